@@ -1,0 +1,1 @@
+"""The coordinator service: consumer groups for Spark, kept in a replicated log."""
