@@ -165,6 +165,11 @@ class Session:
         return self._state
 
     @property
+    def is_closed(self) -> bool:
+        """True when the conversation is over."""
+        return self._state is State.CLOSED
+
+    @property
     def version(self) -> int | None:
         """The version both ends speak, once it is known."""
         return self._version
@@ -237,17 +242,17 @@ class Session:
         Consume the iterator to its end before the next call. Raises RemoteProtocolError at the first broken rule,
         after the events before it.
         """
-        if self._state is State.CLOSED:
+        if self.is_closed:
             return
         self._reader.append(data)
-        while self._state is not State.CLOSED:
+        while not self.is_closed:
             try:
                 body = self._reader.next_frame()
                 if body is None:
                     return
                 event = self._receive_hello(body) if self._state is State.AWAITING_HELLO else self._receive(body)
             except RemoteProtocolError:
-                if self._state is not State.CLOSED:
+                if not self.is_closed:
                     self._step(Step.VIOLATION)
                 raise
             yield event
