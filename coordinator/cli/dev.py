@@ -54,9 +54,9 @@ def kafka(
         data_dir = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kcoord-kafka-")))
         with jar_progress() as report:
             broker = stack.enter_context(LocalKafka(data_dir, port=port, report=report))
+        _notes.print(f"Kafka is ready on {broker.bootstrap_servers}, data in {data_dir}; Ctrl-C stops it.")
         sys.stdout.write(f"{broker.bootstrap_servers}\n")
         sys.stdout.flush()
-        _notes.print(f"Kafka is ready on {broker.bootstrap_servers}, data in {data_dir}; Ctrl-C stops it.")
         broker.wait()
         raise LocalServiceError(f"Kafka ended by itself. The end of {broker.log_path}:\n{broker.log_tail()}")
 
