@@ -205,9 +205,7 @@ _FETCH_FIELDS: Final[Mapping[str, str]] = {
 
 def parse_kafka_options(given: Mapping[str, str]) -> KafkaSettings:
     """Parse the ``kafka.*`` options, whose names are lower case and known; raises OptionError."""
-    values = {
-        option.name: option.kind.read(option.name, given[option.name]) for option in _given_options(given)
-    }
+    values = {option.name: option.kind.read(option.name, given[option.name]) for option in _given_options(given)}
     client: dict[str, Any] = {"client_id": "kcoord", "reconnect_backoff_max_ms": 1_000}
     for option in _given_options(given):
         if option.client is not None:

@@ -65,9 +65,7 @@ class OffsetSpec:
         return frozenset(partition for name, partition, _ in self.partitions if name == topic)
 
 
-def parse_offset_spec(
-    option: str, text: str, *, words: Iterable[str], positions: Iterable[int]
-) -> OffsetSpec:
+def parse_offset_spec(option: str, text: str, *, words: Iterable[str], positions: Iterable[int]) -> OffsetSpec:
     """Parse an option's text; ``words`` and the special ``positions`` (-2, -1) are those allowed for it.
 
     Raises OptionError naming the option, the offending part and what is allowed.
@@ -82,9 +80,7 @@ def parse_offset_spec(
         '{"topic": {"0": 23, "1": -1}} or {"topic": "latest"}'
     )
     if not stripped.startswith("{"):
-        raise OptionError(
-            f"Option '{option}' is {text!r}, which is not an offset specification. Use {allowed}."
-        )
+        raise OptionError(f"Option '{option}' is {text!r}, which is not an offset specification. Use {allowed}.")
     try:
         document = json.loads(stripped, object_pairs_hook=_reject_duplicates)
     except (ValueError, RecursionError) as error:
@@ -121,9 +117,7 @@ def _reject_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def _partition(option: str, topic: str, key: str) -> int:
     if key.isascii() and key.isdigit() and int(key) <= 2**31 - 1:
         return int(key)
-    raise OptionError(
-        f"Option '{option}' names partition {key!r} of topic '{topic}'. A partition is a number from 0."
-    )
+    raise OptionError(f"Option '{option}' names partition {key!r} of topic '{topic}'. A partition is a number from 0.")
 
 
 def _position(option: str, topic: str, key: str, raw: object, allowed: tuple[int, ...]) -> int:

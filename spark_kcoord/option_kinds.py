@@ -122,9 +122,7 @@ def integer(low: int, high: int = 2**63 - 1) -> Kind:
 
 
 def duration_ms(low: str, high: str) -> Kind:
-    """Return the kind of durations with a unit, such as ``10s``, read as milliseconds, from ``low`` to
-    ``high``.
-    """
+    """Return the kind of durations with a unit, such as ``10s``, read as milliseconds, from ``low`` to ``high``."""
 
     def to_ms(text: str) -> int:
         match = _DURATION.fullmatch(text.strip().lower())

@@ -175,9 +175,7 @@ OPTIONS: Final = (
         "both",
         "how long to look for the coordinator before failing",
     ),
-    Option(
-        "kcoord.commit", "commit", BOOLEAN, "true", "stream", "false reads as a member that never commits"
-    ),
+    Option("kcoord.commit", "commit", BOOLEAN, "true", "stream", "false reads as a member that never commits"),
 )
 
 NOT_YET: Final = (
@@ -211,9 +209,7 @@ _KNOWN: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """The options of one read, checked; one attribute an entry of ``OPTIONS`` plus ``kafka``. Shows no
-    secret.
-    """
+    """The options of one read, checked; one attribute an entry of ``OPTIONS`` plus ``kafka``. Shows no secret."""
 
     mode: Mode
     topics: tuple[str, ...]
@@ -234,6 +230,13 @@ class SourceOptions:
     coordinator_timeout_ms: int = 10_000
     commit: bool = True
     kafka: KafkaSettings = field(default_factory=KafkaSettings)
+
+    @property
+    def group(self) -> str:
+        """The group's id, for what cannot do without; raises OptionError when none was given."""
+        if self.group_id is None:
+            raise OptionError("Option 'kcoord.group.id' is missing. Give the name of the group.")
+        return self.group_id
 
     def kafka_at(self, servers: tuple[str, ...]) -> KafkaSettings:
         """Return how to reach Kafka at ``servers`` (the driver's finding) with this read's other settings."""
@@ -268,9 +271,7 @@ def parse_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
 
 
 def check_names(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the options by lower-case name; raises OptionError for one that is unknown, refused or not built
-    yet.
-    """
+    """Return the options by lower-case name; raises OptionError for one that is unknown, refused or not built yet."""
     options = {name.lower(): text for name, text in given.items()}
     for key in options:
         if key in _NOT_YET_LOWER:
@@ -291,9 +292,7 @@ def with_headers(given: Mapping[str, str]) -> bool:
 
 def describe_options() -> str:
     """Return the options as a Markdown table, for the documentation."""
-    rows = [
-        f"| `{o.name}` | {o.kind.name} | {o.default or 'none'} | {o.scope} | {o.meaning} |" for o in OPTIONS
-    ]
+    rows = [f"| `{o.name}` | {o.kind.name} | {o.default or 'none'} | {o.scope} | {o.meaning} |" for o in OPTIONS]
     rows += [f"| `{o.name}` | {o.kind.name} | {o.default} | both | {o.meaning} |" for o in KAFKA_OPTIONS]
     return "\n".join(("| option | type | default | for | meaning |", "|---|---|---|---|---|", *rows))
 
@@ -304,19 +303,13 @@ def _unknown(key: str) -> str:
     nearest = difflib.get_close_matches(key, _KNOWN, n=1, cutoff=0.6)
     if key.startswith("kafka.") and not nearest:
         return f"Option '{key}' has no counterpart in kafka-python, which kcoord reads Kafka with. Remove it."
-    hint = (
-        f" Did you mean '{_KNOWN[nearest[0]]}'?"
-        if nearest
-        else f" Known: {', '.join(sorted(_KNOWN.values()))}."
-    )
+    hint = f" Did you mean '{_KNOWN[nearest[0]]}'?" if nearest else f" Known: {', '.join(sorted(_KNOWN.values()))}."
     return f"Option '{key}' is unknown.{hint}"
 
 
 def _refuse_scope(option: Option, mode: Mode) -> None:
     if mode == "stream":
-        raise OptionError(
-            f"Option '{option.name}' is for batch reads; a streaming query has no end. Remove it."
-        )
+        raise OptionError(f"Option '{option.name}' is for batch reads; a streaming query has no end. Remove it.")
     _log.warning("option '%s' is for streaming queries and has no effect on a batch read", option.name)
 
 

@@ -27,10 +27,7 @@ def resolve_kafka(options: SourceOptions) -> KafkaSettings:
         return options.kafka
     from spark_kcoord.member.client import find_coordinator
 
-    assert options.group_id is not None, "options without kafka.bootstrap.servers have a group id"
-    found = find_coordinator(
-        options.coordinators, options.group_id, timeout_s=options.coordinator_timeout_ms / 1000
-    )
+    found = find_coordinator(options.coordinators, options.group, timeout_s=options.coordinator_timeout_ms / 1000)
     return options.kafka_at(SERVERS.read("kafka.bootstrap.servers", found.kafka_bootstrap))
 
 
@@ -68,9 +65,8 @@ def resolve_ranges(options: SourceOptions, lookup: KafkaLookup) -> tuple[TopicRa
 def _committed(options: SourceOptions) -> Mapping[Partition, int]:
     from spark_kcoord.member.client import fetch_offsets
 
-    assert options.group_id is not None, "startingOffsets=committed has a group id"
     found: Mapping[Partition, int] = fetch_offsets(
-        options.coordinators, options.group_id, timeout_s=options.coordinator_timeout_ms / 1000
+        options.coordinators, options.group, timeout_s=options.coordinator_timeout_ms / 1000
     )
     return found
 
@@ -79,8 +75,9 @@ def _offset(
     spec: OffsetSpec, key: Partition, earliest: Mapping[Partition, int], latest: Mapping[Partition, int]
 ) -> int:
     position = spec.position(*key)
-    assert position is not None, f"{key} is named by neither word nor JSON"
-    return {EARLIEST_POSITION: earliest[key], LATEST_POSITION: latest[key]}.get(position, position)
+    if position is None or position == EARLIEST_POSITION:
+        return earliest[key]
+    return latest[key] if position == LATEST_POSITION else position
 
 
 def _check_names_all(option: str, spec: OffsetSpec, topics: Mapping[str, TopicPartitions]) -> None:

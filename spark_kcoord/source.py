@@ -14,7 +14,9 @@ from spark_kcoord.options import parse_options, with_headers
 
 __all__ = ["KcoordDataSource"]
 
-_COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+_COLUMNS = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+)
 _HEADERS = "headers array<struct<key:string,value:binary>>"
 
 

@@ -22,9 +22,7 @@ _BLOCK_LENGTH: Final = struct.Struct(">i")
 
 
 def decompress(codec: int, data: memoryview) -> memoryview:
-    """Return the plain bytes; raises ValueError for an unknown codec and cramjam.DecompressionError for bad
-    data.
-    """
+    """Return the plain bytes; raises ValueError for an unknown codec and cramjam.DecompressionError for bad data."""
     try:
         function = _FUNCTIONS[codec]
     except KeyError:

@@ -158,9 +158,7 @@ class KafkaClient:
                 return connection
         brokers = [broker.node_id for broker in self._manager.cluster.brokers()]
         random.shuffle(brokers)
-        failure: kafka_errors.KafkaError = kafka_errors.NodeNotReadyError(
-            "all brokers are waiting to reconnect"
-        )
+        failure: kafka_errors.KafkaError = kafka_errors.NodeNotReadyError("all brokers are waiting to reconnect")
         for node_id in (*brokers, *(broker.node_id for broker in self._manager.cluster.bootstrap_brokers())):
             if self._manager.connection_delay(node_id) > 0:
                 continue
@@ -189,11 +187,9 @@ def unreachable(settings: KafkaSettings, timeout_s: float, error: kafka_errors.K
     """Return the error for a Kafka that could not be asked: where, how long, why, and what to check."""
     servers = ", ".join(settings.servers)
     if not error.retriable:
-        return KcoordError(
-            f"Kafka at {servers} (option 'kafka.bootstrap.servers') refused: {describe_failure(error)}."
-        )
+        return KcoordError(f"Kafka at {servers} (option 'kafka.bootstrap.servers') refused: {describe_failure(error)}.")
     return KcoordError(
         f"Kafka at {servers} gave no answer in {timeout_s:g} s ({describe_failure(error)}). Check the option "
-        "'kafka.bootstrap.servers' (or the coordinator's own Kafka address), the network, and that the broker "
-        "runs."
+        "'kafka.bootstrap.servers' (or the coordinator's own Kafka address), the network, and that the "
+        "broker runs."
     )

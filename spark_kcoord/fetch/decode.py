@@ -151,13 +151,11 @@ def _batches(data: memoryview, where: str) -> Iterator[_Batch]:
         if size > _MAGIC_AT and data[position + _MAGIC_AT] < _MAGIC:
             raise KcoordError(
                 f"{where}: the batch at offset {base_offset} has message format "
-                f"{data[position + _MAGIC_AT]}, from before Kafka 0.11, which is not supported. Let the brokers "
-                "convert it (log.message.format.version) or copy the topic."
+                f"{data[position + _MAGIC_AT]}, from before Kafka 0.11, which is not supported. Copy "
+                "the topic with a newer producer."
             )
         if size < _HEADER.size or data[position + _MAGIC_AT] != _MAGIC:
-            raise KcoordError(
-                f"{where}: the batch at offset {base_offset} is damaged: its header cannot be read."
-            )
+            raise KcoordError(f"{where}: the batch at offset {base_offset} is damaged: its header cannot be read.")
         fields = _HEADER.unpack_from(data, position)
         yield _Batch(
             data=data[position : position + size],
@@ -174,8 +172,8 @@ def _check_crc(batch: _Batch, where: str) -> None:
     found = google_crc32c.value(bytes(batch.data[_ATTRIBUTES_AT:]))
     if found != batch.crc:
         raise KcoordError(
-            f"{where}: the batch at offset {batch.base_offset} is damaged: its checksum is {found:#010x} but it says "
-            f"{batch.crc:#010x}. Read around it, or set 'kafka.check.crcs' to false to try without the check."
+            f"{where}: the batch at offset {batch.base_offset} is damaged: its checksum is {found:#010x} but "
+            f"it says {batch.crc:#010x}. Read around it, or set 'kafka.check.crcs' to false to try without the check."
         )
 
 
@@ -207,7 +205,7 @@ class _VisibleBatches:
 
 
 def _records(batch: _Batch, where: str) -> Iterator[Any]:
-    """Yield kafka-python's records of one batch, decompressed first by our codecs (it has none of its own)."""
+    """Yield kafka-python's records of one batch, decompressed first by our own codecs."""
     try:
         codec = batch.attributes & _CODEC_MASK
         plain: memoryview | bytearray = batch.data

@@ -56,16 +56,13 @@ class KafkaLookup:
         self._timeout_s = timeout_s
 
     def topics(self, names: Collection[str]) -> dict[str, TopicPartitions]:
-        """Return the partitions of topics, always asking Kafka; raises UnknownTopicError naming the missing
-        ones.
-        """
+        """Return the partitions of topics, always asking Kafka; raises UnknownTopicError naming the missing ones."""
         deadline = time.monotonic() + self._timeout_s
 
         async def ask() -> dict[str, TopicPartitions]:
             metadata = await _topics(self._client, names, deadline)
             return {
-                name: TopicPartitions(found.topic_id, tuple(sorted(found.leaders)))
-                for name, found in metadata.items()
+                name: TopicPartitions(found.topic_id, tuple(sorted(found.leaders))) for name, found in metadata.items()
             }
 
         return self._run(ask)
@@ -79,9 +76,7 @@ class KafkaLookup:
         return self._known(dict.fromkeys(partitions, EARLIEST_POSITION))
 
     def offsets_at(self, timestamps_ms: Mapping[Partition, int]) -> dict[Partition, int | None]:
-        """Return the first offset at or after a time (ms since 1970) of each partition; None when there is
-        none.
-        """
+        """Return the first offset at or after a time (ms since 1970) of each partition; None when there is none."""
         return self._list(timestamps_ms)
 
     def close(self) -> None:
@@ -139,18 +134,15 @@ async def _topics(client: KafkaClient, names: Collection[str], deadline: float) 
         failure: kafka_errors.KafkaError | None = None
         try:
             found = await client.refresh(names)
-            missing = sorted(
-                name for name in names if name not in found or found[name].error in _UNKNOWN_TOPIC
-            )
+            missing = sorted(name for name in names if name not in found or found[name].error in _UNKNOWN_TOPIC)
             if missing:
                 raise UnknownTopicError(
-                    f"Kafka at {', '.join(client.settings.servers)} has no topic {', '.join(missing)} (option "
-                    "'subscribe'). Create it, or correct the name; a stream can wait with 'kcoord.wait.for.topics'.",
+                    f"Kafka at {', '.join(client.settings.servers)} has no topic {', '.join(missing)} "
+                    "(option 'subscribe'). Create it, or correct the name; a stream can wait with "
+                    "'kcoord.wait.for.topics'.",
                     missing,
                 )
-            failure = next(
-                (topic.error(name) for name, topic in found.items() if topic.error is not None), None
-            )
+            failure = next((topic.error(name) for name, topic in found.items() if topic.error is not None), None)
             if failure is None:
                 return found
         except kafka_errors.KafkaError as error:
@@ -163,7 +155,7 @@ async def _topics(client: KafkaClient, names: Collection[str], deadline: float) 
 async def _ask_leaders(
     client: KafkaClient, waiting: Mapping[Partition, int], answers: dict[Partition, int | None]
 ) -> kafka_errors.KafkaError | None:
-    """Send one request a leader for ``waiting``, put what they say in ``answers``; returns the last failure."""
+    """Send one request a leader for ``waiting``, put answers in ``answers``; returns the last failure."""
     failure: kafka_errors.KafkaError | None = None
     by_leader: dict[int, dict[str, list[Any]]] = {}
     for (name, partition), position in waiting.items():
@@ -178,9 +170,7 @@ async def _ask_leaders(
                 partition_index=partition, current_leader_epoch=epoch, timestamp=position
             )
             by_leader.setdefault(leader, {}).setdefault(name, []).append(asked)
-    pending = [
-        client.start_soon(partial(_ask, client, leader, topics)) for leader, topics in by_leader.items()
-    ]
+    pending = [client.start_soon(partial(_ask, client, leader, topics)) for leader, topics in by_leader.items()]
     for answer in pending:
         try:
             response = await answer
@@ -203,8 +193,7 @@ async def _ask(client: KafkaClient, leader: int, topics: Mapping[str, list[Any]]
     request = ListOffsetsRequest(
         isolation_level=int(client.settings.is_read_committed),
         topics=[
-            ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=partitions)
-            for name, partitions in topics.items()
+            ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in topics.items()
         ],
         timeout_ms=client.settings.request_timeout_ms,
         min_version=_LIST_OFFSETS_MIN_VERSION,

@@ -80,9 +80,7 @@ def read_ranges(
 class _RangeReader:
     """Reads one range through one client."""
 
-    def __init__(
-        self, client: KafkaClient, wanted: TopicRange, *, fail_on_data_loss: bool, timeout_s: float
-    ) -> None:
+    def __init__(self, client: KafkaClient, wanted: TopicRange, *, fail_on_data_loss: bool, timeout_s: float) -> None:
         self._client = client
         self._range = wanted
         self._position = wanted.start
@@ -124,9 +122,8 @@ class _RangeReader:
                 aborted=answer.aborted,
                 check_crcs=self._client.settings.check_crcs,
             )
-            assert decoded.next_offset > self._position, (
-                f"{self._range}: decoding stopped at {self._position}"
-            )
+            if decoded.next_offset <= self._position:
+                raise KcoordError(f"{self._where}: the decoder made no progress at offset {self._position}.")
             self._position = decoded.next_offset
             if decoded.rows.num_rows:
                 yield decoded.rows
@@ -154,9 +151,7 @@ class _RangeReader:
         return 0
 
     def _next_answer(self, started: Any, progress_at: float) -> _Answer | None:
-        """Return the answer of the request already started, or of a new one; None when the position was
-        moved.
-        """
+        """Return the answer of the request already started, or of a new one; None when the position was moved."""
         if started is not None:
             try:
                 return self._client.run(partial(_settle, started), self._timeout_s)
@@ -175,9 +170,7 @@ class _RangeReader:
         return None
 
     def _skip_lost(self, progress_at: float) -> None:
-        """Move to the first offset the log still has, or to the range's end, after offsets were found
-        missing.
-        """
+        """Move to the first offset the log still has, or to the range's end, after offsets were found missing."""
         try:
             first, end = (self._log_offset(position) for position in (EARLIEST_POSITION, LATEST_POSITION))
         except UnknownTopicError:
@@ -197,9 +190,7 @@ class _RangeReader:
     def _log_offset(self, position: int) -> int:
         deadline = time.monotonic() + self._timeout_s
         key = (self._range.topic, self._range.partition)
-        found = self._client.run(
-            partial(list_offsets, self._client, {key: position}, deadline), self._timeout_s
-        )
+        found = self._client.run(partial(list_offsets, self._client, {key: position}, deadline), self._timeout_s)
         offset = found[key]
         if offset is None:
             raise kafka_errors.OffsetNotAvailableError(self._where)
