@@ -1,0 +1,124 @@
+"""Starts the demo's Spark applications, as a user would: `spark-submit` with the project's streaming job.
+
+Each application is its own process group with its own output, checkpoint and log. It is a child like the broker: it
+ends when the demo ends, however that happens.
+"""
+
+import importlib.util
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from coordinator.demo.errors import DemoError
+from coordinator.local.process import ChildProcess
+
+_JOB: Final = Path("jobs", "ingest_stream.py")
+_STOP_TIMEOUT_S: Final = 10.0
+_CONF: Final = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationSettings:
+    """What the applications of one demo have in common; Spark's memory is small because two share one machine."""
+
+    directory: Path
+    coordinator: str
+    group_id: str
+    topic: str
+    trigger_seconds: float = 1.0
+    cores: int = 2
+    driver_memory: str = "1g"
+
+
+class SparkApplication:
+    """One Spark application with one streaming query; start it once."""
+
+    def __init__(self, name: str, settings: ApplicationSettings) -> None:
+        self.name = name
+        self.output = settings.directory / name / "output"
+        self._checkpoint = settings.directory / name / "checkpoint"
+        self._child = ChildProcess(
+            f"the {name} application",
+            _command(name, settings, self.output, self._checkpoint),
+            log_path=settings.directory / f"{name}.log",
+            environment=_environment(settings.directory),
+            stop_timeout_s=_STOP_TIMEOUT_S,
+        )
+
+    @property
+    def log_path(self) -> Path:
+        """Return the file with everything the application said."""
+        return self._child.log_path
+
+    def start(self) -> None:
+        """Start it; whether it gets far is seen in the group."""
+        self._child.start()
+
+    def kill(self) -> None:
+        """End the whole process group with SIGKILL at once, as a lost machine would."""
+        os.killpg(self._child.group_id, signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End it, in order if it lives, and leave nothing behind."""
+        self._child.stop()
+
+    def must_run(self) -> None:
+        """Raise DemoError with the end of its log when it has ended."""
+        code = self._child.exit_code()
+        if code is not None:
+            raise DemoError(
+                f"the {self.name} application ended with exit code {code}; the end of its log:\n{self.log_tail()}"
+            )
+
+    def log_tail(self) -> str:
+        """Return the last lines of its log."""
+        return self._child.log_tail(25)
+
+
+def find_job() -> Path:
+    """Return the streaming job of this checkout; raises DemoError where there is none."""
+    job = Path(__file__).resolve().parents[2] / _JOB
+    if not job.is_file():
+        raise DemoError(f"{_JOB} is not there: the demo runs from a checkout of the project, with `make demo`")
+    return job
+
+
+def _command(name: str, settings: ApplicationSettings, output: Path, checkpoint: Path) -> list[str]:
+    conf = {**_CONF, "spark.local.dir": str(settings.directory / name / "scratch")}
+    return [
+        str(_spark_home() / "bin" / "spark-submit"),
+        *["--master", f"local[{settings.cores}]", "--name", f"kcoord demo {name}"],
+        *["--driver-memory", settings.driver_memory, "--driver-java-options", "-XX:+UseSerialGC"],
+        *[part for key, value in conf.items() for part in ("--conf", f"{key}={value}")],
+        str(find_job()),
+        *["--coordinator", settings.coordinator, "--group", settings.group_id, "--topic", settings.topic],
+        *["--starting-offsets", "earliest", "--option", f"kafka.client.id={name}"],
+        *["--trigger-seconds", str(settings.trigger_seconds), "--name", name],
+        *["--output", str(output), "--checkpoint", str(checkpoint)],
+    ]
+
+
+def _environment(directory: Path) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    return {
+        **inherited,
+        "SPARK_HOME": str(_spark_home()),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_CONF_DIR": str(directory),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+
+
+def _spark_home() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    for location in (spec.submodule_search_locations or ()) if spec else ():
+        return Path(location)
+    raise DemoError("Spark is not installed: install kcoord with its extra `demo`")
