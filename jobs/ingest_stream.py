@@ -166,7 +166,7 @@ def main(given: Sequence[str] | None = None) -> int:
         log.info("query %s runs, checkpoint %s", query.id, arguments.checkpoint)
         follow(query, asked, arguments.stop_seconds)
     except PySparkException as error:
-        log.error("the query failed: %s", error)
+        log.error("the query failed: %s", error)  # noqa: TRY400
         return 1
     finally:
         spark.stop()

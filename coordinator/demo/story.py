@@ -21,7 +21,6 @@ from coordinator.demo.outcome import Outcome
 from coordinator.demo.producer import FlightProducer
 from coordinator.demo.settings import (
     FIRST,
-    GROUP,
     JOIN_TIMEOUT_S,
     PARTITIONS,
     SECOND,
@@ -93,15 +92,15 @@ class Ending:
 
 
 class Story:
-    """One run; a context manager that ends whatever it started."""
+    """One run; a context manager that ends whatever it started. `started_s` is monotonic time 0 of what is shown."""
 
-    def __init__(self, settings: DemoSettings, stage: Stage, view: View) -> None:
+    def __init__(self, settings: DemoSettings, stage: Stage, view: View, started_s: float) -> None:
         self._settings = settings
         self._stage = stage
         self._view = view
         self._stack = ExitStack()
-        self._started_s = time.monotonic()
-        self._started_ms = time.time_ns() // 1_000_000
+        self._started_s = started_s
+        self._started_ms = time.time_ns() // 1_000_000 - round((time.monotonic() - started_s) * 1000)
         self._dashboard = Dashboard(settings.flights)
         self._act = ""
         self._running: list[SparkApplication] = []
@@ -193,8 +192,7 @@ class Story:
         kill = self._quickly(lambda: self._kill_while_reading(second, events_before), "it holds a running claim")
         self._running.remove(second)
         self._say(
-            f"SIGKILL to the second application's process group while it reads "
-            f"{name_partitions(sorted(kill.reading))}",
+            f"SIGKILL to the second application's process group while it reads {name_partitions(sorted(kill.reading))}",
             style="bold red",
         )
         return kill
@@ -344,8 +342,7 @@ class Story:
         return group
 
     def _picture(self, group: DescribeGroupResponse | None) -> Picture:
-        produced = 0 if self._producer is None else self._producer.sent
-        return self._dashboard.picture(self._elapsed_s(), self._act, produced, group)
+        return self._dashboard.picture(self._elapsed_s(), self._act, self._producer.sent, group)
 
     def _launch(self, name: str) -> SparkApplication:
         application = SparkApplication(name, self._stage.applications)
