@@ -57,16 +57,16 @@ def read_flights(archive: Path, limit: int = FLIGHTS) -> Iterator[Flight]:
         with zipfile.ZipFile(archive) as zipped, zipped.open("flights.csv") as raw:
             rows = csv.reader(io.TextIOWrapper(raw, encoding="utf-8", newline=""))
             names = next(rows)
-            tail = names.index("tailnum")
             for row in islice(rows, limit):
-                yield _flight(rows.line_num, names, row, row[tail])
+                yield _flight(rows.line_num, names, row)
     except (OSError, KeyError, ValueError, StopIteration, zipfile.BadZipFile) as error:
         raise DemoError(f"the flights cannot be read from {archive}: {error!r}") from error
 
 
-def _flight(line: int, names: list[str], row: list[str], tail_number: str) -> Flight:
+def _flight(line: int, names: list[str], row: list[str]) -> Flight:
     values = {name: _value(name, text) for name, text in zip(names, row, strict=True)}
-    key = None if tail_number in ("", _NOT_AVAILABLE) else tail_number.encode()
+    tail_number = values["tailnum"]
+    key = tail_number.encode() if isinstance(tail_number, str) else None
     return Flight(line, key, _encoder.encode({"line": line, **values}))
 
 
