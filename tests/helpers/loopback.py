@@ -1,6 +1,7 @@
 """A raw peer on a loopback socket, and a log that remembers its lines."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -73,10 +74,8 @@ class Peer:
 
     async def close(self) -> None:
         self.writer.close()
-        try:
+        with contextlib.suppress(ConnectionError):
             await self.writer.wait_closed()
-        except ConnectionError:
-            pass
 
 
 async def until(condition: Callable[[], object]) -> None:
