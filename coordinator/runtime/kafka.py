@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from structlog.typing import FilteringBoundLogger
 
+from coordinator.config import KafkaSettings
 from coordinator.core.effects import OffsetToResolve
 from coordinator.core.events import EndOffsetsRead, KafkaFailed, OffsetsResolved, ResolvedOffset, TopicsRead
 from coordinator.protocol.ids import LATEST
@@ -28,17 +29,6 @@ _LOOKUP_PAUSE_S = 0.2
 _SHORTEST_BACKOFF_MS = 250
 _LONGEST_BACKOFF_MS = 2000
 _SAY_AGAIN_MS = 60_000
-
-
-@dataclass(frozen=True, slots=True)
-class KafkaSettings:
-    """Where Kafka is and how often it is asked; milliseconds."""
-
-    bootstrap: tuple[str, ...]
-    topics_poll_ms: int = 5000
-    ends_poll_ms: int = 1000
-    request_timeout_ms: int = 5000
-    connect_timeout_ms: int = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +54,7 @@ class KafkaPort:
         self._post = post
         self._log = log
         self._connect = connect or partial(
-            KafkaClient, settings.bootstrap, settings.request_timeout_ms, settings.connect_timeout_ms
+            KafkaClient, settings.bootstrap_servers, settings.request_timeout_ms, settings.connect_timeout_ms
         )
         self._thread = threading.Thread(target=self._run, name="kcoord-kafka", daemon=True)
         self._changed = threading.Condition()

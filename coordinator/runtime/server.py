@@ -11,11 +11,11 @@ import asyncio
 import contextlib
 import resource
 import socket
-from dataclasses import dataclass
 from typing import Protocol, cast
 
 from structlog.typing import FilteringBoundLogger
 
+from coordinator.config import ServerSettings
 from coordinator.protocol.errors import RemoteProtocolError
 from coordinator.protocol.messages import Push, Request, Response
 from coordinator.protocol.session import (
@@ -30,26 +30,6 @@ from coordinator.runtime.clock import Clock
 
 RESERVED_FILES = 128
 """Open files that are kept for the log, Kafka and Python itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerSettings:
-    """Limits of the connections; bytes and milliseconds."""
-
-    max_connections: int = 100_000
-    hello_timeout_ms: int = 10_000
-    frame_timeout_ms: int = 30_000
-    close_timeout_ms: int = 5_000
-    output_buffer_bytes: int = 8 * 1024 * 1024
-    hello_bytes: int = 16 * 1024
-    frame_bytes: int = 1024 * 1024
-    requests_in_flight: int = 64
-    backlog: int = 1024
-
-    @property
-    def session_limits(self) -> SessionLimits:
-        """What each session accepts."""
-        return SessionLimits(self.hello_bytes, self.frame_bytes, self.requests_in_flight)
 
 
 class ConnectionListener(Protocol):
@@ -80,6 +60,7 @@ class Server:
         self.clock = clock
         self.log = log
         self._server: asyncio.Server | None = None
+        self.session_limits = SessionLimits(settings.hello_bytes, settings.frame_bytes, settings.requests_in_flight)
         self._max_connections = settings.max_connections
         self._next_id = 1
         self._live: set[_Connection] = set()
@@ -255,7 +236,7 @@ class _Connection(asyncio.Protocol):
     def __init__(self, server: Server) -> None:
         self.id = 0
         self.host = "?"
-        self.session = Session(Role.COORDINATOR, server.settings.session_limits)
+        self.session = Session(Role.COORDINATOR, server.session_limits)
         self.gone = asyncio.Event()
         self._server = server
         self._transport: asyncio.Transport | None = None

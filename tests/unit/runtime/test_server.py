@@ -3,14 +3,14 @@ import contextlib
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 
 import pytest
 
+from coordinator.config import ServerSettings
 from coordinator.protocol.messages import ListGroups, ListGroupsResponse, Ping, PingResponse, Probe, Request
 from coordinator.protocol.parts import GroupSummary
 from coordinator.protocol.session import HelloReceived, PushReceived
-from coordinator.runtime.server import ListenError, Server, ServerSettings
+from coordinator.runtime.server import ListenError, Server
 from tests.helpers.loopback import Peer, RememberedLog, until
 
 SETTINGS = ServerSettings(max_connections=100)
@@ -261,7 +261,7 @@ def test_who_does_not_read_is_disconnected_at_the_buffer_limit() -> None:
         assert "it does not read" in str(on.listener.closed_whys()[0])
         deaf.writer.transport.abort()
 
-    settings = replace(SETTINGS, output_buffer_bytes=64 * 1024)
+    settings = ServerSettings(max_connections=100, output_buffer_bytes=64 * 1024)
     assert [line["event"] for line in play(act, settings).log.lines] == ["slow-reader"]
 
 
@@ -285,7 +285,7 @@ def test_a_closing_peer_that_does_not_read_is_given_up_after_the_close_timeout()
             on.pass_ms(1)
             await until(lambda: on.listener.closed_whys() == ["enough"])
 
-    play(act, replace(SETTINGS, output_buffer_bytes=64 * 1024 * 1024))
+    play(act, ServerSettings(max_connections=100, output_buffer_bytes=64 * 1024 * 1024))
 
 
 def test_connections_over_the_limit_are_closed_with_one_line_for_all() -> None:
@@ -300,7 +300,7 @@ def test_connections_over_the_limit_are_closed_with_one_line_for_all() -> None:
             await peer.close()
         await until(lambda: on.server.connections == 0)
 
-    log = play(act, replace(SETTINGS, max_connections=2)).log
+    log = play(act, ServerSettings(max_connections=2)).log
     assert [line["event"] for line in log.lines] == ["too-many-connections"]
 
 
@@ -319,5 +319,5 @@ def test_few_open_files_lower_the_number_of_connections_and_say_so(monkeypatch: 
     async def act(on: Scene) -> None:
         assert on.address[1] > 0
 
-    (line,) = play(act, replace(SETTINGS, max_connections=100_000)).log.of("few-open-files")
+    (line,) = play(act, ServerSettings(max_connections=100_000)).log.of("few-open-files")
     assert "the limit on open files is 256, so at most 128 connections are accepted and not 100000" in line["why"]
