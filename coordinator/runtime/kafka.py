@@ -97,7 +97,7 @@ class KafkaPort:
             self._changed.notify()
             client = self._client
         if client is not None:
-            client.close()
+            client.interrupt()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 

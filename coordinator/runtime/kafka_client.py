@@ -3,11 +3,12 @@
 Three questions: what topics look like (with their ids and leaders), and where partitions begin, end or were at a
 time. The protocol's own requests are used and not the library's admin client, which shows no brokers beside its
 topics, asks for metadata anew with every list of offsets and lets one failed partition fail the whole list.
-One failed call leaves the client unusable: close it and make another. `close` may be called from any thread.
+One failed call leaves the client unusable: close it and make another.
 """
 
 import contextlib
 import socket
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -53,6 +54,7 @@ class KafkaClient:
         self._bootstrap = tuple(bootstrap)
         self._request_timeout_ms = request_timeout_ms
         self._require_reachable(connect_timeout_ms / 1000)
+        self._stopping = threading.Lock()
         self._net = NetworkSelector(client_id="kcoord")
         self._net.start()
         self._manager = KafkaConnectionManager(
@@ -115,9 +117,14 @@ class KafkaClient:
         }
         return [ends[answer.topic, answer.partition] if answer.offset == _LIST_LATEST else answer for answer in found]
 
+    def interrupt(self) -> None:
+        """Stop the library's thread, which fails the call in progress; the only method for another thread."""
+        with self._stopping:
+            self._net.stop(_STOP_TIMEOUT_MS)
+
     def close(self) -> None:
-        """Close the connections and stop the library's thread; calls in progress fail."""
-        self._net.stop(_STOP_TIMEOUT_MS)
+        """Close the connections; not while a call is in progress."""
+        self.interrupt()
         with contextlib.suppress(*_FAULTS):
             self._manager.close()
         with contextlib.suppress(*_FAULTS):
