@@ -1,4 +1,5 @@
 import gc
+import logging
 import socket
 import threading
 import time
@@ -156,9 +157,10 @@ def test_an_unreachable_kafka_is_reported_every_round_and_said_once() -> None:
 # kafka-python leaves the socket of a refused connection to the garbage collector
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.kafka
-def test_a_kafka_that_comes_back_is_found_again(tmp_path: Path) -> None:
+def test_a_kafka_that_comes_back_is_found_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     from coordinator.local.kafka import LocalKafka
 
+    caplog.set_level(logging.CRITICAL + 1, logger="kafka")  # a remembered line would keep such a socket for later
     log = RememberedLog()
     with LocalKafka(tmp_path) as broker, running(broker.bootstrap_servers, log) as (port, inbox):
         broker.create_topic("t")
