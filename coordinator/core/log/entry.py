@@ -3,12 +3,14 @@
 A group write appends exactly one frame and is synced before the next one starts, so of all frames of a log
 only the last can be incomplete. Knows nothing of files; a record is opaque bytes. Format 1, big-endian:
 
-    length u32 | crc32c u32 | format u8 | base_offset u64 | leader_epoch u32 | count u32 | records | padding | end mark u8
+    length u32 | crc32c u32 | format u8 | base_offset u64 | leader_epoch u32 | count u32
+    | records | padding | end mark u8
 
 `length` counts the bytes after the CRC, which covers exactly those. `records` is a msgpack array of bin. Zero
-padding makes a frame a multiple of 8 bytes, so a frame's first 8 bytes never straddle two disk sectors; the end mark
-(0xE0 plus the number of padding bytes) is never zero, so a frame that was written whole differs from one that
-lost its end to zero-filled space. `length`, `crc32c` and `format` keep their place in every future format.
+padding makes a frame a multiple of 8 bytes, so a frame's first 8 bytes never straddle two disk sectors; the
+end mark (0xE0 plus the number of padding bytes) is never zero, so a frame that was written whole differs from
+one that lost its end to zero-filled space. `length`, `crc32c` and `format` keep their place in every future
+format.
 """
 
 import struct
@@ -51,8 +53,9 @@ class CorruptLogError(StorageError):
         if offset is not None:
             where += f" (log offset {offset})"
         super().__init__(
-            f"{where} is damaged: {why}. Acknowledged commits may be missing from it, so the node does not start. "
-            "Check the disk, then restore this data directory from a copy, or move it away to begin an empty one"
+            f"{where} is damaged: {why}. Acknowledged commits may be missing from it, so the node does not "
+            "start. Check the disk, then restore this data directory from a copy, or move it away to begin "
+            "an empty one"
         )
 
 
@@ -64,8 +67,8 @@ class UnknownFormatError(StorageError):
         self.position = position
         self.found = found
         super().__init__(
-            f"{path_hint} at byte {position} has format {found}, this release reads format {known}: it was written "
-            "by another release. Start the release that wrote it, or a newer one"
+            f"{path_hint} at byte {position} has format {found}, this release reads format {known}: it was "
+            "written by another release. Start the release that wrote it, or a newer one"
         )
 
 
@@ -95,13 +98,17 @@ MAX_BATCH_BYTES = MAX_FRAME_BYTES - _FRAME_OVERHEAD
 def encode_batch(batch: Batch) -> bytes:
     """Encode `batch` as one frame.
 
-    A batch of no records encodes the seal that ends a segment. Raises ValueError when an offset or epoch is out of
-    range or the frame would pass `MAX_FRAME_BYTES`; the size is checked before the frame is built.
+    A batch of no records encodes the seal that ends a segment. Raises ValueError when an offset or epoch is
+    out of range or the frame would pass `MAX_FRAME_BYTES`; the size is checked before the frame is built.
     """
-    if not (0 <= batch.base_offset and batch.end <= MAX_OFFSET and 0 <= batch.leader_epoch <= MAX_LEADER_EPOCH):
+    if not (
+        batch.base_offset >= 0 and batch.end <= MAX_OFFSET and 0 <= batch.leader_epoch <= MAX_LEADER_EPOCH
+    ):
         raise ValueError(f"offset {batch.base_offset} or leader epoch {batch.leader_epoch} is out of range")
     if sum(map(record_bytes, batch.records)) > MAX_BATCH_BYTES:
-        raise ValueError(f"a batch of {len(batch.records)} records passes the frame limit of {MAX_FRAME_BYTES} bytes")
+        raise ValueError(
+            f"a batch of {len(batch.records)} records passes the frame limit of {MAX_FRAME_BYTES} bytes"
+        )
     records = _encoder.encode(batch.records)
     padding = -(_HEADER.size + len(records) + 1) % ALIGNMENT
     body = b"".join(
@@ -128,12 +135,12 @@ class FrameHeader:
 
     @property
     def is_plausible(self) -> bool:
-        """Whether the length could have been written by `encode_batch` (checked before anything is allocated)."""
+        """Whether `encode_batch` could have written the length (checked before allocating anything)."""
         return MIN_FRAME_BYTES <= self.frame_bytes <= MAX_FRAME_BYTES and self.frame_bytes % ALIGNMENT == 0
 
 
 def read_header(data: bytes, position: int) -> FrameHeader:
-    """Read the header at `position`; bytes past the end of `data` count as zero, as a write cut there left them."""
+    """Read the header at `position`; bytes past the end of `data` count as zero, like unwritten space."""
     raw = data[position : position + _HEADER.size].ljust(_HEADER.size, b"\0")
     length, crc32c, found, base_offset, leader_epoch, count = _HEADER.unpack(raw)
     return FrameHeader(PREFIX_BYTES + length, crc32c, found, base_offset, leader_epoch, count)
@@ -150,7 +157,8 @@ def is_intact(data: bytes, position: int, header: FrameHeader) -> bool:
 def decode_records(data: bytes, position: int, header: FrameHeader) -> tuple[bytes, ...]:
     """Decode the records of an intact frame of format 1.
 
-    Raises ValueError when they are not what the header says: intact bytes that were never written by `encode_batch`.
+    Raises ValueError when they are not what the header says: intact bytes that were never written by
+    `encode_batch`.
     """
     end = position + header.frame_bytes
     padding = data[end - 1] - _END_MARK

@@ -15,7 +15,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class DirectoryMeta:
-    """The shard count, which decides where every group lives, and the id given to the directory when it was made."""
+    """The shard count, which decides where each group lives, and the id given when the directory was made."""
 
     shards: int
     directory_id: str

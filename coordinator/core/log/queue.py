@@ -1,7 +1,8 @@
 """What waits to be written: natural batching, decided without a clock or a thread.
 
 A group is everything that arrived while the group before it was being synced, as at most one batch a shard,
-so that only the last frame of a log can be torn. Holds the rule that offsets continue and the limit on memory.
+so that only the last frame of a log can be torn. Holds the rule that offsets continue and the limit on
+memory.
 """
 
 from collections import deque
@@ -28,6 +29,7 @@ class _Shard:
     next_write: int
     end_offset: int
     leader_epoch: int
+    is_open: bool = True
 
 
 class AppendQueue:
@@ -57,7 +59,7 @@ class AppendQueue:
         """Take no more appends for the shard until it is opened again; what waits stays."""
         state = self._shards.get(shard)
         if state is not None:
-            state.end_offset = -1
+            state.is_open = False
 
     def has(self, shard: int) -> bool:
         """Whether something of the shard is waiting."""
@@ -66,25 +68,29 @@ class AppendQueue:
     def end_offset(self, shard: int) -> int:
         """Return the end of the shard's log, what waits included; ValueError when the shard is not open."""
         state = self._shards.get(shard)
-        if state is None or state.end_offset < 0:
+        if state is None or not state.is_open:
             raise ValueError(f"shard {shard} has not been recovered")
         return state.end_offset
 
     def add(self, shard: int, base_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
-        """Add records; ValueError when they do not continue the log, QueueFullError when too much waits already."""
+        """Add records; ValueError when they do not continue the log, QueueFullError when too much waits."""
         end = self.end_offset(shard)
         state = self._shards[shard]
         if base_offset != end:
             raise ValueError(f"shard {shard}: append at offset {base_offset}, but the log ends at {end}")
         if leader_epoch < state.leader_epoch:
-            raise ValueError(f"shard {shard}: leader epoch {leader_epoch} is smaller than {state.leader_epoch}")
+            raise ValueError(
+                f"shard {shard}: leader epoch {leader_epoch} is smaller than {state.leader_epoch}"
+            )
         if not records:
             raise ValueError(f"shard {shard}: an append carries at least one record")
         size = sum(map(record_bytes, records))
         if size > MAX_BATCH_BYTES:
             raise ValueError(f"shard {shard}: {size} bytes in one append pass the limit of {MAX_BATCH_BYTES}")
         if self._pending_bytes + size > self._max_pending_bytes:
-            raise QueueFullError(f"{self._pending_bytes} bytes wait and {size} more pass {self._max_pending_bytes}")
+            raise QueueFullError(
+                f"{self._pending_bytes} bytes wait and {size} more pass {self._max_pending_bytes}"
+            )
         state.waiting.append(_Waiting(leader_epoch, tuple(records), size))
         state.end_offset = end + len(records)
         state.leader_epoch = leader_epoch
@@ -92,7 +98,7 @@ class AppendQueue:
         self._pending_bytes += size
 
     def take_group(self) -> dict[int, Batch]:
-        """Take the next group: for each shard the appends of one leader epoch that fit a frame, as one batch."""
+        """Take the next group: of each shard one batch, of one leader epoch and fitting a frame."""
         group: dict[int, Batch] = {}
         waiting, self._waiting = self._waiting, {}
         for shard in waiting:

@@ -4,15 +4,17 @@ A segment is frames back to back from position 0, in zero-filled space made befo
 what a crash can leave (torn: never acknowledged, cut off) from what it cannot (damage: the shard is refused).
 
 What a crash can leave. One frame is in flight at a time, in space that held zeros, and a disk writes whole
-512-byte sectors; so a torn frame is the last thing in the log and has either lost its end (a process killed or a file cut
-short) or has whole sectors of zeros in it (the disk wrote some sectors and not others). It follows, for one
-fault at a time:
+512-byte sectors; so a torn frame is the last thing in the log and has either lost its end (a process killed
+or a file cut short) or has whole sectors of zeros in it (the disk wrote some sectors and not others). It
+follows, for one fault at a time:
 
 * A change in any frame but the last is always detected: intact frames follow it.
-* A change of bits in the last frame is detected, although it may look like a torn write at first sight: all its sectors
-  are there. This holds for its length field too, since the frame must end at the last byte that is not zero.
-* **Not detected**, because they look exactly like a write that never happened: the last frames erased to zeros
-  or cut off; and a change in a last frame that has lost its end mark or whose records hold an aligned sector of zeros.
+* A change of bits in the last frame is detected, although it may look like a torn write at first sight: all
+  its sectors are there. This holds for its length field too, since the frame must end at the last byte that
+  is not zero.
+* **Not detected**, because they look exactly like a write that never happened: the last frames erased to
+  zeros or cut off; and a change in a last frame that has lost its end mark or whose records hold an aligned
+  sector of zeros.
 """
 
 from dataclasses import dataclass
@@ -41,11 +43,15 @@ _FRAME_CLUE = bytes((FORMAT, 0, 0))
 
 @dataclass(frozen=True, slots=True)
 class SegmentScan:
-    """What a segment holds: its batches, where they end, and whether the segment was sealed by a roll."""
+    """What a segment holds: its batches, where they end, and whether the segment was sealed by a roll.
+
+    The last frame, seal or not, is `[last_frame, valid_bytes)`; empty in a segment without frames.
+    """
 
     batches: tuple[Batch, ...]
     end_offset: int
     leader_epoch: int
+    last_frame: int
     valid_bytes: int
     cut_bytes: int
     is_sealed: bool
@@ -61,18 +67,21 @@ def scan_segment(
 ) -> SegmentScan:
     """Read the frames of a segment that starts at `base_offset`.
 
-    `leader_epoch` is the last one of the segment before. `may_be_torn` says that no frame of the log follows this
-    segment; `cut_bytes` of the answer are then those of a torn frame, to be cut off before the next write. Raises
-    CorruptLogError as the module says, and UnknownFormatError for an intact frame of another format.
+    `leader_epoch` is the last one of the segment before. `may_be_torn` says that no frame of the log follows
+    this segment; `cut_bytes` of the answer are then those of a torn frame, to be cut off before the next
+    write. Raises CorruptLogError as the module says, and UnknownFormatError for an intact frame of another
+    format.
     """
     used = len(data.rstrip(b"\0"))
     batches: list[Batch] = []
-    position, offset, sealed = 0, base_offset, False
+    position, last_frame, offset, sealed = 0, 0, base_offset, False
     while position < used:
         header = read_header(data, position)
         if not is_intact(data, position, header):
-            _check_torn(data, position, used, header, offset, path_hint, may_be_torn=may_be_torn and not sealed)
-            return SegmentScan(tuple(batches), offset, leader_epoch, position, used - position, is_sealed=False)
+            _check_torn(
+                data, position, used, header, offset, path_hint, may_be_torn=may_be_torn and not sealed
+            )
+            break
         if header.format != FORMAT:
             raise UnknownFormatError(path_hint, position, header.format, FORMAT)
         why = None
@@ -93,9 +102,10 @@ def scan_segment(
             batches.append(batch)
         else:
             sealed = True
-        position += header.frame_bytes
+        last_frame, position = position, position + header.frame_bytes
         offset, leader_epoch = batch.end, header.leader_epoch
-    return SegmentScan(tuple(batches), offset, leader_epoch, position, 0, sealed)
+    cut_bytes = max(used - position, 0)
+    return SegmentScan(tuple(batches), offset, leader_epoch, last_frame, position, cut_bytes, sealed)
 
 
 def _check_torn(
@@ -108,7 +118,7 @@ def _check_torn(
     *,
     may_be_torn: bool,
 ) -> None:
-    """Return when the frame at `position` is what a crash left of the last write; otherwise raise CorruptLogError."""
+    """Return when a crash explains the invalid frame at `position`; otherwise raise CorruptLogError."""
     follower = _find_frame_after(data, position, used, offset)
     if follower is not None:
         why = f"its frame is invalid, but the intact frame at byte {follower} shows that it was acknowledged"
@@ -127,7 +137,10 @@ def _find_damage(data: bytes, position: int, used: int, header: FrameHeader) -> 
     first_sector_end = position - position % SECTOR_BYTES + SECTOR_BYTES
     if is_blank(data[position:first_sector_end]):
         return None  # the header's sector was never written
-    if used - position >= MIN_FRAME_BYTES and google_crc32c.value(data[position + PREFIX_BYTES : used]) == header.crc32c:
+    if (
+        used - position >= MIN_FRAME_BYTES
+        and google_crc32c.value(data[position + PREFIX_BYTES : used]) == header.crc32c
+    ):
         return "its length field is wrong"
     if not header.is_plausible:
         return f"it claims an impossible length of {header.frame_bytes} bytes"
@@ -136,7 +149,9 @@ def _find_damage(data: bytes, position: int, used: int, header: FrameHeader) -> 
         return f"its frame is invalid and other bytes follow it at {end}"
     if used < end:
         return None  # its end mark was never written
-    if any(is_blank(data[at : min(at + SECTOR_BYTES, end)]) for at in range(first_sector_end, end, SECTOR_BYTES)):
+    if any(
+        is_blank(data[at : min(at + SECTOR_BYTES, end)]) for at in range(first_sector_end, end, SECTOR_BYTES)
+    ):
         return None  # the disk wrote the sectors in another order and did not finish
     return "its CRC-32C does not match although all of it was written"
 

@@ -1,9 +1,11 @@
 """A snapshot of one shard: records that rebuild its hard state at `end_offset`, as one checked blob.
 
-It bounds recovery and lets older segments go. Knows nothing of what the records mean or where the blob is kept; the
-blob is written whole or not at all, so anything odd about it is damage, never a torn write. Format 1, big-endian:
+It bounds recovery and lets older segments go. Knows nothing of what the records mean or where the blob is
+kept; the blob is written whole or not at all, so anything odd about it is damage, never a torn write. Format
+1, big-endian:
 
-    "kcsnap" | crc32c u32 (over everything after it) | format u16 | end_offset u64 | leader_epoch u32 | count u32 | records
+    "kcsnap" | crc32c u32 (over everything after it) | format u16 | end_offset u64 | leader_epoch u32
+    | count u32 | records
 
 `records` is a msgpack array of bin, to the end of the blob.
 """
@@ -46,7 +48,7 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
 
 
 def decode_snapshot(data: bytes, *, path_hint: str) -> Snapshot:
-    """Decode a snapshot; raises CorruptLogError for any damage and UnknownFormatError for an intact unknown format.
+    """Decode a snapshot; raises CorruptLogError, or UnknownFormatError when intact but of another format.
 
     A damaged snapshot is never passed over for an older one: the segments below it may be gone.
     """
@@ -66,5 +68,7 @@ def decode_snapshot(data: bytes, *, path_hint: str) -> Snapshot:
     except msgspec.DecodeError as error:
         raise CorruptLogError(path_hint, start, None, f"its records cannot be decoded: {error}") from error
     if len(records) != count:
-        raise CorruptLogError(path_hint, start, None, f"it holds {len(records)} records but its header says {count}")
+        raise CorruptLogError(
+            path_hint, start, None, f"it holds {len(records)} records but its header says {count}"
+        )
     return Snapshot(end_offset, leader_epoch, records)

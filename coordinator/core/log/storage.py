@@ -16,7 +16,7 @@ from coordinator.core.log.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class RecoveredShard:
-    """A shard as loaded: replay `snapshot`, then `batches`, which start where it ends (or at 0 without one)."""
+    """A shard as loaded: replay `snapshot`, then `batches`, which start where it ends (else at 0)."""
 
     snapshot: Snapshot | None
     batches: tuple[Batch, ...]
@@ -28,9 +28,9 @@ class RecoveredShard:
 class DiskPort(Protocol):
     """Keeps the logs of a fixed number of shards.
 
-    Completion is reported through two callables given when the port is made: `on_durable(shard, end_offset)`, after
-    everything below `end_offset` is on stable storage, and `on_failure(message)`, once, after which nothing more is
-    written or reported durable. Both may be called from another thread and must not block.
+    Completion is reported through two callables given when the port is made: `on_durable(shard, end_offset)`,
+    after everything below `end_offset` is on stable storage, and `on_failure(message)`, once, after which
+    nothing more is written or reported durable. Both may be called from another thread and must not block.
 
     Not promised: that every `append` gets a call of its own (ends are cumulative), that calls of different
     shards keep an order, or that a snapshot is written before a later append.
@@ -46,15 +46,19 @@ class DiskPort(Protocol):
     def append(self, shard: int, base_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
         """Take records for the log without blocking.
 
-        Raises ValueError for offsets that do not continue the log or a leader epoch that goes back (a bug of the
-        caller), StorageError after a failure, and StorageError, failing, when more is waiting than the limit allows.
+        Raises ValueError for offsets that do not continue the log or a leader epoch that goes back (a bug of
+        the caller), StorageError after a failure, and StorageError, failing, when more is waiting than the
+        limit allows.
         """
         ...
 
-    def write_snapshot(self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
+    def write_snapshot(
+        self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]
+    ) -> None:
         """Take a snapshot of the shard at `end_offset` without blocking; then let go of what it replaces.
 
-        It is written once the log is durable up to `end_offset`; a newer one takes the place of one not begun.
+        It is written once the log is durable up to `end_offset`; a newer one takes the place of one not
+        begun.
         """
         ...
 
@@ -78,6 +82,15 @@ class SegmentBytes:
 
 
 @dataclass(frozen=True, slots=True)
+class Tail:
+    """The last frame of a segment as it was read, at `position`."""
+
+    base_offset: int
+    position: int
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class RecoveredLog:
     """A log as found, and where its writer goes on: in the segment `active_base`, at byte `active_bytes`."""
 
@@ -87,16 +100,21 @@ class RecoveredLog:
     active_base: int
     active_bytes: int
     cut_bytes: int
+    tails: tuple[Tail, ...]
+    """The ends of the last two segments, to be written again and synced before what was read is relied on:
+    they may be in the cache only, and a sync that failed before the restart does not fail twice."""
     surplus_base: int | None
     """A segment made by a roll that did not finish; it holds nothing and is to be deleted."""
 
 
-def recover_log(directory_hint: str, snapshot: Snapshot | None, segments: Iterable[SegmentBytes]) -> RecoveredLog:
+def recover_log(
+    directory_hint: str, snapshot: Snapshot | None, segments: Iterable[SegmentBytes]
+) -> RecoveredLog:
     """Join `segments`, given by rising base offset and without those wholly below the snapshot, into one log.
 
-    At most two segments are held at a time. A sealed segment has a successor, one that is not sealed has none (or
-    only a blank one: the roll was under way). Raises CorruptLogError for a gap, an overlap, a missing first or last
-    segment, a log that ends before its snapshot, and damage in any segment.
+    At most two segments are held at a time. A sealed segment has a successor, one that is not sealed has none
+    (or only a blank one: the roll was under way). Raises CorruptLogError for a gap, an overlap, a missing
+    first or last segment, a log that ends before its snapshot, and damage in any segment.
     """
     start = 0 if snapshot is None else snapshot.end_offset
     source = iter(segments)
@@ -105,10 +123,17 @@ def recover_log(directory_hint: str, snapshot: Snapshot | None, segments: Iterab
         raise CorruptLogError(directory_hint, 0, start, "its segments are missing")
     if segment.base_offset > start:
         why = "the log before it is missing" + (" and there is no snapshot" if snapshot is None else "")
-        raise CorruptLogError(segment.path_hint, 0, start, f"{why}: it starts at log offset {segment.base_offset}")
+        raise CorruptLogError(
+            segment.path_hint, 0, start, f"{why}: it starts at log offset {segment.base_offset}"
+        )
     batches: list[Batch] = []
+    tails: list[Tail] = []
     leader_epoch, surplus = 0, None
     while True:
+        if not segment.data:
+            raise CorruptLogError(
+                segment.path_hint, 0, segment.base_offset, "the file is empty; a segment never is"
+            )
         successor = next(source, None)
         scan = scan_segment(
             segment.data,
@@ -120,6 +145,7 @@ def recover_log(directory_hint: str, snapshot: Snapshot | None, segments: Iterab
         batches.extend(kept for batch in scan.batches if (kept := _after(batch, start)) is not None)
         leader_epoch = scan.leader_epoch
         position, offset = scan.valid_bytes, scan.end_offset
+        tails.append(Tail(segment.base_offset, scan.last_frame, segment.data[scan.last_frame : position]))
         if successor is None:
             if scan.is_sealed:
                 why = "the segment is sealed, but the one after it is missing"
@@ -142,7 +168,14 @@ def recover_log(directory_hint: str, snapshot: Snapshot | None, segments: Iterab
     if snapshot is not None:
         leader_epoch = max(leader_epoch, snapshot.leader_epoch)
     return RecoveredLog(
-        tuple(batches), offset, leader_epoch, segment.base_offset, position, scan.cut_bytes, surplus
+        batches=tuple(batches),
+        log_end_offset=offset,
+        leader_epoch=leader_epoch,
+        active_base=segment.base_offset,
+        active_bytes=position,
+        cut_bytes=scan.cut_bytes,
+        tails=tuple(tails[-2:]),
+        surplus_base=surplus,
     )
 
 
