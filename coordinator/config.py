@@ -9,15 +9,18 @@ import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError
 from pydantic_settings.sources import InitSettingsSource
 
+from coordinator.core.limits import Limits
+
 ENVIRONMENT_PREFIX = "KCOORD_"
+_LIMITS = Limits()
 _LONGEST_MS = 24 * 60 * 60 * 1000
 
 
@@ -46,6 +49,11 @@ def _setting(default: Any, unit: str, why: str, **limits: Any) -> Any:
     return Field(default, description=why, json_schema_extra={"unit": unit}, **limits)
 
 
+def _limit(name: str, lowest: int, why: str, unit: str = "ms", highest: int = _LONGEST_MS) -> Any:
+    """Make the setting of one of core's limits, with core's default."""
+    return _setting(getattr(_LIMITS, name), unit, why, ge=lowest, le=highest)
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
@@ -56,6 +64,7 @@ class NodeSettings(_Section):
     mode: Literal["standalone"] = _setting(
         "standalone", "", "One node with one copy of its log, without ZooKeeper; the only mode there is so far."
     )
+    id: int = _setting(1, "", "Names this node to members and in the log lines.", ge=0, le=1_000_000)
     data_dir: Path = _setting(
         Path("kcoord-data"),
         "directory",
@@ -177,6 +186,80 @@ class ServerSettings(_Section):
     )
 
 
+class GroupSettings(_Section):
+    """Groups and their members."""
+
+    session_timeout_min_ms: int = _limit(
+        "session_timeout_min_ms", 100, "Shortest session time-out a member may ask for."
+    )
+    session_timeout_max_ms: int = _limit(
+        "session_timeout_max_ms", 1000, "Longest session time-out a member may ask for: how long a dead one may count."
+    )
+    rebalance_timeout_min_ms: int = _limit(
+        "rebalance_timeout_min_ms", 100, "Shortest time a member may ask for to let go of partitions."
+    )
+    rebalance_timeout_max_ms: int = _limit(
+        "rebalance_timeout_max_ms", 1000, "Longest time a member may ask for to let go of partitions."
+    )
+    ping_interval_min_ms: int = _limit("ping_interval_min_ms", 10, "Shortest ping interval a member may wish for.")
+    closed_connection_grace_ms: int = _limit(
+        "closed_connection_grace_ms", 0, "How long a member whose batch runs may be without a connection."
+    )
+    closed_connection_idle_grace_ms: int = _limit(
+        "closed_connection_idle_grace_ms", 0, "How long a member whose batch does not run may be without a connection."
+    )
+    probe_timeout_ms: int = _limit(
+        "probe_timeout_ms", 10, "How long a member has to prove it lives when another process shows its identity."
+    )
+    rebalance_window_ms: int = _limit(
+        "rebalance_window_ms", 0, "How long changes are gathered into one rebalance, from the first on."
+    )
+    registration_timeout_ms: int = _limit(
+        "registration_timeout_ms", 100, "How long a registration waits for Kafka to say whether its topics exist."
+    )
+    lookup_retry_ms: int = _limit(
+        "lookup_retry_ms", 10, "How long to wait before offsets that Kafka could not resolve are asked for again."
+    )
+    group_max_members: int = _limit("group_max_members", 1, "Members of one group.", "members", 1_000_000)
+    groups_max: int = _limit("groups_max", 1, "Groups of one shard.", "groups", 10_000_000)
+    registrations_max: int = _limit(
+        "registrations_max", 1, "Registrations of one shard that may wait for Kafka.", "registrations", 1_000_000
+    )
+    subscription_max_topics: int = _limit(
+        "subscription_max_topics", 1, "Topics one member may subscribe to.", "topics", 100_000
+    )
+    streams_max: int = _limit("streams_max", 1, "Capacity one member may claim.", "streams", 1_000_000)
+    timeline_length: int = _limit("timeline_length", 0, "Events kept of one group's timeline.", "events", 1_000_000)
+    push_max_partitions: int = _limit(
+        "push_max_partitions", 1, "Partitions in one message to a member; more come in several.", "partitions", 10_000
+    )
+    snapshot_interval_records: int = _limit(
+        "snapshot_interval_records",
+        1000,
+        "Records of a shard's log between two snapshots, which bound the time a restart takes.",
+        "records",
+        100_000_000,
+    )
+
+
+class DiskSettings(_Section):
+    """The log in the data directory."""
+
+    segment_bytes: int = _setting(
+        64 * 1024 * 1024, "bytes", "Size of one file of a shard's log.", ge=1024 * 1024, le=4 * 1024**3
+    )
+    max_pending_bytes: int = _setting(
+        64 * 1024 * 1024,
+        "bytes",
+        "Records that may wait for the disk; past this the disk has failed and the node stops.",
+        ge=16 * 1024 * 1024,
+        le=4 * 1024**3,
+    )
+    close_timeout_ms: int = _setting(
+        30_000, "ms", "Time the last writes have when the node is stopped.", ge=100, le=600_000
+    )
+
+
 class LogSettings(_Section):
     """What the process says on standard error."""
 
@@ -200,7 +283,23 @@ class Settings(BaseSettings):
     node: NodeSettings = Field(default_factory=NodeSettings)
     kafka: KafkaSettings = Field(default_factory=KafkaSettings)
     server: ServerSettings = Field(default_factory=ServerSettings)
+    group: GroupSettings = Field(default_factory=GroupSettings)
+    disk: DiskSettings = Field(default_factory=DiskSettings)
     log: LogSettings = Field(default_factory=LogSettings)
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> Self:
+        for name in ("session_timeout", "rebalance_timeout"):
+            lowest = getattr(self.group, f"{name}_min_ms")
+            highest = getattr(self.group, f"{name}_max_ms")
+            if lowest > highest:
+                raise ValueError(f"group.{name}_min_ms is {lowest}, more than group.{name}_max_ms, which is {highest}")
+        return self
+
+    @property
+    def limits(self) -> Limits:
+        """What core takes."""
+        return Limits(**self.group.model_dump())
 
 
 def load_settings(file: Path | None = None, flags: Mapping[str, object] | None = None) -> Settings:
@@ -225,6 +324,8 @@ def load_settings(file: Path | None = None, flags: Mapping[str, object] | None =
 
     def place_of(location: tuple[str | int, ...]) -> str:
         key = ".".join(str(part) for part in location[:2])
+        if not key:
+            return "settings"
         if _holds(from_flags, location):
             return f"--set {key}"
         if _holds(from_environment, location):

@@ -38,6 +38,7 @@ from coordinator.core.events import (
     SnapshotWritten,
     Ticked,
 )
+from coordinator.core.log.entry import StorageError
 from coordinator.protocol.messages import Push, RegisterConsumer, Request, Response
 from coordinator.runtime.clock import Clock
 
@@ -58,7 +59,10 @@ class NodeMachine(Protocol):
 
 
 class DiskWriter(Protocol):
-    """What the driver asks of the disk port; completion comes back through `Driver.became_durable` and its like."""
+    """What the driver asks of the disk port, which raises StorageError once it has failed.
+
+    Completion comes back through `Driver.became_durable` and its like.
+    """
 
     def append(self, shard: int, base_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
         """Write records in the background."""
@@ -107,27 +111,33 @@ class Stopped:
 class Driver:
     """The loop around one node. Its methods belong to the event loop's thread unless they say otherwise.
 
-    It is the server's ConnectionListener. Connect `disk`, `kafka` and `sender` before `start`.
+    It is the server's ConnectionListener. Before `start` it must be connected; events that come earlier are lost.
     """
 
-    disk: DiskWriter
-    kafka: KafkaReader
-    sender: Sender
-
-    def __init__(
-        self, node: NodeMachine, clock: Clock, log: FilteringBoundLogger, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        self._node = node
-        self._clock = clock
+    def __init__(self, clock: Clock, log: FilteringBoundLogger, loop: asyncio.AbstractEventLoop) -> None:
+        self.clock = clock
+        self._node: NodeMachine
+        self._disk: DiskWriter
+        self._kafka: KafkaReader
+        self._sender: Sender
         self._log = log
+        self._is_started = False
         self._loop = loop
         self._tick: asyncio.TimerHandle | None = None
         self._wake: asyncio.TimerHandle | None = None
         self._stopped: asyncio.Future[Stopped] = loop.create_future()
 
+    def connect(self, node: NodeMachine, *, disk: DiskWriter, kafka: KafkaReader, sender: Sender) -> None:
+        """Say whom to drive and through what."""
+        self._node = node
+        self._disk = disk
+        self._kafka = kafka
+        self._sender = sender
+
     def start(self) -> None:
         """Start the node and the ticks."""
-        self._run(self._node.start, self._clock.monotonic_ms(), self._clock.wall_ms())
+        self._is_started = True
+        self._run(self._node.start, self.clock.monotonic_ms(), self.clock.wall_ms())
         self._schedule_tick()
 
     async def run(self) -> Stopped:
@@ -164,16 +174,16 @@ class Driver:
 
     def connection_opened(self, connection_id: int, host: str) -> None:
         """Tell the node about a new peer."""
-        self._step(ConnectionOpened(self._clock.monotonic_ms(), connection_id, host))
+        self._step(ConnectionOpened(self.clock.monotonic_ms(), connection_id, host))
 
     def request_received(self, connection_id: int, correlation_id: int, request: Request) -> None:
         """Tell the node about a request; the server flushes."""
         fresh_id = uuid.uuid4().hex if type(request) is RegisterConsumer and not request.member_id else ""
-        self._step(RequestArrived(self._clock.monotonic_ms(), connection_id, correlation_id, request, fresh_id))
+        self._step(RequestArrived(self.clock.monotonic_ms(), connection_id, correlation_id, request, fresh_id))
 
     def connection_closed(self, connection_id: int, why: str) -> None:
         """Tell the node that a peer is gone."""
-        self._step(ConnectionClosed(self._clock.monotonic_ms(), connection_id, why))
+        self._step(ConnectionClosed(self.clock.monotonic_ms(), connection_id, why))
 
     # ---- time -------------------------------------------------------------------------------------------------------
 
@@ -184,36 +194,39 @@ class Driver:
     def _on_tick(self) -> None:
         self._schedule_tick()
         self._on_wake()
-        stall_ms = self._clock.take_stall_ms()
+        stall_ms = self.clock.take_stall_ms()
         if stall_ms:
             self._log.warning(
                 "stalled",
                 why=f"this process stood still for {stall_ms} ms; members' deadlines were moved by as much",
                 duration_ms=stall_ms,
             )
-        self.sender.check_deadlines(self._clock.monotonic_ms())
+        self._sender.check_deadlines(self.clock.monotonic_ms())
 
     def _on_wake(self) -> None:
-        self._step(Ticked(self._clock.monotonic_ms(), self._clock.wall_ms()))
-        self.sender.flush()
+        self._step(Ticked(self.clock.monotonic_ms(), self.clock.wall_ms()))
+        self._sender.flush()
 
     # ---- stepping ---------------------------------------------------------------------------------------------------
 
     def _deliver(self, make: EventMaker) -> None:
-        self._run(lambda: self._node.step(make(self._clock.monotonic_ms())))
-        self.sender.flush()
+        self._run(lambda: self._node.step(make(self.clock.monotonic_ms())))
+        self._sender.flush()
 
     def _step(self, event: Event) -> None:
         self._run(self._node.step, event)
 
     def _run(self, decide: Callable[..., list[Effect]], *arguments: object) -> None:
-        if self._stopped.done():
+        if self._stopped.done() or not self._is_started:
             return
         try:
             for effect in decide(*arguments):
                 self._perform(effect)
                 if self._stopped.done():
                     return
+        except StorageError as error:
+            # The disk had failed before this step was decided; the node learns of it next and halts.
+            self.disk_failed(str(error))
         except Exception as error:  # noqa: BLE001 - the driver's last line: whatever it is, the node must not go on
             self._log.critical("bug", why=f"the node failed and is stopped: {error!r}", exc_info=True)
             self._stop(Stopped(f"a bug: {error!r}", is_failure=True))
@@ -221,23 +234,23 @@ class Driver:
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Respond(connection_id, correlation_id, response):
-                self.sender.send_response(connection_id, correlation_id, response)
+                self._sender.send_response(connection_id, correlation_id, response)
             case SendPush(connection_id, push):
-                self.sender.send_push(connection_id, push)
+                self._sender.send_push(connection_id, push)
             case Append(shard, base_offset, leader_epoch, records):
-                self.disk.append(shard, base_offset, leader_epoch, records)
+                self._disk.append(shard, base_offset, leader_epoch, records)
             case Notice():
                 self._journal(effect)
             case WakeAt(now_ms):
                 self._wake_at(now_ms)
             case CloseConnection(connection_id, why):
-                self.sender.close_connection(connection_id, why)
+                self._sender.close_connection(connection_id, why)
             case WatchTopics(topics):
-                self.kafka.watch_topics(topics)
+                self._kafka.watch_topics(topics)
             case ResolveOffsets(lookup_id, offsets):
-                self.kafka.resolve_offsets(lookup_id, offsets)
+                self._kafka.resolve_offsets(lookup_id, offsets)
             case WriteSnapshot(shard, end_offset, leader_epoch, records):
-                self.disk.write_snapshot(shard, end_offset, leader_epoch, records)
+                self._disk.write_snapshot(shard, end_offset, leader_epoch, records)
             case Halt(why):
                 self._log.critical("halted", why=why)
                 self._stop(Stopped(why, is_failure=True))
@@ -245,7 +258,7 @@ class Driver:
     def _wake_at(self, now_ms: int) -> None:
         if self._wake is not None:
             self._wake.cancel()
-        delay_ms = max(0, now_ms - self._clock.monotonic_ms())
+        delay_ms = max(0, now_ms - self.clock.monotonic_ms())
         self._wake = self._loop.call_later(delay_ms / 1000, self._on_wake)
 
     def _journal(self, notice: Notice) -> None:

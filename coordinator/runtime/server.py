@@ -76,21 +76,37 @@ class Server:
         """Number of connections, with those that have not said hello yet."""
         return len(self._live)
 
-    async def listen(self, host: str, port: int) -> tuple[str, int]:
-        """Accept connections from now on; return the bound address (port 0 takes a free one).
+    async def bind(self, host: str, port: int) -> tuple[str, int]:
+        """Take the address, without accepting anybody yet; return what was bound (port 0 takes a free one).
 
         Raises ListenError when the address is taken, not ours or not allowed.
         """
         self._fit_to_file_limit()
         try:
             self._server = await asyncio.get_running_loop().create_server(
-                lambda: _Connection(self), host, port, backlog=self.settings.backlog, reuse_address=True
+                lambda: _Connection(self), host, port, backlog=self.settings.backlog, start_serving=False
             )
         except OSError as error:
             reason = error.strerror or str(error)
             raise ListenError(
-                f"cannot listen on {host}:{port}: {reason}; stop what uses the port, or choose another with --listen"
+                f"cannot listen on {host}:{port}: {reason}; stop what uses the address, or choose another with --listen"
             ) from error
+        return self._address
+
+    async def accept(self) -> tuple[str, int]:
+        """Accept connections from now on, on the address that was bound; raises ListenError when it was lost."""
+        if self._server is None:
+            raise RuntimeError("bind first")
+        try:
+            await self._server.start_serving()
+        except OSError as error:
+            raise ListenError(f"cannot listen: {error.strerror}; another process took the address meanwhile") from error
+        return self._address
+
+    @property
+    def _address(self) -> tuple[str, int]:
+        if self._server is None:
+            raise RuntimeError("bind first")
         bound = self._server.sockets[0].getsockname()
         return str(bound[0]), int(bound[1])
 
@@ -133,24 +149,24 @@ class Server:
                 del due[connection]
                 act(connection)
 
-    async def stop_accepting(self) -> None:
+    def stop_accepting(self) -> None:
         """Close the listening sockets and read no more from those that are connected."""
         if self._server is not None:
             self._server.close()
         for connection in self._live:
             connection.stop_reading()
 
-    async def close(self, why: str) -> None:
-        """Close every connection, at the latest after the close time-out."""
-        await self.stop_accepting()
+    async def close(self, why: str, *, timeout_ms: int | None = None) -> None:
+        """Close every connection, at the latest after the time-out, which is the close time-out if none is given."""
+        self.stop_accepting()
         for connection in tuple(self._live):
             connection.close(why)
-        deadline = asyncio.get_running_loop().time() + self.settings.close_timeout_ms / 1000
         gone = [asyncio.ensure_future(connection.gone.wait()) for connection in self._live]
         if gone:
-            await asyncio.wait(gone, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
-            for waiting in gone:
-                waiting.cancel()
+            timeout_ms = self.settings.close_timeout_ms if timeout_ms is None else timeout_ms
+            _, waiting = await asyncio.wait(gone, timeout=timeout_ms / 1000)
+            for task in waiting:
+                task.cancel()
         for connection in tuple(self._live):
             connection.abort()
 

@@ -33,6 +33,7 @@ from coordinator.protocol.messages import ListGroups, PingResponse, Probe, Push,
 from coordinator.protocol.parts import Subscription
 from coordinator.runtime.clock import SystemClock
 from coordinator.runtime.driver import Driver, Stopped
+from coordinator.runtime.files import DiskError
 from tests.helpers.loopback import RememberedLog, until
 
 
@@ -60,14 +61,17 @@ class World:
 
     def __init__(self, script: Callable[[Event], list[Effect]]) -> None:
         self.done: list[tuple[object, ...]] = []
+        self.refuses = False
         self.log = RememberedLog()
         self.node = ScriptedNode(script)
-        self.driver = Driver(self.node, SystemClock(), self.log.logger, asyncio.get_running_loop())
-        self.driver.disk = self
-        self.driver.kafka = self
-        self.driver.sender = self
+        self.driver = Driver(SystemClock(), self.log.logger, asyncio.get_running_loop())
+        self.driver.connect(self.node, disk=self, kafka=self, sender=self)
+        self.driver.start()
+        self.done.clear()
 
     def append(self, shard: int, base_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
+        if self.refuses:
+            raise DiskError("no space")
         self.done.append(("append", shard, base_offset, leader_epoch, tuple(records)))
 
     def write_snapshot(self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
@@ -186,10 +190,30 @@ def test_the_node_is_woken_when_it_asked_and_the_latest_wish_counts() -> None:
 
 def test_ticks_come_by_themselves_after_the_start() -> None:
     async def act(on: World) -> None:
-        on.driver.start()
         await until(lambda: len(on.node.of(Ticked)) >= 3)
 
-    assert play(lambda _: [], act).done[0] == ("watch", frozenset({"t"}))
+    play(lambda _: [], act)
+
+
+def test_the_first_effects_are_those_of_the_start() -> None:
+    world = play(lambda _: [], lambda on: on.driver.start())
+    assert world.done == [("watch", frozenset({"t"}))]
+
+
+def test_a_disk_that_refuses_is_an_event_for_the_node_and_no_bug() -> None:
+    async def act(on: World) -> None:
+        on.refuses = True
+        on.driver.connection_opened(1, "h")
+        assert await on.driver.run() == Stopped("the disk failed: no space", is_failure=True)
+
+    def script(event: Event) -> list[Effect]:
+        if isinstance(event, DiskFailed):
+            return [Halt(f"the disk failed: {event.why}")]
+        return [Append(0, 0, 0, (b"a",)), Respond(1, 7, PingResponse())]
+
+    world = play(script, act)
+    assert [line["event"] for line in world.log.lines] == ["halted"]
+    assert ("respond", 1, 7, PingResponse()) not in world.done
 
 
 def test_halt_stops_the_node_before_anything_after_it() -> None:

@@ -75,7 +75,8 @@ class Scene:
 @contextlib.asynccontextmanager
 async def scene(settings: ServerSettings = SETTINGS) -> AsyncIterator[Scene]:
     made = Scene(settings)
-    made.address = await made.server.listen("127.0.0.1", 0)
+    made.address = await made.server.bind("127.0.0.1", 0)
+    assert await made.server.accept() == made.address
     try:
         yield made
     finally:
@@ -308,7 +309,7 @@ def test_a_taken_port_is_a_clear_error() -> None:
     async def act(on: Scene) -> None:
         second = Server(SETTINGS, on.listener, on.clock, on.log.logger)
         with pytest.raises(ListenError, match=r"cannot listen on 127\.0\.0\.1:\d+: .*in use.*--listen"):
-            await second.listen(*on.address)
+            await second.bind(*on.address)
 
     play(act)
 
