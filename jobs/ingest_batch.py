@@ -1,6 +1,6 @@
 """Writes a snapshot of Kafka topics to Parquet: everything between two positions, once.
 
-    spark-submit jobs/ingest_batch.py --coordinator 127.0.0.1:9470 --group flights --topic flights \
+    spark-submit jobs/ingest_batch.py --coordinator 127.0.0.1:9292 --group flights --topic flights \
         --starting-offsets earliest --ending-offsets latest --output /data/snapshot
 
 A batch read joins no group and commits nothing; with `--starting-offsets committed` it begins where the group is.

@@ -1,6 +1,6 @@
 """Writes Kafka topics to Parquet as a streaming query that is a member of a consumer group.
 
-    spark-submit jobs/ingest_stream.py --coordinator 127.0.0.1:9470 --group flights --topic flights \
+    spark-submit jobs/ingest_stream.py --coordinator 127.0.0.1:9292 --group flights --topic flights \
         --output /data/flights --checkpoint /data/flights-checkpoint
 
 Several of these may share a group; each needs an output and a checkpoint of its own. It needs `spark_kcoord` where

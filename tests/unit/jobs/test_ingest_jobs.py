@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 JOBS = Path(__file__).parents[3] / "jobs"
-SOURCE = ["--coordinator", "127.0.0.1:9470", "--group", "g", "--topic", "a", "--topic", "b"]
+SOURCE = ["--coordinator", "127.0.0.1:9292", "--group", "g", "--topic", "a", "--topic", "b"]
 SINK = ["--output", "/out", "--checkpoint", "/cp"]
 
 
@@ -33,7 +33,7 @@ def stream_options(*more: str) -> dict[str, str]:
 
 def test_arguments_become_source_options() -> None:
     assert stream_options("--starting-offsets", "earliest", "--option", "kafka.client.id=x=y") == {
-        "kcoord.bootstrap.servers": "127.0.0.1:9470",
+        "kcoord.bootstrap.servers": "127.0.0.1:9292",
         "kcoord.group.id": "g",
         "subscribe": "a,b",
         "startingOffsets": "earliest",
