@@ -53,6 +53,4 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     for line in _not_run(config):
-        terminalreporter.write_line(
-            f"FAILED: every test must run and pass, but this one was {line}", red=True
-        )
+        terminalreporter.write_line(f"FAILED: every test must run and pass, but this one was {line}", red=True)

@@ -209,9 +209,7 @@ class LocalKafka:
         else:
             port, controller_port = free_ports(2)
         if not is_port_free(port):
-            raise LocalServiceError(
-                f"Port {port} is in use on {LOOPBACK}: choose another port, or 0 for any free one."
-            )
+            raise LocalServiceError(f"Port {port} is in use on {LOOPBACK}: choose another port, or 0 for any free one.")
         self._ports = (port, controller_port)
 
     def _lost_its_port(self) -> bool:
@@ -261,17 +259,13 @@ class LocalKafka:
                     check=False,
                 )
             except (OSError, subprocess.TimeoutExpired) as error:
-                raise LocalServiceError(
-                    f"Kafka's storage in {self.data_dir} cannot be formatted: {error}."
-                ) from error
+                raise LocalServiceError(f"Kafka's storage in {self.data_dir} cannot be formatted: {error}.") from error
             if formatted.returncode != 0:
                 raise LocalServiceError(
                     f"Kafka's storage in {self.data_dir} cannot be formatted. Kafka says:\n{formatted.stdout}"
                 )
             if self._storage.exists():  # left by somebody, without a cluster id
-                raise LocalServiceError(
-                    f"{self._storage} exists but is not Kafka's: choose another directory."
-                )
+                raise LocalServiceError(f"{self._storage} exists but is not Kafka's: choose another directory.")
             (scratch / "storage").replace(self._storage)
         return cluster_id
 

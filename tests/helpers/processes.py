@@ -25,9 +25,7 @@ def group_lives(group_id: int) -> bool:
 
 def _groups_and_states() -> Iterator[tuple[int, str]]:
     if not Path("/proc/self/stat").exists():
-        listing = subprocess.run(
-            ["ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True
-        ).stdout
+        listing = subprocess.run(["ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True).stdout
         for line in listing.splitlines():
             group, state = line.split()
             yield int(group), state

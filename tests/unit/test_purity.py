@@ -106,9 +106,7 @@ def test_the_check_finds_what_is_planted(source: str, problem: str) -> None:
 
 
 def test_the_check_lets_pure_code_pass() -> None:
-    source = (
-        "import msgspec\nfrom collections.abc import Sequence\nfrom coordinator.protocol.ids import GroupId\n"
-    )
+    source = "import msgspec\nfrom collections.abc import Sequence\nfrom coordinator.protocol.ids import GroupId\n"
     assert impurities(source, "protocol") == []
     assert impurities("import google_crc32c\nfrom coordinator.core import events", "core") == []
 
@@ -134,15 +132,10 @@ def test_what_executors_load_brings_neither_the_coordinator_nor_msgspec() -> Non
     """Also through the packages' own `__init__`, which import contracts do not see."""
     executor_files = [
         *files_of("spark_kcoord/fetch"),
-        *(
-            path
-            for name in ("partition", "options")
-            if (path := ROOT / "spark_kcoord" / f"{name}.py").exists()
-        ),
+        *(path for name in ("partition", "options") if (path := ROOT / "spark_kcoord" / f"{name}.py").exists()),
     ]
     names = [
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for path in executor_files
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in executor_files
     ]
     script = (
         f"import importlib, sys\nfor name in {names!r}: importlib.import_module(name)\n"

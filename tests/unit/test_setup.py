@@ -46,8 +46,7 @@ PYTHON_SENTENCE = (
     "or `brew install python`.\n"
 )
 JAVA_ADVICE = (
-    "install Java 17 or newer, "
-    "for example with `apt install openjdk-17-jre-headless` or `brew install openjdk@17`.\n"
+    "install Java 17 or newer, for example with `apt install openjdk-17-jre-headless` or `brew install openjdk@17`.\n"
 )
 
 
