@@ -7,7 +7,16 @@ Every process of a query makes this object, so nothing is opened here; wrong opt
 from __future__ import annotations
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from spark_kcoord.errors import OptionError
 from spark_kcoord.options import parse_options, with_headers
@@ -15,9 +24,16 @@ from spark_kcoord.options import parse_options, with_headers
 __all__ = ["KcoordDataSource"]
 
 _COLUMNS = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+    StructType()
+    .add("key", BinaryType())
+    .add("value", BinaryType())
+    .add("topic", StringType())
+    .add("partition", IntegerType())
+    .add("offset", LongType())
+    .add("timestamp", TimestampType())
+    .add("timestampType", IntegerType())
 )
-_HEADERS = "headers array<struct<key:string,value:binary>>"
+_HEADER = StructType().add("key", StringType()).add("value", BinaryType())
 
 
 class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
@@ -68,9 +84,12 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
         """Return the name of the format."""
         return "kcoord"
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         """Return the columns; refuses unknown options on the way, since Spark asks for it first."""
-        return f"{_COLUMNS}, {_HEADERS}" if with_headers(self.options) else _COLUMNS
+        columns = list(_COLUMNS.fields)
+        if with_headers(self.options):
+            columns.append(StructField("headers", ArrayType(_HEADER)))
+        return StructType(columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the batch reader; raises OptionError for wrong options or a schema of the user's own."""
@@ -87,8 +106,8 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
         return KcoordStreamReader(parse_options(self.options, "stream"))
 
     def _refuse_other_schema(self, schema: StructType) -> None:
-        if schema != StructType.fromDDL(self.schema()):
+        if schema != self.schema():
             raise OptionError(
-                f"A schema was given ({schema.simpleString()}), but the columns of kcoord are fixed: {self.schema()}. "
-                "Remove .schema(...) and convert key and value with Spark functions."
+                f"A schema was given ({schema.simpleString()}), but the columns of kcoord are fixed: "
+                f"{self.schema().simpleString()}. Remove .schema(...) and convert key and value with Spark functions."
             )

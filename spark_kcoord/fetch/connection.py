@@ -82,6 +82,7 @@ class KafkaClient:
             **config,
         )
         self._topics: dict[str, TopicMetadata] = {}
+        self._last_failure: kafka_errors.KafkaError | None = None
 
     def run(self, work: Callable[[], Awaitable[T]], timeout_s: float) -> T:
         """Run ``work`` to its end on the calling thread; raises KafkaTimeoutError when it takes longer."""
@@ -158,7 +159,6 @@ class KafkaClient:
                 return connection
         brokers = [broker.node_id for broker in self._manager.cluster.brokers()]
         random.shuffle(brokers)
-        failure: kafka_errors.KafkaError = kafka_errors.NodeNotReadyError("all brokers are waiting to reconnect")
         for node_id in (*brokers, *(broker.node_id for broker in self._manager.cluster.bootstrap_brokers())):
             if self._manager.connection_delay(node_id) > 0:
                 continue
@@ -167,8 +167,8 @@ class KafkaClient:
             except kafka_errors.KafkaError as error:
                 if not error.retriable:
                     raise
-                failure = error
-        raise failure
+                self._last_failure = error
+        raise self._last_failure or kafka_errors.NodeNotReadyError("every broker waits to be connected again")
 
     def close(self) -> None:
         """Close every connection; the client cannot be used again."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -25,8 +25,9 @@ _IDLE_S: Final = 60.0
 class ClientPool:
     """Idle clients by settings; safe to use from several threads, each client from one at a time."""
 
-    def __init__(self, idle_s: float = _IDLE_S) -> None:
+    def __init__(self, idle_s: float = _IDLE_S, connect: Callable[[KafkaSettings], KafkaClient] = KafkaClient) -> None:
         self._idle_s = idle_s
+        self._connect = connect
         self._lock = threading.Lock()
         self._idle: list[tuple[float, KafkaClient]] = []
         self._timer: threading.Timer | None = None
@@ -34,7 +35,7 @@ class ClientPool:
     @contextmanager
     def lease(self, settings: KafkaSettings) -> Iterator[KafkaClient]:
         """Lend the client for ``settings`` for the length of a with block, making one when none is idle."""
-        client = self._take(settings) or KafkaClient(settings)
+        client = self._take(settings) or self._connect(settings)
         try:
             yield client
         except BaseException:

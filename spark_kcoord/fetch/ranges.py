@@ -25,7 +25,7 @@ from spark_kcoord.errors import DataLossError, KcoordError, UnknownTopicError
 from spark_kcoord.fetch.connection import Backoff, KafkaClient, describe_failure, unreachable
 from spark_kcoord.fetch.decode import AbortedTransaction, decode, end_of
 from spark_kcoord.fetch.offsets import list_offsets
-from spark_kcoord.fetch.pool import POOL
+from spark_kcoord.fetch.pool import POOL, ClientPool
 from spark_kcoord.kafka_options import KafkaSettings
 from spark_kcoord.offset_specs import EARLIEST_POSITION, LATEST_POSITION
 from spark_kcoord.partition import TopicRange
@@ -64,6 +64,7 @@ def read_ranges(
     with_headers: bool,
     fail_on_data_loss: bool,
     timeout_s: float,
+    pool: ClientPool = POOL,
 ) -> Iterator[pa.RecordBatch]:
     """Read ``ranges`` one after the other; yields record batches of ``arrow_schema(with_headers=...)``, none
     empty.
@@ -71,7 +72,7 @@ def read_ranges(
     ``timeout_s`` bounds the time without progress. Raises DataLossError, or KcoordError for what no retry
     helps.
     """
-    with POOL.lease(settings) as client:
+    with pool.lease(settings) as client:
         for wanted in ranges:
             reader = _RangeReader(client, wanted, fail_on_data_loss=fail_on_data_loss, timeout_s=timeout_s)
             yield from reader.read(with_headers=with_headers)
