@@ -7,7 +7,6 @@ by a file `holding-N`. With a file `hold-after` it stops once more after writing
 
 import argparse
 import json
-import os
 import time
 from pathlib import Path
 
@@ -50,7 +49,7 @@ def main() -> None:
         target = folder / f"batch-{batch_id}.json"
         temporary = target.with_suffix(".part")
         temporary.write_text(json.dumps(rows))
-        os.replace(temporary, target)
+        temporary.replace(target)
         _hold(folder, "hold-after", f"held-after-{batch_id}")
 
     stream = (

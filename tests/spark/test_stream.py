@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from coordinator.local.node import LocalCoordinator
 from kafka import KafkaProducer
 
 from coordinator.local.kafka import LocalKafka
-from coordinator.local.node import LocalCoordinator
 from spark_kcoord.member.client import fetch_offsets
 from tests.helpers.waiting import wait_until
 
