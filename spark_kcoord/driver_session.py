@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
 from spark_kcoord.errors import DataLossError
-from spark_kcoord.member.client import AssignedPartition, Assignment, AdvanceOutcome, Joined
+from spark_kcoord.member.client import AdvanceOutcome, AssignedPartition, Assignment, Joined
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.rate_limit import limit_ends
 
@@ -114,7 +114,11 @@ class DriverSession:
         that ends by itself the first call waits for a complete assignment.
         """
         start.must_belong_to(cluster=self._joined.kafka_cluster_id, group=self._group_id)
-        assignment = self._first_assignment(start, is_single_run) if not self._has_waited else self._member.assignment()
+        assignment = (
+            self._first_assignment(start, is_single_run=is_single_run)
+            if not self._has_waited
+            else self._member.assignment()
+        )
         finished = () if start == self._settled else start.claims
         if not finished and not assignment.partitions and not self._has_offers:
             self._settled = start
@@ -130,15 +134,14 @@ class DriverSession:
             return start
         outcome = self._member.advance(finished, next_claims)
         self._settle(start, finished, outcome.finished)
-        accepted = [
-            claim for claim, result in zip(next_claims, outcome.claims, strict=True) if self._is_accepted(claim, result)
-        ]
+        self._report_refused(next_claims, outcome.claims)
+        accepted = outcome.claimed
         self._has_offers = bool(accepted)
         if not accepted:
             return start
         return self._offset_of(accepted, usable, positions)
 
-    def _first_assignment(self, start: StreamOffset, is_single_run: bool) -> Assignment:
+    def _first_assignment(self, start: StreamOffset, *, is_single_run: bool) -> Assignment:
         timeout_s = self._complete_timeout_s if is_single_run else FIRST_ASSIGNMENT_TIMEOUT_S
         assignment = self._member.wait_for_assignment(complete=is_single_run, timeout_s=timeout_s)
         self._has_waited = True
@@ -252,19 +255,18 @@ class DriverSession:
                     result.committed,
                 )
 
-    def _is_accepted(self, claim: Claim, result: PartitionResult) -> bool:
-        if result.error is ErrorCode.NONE:
-            return True
-        level = logging.INFO if result.error is ErrorCode.REBALANCE_IN_PROGRESS else logging.WARNING
-        _log.log(
-            level,
-            "group %s: %s-%d is left out of the next micro-batch: %s",
-            self._group_id,
-            claim.topic,
-            claim.partition,
-            result.message or result.error.name,
-        )
-        return False
+    def _report_refused(self, claims: Sequence[Claim], results: Sequence[PartitionResult]) -> None:
+        for claim, result in zip(claims, results, strict=True):
+            if result.error is ErrorCode.NONE:
+                continue
+            _log.log(
+                logging.INFO if result.error is ErrorCode.REBALANCE_IN_PROGRESS else logging.WARNING,
+                "group %s: %s-%d is left out of the next micro-batch: %s",
+                self._group_id,
+                claim.topic,
+                claim.partition,
+                result.message or result.error.name,
+            )
 
     def _offset_of(
         self,

@@ -24,9 +24,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from spark_kcoord.batch_reader import read_input_partition
 from spark_kcoord.errors import KcoordError, OptionError, UnknownTopicError
-from spark_kcoord.fetch.ranges import read_ranges
-from spark_kcoord.options import SourceOptions
+from spark_kcoord.options import SourceOptions, host_ports
 from spark_kcoord.partition import KcoordInputPartition, TopicRange
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from spark_kcoord.driver_session import DriverSession
     from spark_kcoord.fetch.offsets import KafkaLookup
     from spark_kcoord.member.client import MemberClient
-    from spark_kcoord.offset_specs import OffsetSpec
     from spark_kcoord.offsets import StreamOffset
 
 __all__ = ["KcoordStreamReader"]
@@ -50,7 +49,7 @@ _ENDS_MAX_AGE_S: Final = 0.025
 """Spark asks an idle query about every 11 ms; the brokers are asked at most this often."""
 
 
-class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # untyped
     """One streaming query as one member of a group.
 
     Errors are KcoordError: they end the query and name the option, the partition or both offsets.
@@ -137,9 +136,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of a task's ranges as Arrow record batches."""
-        if not isinstance(partition, KcoordInputPartition):
-            raise KcoordError(f"A task got an input partition of type {type(partition).__name__}, not kcoord's.")
-        return read_ranges(self._options, partition)
+        return read_input_partition(self._options, partition)
 
     # ---- joining ----------------------------------------------------------------------------------------------------
 
@@ -158,21 +155,19 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
         if not options.commit:
             raise OptionError("Option 'kcoord.commit' is false, which is not supported yet. Remove it.")
-        if options.group_id is None:
-            raise OptionError("Option 'kcoord.group.id' is missing. Give the name of the group to join.")
         if first is not None:
-            first.must_belong_to(cluster=None, group=options.group_id)
+            first.must_belong_to(cluster=None, group=options.group)
         settings = MemberSettings(
-            coordinators=_addresses(options.coordinators),
-            group_id=options.group_id,
+            coordinators=host_ports(options.coordinators),
+            group_id=options.group,
             topics=options.topics,
-            client_id=options.kafka.client_id or f"kcoord-spark-{socket.gethostname()}",
+            client_id=dict(options.kafka.client).get("client_id", f"kcoord-spark-{socket.gethostname()}"),
             instance_id=options.instance_id,
             streams=options.streams,
             assignors=options.assignors,
             session_timeout_ms=options.session_timeout_ms,
             rebalance_timeout_ms=options.rebalance_timeout_ms,
-            reset_policy=_reset_policy(options.starting),
+            reset_policy=_reset_policy(options),
             hints=self._hints(),
             wait_for_topics=options.wait_for_topics,
             coordinator_timeout_ms=options.coordinator_timeout_ms,
@@ -187,20 +182,20 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         client.start()
         joined = client.join()
         if first is not None:
-            first.must_belong_to(cluster=joined.kafka_cluster_id, group=options.group_id)
+            first.must_belong_to(cluster=joined.kafka_cluster_id, group=options.group)
         self._servers = options.kafka.servers or tuple(joined.kafka_bootstrap)
         lookup = KafkaLookup(options.kafka_at(self._servers))
         session = DriverSession(
             client,
             _RecentEnds(lookup),
             joined,
-            group_id=options.group_id,
+            group_id=options.group,
             fail_on_data_loss=options.fail_on_data_loss,
             complete_timeout_s=options.rebalance_timeout_ms / 1000,
         )
         if self._frozen is not None:
             session.freeze_ends(self._frozen)
-        _log.info("joined group %s as member %s (process %d)", options.group_id, joined.member_id, os.getpid())
+        _log.info("joined group %s as member %s (process %d)", options.group, joined.member_id, os.getpid())
         return session
 
     def _hints(self) -> tuple[StartHint, ...]:
@@ -231,7 +226,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _lookup(self) -> KafkaLookup:
         from spark_kcoord.fetch.offsets import KafkaLookup
-        from spark_kcoord.kafka_servers import resolve_kafka
+        from spark_kcoord.resolve import resolve_kafka
 
         return KafkaLookup(resolve_kafka(self._options))
 
@@ -261,15 +256,8 @@ def _partitions(lookup: KafkaLookup, topics: Sequence[str]) -> list[tuple[str, i
     return [(name, number) for name, topic in lookup.topics(topics).items() for number in topic.partitions]
 
 
-def _addresses(servers: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    pairs = []
-    for server in servers:
-        host, _, port = server.rpartition(":")
-        pairs.append((host.strip("[]"), int(port)))
-    return tuple(pairs)
-
-
-def _reset_policy(starting: OffsetSpec) -> ResetPolicy | None:
+def _reset_policy(options: SourceOptions) -> ResetPolicy | None:
     from coordinator.protocol.parts import ResetPolicy
 
-    return ResetPolicy(starting.word) if starting.word is not None else None
+    word = options.starting.word
+    return ResetPolicy(word) if options.is_starting_given and word is not None else None

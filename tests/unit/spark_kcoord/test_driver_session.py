@@ -78,7 +78,9 @@ class FakeMember:
                 else PartitionResult(c.topic, c.partition)
                 for c in finished
             ),
+            claimed=tuple(c for c in claims if c.partition not in self.refused),
             claims=tuple(PartitionResult(c.topic, c.partition, self.refused.get(c.partition, OK)) for c in claims),
+            released=(),
         )
 
     def close(self) -> None:
@@ -207,12 +209,12 @@ def test_a_run_that_ends_waits_for_a_complete_assignment_and_keeps_to_it() -> No
 
 
 def test_another_topic_id_is_data_loss_naming_both() -> None:
-    member = FakeMember((owned(0, 0, topic_id="new"),))
+    member = FakeMember((owned(0, 0, epoch=8, topic_id="new"),))
     start = StreamOffset("c", "g", "m-1", (claim(0, 5, 9, topic_id="old"),))
-    with pytest.raises(DataLossError, match="old.*new"):
+    with pytest.raises(DataLossError, match=r"old.*new"):
         a_session(member, {0: 3}).next_offset(start, None, is_single_run=False)
     lenient = a_session(member, {0: 3}, fail=False)
-    assert lenient.next_offset(start, None, is_single_run=False).claims == (claim(0, 0, 3, topic_id="new"),)
+    assert lenient.next_offset(start, None, is_single_run=False).claims == (claim(0, 0, 3, epoch=8, topic_id="new"),)
 
 
 def test_an_end_before_the_position_is_data_loss_naming_both() -> None:

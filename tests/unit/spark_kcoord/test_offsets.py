@@ -83,7 +83,7 @@ def test_an_offset_that_cannot_be_used_says_why(document: dict[str, object], say
 def test_a_checkpoint_of_another_group_or_cluster_is_refused_naming_both() -> None:
     offset = an_offset()
     offset.must_belong_to(cluster="cluster-1", group="g")
-    with pytest.raises(KcoordError, match="'g'.*'other'"):
+    with pytest.raises(KcoordError, match=r"'g'.*'other'"):
         offset.must_belong_to(cluster=None, group="other")
-    with pytest.raises(KcoordError, match="'cluster-1'.*'cluster-2'"):
+    with pytest.raises(KcoordError, match=r"'cluster-1'.*'cluster-2'"):
         offset.must_belong_to(cluster="cluster-2", group="g")
