@@ -40,9 +40,10 @@ ROWS = [
 
 
 @pytest.fixture(autouse=True)
-def garbage_is_collected() -> Iterator[None]:
-    """Collect what a test left, so that a warning about it belongs to that test."""
+def garbage_is_collected(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Collect what a test left, also what its log holds, so that a warning about it belongs to that test."""
     yield
+    caplog.get_records("call").clear()
     gc.collect()
 
 

@@ -136,7 +136,7 @@ def test_refused_kafka_option_is_told_why(name: str) -> None:
 
 
 def test_kafka_option_without_counterpart_is_an_error() -> None:
-    with pytest.raises(OptionError, match="'kafka.zzz.qqq' has no counterpart in kafka-python"):
+    with pytest.raises(OptionError, match=r"'kafka\.zzz\.qqq' has no counterpart in kafka-python"):
         parse_one("kafka.zzz.qqq", "x")
 
 
