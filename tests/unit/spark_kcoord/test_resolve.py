@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from spark_kcoord.fetch.offsets import KafkaLookup, TopicPartitions
-from spark_kcoord.options import parse_options
-from spark_kcoord.resolve import resolve_kafka, resolve_ranges
+from spark_kcoord.options import host_ports, parse_options
+from spark_kcoord.resolve import ONE_SHOT_TIMEOUT_S, resolve_kafka, resolve_ranges
 
 COORDINATOR = {"subscribe": "t", "kcoord.bootstrap.servers": "c:1", "kcoord.group.id": "g"}
 
@@ -33,11 +33,13 @@ def coordinator(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     asked: list[Any] = []
     client = ModuleType("spark_kcoord.member.client")
 
-    def find_coordinator(servers: tuple[str, ...], group: str, *, timeout_s: float) -> SimpleNamespace:
+    def find_coordinator(servers: tuple[tuple[str, int], ...], group: str, *, timeout_s: float) -> SimpleNamespace:
         asked.append(("find", servers, group, timeout_s))
-        return SimpleNamespace(kafka_bootstrap="k1:9092,k2:9092")
+        return SimpleNamespace(kafka_bootstrap=("k1:9092", "k2:9092"))
 
-    def fetch_offsets(servers: tuple[str, ...], group: str, *, timeout_s: float) -> dict[tuple[str, int], int]:
+    def fetch_offsets(
+        servers: tuple[tuple[str, int], ...], group: str, *, timeout_s: float
+    ) -> dict[tuple[str, int], int]:
         asked.append(("offsets", servers, group, timeout_s))
         return {("t", 0): 7, ("t", 1): 10}
 
@@ -55,7 +57,7 @@ def test_kafka_is_where_the_coordinator_says(coordinator: list[Any]) -> None:
     settings = resolve_kafka(parse_options({**COORDINATOR, "kafka.client.rack": "r"}, "batch"))
 
     assert (settings.servers, settings.rack) == (("k1:9092", "k2:9092"), "r")
-    assert coordinator == [("find", ("c:1",), "g", 10.0)]
+    assert coordinator == [("find", (("c", 1),), "g", ONE_SHOT_TIMEOUT_S)]
 
 
 def test_coordinator_is_not_asked_when_the_user_says_where_kafka_is(coordinator: list[Any]) -> None:
@@ -65,9 +67,13 @@ def test_coordinator_is_not_asked_when_the_user_says_where_kafka_is(coordinator:
     assert coordinator == []
 
 
+def test_servers_become_host_and_port() -> None:
+    assert host_ports(("c1:1", "[::1]:2")) == (("c1", 1), ("::1", 2))
+
+
 def test_committed_starts_where_the_group_is_and_else_at_the_earliest(coordinator: list[Any]) -> None:
     assert ranges(startingOffsets="committed") == [(0, 7, 10), (2, 2, 10)]
-    assert coordinator == [("offsets", ("c:1",), "g", 10.0)]
+    assert coordinator == [("offsets", (("c", 1),), "g", ONE_SHOT_TIMEOUT_S)]
 
 
 def test_positions_are_resolved_and_empty_ranges_left_out() -> None:
