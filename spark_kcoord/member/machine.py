@@ -8,20 +8,17 @@ partition asked back is let go as soon as no claim of it is open.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
-from coordinator.protocol.errors import ErrorCode, RemoteProtocolError
+from coordinator.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from coordinator.protocol.messages import (
     Advance,
     AdvanceResponse,
     ConfirmClaims,
     ConfirmClaimsResponse,
     Fenced,
-    FetcherStarted,
-    FetcherStopped,
     FindCoordinator,
     FindCoordinatorResponse,
     LeaveGroup,
@@ -35,13 +32,13 @@ from coordinator.protocol.messages import (
     Response,
     StartFetcher,
     StopFetcher,
-    encode_message,
 )
 from coordinator.protocol.parts import Claim, FinalOffset, OwnedPartition, StartHint, StartPartition, Subscription
-from coordinator.protocol.session import HelloReceived, PushReceived, ResponseReceived, Role, Session
+from coordinator.protocol.session import HelloReceived, PushReceived, ResponseReceived
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member import refusals
 from spark_kcoord.member.calls import Call, CallRequest, Calls
+from spark_kcoord.member.conversation import Asked, Conversation
 from spark_kcoord.member.effects import (
     AdvanceOutcome,
     CallResult,
@@ -68,7 +65,7 @@ from spark_kcoord.member.events import (
     LeaveAsked,
     Ticked,
 )
-from spark_kcoord.member.holdings import Assignment, Holdings, TopicPartition, partition_of
+from spark_kcoord.member.holdings import Assignment, Holdings
 from spark_kcoord.member.nodes import Nodes
 from spark_kcoord.member.refusals import Refusal
 from spark_kcoord.member.settings import MemberSettings, show_address
@@ -80,13 +77,6 @@ ANSWER_TIMEOUT_MS: Final = 3_000
 REGISTER_TIMEOUT_MS: Final = 10_000
 """How long the answer to RegisterConsumer may take: a coordinator may first have to ask Kafka about new topics."""
 MAX_REDIRECTS: Final = 5
-PARTITIONS_PER_REQUEST: Final = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    request: Request
-    sent_ms: int
 
 
 class Member:
@@ -121,11 +111,8 @@ class Member:
         self._fatal: KcoordError | None = None
 
         self._state = State.NEW
-        self._session: Session | None = None
+        self._conversation: Conversation | None = None
         self._connection_id = 0
-        self._asked: dict[int, _Asked] = {}
-        self._to_confirm: dict[TopicPartition, OwnedPartition] = {}
-        self._to_release: dict[TopicPartition, FinalOffset] = {}
         self._redirects = 0
 
         self._now_ms = 0
@@ -133,7 +120,6 @@ class Member:
         self._ping_interval_ms = settings.session_timeout_ms // 3
         self._state_deadline_ms = 0
         self._next_ping_ms = 0
-        self._heard_ms = 0
         self._answered_ms = 0
         self._in_use_since_ms: int | None = None
         self._in_use: Refusal = (ErrorCode.MEMBER_ID_IN_USE, "")
@@ -243,14 +229,13 @@ class Member:
         match event:
             case Connected() if self._state is State.CONNECTING:
                 self._move(Step.CONNECTED)
-                self._session = Session(Role.MEMBER)
+                self._conversation = Conversation(self._now_ms)
                 self._state_deadline_ms = self._now_ms + ANSWER_TIMEOUT_MS
-                self._effects.append(Send(self._connection_id, self._session.send_hello()))
-            case BytesReceived() if self._session is not None:
-                self._on_bytes(event.data, self._session)
+                self._effects.append(Send(self._connection_id, self._conversation.greet()))
+            case BytesReceived() if self._conversation is not None:
+                self._on_bytes(event.data, self._conversation)
             case ConnectionLost():
                 is_elsewhere_better = self._state is not State.JOINED
-                self._session = None
                 self._lose(event.why, is_elsewhere_better=is_elsewhere_better, is_gone=True)
             case _:
                 pass
@@ -261,17 +246,16 @@ class Member:
         host, port = self._nodes.current
         self._effects.append(Connect(self._connection_id, host, port))
 
-    def _on_bytes(self, data: bytes, session: Session) -> None:
+    def _on_bytes(self, data: bytes, conversation: Conversation) -> None:
         try:
-            for said in session.receive_bytes(data):
-                self._heard_ms = self._now_ms
+            for said in conversation.hear(data, self._now_ms):
                 if isinstance(said, HelloReceived):
                     self._on_hello()
                 elif isinstance(said, ResponseReceived):
-                    self._on_response(said.correlation_id, said.response)
+                    self._on_response(conversation.take_asked(said.correlation_id), said.response)
                 elif isinstance(said, PushReceived):
                     self._on_push(said.push)
-                if self._session is not session:
+                if self._conversation is not conversation:
                     return
         except RemoteProtocolError as error:
             self._lose(str(error), is_elsewhere_better=True)
@@ -292,17 +276,18 @@ class Member:
     def _drop_connection(self, why: str, *, is_gone: bool) -> None:
         if self._wants_connection and not is_gone:
             self._effects.append(Disconnect(self._connection_id, why))
-        self._session = None
-        self._asked.clear()
-        self._to_confirm.clear()
-        self._to_release.clear()
+        self._conversation = None
 
     def _send(self, request: Request) -> None:
-        assert self._session is not None  # noqa: S101 - our own bug otherwise
-        correlation_id, data = self._session.send_request(request)
-        self._asked[correlation_id] = _Asked(request, self._now_ms)
-        self._next_ping_ms = self._now_ms + self._ping_interval_ms
+        data = self._open_conversation.ask(request, self._now_ms)
+        # A little early at random: members that came back together would otherwise ping in step ever after.
+        self._next_ping_ms = self._now_ms + int(self._ping_interval_ms * (1 - self._jitter() / 10))
         self._effects.append(Send(self._connection_id, data))
+
+    @property
+    def _open_conversation(self) -> Conversation:
+        assert self._conversation is not None  # noqa: S101 - only asked for in states that have one
+        return self._conversation
 
     # ---- what the coordinator says ----------------------------------------------------------------------------------
 
@@ -311,8 +296,7 @@ class Member:
         self._state_deadline_ms = self._now_ms + ANSWER_TIMEOUT_MS
         self._send(FindCoordinator(self.settings.group_id))
 
-    def _on_response(self, correlation_id: int, response: Response) -> None:
-        asked = self._asked.pop(correlation_id)
+    def _on_response(self, asked: Asked, response: Response) -> None:
         refusal = refusals.refusal_of(response)
         if self._state is State.JOINED and refusal is None:
             self._answered_ms = max(self._answered_ms, asked.sent_ms)
@@ -359,29 +343,35 @@ class Member:
         self._connect()
 
     def _register(self) -> None:
+        try:
+            self._send(self._registration())
+        except LocalProtocolError as error:
+            if error.code is not ErrorCode.FRAME_TOO_LARGE:
+                raise
+            self._fail_for_good(refusals.call_too_large(self.settings, str(error)))
+
+    def _registration(self) -> RegisterConsumer:
         settings = self.settings
-        self._send(
-            RegisterConsumer(
-                group_id=settings.group_id,
-                member_id=self._member_id,
-                incarnation=self._incarnation,
-                subscription=Subscription(topics=settings.topics),
-                client_id=settings.client_id,
-                pid=self._pid,
-                session_timeout_ms=settings.session_timeout_ms,
-                rebalance_timeout_ms=settings.rebalance_timeout_ms,
-                instance_id=settings.instance_id,
-                streams=settings.streams,
-                assignors=settings.assignors,
-                reset_policy=settings.reset_policy,
-                claims=self._holdings.open_claims(),
-                hints=self._hints,
-                owned=self._holdings.owned(),
-                wait_for_topics=settings.wait_for_topics,
-            )
+        return RegisterConsumer(
+            group_id=settings.group_id,
+            member_id=self._member_id,
+            incarnation=self._incarnation,
+            subscription=Subscription(topics=settings.topics),
+            client_id=settings.client_id,
+            pid=self._pid,
+            session_timeout_ms=settings.session_timeout_ms,
+            rebalance_timeout_ms=settings.rebalance_timeout_ms,
+            instance_id=settings.instance_id,
+            streams=settings.streams,
+            assignors=settings.assignors,
+            reset_policy=settings.reset_policy,
+            claims=self._holdings.open_claims(),
+            hints=self._hints,
+            owned=self._holdings.owned(),
+            wait_for_topics=settings.wait_for_topics,
         )
 
-    def _on_registered(self, asked: _Asked, response: RegisterConsumerResponse) -> None:
+    def _on_registered(self, asked: Asked, response: RegisterConsumerResponse) -> None:
         assert isinstance(asked.request, RegisterConsumer)  # noqa: S101 - our own bug otherwise
         listed = asked.request.claims
         if len(response.claims) != len(listed):
@@ -395,8 +385,6 @@ class Member:
         self._session_timeout_ms = response.session_timeout_ms or self.settings.session_timeout_ms
         third_ms = self._session_timeout_ms // 3
         self._ping_interval_ms = min(response.ping_interval_ms or third_ms, third_ms)
-        # Members that come back together would otherwise ping in step ever after.
-        self._next_ping_ms = self._now_ms + int(self._ping_interval_ms * (0.5 + self._jitter() / 2))
         self._holdings.forget_grants()
         self._holdings.answer_claims(listed, response.claims)
         self._holdings.set_member_epoch(response.member_epoch)
@@ -443,14 +431,14 @@ class Member:
         match push:
             case StartFetcher():
                 self._holdings.start(push)
-                for part in push.partitions:
-                    owned = OwnedPartition(part.topic, part.partition, part.owner_epoch)
-                    self._to_confirm[partition_of(part)] = owned
+                self._open_conversation.confirm_started(
+                    [OwnedPartition(part.topic, part.partition, part.owner_epoch) for part in push.partitions]
+                )
                 if push.partitions:
                     self._notice(NoticeKind.STARTED, _show_partitions(push.partitions))
             case StopFetcher():
                 self._notice(NoticeKind.STOPPING, f"{_show_partitions(push.partitions)}: {push.why}")
-                self._queue_release(self._holdings.stop(push))
+                self._release(self._holdings.stop(push))
             case Probe():
                 self._ping()
             case Fenced():
@@ -513,28 +501,25 @@ class Member:
         if self._state is not State.JOINED:
             return
         self._send_next_call()
-        self._queue_release(self._holdings.release_idle(self._busy()))
-        waiting = {type(asked.request) for asked in self._asked.values()}
-        if self._to_release and FetcherStopped not in waiting:
-            self._send(FetcherStopped(_take(self._to_release)))
-        if self._to_confirm and FetcherStarted not in waiting:
-            self._send(FetcherStarted(_take(self._to_confirm)))
+        conversation = self._open_conversation
+        self._release(self._holdings.release_idle(conversation.busy_partitions()))
+        while (request := conversation.next_queued()) is not None:
+            self._send(request)
 
     def _send_next_call(self) -> None:
         while (call := self._calls.next_to_send()) is not None:
-            if call.was_sent:
-                self._send(call.request)
-                return
-            if isinstance(call.request, Advance):
+            if isinstance(call.request, Advance) and not call.was_sent:
                 call.request = self._with_releases(call.request)
             call.was_sent = True
-            size = len(encode_message(call.request))
-            limit = self._frame_limit()
-            if size <= limit:
+            try:
                 self._send(call.request)
+            except LocalProtocolError as error:
+                if error.code is not ErrorCode.FRAME_TOO_LARGE:
+                    raise
+                self._calls.finish()
+                self._fail(call.call_id, refusals.call_too_large(self.settings, str(error)))
+            else:
                 return
-            self._calls.finish()
-            self._fail(call.call_id, refusals.call_too_large(self.settings, size, limit))
 
     def _with_releases(self, request: Advance) -> Advance:
         released = self._holdings.release_finished(request.finished, request.claims)
@@ -542,25 +527,8 @@ class Member:
             self._notice(NoticeKind.RELEASED, _show_partitions(released))
         return msgspec.structs.replace(request, released=released)
 
-    def _frame_limit(self) -> int:
-        assert self._session is not None  # noqa: S101 - our own bug otherwise
-        return self._session.limits.frame_bytes - 64
-
-    def _busy(self) -> set[TopicPartition]:
-        """Return the partitions whose claims a call in flight may change."""
-        requests = [asked.request for asked in self._asked.values()]
-        busy: set[TopicPartition] = set()
-        for request in requests:
-            if isinstance(request, Advance):
-                busy.update(map(partition_of, request.finished))
-            if isinstance(request, Advance | ConfirmClaims):
-                busy.update(map(partition_of, request.claims))
-        return busy
-
-    def _queue_release(self, parts: Sequence[OwnedPartition]) -> None:
-        for part in parts:
-            self._to_confirm.pop(partition_of(part), None)
-            self._to_release[partition_of(part)] = FinalOffset(part.topic, part.partition, part.owner_epoch)
+    def _release(self, parts: Sequence[OwnedPartition]) -> None:
+        self._open_conversation.release(parts)
         if parts:
             self._notice(NoticeKind.RELEASED, _show_partitions(parts))
 
@@ -589,16 +557,16 @@ class Member:
             case State.CONNECTING | State.GREETING | State.FINDING | State.REGISTERING:
                 if now_ms >= self._state_deadline_ms:
                     self._lose(_SILENCE[self._state], is_elsewhere_better=True)
-            case State.JOINED if now_ms - self._heard_ms >= self._dead_after_ms:
-                self._lose(f"no answer for {now_ms - self._heard_ms} ms", is_elsewhere_better=True)
+            case State.JOINED if now_ms >= self._dead_at_ms:
+                self._lose(f"no answer for {now_ms - self._open_conversation.heard_ms} ms", is_elsewhere_better=True)
             case State.JOINED if now_ms >= self._next_ping_ms:
                 self._ping()
             case _:
                 pass
 
     @property
-    def _dead_after_ms(self) -> int:
-        return self._session_timeout_ms * 2 // 3
+    def _dead_at_ms(self) -> int:
+        return self._open_conversation.heard_ms + self._session_timeout_ms * 2 // 3
 
     def _check_id_in_use(self) -> None:
         since_ms = self._in_use_since_ms
@@ -640,7 +608,7 @@ class Member:
         if not self._holdings.is_empty:
             times.append(self._answered_ms + self._session_timeout_ms)
         if self._state is State.JOINED:
-            times += [self._next_ping_ms, self._heard_ms + self._dead_after_ms]
+            times += [self._next_ping_ms, self._dead_at_ms]
         else:
             times.append(self._state_deadline_ms)
         return min(time_ms for time_ms in times if time_ms is not None)
@@ -697,14 +665,6 @@ def _answers_all(request: Advance, response: AdvanceResponse) -> bool:
         and len(response.claims) == len(request.claims)
         and len(response.released) == len(request.released)
     )
-
-
-_Part = TypeVar("_Part", OwnedPartition, FinalOffset)
-
-
-def _take(queue: dict[TopicPartition, _Part]) -> tuple[_Part, ...]:
-    keys = list(queue)[:PARTITIONS_PER_REQUEST]
-    return tuple(queue.pop(key) for key in keys)
 
 
 def _show_partitions(parts: Sequence[OwnedPartition | FinalOffset | StartPartition]) -> str:

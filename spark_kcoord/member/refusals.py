@@ -77,11 +77,11 @@ def call_refused(settings: MemberSettings, refusal: Refusal) -> KcoordError:
     return KcoordError(f"The coordinator refused a call in group '{settings.group_id}': {show_refusal(refusal)}")
 
 
-def call_too_large(settings: MemberSettings, size: int, limit: int) -> KcoordError:
+def call_too_large(settings: MemberSettings, why: str) -> KcoordError:
     """Say that a call holds too many partitions for one frame."""
     return KcoordError(
-        f"A micro-batch of group '{settings.group_id}' names so many partitions that its claims take {size} bytes and "
-        f"at most {limit} fit into one request: spread the partitions over more members."
+        f"A micro-batch of group '{settings.group_id}' names so many partitions that its claims do not fit into one "
+        f"request ({why}): spread the partitions over more members."
     )
 
 
