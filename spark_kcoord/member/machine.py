@@ -15,9 +15,7 @@ import msgspec
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from coordinator.protocol.messages import (
     Advance,
-    AdvanceResponse,
     ConfirmClaims,
-    ConfirmClaimsResponse,
     Fenced,
     FindCoordinator,
     FindCoordinatorResponse,
@@ -36,11 +34,10 @@ from coordinator.protocol.messages import (
 from coordinator.protocol.parts import Claim, FinalOffset, OwnedPartition, StartHint, StartPartition, Subscription
 from coordinator.protocol.session import HelloReceived, PushReceived, ResponseReceived
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.member import refusals
+from spark_kcoord.member import answers, refusals
 from spark_kcoord.member.calls import Call, CallRequest, Calls
 from spark_kcoord.member.conversation import Asked, Conversation
 from spark_kcoord.member.effects import (
-    AdvanceOutcome,
     CallResult,
     Completed,
     Connect,
@@ -66,6 +63,7 @@ from spark_kcoord.member.events import (
     Ticked,
 )
 from spark_kcoord.member.holdings import Assignment, Holdings
+from spark_kcoord.member.lease import Lease
 from spark_kcoord.member.nodes import Nodes
 from spark_kcoord.member.refusals import Refusal
 from spark_kcoord.member.settings import MemberSettings, show_address
@@ -116,11 +114,8 @@ class Member:
         self._redirects = 0
 
         self._now_ms = 0
-        self._session_timeout_ms = settings.session_timeout_ms
-        self._ping_interval_ms = settings.session_timeout_ms // 3
+        self._lease = Lease(settings.session_timeout_ms)
         self._state_deadline_ms = 0
-        self._next_ping_ms = 0
-        self._answered_ms = 0
         self._in_use_since_ms: int | None = None
         self._in_use: Refusal = (ErrorCode.MEMBER_ID_IN_USE, "")
         self._wake_ms: int | None = None
@@ -204,7 +199,7 @@ class Member:
             return
         timeout_ms = self.settings.coordinator_timeout_ms
         if isinstance(request, LeaveGroup):
-            timeout_ms = min(timeout_ms, self._session_timeout_ms)
+            timeout_ms = min(timeout_ms, self._lease.session_timeout_ms)
         self._calls.add(Call(call_id, self._now_ms + timeout_ms, request))
 
     def _on_leave(self, event: LeaveAsked) -> None:
@@ -280,8 +275,7 @@ class Member:
 
     def _send(self, request: Request) -> None:
         data = self._open_conversation.ask(request, self._now_ms)
-        # A little early at random: members that came back together would otherwise ping in step ever after.
-        self._next_ping_ms = self._now_ms + int(self._ping_interval_ms * (1 - self._jitter() / 10))
+        self._lease.note_sent(self._now_ms, self._jitter())
         self._effects.append(Send(self._connection_id, data))
 
     @property
@@ -299,7 +293,7 @@ class Member:
     def _on_response(self, asked: Asked, response: Response) -> None:
         refusal = refusals.refusal_of(response)
         if self._state is State.JOINED and refusal is None:
-            self._answered_ms = max(self._answered_ms, asked.sent_ms)
+            self._lease.renew(asked.sent_ms)
             self._nodes.settle()
         match asked.request, response:
             case FindCoordinator(), _ if refusal is not None:
@@ -380,11 +374,8 @@ class Member:
         self._move(Step.REGISTERED)
         self._redirects = 0
         self._in_use_since_ms = None
-        self._answered_ms = asked.sent_ms
+        self._lease.begin(asked.sent_ms, response.session_timeout_ms, response.ping_interval_ms)
         self._member_id = response.member_id or self._member_id
-        self._session_timeout_ms = response.session_timeout_ms or self.settings.session_timeout_ms
-        third_ms = self._session_timeout_ms // 3
-        self._ping_interval_ms = min(response.ping_interval_ms or third_ms, third_ms)
         self._holdings.forget_grants()
         self._holdings.answer_claims(listed, response.claims)
         self._holdings.set_member_epoch(response.member_epoch)
@@ -402,7 +393,7 @@ class Member:
         if code is ErrorCode.MEMBER_ID_IN_USE:
             if self._in_use_since_ms is None:
                 self._in_use_since_ms = self._now_ms
-                self._notice(NoticeKind.ID_IN_USE, f"{message}; trying for {self._session_timeout_ms} ms")
+                self._notice(NoticeKind.ID_IN_USE, f"{message}; trying for {self._lease.session_timeout_ms} ms")
             self._in_use = refusal
             self._lose(refusals.show_refusal(refusal), is_elsewhere_better=False)
             self._check_id_in_use()
@@ -450,19 +441,11 @@ class Member:
         if refusal is not None:
             self._on_call_refused(request, refusal)
             return
-        result: CallResult = None
-        if isinstance(request, Advance) and isinstance(response, AdvanceResponse):
-            if not _answers_all(request, response):
-                self._lose("it did not answer for every partition of an Advance", is_elsewhere_better=False)
-                return
-            result = self._advance(request, response)
-        elif isinstance(request, ConfirmClaims) and isinstance(response, ConfirmClaimsResponse):
-            if len(response.claims) != len(request.claims):
-                self._lose("it did not answer for every claim", is_elsewhere_better=False)
-                return
-            for claim, status in self._holdings.answer_claims(request.claims, response.claims):
-                self._notice_skipped(claim, status.why or "the claim is closed", status.committed)
-            result = tuple(response.claims)
+        if not answers.is_whole(request, response):
+            self._lose("it did not answer for every partition of a request", is_elsewhere_better=False)
+            return
+        result, notices = answers.take_answer(self._holdings, request, response)
+        self._effects += notices
         call = self._calls.in_flight
         if call is not None and call.request is request:
             self._calls.finish()
@@ -484,17 +467,6 @@ class Member:
         elif call is not None and is_current:
             self._calls.finish()
             self._fail(call.call_id, refusals.call_refused(self.settings, refusal))
-
-    def _advance(self, request: Advance, response: AdvanceResponse) -> AdvanceOutcome:
-        claimed = self._holdings.answer_advance(request, response)
-        for claim, result in zip(request.finished, response.finished, strict=True):
-            if result.error is not ErrorCode.NONE:
-                self._notice_skipped(claim, refusals.show_refusal((result.error, result.message)), result.committed)
-        for claim, result in zip(request.claims, response.claims, strict=True):
-            if result.error is not ErrorCode.NONE:
-                why = refusals.show_refusal((result.error, result.message))
-                self._notice(NoticeKind.CLAIM_REFUSED, f"{refusals.show_range(claim)}: {why}")
-        return AdvanceOutcome(claimed, response.finished, response.claims, response.released)
 
     def _flush(self) -> None:
         """Send what waits to be sent, now that the event is dealt with."""
@@ -539,9 +511,10 @@ class Member:
 
     def _check_ownership(self) -> None:
         """Own nothing once the coordinator may have declared this member dead."""
-        if not self._holdings.is_empty and self._now_ms - self._answered_ms >= self._session_timeout_ms:
+        if not self._holdings.is_empty and self._now_ms >= self._lease.ends_ms:
             self._holdings.forget_grants()
-            why = f"no answer for {self._now_ms - self._answered_ms} ms, a whole session time-out; it owns nothing now"
+            silent_ms = self._lease.unanswered_ms(self._now_ms)
+            why = f"no answer for {silent_ms} ms, a whole session time-out; it owns nothing now"
             self._notice(NoticeKind.SESSION_LOST, why)
             if self._state is State.JOINED:
                 self._lose(why, is_elsewhere_better=True)
@@ -559,18 +532,18 @@ class Member:
                     self._lose(_SILENCE[self._state], is_elsewhere_better=True)
             case State.JOINED if now_ms >= self._dead_at_ms:
                 self._lose(f"no answer for {now_ms - self._open_conversation.heard_ms} ms", is_elsewhere_better=True)
-            case State.JOINED if now_ms >= self._next_ping_ms:
+            case State.JOINED if now_ms >= self._lease.next_ping_ms:
                 self._ping()
             case _:
                 pass
 
     @property
     def _dead_at_ms(self) -> int:
-        return self._open_conversation.heard_ms + self._session_timeout_ms * 2 // 3
+        return self._lease.dead_at_ms(self._open_conversation.heard_ms)
 
     def _check_id_in_use(self) -> None:
         since_ms = self._in_use_since_ms
-        if since_ms is not None and self._now_ms - since_ms >= self._session_timeout_ms:
+        if since_ms is not None and self._now_ms - since_ms >= self._lease.session_timeout_ms:
             self._in_use_since_ms = None
             self._fail_for_good(refusals.refused_for_good(self.settings, self._in_use))
 
@@ -602,13 +575,13 @@ class Member:
             return None
         times = [self._calls.deadline_ms]
         if self._in_use_since_ms is not None:
-            times.append(self._in_use_since_ms + self._session_timeout_ms)
+            times.append(self._in_use_since_ms + self._lease.session_timeout_ms)
         elif self._joins:
             times.append(min(self._joins.values()))
         if not self._holdings.is_empty:
-            times.append(self._answered_ms + self._session_timeout_ms)
+            times.append(self._lease.ends_ms)
         if self._state is State.JOINED:
-            times += [self._next_ping_ms, self._dead_at_ms]
+            times += [self._lease.next_ping_ms, self._dead_at_ms]
         else:
             times.append(self._state_deadline_ms)
         return min(time_ms for time_ms in times if time_ms is not None)
@@ -644,10 +617,6 @@ class Member:
     def _notice(self, kind: NoticeKind, why: str) -> None:
         self._effects.append(Notice(kind, why))
 
-    def _notice_skipped(self, claim: Claim, why: str, committed: int | None) -> None:
-        known = "the group has no committed offset" if committed is None else f"the group's offset is {committed}"
-        self._notice(NoticeKind.CLAIM_SKIPPED, f"{refusals.show_range(claim)}: {why}; {known}")
-
 
 _CONNECTED_STATES: Final = frozenset({State.GREETING, State.FINDING, State.REGISTERING, State.JOINED})
 
@@ -657,14 +626,6 @@ _SILENCE: Final = {
     State.FINDING: f"it did not answer within {ANSWER_TIMEOUT_MS} ms",
     State.REGISTERING: f"it did not answer the registration within {REGISTER_TIMEOUT_MS} ms",
 }
-
-
-def _answers_all(request: Advance, response: AdvanceResponse) -> bool:
-    return (
-        len(response.finished) == len(request.finished)
-        and len(response.claims) == len(request.claims)
-        and len(response.released) == len(request.released)
-    )
 
 
 def _show_partitions(parts: Sequence[OwnedPartition | FinalOffset | StartPartition]) -> str:

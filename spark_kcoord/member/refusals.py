@@ -8,7 +8,6 @@ from typing import Final, TypeAlias
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FetcherStartedResponse, FetcherStoppedResponse, ListGroupsResponse, Response
-from coordinator.protocol.parts import Claim
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.settings import BOOTSTRAP_OPTION, TIMEOUT_OPTION, MemberSettings, show_address
 
@@ -93,8 +92,3 @@ def not_joined(settings: MemberSettings) -> KcoordError:
 def closed(settings: MemberSettings) -> KcoordError:
     """Say that the member was closed by its owner."""
     return KcoordError(f"The member of group '{settings.group_id}' is closed: the query has been stopped.")
-
-
-def show_range(claim: Claim) -> str:
-    """Return a claimed range as people read it."""
-    return f"{claim.topic}-{claim.partition} offsets [{claim.from_offset}, {claim.until_offset})"
