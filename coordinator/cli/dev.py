@@ -69,9 +69,7 @@ def up(
     kafka_port: Annotated[int, typer.Option(help="Port of Kafka; 0 takes a free one.", min=0, max=65535)] = 0,
     data: Annotated[
         Path | None,
-        typer.Option(
-            help="Data directory, kept; without it a temporary one is used and removed.", file_okay=False
-        ),
+        typer.Option(help="Data directory, kept; without it a temporary one is used and removed.", file_okay=False),
     ] = None,
 ) -> None:
     """Run a real Kafka broker and a coordinator on this machine until Ctrl-C, and print their addresses."""
@@ -82,9 +80,7 @@ def up(
         data_dir = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kcoord-dev-")))
         with jar_progress() as report:
             broker = stack.enter_context(LocalKafka(data_dir / "kafka", port=kafka_port, report=report))
-        node = stack.enter_context(
-            LocalCoordinator(broker.bootstrap_servers, data_dir / "coordinator", port=port)
-        )
+        node = stack.enter_context(LocalCoordinator(broker.bootstrap_servers, data_dir / "coordinator", port=port))
         _notes.print(f"Kafka and the coordinator are ready, data in {data_dir}; Ctrl-C stops both.")
         sys.stdout.write(f"kafka {broker.bootstrap_servers}\ncoordinator {node.address}\n")
         sys.stdout.flush()
