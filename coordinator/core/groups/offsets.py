@@ -87,9 +87,7 @@ def _commit_one(
     bad = why_bad_offset(asked.offset, asked.metadata)
     if bad is not None:
         return _refused(group, partition, *bad)
-    committed = (
-        accepted[partition].offset if partition in accepted else group.committed_offset(partition, topic_id)
-    )
+    committed = accepted[partition].offset if partition in accepted else group.committed_offset(partition, topic_id)
     if committed is not None and asked.offset < committed:
         return _refused(group, partition, ErrorCode.INVALID_REQUEST, why_backwards(asked.offset, committed))
     accepted[partition] = CommittedPart(

@@ -94,7 +94,7 @@ def _by_policy(policy: ResetPolicy) -> Start:
         assert policy.timestamp_ms is not None, "a timestamp policy without a timestamp is refused at registration"
         return AskedStart(policy.timestamp_ms, f"timestamp {policy.timestamp_ms}, by the group's policy")
     if policy.kind == "none":
-        return NoStart("the group has no offset and its policy is none; commit one with kcoord group commit")
+        return NoStart("the group has no offset and its policy is none; commit an offset for it")
     return AskedStart(LATEST, "latest, by the group's policy")
 
 
