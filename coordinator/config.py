@@ -167,7 +167,7 @@ class ServerSettings(_Section):
         le=60_000,
     )
     output_buffer_bytes: int = _setting(
-        8 * 1024 * 1024,
+        32 * 1024 * 1024,
         "bytes",
         "Who lets more than this wait for it does not read and is disconnected.",
         ge=64 * 1024,
@@ -177,6 +177,13 @@ class ServerSettings(_Section):
         16 * 1024, "bytes", "Largest first frame, from a peer that is not known yet.", ge=64, le=1024**2
     )
     frame_bytes: int = _setting(1024 * 1024, "bytes", "Largest frame of a member.", ge=64 * 1024, le=64 * 1024**2)
+    answer_bytes: int = _setting(
+        16 * 1024 * 1024,
+        "bytes",
+        "Largest answer; whoever asks for more is told to ask for less.",
+        ge=64 * 1024,
+        le=64 * 1024**2,
+    )
     requests_in_flight: int = _setting(
         64,
         "requests",
@@ -294,6 +301,11 @@ class Settings(BaseSettings):
             highest = getattr(self.group, f"{name}_max_ms")
             if lowest > highest:
                 raise ValueError(f"group.{name}_min_ms is {lowest}, more than group.{name}_max_ms, which is {highest}")
+        if self.server.output_buffer_bytes <= self.server.answer_bytes:
+            raise ValueError(
+                f"server.output_buffer_bytes is {self.server.output_buffer_bytes}, too little for one answer of "
+                f"server.answer_bytes, which is {self.server.answer_bytes}"
+            )
         return self
 
     @property

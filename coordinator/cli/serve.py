@@ -46,12 +46,15 @@ def serve(
 ) -> None:
     """Run a coordinator node until SIGTERM or Ctrl-C; it prints its address when members can connect."""
     with _errors_as_lines():
-        from coordinator import service
         from coordinator.config import load_settings
 
         flags = _flags(standalone=standalone, kafka=kafka, data=data, listen=listen, settings=settings)
+        loaded = load_settings(config, flags)
+
+        from coordinator import service
+
         try:
-            code = service.run(load_settings(config, flags))
+            code = service.run(loaded)
         except service.StartError as error:
             _notes.print(f"error: {error}")
             raise typer.Exit(1) from error

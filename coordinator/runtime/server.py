@@ -60,7 +60,12 @@ class Server:
         self.clock = clock
         self.log = log
         self._server: asyncio.Server | None = None
-        self.session_limits = SessionLimits(settings.hello_bytes, settings.frame_bytes, settings.requests_in_flight)
+        self.session_limits = SessionLimits(
+            hello_bytes=settings.hello_bytes,
+            frame_bytes=settings.frame_bytes,
+            answer_bytes=settings.answer_bytes,
+            in_flight=settings.requests_in_flight,
+        )
         self._max_connections = settings.max_connections
         self._next_id = 1
         self._live: set[_Connection] = set()

@@ -150,7 +150,7 @@ def test_pushes_and_close_reach_the_peer_in_order() -> None:
     [
         (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "an HTTP request"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 32, "a TLS handshake"),
-        (struct.pack(">ihhih", 20, 3, 9, 1, 10) + b"kafka-java", "not a kcoord hello"),
+        (struct.pack(">ihhih", 20, 18, 3, 1, 10) + b"kafka-java", "a Kafka request"),
         (b"\xff\xff\xff\xff garbage", "over the limit of 16384 bytes"),
         (b"\x00\x00\x00\x00", "a frame of length 0"),
         (struct.pack(">I4sHH", 8, b"KCRD", 7, 9), "speaks protocol version 7 to 9"),
