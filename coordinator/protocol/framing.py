@@ -19,15 +19,19 @@ _HEADER: Final = struct.Struct(">II")
 ENVELOPE_HEADER_BYTES: Final = 4
 
 _STRANGERS: Final = (
-    (b"GET ", "an HTTP request"),
-    (b"POST", "an HTTP request"),
-    (b"HEAD", "an HTTP request"),
-    (b"PUT ", "an HTTP request"),
+    *(
+        (method, "an HTTP request")
+        for method in (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN")
+    ),
+    (b"PRI ", "an HTTP/2 greeting"),
     (b"HTTP", "an HTTP answer"),
     (b"SSH-", "an SSH greeting"),
     (b"\x16\x03", "a TLS handshake"),
     (b"\x15\x03", "a TLS alert"),
 )
+
+_KAFKA_FIRST_REQUESTS: Final = (b"\x00\x12", b"\x00\x03")
+"""What a Kafka client begins with: the keys of ApiVersions, and of Metadata for very old ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +59,10 @@ def encode_hello(versions: VersionRange) -> bytes:
 def decode_hello(body: bytes | memoryview) -> VersionRange:
     """Read a hello; raises RemoteProtocolError when it is not one."""
     if len(body) < _HELLO.size or bytes(body[:4]) != HELLO_MAGIC:
+        first = "a Kafka request" if bytes(body[:2]) in _KAFKA_FIRST_REQUESTS else "not a kcoord hello"
         raise RemoteProtocolError(
             ErrorCode.INVALID_REQUEST,
-            "the first frame is not a kcoord hello; check that the address is a kcoord coordinator's and not a Kafka "
-            "broker's",
+            f"the first frame is {first}; check address and port: one end is no kcoord coordinator or no kcoord member",
         )
     _, lowest, highest = _HELLO.unpack_from(body)
     if lowest > highest:

@@ -12,6 +12,9 @@ MAX_ID_LENGTH: Final = 250
 MAX_METADATA_BYTES: Final = 4096
 """Largest metadata of one committed offset, in bytes of UTF-8."""
 
+MAX_LIST_ITEMS: Final = 20_000
+"""Most items in any one list of a request, so that a frame of tiny items cannot become a heap of objects."""
+
 EARLIEST: Final = -2
 """Stands for the first offset of a partition where an offset is asked for (Kafka's ListOffsets number)."""
 

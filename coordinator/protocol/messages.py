@@ -8,7 +8,7 @@ The format only grows: a new field comes last and has a default; a number is nev
 an offset of 0 always means offset 0.
 """
 
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -20,6 +20,7 @@ from coordinator.protocol.parts import (
     FinalOffset,
     GroupEvent,
     GroupSummary,
+    Listed,
     MemberDescription,
     NodeAddress,
     OffsetToCommit,
@@ -64,13 +65,13 @@ class RegisterConsumer(_Message, frozen=True, tag=2):
     rebalance_timeout_ms: int
     instance_id: str | None = None
     streams: int = 1
-    assignors: tuple[str, ...] = ()
+    assignors: Listed[str] = ()
     ping_interval_ms: int | None = None
     auto_commit: bool = False
     reset_policy: ResetPolicy | None = None
-    claims: tuple[Claim, ...] = ()
-    hints: tuple[StartHint, ...] = ()
-    owned: tuple[OwnedPartition, ...] = ()
+    claims: Listed[Claim] = ()
+    hints: Listed[StartHint] = ()
+    owned: Listed[OwnedPartition] = ()
     handover: str = "takeover"
     wait_for_topics: bool = False
 
@@ -79,33 +80,33 @@ class Ping(_Message, frozen=True, tag=3):
     """Say that the member lives; with auto commit on, the offsets it has finished."""
 
     member_epoch: int
-    offsets: tuple[OffsetToCommit, ...] = ()
+    offsets: Listed[OffsetToCommit] = ()
 
 
 class FetcherStarted(_Message, frozen=True, tag=4):
     """Say that the member has taken over these partitions."""
 
-    partitions: tuple[OwnedPartition, ...]
+    partitions: Listed[OwnedPartition]
 
 
 class FetcherStopped(_Message, frozen=True, tag=5):
     """Let go of partitions, with final offsets; saying it twice is answered alike."""
 
-    partitions: tuple[FinalOffset, ...]
+    partitions: Listed[FinalOffset]
 
 
 class CommitOffsets(_Message, frozen=True, tag=6):
     """Commit offsets, as the owner under its owner epochs or as an operator for partitions nobody owns."""
 
     group_id: str
-    offsets: tuple[OffsetToCommit, ...]
+    offsets: Listed[OffsetToCommit]
 
 
 class FetchOffsets(_Message, frozen=True, tag=7):
     """Read the committed offsets of some partitions, or of all when none are named."""
 
     group_id: str
-    partitions: tuple[tuple[str, int], ...] | None = None
+    partitions: Listed[tuple[str, int]] | None = None
 
 
 class Advance(_Message, frozen=True, tag=8):
@@ -115,21 +116,21 @@ class Advance(_Message, frozen=True, tag=8):
     that stream offset. The same `finished` again replaces whatever was offered. An empty `claims` only commits.
     """
 
-    finished: tuple[Claim, ...]
-    claims: tuple[Claim, ...]
-    released: tuple[FinalOffset, ...] = ()
+    finished: Listed[Claim]
+    claims: Listed[Claim]
+    released: Listed[FinalOffset] = ()
 
 
 class ConfirmClaims(_Message, frozen=True, tag=9):
     """Ask about claims and mark those still open as running."""
 
-    claims: tuple[Claim, ...]
+    claims: Listed[Claim]
 
 
 class LeaveGroup(_Message, frozen=True, tag=10):
     """Leave the group for good, with final offsets."""
 
-    partitions: tuple[FinalOffset, ...] = ()
+    partitions: Listed[FinalOffset] = ()
 
 
 class ListGroups(_Message, frozen=True, tag=11):
@@ -375,16 +376,40 @@ _request_decoder: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Req
 _answer_decoder: msgspec.msgpack.Decoder[Response | Push] = msgspec.msgpack.Decoder(Response | Push)
 
 
+class _Numbered(msgspec.Struct, frozen=True, array_like=True):
+    """The one thing that every message of every version begins with."""
+
+    number: int
+
+
+_number_decoder = msgspec.msgpack.Decoder(_Numbered)
+_Decoded = TypeVar("_Decoded")
+
+
 def encode_message(message: Message) -> bytes:
     """Return the msgpack array of a message."""
     return _encoder.encode(message)
 
 
 def decode_request(body: bytes | memoryview) -> Request:
-    """Read what a member or a tool sent; raises msgspec.ValidationError or DecodeError for anything else."""
-    return _request_decoder.decode(body)
+    """Read what a member or a tool sent; raises msgspec.DecodeError for anything else."""
+    return _decode(_request_decoder, body)
 
 
 def decode_answer(body: bytes | memoryview) -> Response | Push:
-    """Read what a coordinator sent; raises msgspec.ValidationError or DecodeError for anything else."""
-    return _answer_decoder.decode(body)
+    """Read what a coordinator sent; raises msgspec.DecodeError for anything else."""
+    return _decode(_answer_decoder, body)
+
+
+def decode_number(body: bytes | memoryview) -> int:
+    """Read a message's number and pass over the rest, without keeping it; raises msgspec.DecodeError."""
+    return _decode(_number_decoder, body).number
+
+
+def _decode(decoder: msgspec.msgpack.Decoder[_Decoded], body: bytes | memoryview) -> _Decoded:
+    try:
+        return decoder.decode(body)
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(f"a text is not UTF-8: {error.reason}") from error
+    except RecursionError as error:
+        raise msgspec.DecodeError("arrays are nested too deeply") from error

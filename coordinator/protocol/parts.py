@@ -4,10 +4,16 @@ As with the messages, the form only grows (a new field last, with a default), an
 """
 
 from enum import IntEnum
+from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
 
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import MAX_LIST_ITEMS
+
+_Item = TypeVar("_Item")
+Listed: TypeAlias = Annotated[tuple[_Item, ...], msgspec.Meta(max_length=MAX_LIST_ITEMS)]
+"""A list in a request: one that is longer than MAX_LIST_ITEMS is refused before any item of it is made."""
 
 
 class _Part(msgspec.Struct, frozen=True, array_like=True):
@@ -25,10 +31,10 @@ class NodeAddress(_Part, frozen=True):
 class Subscription(_Part, frozen=True):
     """What a member wants to read: exactly one of topics, a pattern or explicit partitions; less the exclusions."""
 
-    topics: tuple[str, ...] = ()
+    topics: Listed[str] = ()
     pattern: str | None = None
-    partitions: tuple[tuple[str, int], ...] = ()
-    exclusions: tuple[str, ...] = ()
+    partitions: Listed[tuple[str, int]] = ()
+    exclusions: Listed[str] = ()
 
 
 class Claim(_Part, frozen=True):

@@ -16,13 +16,16 @@ import msgspec
 from coordinator.protocol import framing
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from coordinator.protocol.framing import FrameReader, VersionRange
+from coordinator.protocol.ids import MAX_LIST_ITEMS
 from coordinator.protocol.messages import (
     RESPONSE_OF,
     ErrorResponse,
+    Message,
     Push,
     Request,
     Response,
     decode_answer,
+    decode_number,
     decode_request,
     encode_message,
 )
@@ -85,11 +88,16 @@ TRANSITIONS: Final[dict[State, dict[Step, State]]] = {
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """What a session accepts from its peer."""
+    """How large and how many the things said may be; a length counts a frame's body."""
 
     hello_bytes: int = 16 * 1024
+    """The first frame of either side."""
     frame_bytes: int = 1024 * 1024
+    """A request."""
+    answer_bytes: int = 16 * 1024 * 1024
+    """A response or a push: the description of a group of many partitions is longer than any request."""
     in_flight: int = 64
+    """Requests of one connection that wait for their response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +152,18 @@ class Session:
     already returned may still be written. Raises LocalProtocolError for our own mistakes.
     """
 
-    __slots__ = ("_asked", "_in_flight", "_next_id", "_reader", "_role", "_state", "_version", "limits", "versions")
+    __slots__ = (
+        "_asked",
+        "_has_greeted",
+        "_in_flight",
+        "_next_id",
+        "_reader",
+        "_role",
+        "_state",
+        "_version",
+        "limits",
+        "versions",
+    )
 
     def __init__(
         self, role: Role, limits: SessionLimits | None = None, versions: VersionRange = SUPPORTED_VERSIONS
@@ -155,6 +174,7 @@ class Session:
         self._state = State.AWAITING_HELLO
         self._reader = FrameReader(self.limits.hello_bytes)
         self._version: int | None = None
+        self._has_greeted = False
         self._next_id = 1
         self._asked: dict[int, Request] = {}
         self._in_flight: set[int] = set()
@@ -198,31 +218,59 @@ class Session:
         """Return our hello; it is the first thing written on a connection, by both ends, without waiting."""
         if self._state is State.CLOSED:
             raise LocalProtocolError(ErrorCode.INVALID_REQUEST, "the session is closed")
+        if self._has_greeted:
+            raise LocalProtocolError(ErrorCode.INVALID_REQUEST, "a hello is sent once")
+        self._has_greeted = True
         return framing.encode_hello(self.versions)
 
     def send_request(self, request: Request) -> tuple[int, bytes]:
         """Return a new correlation id and the bytes of a request (member's side)."""
         self._must_be(Role.MEMBER)
+        if len(self._asked) >= self.limits.in_flight:
+            raise LocalProtocolError(
+                ErrorCode.INVALID_REQUEST, f"{self.limits.in_flight} requests wait for their response; no more may"
+            )
+        for name in request.__struct_fields__:
+            items = getattr(request, name)
+            if isinstance(items, tuple) and len(items) > MAX_LIST_ITEMS:
+                raise LocalProtocolError(
+                    ErrorCode.FRAME_TOO_LARGE,
+                    f"{name} of {type(request).__name__} has {len(items)} items and may have {MAX_LIST_ITEMS}",
+                )
+        message = encode_message(request)
+        self._must_fit(request, message, self.limits.frame_bytes)
         correlation_id = self._next_id
-        self._next_id = 1 if correlation_id == MAX_CORRELATION_ID else correlation_id + 1
-        data = framing.encode_envelope(correlation_id, encode_message(request))
+        while correlation_id in self._asked:
+            correlation_id = _following_id(correlation_id)
+        self._next_id = _following_id(correlation_id)
         self._asked[correlation_id] = request
-        return correlation_id, data
+        return correlation_id, framing.encode_envelope(correlation_id, message)
 
     def send_response(self, correlation_id: int, response: Response) -> bytes:
-        """Return the bytes of the response to a request that came (coordinator's side)."""
+        """Return the bytes of the response to a request that came (coordinator's side).
+
+        A response larger than a frame may be leaves as an ErrorResponse with FRAME_TOO_LARGE, so that its asker learns
+        why instead of losing its connection.
+        """
         self._must_be(Role.COORDINATOR)
         if correlation_id not in self._in_flight:
             raise LocalProtocolError(
                 ErrorCode.INVALID_REQUEST, f"no request with correlation id {correlation_id} waits for an answer"
             )
         self._in_flight.discard(correlation_id)
-        return framing.encode_envelope(correlation_id, encode_message(response))
+        message = encode_message(response)
+        try:
+            self._must_fit(response, message, self.limits.answer_bytes)
+        except LocalProtocolError as error:
+            message = encode_message(ErrorResponse(error=error.code, message=f"{error}; ask for less at once"))
+        return framing.encode_envelope(correlation_id, message)
 
     def send_push(self, push: Push) -> bytes:
         """Return the bytes of a push (coordinator's side)."""
         self._must_be(Role.COORDINATOR)
-        return framing.encode_envelope(PUSH_CORRELATION_ID, encode_message(push))
+        message = encode_message(push)
+        self._must_fit(push, message, self.limits.answer_bytes)
+        return framing.encode_envelope(PUSH_CORRELATION_ID, message)
 
     def close(self) -> None:
         """End the conversation; what the peer still sends is dropped."""
@@ -231,8 +279,19 @@ class Session:
     def _must_be(self, role: Role) -> None:
         if self._role is not role:
             raise LocalProtocolError(ErrorCode.INVALID_REQUEST, f"a {self._role.value} cannot send this")
+        if not self._has_greeted:
+            raise LocalProtocolError(ErrorCode.INVALID_REQUEST, "our hello comes first and has not been sent")
         if self._state is not State.OPEN:
             raise LocalProtocolError(ErrorCode.INVALID_REQUEST, f"the session is {self._state.value}, not open")
+
+    @staticmethod
+    def _must_fit(message: Message, encoded: bytes, limit_bytes: int) -> None:
+        length = framing.ENVELOPE_HEADER_BYTES + len(encoded)
+        if length > limit_bytes:
+            raise LocalProtocolError(
+                ErrorCode.FRAME_TOO_LARGE,
+                f"{type(message).__name__} has {length} bytes and a frame may have {limit_bytes}",
+            )
 
     # ---- in ---------------------------------------------------------------------------------------------------------
 
@@ -268,7 +327,8 @@ class Session:
             )
         self._step(Step.HELLO_SHARED)
         self._version = version
-        self._reader.limit_bytes = self.limits.frame_bytes
+        is_member = self._role is Role.MEMBER
+        self._reader.limit_bytes = self.limits.answer_bytes if is_member else self.limits.frame_bytes
         return HelloReceived(version, theirs)
 
     def _receive(self, body: bytes) -> SessionEvent:
@@ -292,8 +352,8 @@ class Session:
         try:
             request = decode_request(message)
         except msgspec.DecodeError as error:
-            number = _number_of(message)
-            if number is None or number in _REQUEST_NUMBERS:
+            number = _unknown_number(message)
+            if number is None:
                 raise RemoteProtocolError(ErrorCode.INVALID_REQUEST, f"a request cannot be read: {error}") from error
             self._in_flight.add(correlation_id)
             why = f"request number {number} is not known in protocol version {self.versions}"
@@ -328,9 +388,14 @@ class Session:
 _REQUEST_NUMBERS: Final = frozenset(request.__struct_config__.tag for request in RESPONSE_OF)
 
 
-def _number_of(message: memoryview) -> int | None:
+def _following_id(correlation_id: int) -> int:
+    return 1 if correlation_id == MAX_CORRELATION_ID else correlation_id + 1
+
+
+def _unknown_number(message: memoryview) -> int | None:
+    """Return the number of a well-formed message that is no request of ours, or None."""
     try:
-        parts = msgspec.msgpack.decode(message, type=list[msgspec.Raw])
-        return msgspec.msgpack.decode(parts[0], type=int) if parts else None
+        number = decode_number(message)
     except msgspec.DecodeError:
         return None
+    return None if number in _REQUEST_NUMBERS else number
