@@ -42,9 +42,7 @@ def kafka(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.", min=0, max=65535)] = 0,
     data: Annotated[
         Path | None,
-        typer.Option(
-            help="Data directory, kept; without it a temporary one is used and removed.", file_okay=False
-        ),
+        typer.Option(help="Data directory, kept; without it a temporary one is used and removed.", file_okay=False),
     ] = None,
 ) -> None:
     """Run a real Kafka broker on this machine until Ctrl-C, and print its address."""
@@ -54,9 +52,9 @@ def kafka(
         data_dir = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kcoord-kafka-")))
         with jar_progress() as report:
             broker = stack.enter_context(LocalKafka(data_dir, port=port, report=report))
+        _notes.print(f"Kafka is ready on {broker.bootstrap_servers}, data in {data_dir}; Ctrl-C stops it.")
         sys.stdout.write(f"{broker.bootstrap_servers}\n")
         sys.stdout.flush()
-        _notes.print(f"Kafka is ready on {broker.bootstrap_servers}, data in {data_dir}; Ctrl-C stops it.")
         broker.wait()
         raise LocalServiceError(f"Kafka ended by itself. The end of {broker.log_path}:\n{broker.log_tail()}")
 
@@ -71,9 +69,7 @@ def jar_progress() -> Iterator[Callable[["JarProgress"], None]]:
             tenth = step.done * 10 // max(1, step.total)
             if (step.doing, tenth) not in told:
                 told.add((step.doing, tenth))
-                _notes.print(
-                    f"jars of Kafka: {step.doing} {step.done}/{step.total} {step.what}", markup=False
-                )
+                _notes.print(f"jars of Kafka: {step.doing} {step.done}/{step.total} {step.what}", markup=False)
 
         yield tell
         return

@@ -108,9 +108,7 @@ def resolve_jars(jar_set: JarSet, report: ReportProgress | None = None) -> tuple
     except OSError as error:
         raise LocalServiceError(f"The jars of {jar_set.name} cannot be kept in {cache}: {error}.") from error
     if jars is None:
-        raise LocalServiceError(
-            f"The jars in {home} change while they are used: remove that directory and try again."
-        )
+        raise LocalServiceError(f"The jars in {home} change while they are used: remove that directory and try again.")
     return jars
 
 
@@ -156,9 +154,7 @@ def _find_ivy() -> Path:
     for package in (pyspark.submodule_search_locations or []) if pyspark else []:
         for jar in sorted(Path(package, "jars").glob("ivy-*.jar")):
             return jar
-    raise LocalServiceError(
-        "PySpark's Ivy jar is needed to fetch the jars of Kafka: install `kcoord[spark]`."
-    )
+    raise LocalServiceError("PySpark's Ivy jar is needed to fetch the jars of Kafka: install `kcoord[spark]`.")
 
 
 def _ivy_command(jar_set: JarSet, java: Java, ivy_jar: Path, ivy_home: Path, scratch: Path) -> list[str]:
@@ -177,12 +173,8 @@ def _ivy_command(jar_set: JarSet, java: Java, ivy_jar: Path, ivy_home: Path, scr
         "sun.net.client.defaultReadTimeout": str(_READ_TIMEOUT_MS),
         **proxy_properties(),
     }
-    quoted = (
-        f"-D{name}={value}".replace("\\", "\\\\").replace('"', '\\"') for name, value in properties.items()
-    )
-    java_options = (
-        scratch / "java-options"
-    )  # a file, because a proxy's password must not show in the process list
+    quoted = (f"-D{name}={value}".replace("\\", "\\\\").replace('"', '\\"') for name, value in properties.items())
+    java_options = scratch / "java-options"  # a file, because a proxy's password must not show in the process list
     java_options.touch(mode=0o600)
     java_options.write_text("".join(f'"{option}"\n' for option in quoted))
     settings = os.environ.get("KCOORD_IVY_SETTINGS")
@@ -198,9 +190,7 @@ def _ivy_command(jar_set: JarSet, java: Java, ivy_jar: Path, ivy_home: Path, scr
     ]
 
 
-def _run_ivy(
-    jar_set: JarSet, command: list[str], lock: IO[bytes], tell: ReportProgress
-) -> tuple[int, list[str]]:
+def _run_ivy(jar_set: JarSet, command: list[str], lock: IO[bytes], tell: ReportProgress) -> tuple[int, list[str]]:
     """Run Ivy, tell what it does, return its exit code and output.
 
     Ivy inherits the lock: should this process be killed, nobody fetches beside an Ivy that still runs.
@@ -257,9 +247,7 @@ def proxy_properties() -> dict[str, str]:
             continue
         proxy = urllib.parse.urlsplit(address if "://" in address else f"http://{address}")
         if proxy.hostname is None:
-            raise LocalServiceError(
-                f"{scheme}_proxy is {address!r}, which names no host: use http://HOST:PORT."
-            )
+            raise LocalServiceError(f"{scheme}_proxy is {address!r}, which names no host: use http://HOST:PORT.")
         properties[f"{scheme}.proxyHost"] = proxy.hostname
         properties[f"{scheme}.proxyPort"] = str(proxy.port or (443 if proxy.scheme == "https" else 80))
         if proxy.username:
@@ -269,9 +257,7 @@ def proxy_properties() -> dict[str, str]:
             properties["jdk.http.auth.tunneling.disabledSchemes"] = ""
     bypass = [host.strip().lstrip(".") for host in proxies.get("no", "").split(",") if host.strip()]
     if properties and bypass:
-        properties["http.nonProxyHosts"] = "|".join(
-            f"{host}|*.{host}" if host != "*" else "*" for host in bypass
-        )
+        properties["http.nonProxyHosts"] = "|".join(f"{host}|*.{host}" if host != "*" else "*" for host in bypass)
     return properties
 
 
@@ -285,9 +271,7 @@ def _locked(path: Path, jar_set: JarSet, tell: ReportProgress) -> Iterator[IO[by
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise LocalServiceError(
-                        f"Another process has held {path} for too long: end it."
-                    ) from None
+                    raise LocalServiceError(f"Another process has held {path} for too long: end it.") from None
                 tell(JarProgress("waiting for another process", 0, jar_set.jar_count, jar_set.name))
                 time.sleep(_LOCK_POLL_S)
         yield lock

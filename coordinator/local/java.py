@@ -16,8 +16,7 @@ from coordinator.local.errors import LocalServiceError
 
 MINIMUM_JAVA = 17
 HOW_TO_INSTALL = (
-    "install Java 17 or newer, "
-    "for example with `apt install openjdk-17-jre-headless` or `brew install openjdk@17`"
+    "install Java 17 or newer, for example with `apt install openjdk-17-jre-headless` or `brew install openjdk@17`"
 )
 _VERSION_TIMEOUT_S = 30.0
 _VERSION = re.compile(r'version "(?P<full>(?P<first>\d+)(?:\.(?P<second>\d+))?[^"]*)"')
@@ -67,9 +66,7 @@ def _locate() -> Path | None:
     if home:
         executable = Path(home) / "bin" / "java"
         if not executable.is_file():
-            raise LocalServiceError(
-                f"JAVA_HOME is {home}, which has no bin/java: correct it, or {HOW_TO_INSTALL}."
-            )
+            raise LocalServiceError(f"JAVA_HOME is {home}, which has no bin/java: correct it, or {HOW_TO_INSTALL}.")
         return executable
     on_path = shutil.which("java")
     return None if on_path is None else Path(on_path)

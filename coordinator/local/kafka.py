@@ -26,7 +26,8 @@ from coordinator.local.class_archive import ClassArchive
 from coordinator.local.errors import LocalServiceError
 from coordinator.local.jars import JarSet, Module, ReportProgress, resolve_jars
 from coordinator.local.java import Java, find_java
-from coordinator.local.kafka_files import NODE_ID, broker_properties, logging_properties
+from coordinator.local.kafka_files import broker_properties, logging_properties
+from coordinator.local.kafka_readiness import why_not_ready
 from coordinator.local.ports import LOOPBACK, free_ports, is_port_free
 from coordinator.local.process import ChildProcess
 
@@ -45,7 +46,6 @@ _FORMAT_TIMEOUT_S = 60.0
 _REQUEST_TIMEOUT_MS = 5_000
 _POLL_S = 0.02
 _PORT_ATTEMPTS = 3
-_PROBE_TOPIC = "kcoord-readiness-probe"
 
 
 class LocalKafka:
@@ -209,9 +209,7 @@ class LocalKafka:
         else:
             port, controller_port = free_ports(2)
         if not is_port_free(port):
-            raise LocalServiceError(
-                f"Port {port} is in use on {LOOPBACK}: choose another port, or 0 for any free one."
-            )
+            raise LocalServiceError(f"Port {port} is in use on {LOOPBACK}: choose another port, or 0 for any free one.")
         self._ports = (port, controller_port)
 
     def _lost_its_port(self) -> bool:
@@ -261,17 +259,13 @@ class LocalKafka:
                     check=False,
                 )
             except (OSError, subprocess.TimeoutExpired) as error:
-                raise LocalServiceError(
-                    f"Kafka's storage in {self.data_dir} cannot be formatted: {error}."
-                ) from error
+                raise LocalServiceError(f"Kafka's storage in {self.data_dir} cannot be formatted: {error}.") from error
             if formatted.returncode != 0:
                 raise LocalServiceError(
                     f"Kafka's storage in {self.data_dir} cannot be formatted. Kafka says:\n{formatted.stdout}"
                 )
             if self._storage.exists():  # left by somebody, without a cluster id
-                raise LocalServiceError(
-                    f"{self._storage} exists but is not Kafka's: choose another directory."
-                )
+                raise LocalServiceError(f"{self._storage} exists but is not Kafka's: choose another directory.")
             (scratch / "storage").replace(self._storage)
         return cluster_id
 
@@ -321,7 +315,7 @@ class LocalKafka:
                     f"The end of {self.log_path}:\n{child.log_tail()}"
                 )
             if self._listens():
-                not_ready = self._why_not_ready()
+                not_ready = why_not_ready(self.port, self._cluster_id)
                 if not_ready is None:
                     return
                 reason = not_ready
@@ -335,34 +329,6 @@ class LocalKafka:
         with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, self.port), timeout=1):
             return True
         return False
-
-    def _why_not_ready(self) -> str | None:
-        """Return None when clients can work with this very broker, or else what is missing.
-
-        `describe_cluster` is answered by the broker; a topic, even one that is only validated, by the
-        controller, which refuses it until this broker has registered and may hold a replica.
-        """
-        try:
-            with self._admin() as admin:
-                cluster = admin.describe_cluster()
-                if cluster["cluster_id"] != self._cluster_id:
-                    raise LocalServiceError(
-                        f"The broker on {self.bootstrap_servers} belongs to cluster {cluster['cluster_id']}, "
-                        f"not to {self._cluster_id}: another Kafka listens there; choose another port."
-                    )
-                brokers = [
-                    (broker["broker_id"], broker["host"], broker["port"]) for broker in cluster["brokers"]
-                ]
-                if brokers != [(NODE_ID, LOOPBACK, self.port)]:
-                    return f"the brokers are {brokers}"
-                admin.create_topics(
-                    {_PROBE_TOPIC: {"num_partitions": 1, "replication_factor": 1}},
-                    timeout_ms=_REQUEST_TIMEOUT_MS,
-                    validate_only=True,
-                )
-        except KafkaError as error:
-            return str(error)
-        return None
 
 
 def _new_cluster_id() -> str:

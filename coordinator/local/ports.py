@@ -40,6 +40,4 @@ def free_ports(count: int) -> tuple[int, ...]:
         port = random.randrange(_LOWEST_PORT, above)  # noqa: S311 - not a secret, only spread out
         if is_port_free(port):
             ports.add(port)
-    raise LocalServiceError(
-        f"No {count} free ports between {_LOWEST_PORT} and {above}: stop what is listening there."
-    )
+    raise LocalServiceError(f"No {count} free ports between {_LOWEST_PORT} and {above}: stop what is listening there.")

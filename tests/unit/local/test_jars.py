@@ -1,4 +1,4 @@
-"""Jars come into the cache whole or not at all, fetched by one process at a time. A script plays Java and Ivy."""
+"""Jars come into the cache whole or not at all, by one process at a time; a script plays Java and Ivy."""
 
 import multiprocessing
 import os

@@ -1,12 +1,10 @@
 """A child process ends cleanly when asked, at once when killed, and always when its owner is gone."""
 
 import os
-import select
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,9 +12,9 @@ import pytest
 
 from coordinator.local.errors import LocalServiceError
 from coordinator.local.process import ChildProcess
+from tests.helpers.processes import eventually, group_lives
 
 ROOT = Path(__file__).parents[3]
-PATIENCE_S = 20.0
 
 # A process that owns a child, started from a thread that is not the main one and has ended since.
 # It prints the child's group, then waits for its own end.
@@ -34,22 +32,6 @@ print(child.group_id, flush=True)
 threading.Event().wait()
 """
 STUBBORN = "trap '' TERM INT HUP; echo ready; while :; do sleep 0.05; done"
-
-
-def group_lives(group_id: int) -> bool:
-    """Say whether a process of the group still runs; one that only waits to be reaped does not."""
-    listing = subprocess.run(["ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True).stdout
-    rows = (line.split() for line in listing.splitlines())
-    return any(int(row[0]) == group_id and not row[1].startswith("Z") for row in rows)
-
-
-def eventually(holds: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        if holds():
-            return True
-        select.select([], [], [], 0.02)
-    return False
 
 
 def said(log: Path, word: str) -> Callable[[], bool]:
@@ -167,7 +149,10 @@ def test_the_command_outlives_the_thread_that_started_it(log: Path) -> None:
 
 def test_the_command_ends_although_a_forked_copy_of_its_owner_lives(log: Path) -> None:
     """The copy holds the control pipe open, so only the owner's pid tells."""
-    extra = "import os, time\ncopy = os.fork()\nif copy == 0: time.sleep(1000)\nPath(sys.argv[1] + '.copy').write_text(str(copy))"
+    extra = (
+        "import os, time\ncopy = os.fork()\n"
+        "if copy == 0: time.sleep(1000)\nPath(sys.argv[1] + '.copy').write_text(str(copy))"
+    )
     owner, group_id = start_owner(log, "echo ready; exec sleep 1000", extra)
     copy = int(log.with_name("toy.log.copy").read_text())
     try:
@@ -180,11 +165,12 @@ def test_the_command_ends_although_a_forked_copy_of_its_owner_lives(log: Path) -
             owner.wait()
 
 
-@pytest.mark.parametrize("script", [STUBBORN])
-def test_the_command_ends_when_its_supervisor_is_killed(log: Path, script: str) -> None:
-    child = toy(log, script)
-    child.start()
-    assert eventually(said(log, "ready"))
-    os.kill(child.group_id, signal.SIGKILL)
-    assert eventually(lambda: not group_lives(child.group_id))
-    child.stop()
+if sys.platform == "linux":
+
+    def test_the_command_ends_when_its_supervisor_is_killed(log: Path) -> None:
+        child = toy(log, STUBBORN)
+        child.start()
+        assert eventually(said(log, "ready"))
+        os.kill(child.group_id, signal.SIGKILL)
+        assert eventually(lambda: not group_lives(child.group_id))
+        child.stop()
