@@ -52,6 +52,7 @@ class _Connection:
     member_connection_id: int
     session: Session
     is_open: bool = True
+    deaf: set[str] = field(default_factory=set)
     next_arrival: dict[str, int] = field(default_factory=lambda: {"node": 0, "member": 0})
 
 
@@ -64,7 +65,10 @@ class Query:
         self.is_alive = True
         self.member = Member(
             settings(
-                coordinators=((ADDRESS.host, ADDRESS.port),), session_timeout_ms=6_000, coordinator_timeout_ms=600_000
+                coordinators=((ADDRESS.host, ADDRESS.port),),
+                session_timeout_ms=6_000,
+                rebalance_timeout_ms=3_000,
+                coordinator_timeout_ms=600_000,
             ),
             incarnation=f"{name}-{next(world.incarnations)}",
             pid=1,
@@ -121,7 +125,8 @@ class Query:
         self.batch = tuple(
             claim for claim, status in zip(self.batch, statuses, strict=True) if status.state is ClaimState.RUNNING
         )
-        self.world.after(self.world.random.randint(10, 400), self._next_batch)
+        is_slow = self.world.random.random() < 0.03
+        self.world.after(self.world.random.randint(10, 6_000 if is_slow else 400), self._next_batch)
 
     # ---- its machine ------------------------------------------------------------------------------------------------
 
@@ -251,7 +256,7 @@ class MemberWorld:
         connection = self._connections[connection_id]
 
         def arrive() -> None:
-            if connection.is_open and self._connections.get(connection_id) is connection:
+            if connection.is_open and "node" not in connection.deaf:
                 for said in connection.session.receive_bytes(data):
                     self._on_said(connection_id, connection, said)
 
@@ -272,7 +277,7 @@ class MemberWorld:
         query = self._query_of(connection)
 
         def arrive() -> None:
-            if query is not None and connection.is_open:
+            if query is not None and connection.is_open and "member" not in connection.deaf:
                 query.step(member_events.BytesReceived(self.now_ms, connection.member_connection_id, data))
 
         self.at(self._arrival_ms(connection, "member"), arrive)
@@ -308,6 +313,12 @@ class MemberWorld:
     def lose_a_connection(self) -> None:
         if self._connections:
             self._close(self.random.choice(sorted(self._connections)), "the network broke")
+
+    def silence_a_connection(self) -> None:
+        """Let nothing arrive any more, in one direction or in both, without anybody being told."""
+        if self._connections:
+            connection = self._connections[self.random.choice(sorted(self._connections))]
+            connection.deaf |= set(self.random.choice((("node",), ("member",), ("node", "member"))))
 
     # ---- the node ---------------------------------------------------------------------------------------------------
 

@@ -9,9 +9,11 @@ STEPS = 60
 
 def disturb(world: MemberWorld, names: list[str]) -> None:
     """Do one random thing to the world."""
-    kind = world.random.choices(("connection", "kill", "join", "restart", "calm"), (5, 2, 3, 1, 4))[0]
+    kind = world.random.choices(("connection", "silence", "kill", "join", "restart", "calm"), (5, 2, 2, 3, 1, 4))[0]
     if kind == "connection":
         world.lose_a_connection()
+    elif kind == "silence":
+        world.silence_a_connection()
     elif kind == "kill" and len(world.queries) > 1:
         query: Query = world.random.choice(world.queries)
         world.kill(query)
@@ -25,7 +27,7 @@ def disturb(world: MemberWorld, names: list[str]) -> None:
         world.start_query(names[-1])
     elif kind == "restart":
         world.restart_node(world.random.randint(0, 2_000))
-    world.run_until(world.now_ms + world.random.randint(20, 1_500))
+    world.run_until(world.now_ms + world.random.choice((20, 200, 700, 1_500, 5_000)))
 
 
 @pytest.mark.parametrize("seed", range(20))
