@@ -8,20 +8,15 @@ partition asked back is let go as soon as no claim of it is open.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
-from coordinator.protocol.errors import ErrorCode, RemoteProtocolError
+from coordinator.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from coordinator.protocol.messages import (
     Advance,
-    AdvanceResponse,
     ConfirmClaims,
-    ConfirmClaimsResponse,
     Fenced,
-    FetcherStarted,
-    FetcherStopped,
     FindCoordinator,
     FindCoordinatorResponse,
     LeaveGroup,
@@ -35,15 +30,14 @@ from coordinator.protocol.messages import (
     Response,
     StartFetcher,
     StopFetcher,
-    encode_message,
 )
 from coordinator.protocol.parts import Claim, FinalOffset, OwnedPartition, StartHint, StartPartition, Subscription
-from coordinator.protocol.session import HelloReceived, PushReceived, ResponseReceived, Role, Session
+from coordinator.protocol.session import HelloReceived, PushReceived, ResponseReceived
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.member import refusals
+from spark_kcoord.member import answers, refusals
 from spark_kcoord.member.calls import Call, CallRequest, Calls
+from spark_kcoord.member.conversation import Asked, Conversation
 from spark_kcoord.member.effects import (
-    AdvanceOutcome,
     CallResult,
     Completed,
     Connect,
@@ -68,7 +62,8 @@ from spark_kcoord.member.events import (
     LeaveAsked,
     Ticked,
 )
-from spark_kcoord.member.holdings import Assignment, Holdings, TopicPartition, partition_of
+from spark_kcoord.member.holdings import Assignment, Holdings
+from spark_kcoord.member.lease import Lease
 from spark_kcoord.member.nodes import Nodes
 from spark_kcoord.member.refusals import Refusal
 from spark_kcoord.member.settings import MemberSettings, show_address
@@ -80,13 +75,6 @@ ANSWER_TIMEOUT_MS: Final = 3_000
 REGISTER_TIMEOUT_MS: Final = 10_000
 """How long the answer to RegisterConsumer may take: a coordinator may first have to ask Kafka about new topics."""
 MAX_REDIRECTS: Final = 5
-PARTITIONS_PER_REQUEST: Final = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    request: Request
-    sent_ms: int
 
 
 class Member:
@@ -121,20 +109,13 @@ class Member:
         self._fatal: KcoordError | None = None
 
         self._state = State.NEW
-        self._session: Session | None = None
+        self._conversation: Conversation | None = None
         self._connection_id = 0
-        self._asked: dict[int, _Asked] = {}
-        self._to_confirm: dict[TopicPartition, OwnedPartition] = {}
-        self._to_release: dict[TopicPartition, FinalOffset] = {}
         self._redirects = 0
 
         self._now_ms = 0
-        self._session_timeout_ms = settings.session_timeout_ms
-        self._ping_interval_ms = settings.session_timeout_ms // 3
+        self._lease = Lease(settings.session_timeout_ms)
         self._state_deadline_ms = 0
-        self._next_ping_ms = 0
-        self._heard_ms = 0
-        self._answered_ms = 0
         self._in_use_since_ms: int | None = None
         self._in_use: Refusal = (ErrorCode.MEMBER_ID_IN_USE, "")
         self._wake_ms: int | None = None
@@ -218,7 +199,7 @@ class Member:
             return
         timeout_ms = self.settings.coordinator_timeout_ms
         if isinstance(request, LeaveGroup):
-            timeout_ms = min(timeout_ms, self._session_timeout_ms)
+            timeout_ms = min(timeout_ms, self._lease.session_timeout_ms)
         self._calls.add(Call(call_id, self._now_ms + timeout_ms, request))
 
     def _on_leave(self, event: LeaveAsked) -> None:
@@ -243,14 +224,13 @@ class Member:
         match event:
             case Connected() if self._state is State.CONNECTING:
                 self._move(Step.CONNECTED)
-                self._session = Session(Role.MEMBER)
+                self._conversation = Conversation(self._now_ms)
                 self._state_deadline_ms = self._now_ms + ANSWER_TIMEOUT_MS
-                self._effects.append(Send(self._connection_id, self._session.send_hello()))
-            case BytesReceived() if self._session is not None:
-                self._on_bytes(event.data, self._session)
+                self._effects.append(Send(self._connection_id, self._conversation.greet()))
+            case BytesReceived() if self._conversation is not None:
+                self._on_bytes(event.data, self._conversation)
             case ConnectionLost():
                 is_elsewhere_better = self._state is not State.JOINED
-                self._session = None
                 self._lose(event.why, is_elsewhere_better=is_elsewhere_better, is_gone=True)
             case _:
                 pass
@@ -261,17 +241,16 @@ class Member:
         host, port = self._nodes.current
         self._effects.append(Connect(self._connection_id, host, port))
 
-    def _on_bytes(self, data: bytes, session: Session) -> None:
+    def _on_bytes(self, data: bytes, conversation: Conversation) -> None:
         try:
-            for said in session.receive_bytes(data):
-                self._heard_ms = self._now_ms
+            for said in conversation.hear(data, self._now_ms):
                 if isinstance(said, HelloReceived):
                     self._on_hello()
                 elif isinstance(said, ResponseReceived):
-                    self._on_response(said.correlation_id, said.response)
+                    self._on_response(conversation.take_asked(said.correlation_id), said.response)
                 elif isinstance(said, PushReceived):
                     self._on_push(said.push)
-                if self._session is not session:
+                if self._conversation is not conversation:
                     return
         except RemoteProtocolError as error:
             self._lose(str(error), is_elsewhere_better=True)
@@ -292,17 +271,17 @@ class Member:
     def _drop_connection(self, why: str, *, is_gone: bool) -> None:
         if self._wants_connection and not is_gone:
             self._effects.append(Disconnect(self._connection_id, why))
-        self._session = None
-        self._asked.clear()
-        self._to_confirm.clear()
-        self._to_release.clear()
+        self._conversation = None
 
     def _send(self, request: Request) -> None:
-        assert self._session is not None  # noqa: S101 - our own bug otherwise
-        correlation_id, data = self._session.send_request(request)
-        self._asked[correlation_id] = _Asked(request, self._now_ms)
-        self._next_ping_ms = self._now_ms + self._ping_interval_ms
+        data = self._open_conversation.ask(request, self._now_ms)
+        self._lease.note_sent(self._now_ms, self._jitter())
         self._effects.append(Send(self._connection_id, data))
+
+    @property
+    def _open_conversation(self) -> Conversation:
+        assert self._conversation is not None  # noqa: S101 - only asked for in states that have one
+        return self._conversation
 
     # ---- what the coordinator says ----------------------------------------------------------------------------------
 
@@ -311,11 +290,10 @@ class Member:
         self._state_deadline_ms = self._now_ms + ANSWER_TIMEOUT_MS
         self._send(FindCoordinator(self.settings.group_id))
 
-    def _on_response(self, correlation_id: int, response: Response) -> None:
-        asked = self._asked.pop(correlation_id)
+    def _on_response(self, asked: Asked, response: Response) -> None:
         refusal = refusals.refusal_of(response)
         if self._state is State.JOINED and refusal is None:
-            self._answered_ms = max(self._answered_ms, asked.sent_ms)
+            self._lease.renew(asked.sent_ms)
             self._nodes.settle()
         match asked.request, response:
             case FindCoordinator(), _ if refusal is not None:
@@ -359,29 +337,35 @@ class Member:
         self._connect()
 
     def _register(self) -> None:
+        try:
+            self._send(self._registration())
+        except LocalProtocolError as error:
+            if error.code is not ErrorCode.FRAME_TOO_LARGE:
+                raise
+            self._fail_for_good(refusals.call_too_large(self.settings, str(error)))
+
+    def _registration(self) -> RegisterConsumer:
         settings = self.settings
-        self._send(
-            RegisterConsumer(
-                group_id=settings.group_id,
-                member_id=self._member_id,
-                incarnation=self._incarnation,
-                subscription=Subscription(topics=settings.topics),
-                client_id=settings.client_id,
-                pid=self._pid,
-                session_timeout_ms=settings.session_timeout_ms,
-                rebalance_timeout_ms=settings.rebalance_timeout_ms,
-                instance_id=settings.instance_id,
-                streams=settings.streams,
-                assignors=settings.assignors,
-                reset_policy=settings.reset_policy,
-                claims=self._holdings.open_claims(),
-                hints=self._hints,
-                owned=self._holdings.owned(),
-                wait_for_topics=settings.wait_for_topics,
-            )
+        return RegisterConsumer(
+            group_id=settings.group_id,
+            member_id=self._member_id,
+            incarnation=self._incarnation,
+            subscription=Subscription(topics=settings.topics),
+            client_id=settings.client_id,
+            pid=self._pid,
+            session_timeout_ms=settings.session_timeout_ms,
+            rebalance_timeout_ms=settings.rebalance_timeout_ms,
+            instance_id=settings.instance_id,
+            streams=settings.streams,
+            assignors=settings.assignors,
+            reset_policy=settings.reset_policy,
+            claims=self._holdings.open_claims(),
+            hints=self._hints,
+            owned=self._holdings.owned(),
+            wait_for_topics=settings.wait_for_topics,
         )
 
-    def _on_registered(self, asked: _Asked, response: RegisterConsumerResponse) -> None:
+    def _on_registered(self, asked: Asked, response: RegisterConsumerResponse) -> None:
         assert isinstance(asked.request, RegisterConsumer)  # noqa: S101 - our own bug otherwise
         listed = asked.request.claims
         if len(response.claims) != len(listed):
@@ -390,13 +374,8 @@ class Member:
         self._move(Step.REGISTERED)
         self._redirects = 0
         self._in_use_since_ms = None
-        self._answered_ms = asked.sent_ms
+        self._lease.begin(asked.sent_ms, response.session_timeout_ms, response.ping_interval_ms)
         self._member_id = response.member_id or self._member_id
-        self._session_timeout_ms = response.session_timeout_ms or self.settings.session_timeout_ms
-        third_ms = self._session_timeout_ms // 3
-        self._ping_interval_ms = min(response.ping_interval_ms or third_ms, third_ms)
-        # Members that come back together would otherwise ping in step ever after.
-        self._next_ping_ms = self._now_ms + int(self._ping_interval_ms * (0.5 + self._jitter() / 2))
         self._holdings.forget_grants()
         self._holdings.answer_claims(listed, response.claims)
         self._holdings.set_member_epoch(response.member_epoch)
@@ -414,7 +393,7 @@ class Member:
         if code is ErrorCode.MEMBER_ID_IN_USE:
             if self._in_use_since_ms is None:
                 self._in_use_since_ms = self._now_ms
-                self._notice(NoticeKind.ID_IN_USE, f"{message}; trying for {self._session_timeout_ms} ms")
+                self._notice(NoticeKind.ID_IN_USE, f"{message}; trying for {self._lease.session_timeout_ms} ms")
             self._in_use = refusal
             self._lose(refusals.show_refusal(refusal), is_elsewhere_better=False)
             self._check_id_in_use()
@@ -443,14 +422,14 @@ class Member:
         match push:
             case StartFetcher():
                 self._holdings.start(push)
-                for part in push.partitions:
-                    owned = OwnedPartition(part.topic, part.partition, part.owner_epoch)
-                    self._to_confirm[partition_of(part)] = owned
+                self._open_conversation.confirm_started(
+                    [OwnedPartition(part.topic, part.partition, part.owner_epoch) for part in push.partitions]
+                )
                 if push.partitions:
                     self._notice(NoticeKind.STARTED, _show_partitions(push.partitions))
             case StopFetcher():
                 self._notice(NoticeKind.STOPPING, f"{_show_partitions(push.partitions)}: {push.why}")
-                self._queue_release(self._holdings.stop(push))
+                self._release(self._holdings.stop(push))
             case Probe():
                 self._ping()
             case Fenced():
@@ -462,19 +441,11 @@ class Member:
         if refusal is not None:
             self._on_call_refused(request, refusal)
             return
-        result: CallResult = None
-        if isinstance(request, Advance) and isinstance(response, AdvanceResponse):
-            if not _answers_all(request, response):
-                self._lose("it did not answer for every partition of an Advance", is_elsewhere_better=False)
-                return
-            result = self._advance(request, response)
-        elif isinstance(request, ConfirmClaims) and isinstance(response, ConfirmClaimsResponse):
-            if len(response.claims) != len(request.claims):
-                self._lose("it did not answer for every claim", is_elsewhere_better=False)
-                return
-            for claim, status in self._holdings.answer_claims(request.claims, response.claims):
-                self._notice_skipped(claim, status.why or "the claim is closed", status.committed)
-            result = tuple(response.claims)
+        if not answers.is_whole(request, response):
+            self._lose("it did not answer for every partition of a request", is_elsewhere_better=False)
+            return
+        result, notices = answers.take_answer(self._holdings, request, response)
+        self._effects += notices
         call = self._calls.in_flight
         if call is not None and call.request is request:
             self._calls.finish()
@@ -497,44 +468,30 @@ class Member:
             self._calls.finish()
             self._fail(call.call_id, refusals.call_refused(self.settings, refusal))
 
-    def _advance(self, request: Advance, response: AdvanceResponse) -> AdvanceOutcome:
-        claimed = self._holdings.answer_advance(request, response)
-        for claim, result in zip(request.finished, response.finished, strict=True):
-            if result.error is not ErrorCode.NONE:
-                self._notice_skipped(claim, refusals.show_refusal((result.error, result.message)), result.committed)
-        for claim, result in zip(request.claims, response.claims, strict=True):
-            if result.error is not ErrorCode.NONE:
-                why = refusals.show_refusal((result.error, result.message))
-                self._notice(NoticeKind.CLAIM_REFUSED, f"{refusals.show_range(claim)}: {why}")
-        return AdvanceOutcome(claimed, response.finished, response.claims, response.released)
-
     def _flush(self) -> None:
         """Send what waits to be sent, now that the event is dealt with."""
         if self._state is not State.JOINED:
             return
         self._send_next_call()
-        self._queue_release(self._holdings.release_idle(self._busy()))
-        waiting = {type(asked.request) for asked in self._asked.values()}
-        if self._to_release and FetcherStopped not in waiting:
-            self._send(FetcherStopped(_take(self._to_release)))
-        if self._to_confirm and FetcherStarted not in waiting:
-            self._send(FetcherStarted(_take(self._to_confirm)))
+        conversation = self._open_conversation
+        self._release(self._holdings.release_idle(conversation.busy_partitions()))
+        while (request := conversation.next_queued()) is not None:
+            self._send(request)
 
     def _send_next_call(self) -> None:
         while (call := self._calls.next_to_send()) is not None:
-            if call.was_sent:
-                self._send(call.request)
-                return
-            if isinstance(call.request, Advance):
+            if isinstance(call.request, Advance) and not call.was_sent:
                 call.request = self._with_releases(call.request)
             call.was_sent = True
-            size = len(encode_message(call.request))
-            limit = self._frame_limit()
-            if size <= limit:
+            try:
                 self._send(call.request)
+            except LocalProtocolError as error:
+                if error.code is not ErrorCode.FRAME_TOO_LARGE:
+                    raise
+                self._calls.finish()
+                self._fail(call.call_id, refusals.call_too_large(self.settings, str(error)))
+            else:
                 return
-            self._calls.finish()
-            self._fail(call.call_id, refusals.call_too_large(self.settings, size, limit))
 
     def _with_releases(self, request: Advance) -> Advance:
         released = self._holdings.release_finished(request.finished, request.claims)
@@ -542,25 +499,8 @@ class Member:
             self._notice(NoticeKind.RELEASED, _show_partitions(released))
         return msgspec.structs.replace(request, released=released)
 
-    def _frame_limit(self) -> int:
-        assert self._session is not None  # noqa: S101 - our own bug otherwise
-        return self._session.limits.frame_bytes - 64
-
-    def _busy(self) -> set[TopicPartition]:
-        """Return the partitions whose claims a call in flight may change."""
-        requests = [asked.request for asked in self._asked.values()]
-        busy: set[TopicPartition] = set()
-        for request in requests:
-            if isinstance(request, Advance):
-                busy.update(map(partition_of, request.finished))
-            if isinstance(request, Advance | ConfirmClaims):
-                busy.update(map(partition_of, request.claims))
-        return busy
-
-    def _queue_release(self, parts: Sequence[OwnedPartition]) -> None:
-        for part in parts:
-            self._to_confirm.pop(partition_of(part), None)
-            self._to_release[partition_of(part)] = FinalOffset(part.topic, part.partition, part.owner_epoch)
+    def _release(self, parts: Sequence[OwnedPartition]) -> None:
+        self._open_conversation.release(parts)
         if parts:
             self._notice(NoticeKind.RELEASED, _show_partitions(parts))
 
@@ -571,9 +511,10 @@ class Member:
 
     def _check_ownership(self) -> None:
         """Own nothing once the coordinator may have declared this member dead."""
-        if not self._holdings.is_empty and self._now_ms - self._answered_ms >= self._session_timeout_ms:
+        if not self._holdings.is_empty and self._now_ms >= self._lease.ends_ms:
             self._holdings.forget_grants()
-            why = f"no answer for {self._now_ms - self._answered_ms} ms, a whole session time-out; it owns nothing now"
+            silent_ms = self._lease.unanswered_ms(self._now_ms)
+            why = f"no answer for {silent_ms} ms, a whole session time-out; it owns nothing now"
             self._notice(NoticeKind.SESSION_LOST, why)
             if self._state is State.JOINED:
                 self._lose(why, is_elsewhere_better=True)
@@ -589,20 +530,20 @@ class Member:
             case State.CONNECTING | State.GREETING | State.FINDING | State.REGISTERING:
                 if now_ms >= self._state_deadline_ms:
                     self._lose(_SILENCE[self._state], is_elsewhere_better=True)
-            case State.JOINED if now_ms - self._heard_ms >= self._dead_after_ms:
-                self._lose(f"no answer for {now_ms - self._heard_ms} ms", is_elsewhere_better=True)
-            case State.JOINED if now_ms >= self._next_ping_ms:
+            case State.JOINED if now_ms >= self._dead_at_ms:
+                self._lose(f"no answer for {now_ms - self._open_conversation.heard_ms} ms", is_elsewhere_better=True)
+            case State.JOINED if now_ms >= self._lease.next_ping_ms:
                 self._ping()
             case _:
                 pass
 
     @property
-    def _dead_after_ms(self) -> int:
-        return self._session_timeout_ms * 2 // 3
+    def _dead_at_ms(self) -> int:
+        return self._lease.dead_at_ms(self._open_conversation.heard_ms)
 
     def _check_id_in_use(self) -> None:
         since_ms = self._in_use_since_ms
-        if since_ms is not None and self._now_ms - since_ms >= self._session_timeout_ms:
+        if since_ms is not None and self._now_ms - since_ms >= self._lease.session_timeout_ms:
             self._in_use_since_ms = None
             self._fail_for_good(refusals.refused_for_good(self.settings, self._in_use))
 
@@ -634,13 +575,13 @@ class Member:
             return None
         times = [self._calls.deadline_ms]
         if self._in_use_since_ms is not None:
-            times.append(self._in_use_since_ms + self._session_timeout_ms)
+            times.append(self._in_use_since_ms + self._lease.session_timeout_ms)
         elif self._joins:
             times.append(min(self._joins.values()))
         if not self._holdings.is_empty:
-            times.append(self._answered_ms + self._session_timeout_ms)
+            times.append(self._lease.ends_ms)
         if self._state is State.JOINED:
-            times += [self._next_ping_ms, self._heard_ms + self._dead_after_ms]
+            times += [self._lease.next_ping_ms, self._dead_at_ms]
         else:
             times.append(self._state_deadline_ms)
         return min(time_ms for time_ms in times if time_ms is not None)
@@ -676,10 +617,6 @@ class Member:
     def _notice(self, kind: NoticeKind, why: str) -> None:
         self._effects.append(Notice(kind, why))
 
-    def _notice_skipped(self, claim: Claim, why: str, committed: int | None) -> None:
-        known = "the group has no committed offset" if committed is None else f"the group's offset is {committed}"
-        self._notice(NoticeKind.CLAIM_SKIPPED, f"{refusals.show_range(claim)}: {why}; {known}")
-
 
 _CONNECTED_STATES: Final = frozenset({State.GREETING, State.FINDING, State.REGISTERING, State.JOINED})
 
@@ -689,22 +626,6 @@ _SILENCE: Final = {
     State.FINDING: f"it did not answer within {ANSWER_TIMEOUT_MS} ms",
     State.REGISTERING: f"it did not answer the registration within {REGISTER_TIMEOUT_MS} ms",
 }
-
-
-def _answers_all(request: Advance, response: AdvanceResponse) -> bool:
-    return (
-        len(response.finished) == len(request.finished)
-        and len(response.claims) == len(request.claims)
-        and len(response.released) == len(request.released)
-    )
-
-
-_Part = TypeVar("_Part", OwnedPartition, FinalOffset)
-
-
-def _take(queue: dict[TopicPartition, _Part]) -> tuple[_Part, ...]:
-    keys = list(queue)[:PARTITIONS_PER_REQUEST]
-    return tuple(queue.pop(key) for key in keys)
 
 
 def _show_partitions(parts: Sequence[OwnedPartition | FinalOffset | StartPartition]) -> str:

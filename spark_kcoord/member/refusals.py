@@ -8,7 +8,6 @@ from typing import Final, TypeAlias
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FetcherStartedResponse, FetcherStoppedResponse, ListGroupsResponse, Response
-from coordinator.protocol.parts import Claim
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.settings import BOOTSTRAP_OPTION, TIMEOUT_OPTION, MemberSettings, show_address
 
@@ -77,11 +76,11 @@ def call_refused(settings: MemberSettings, refusal: Refusal) -> KcoordError:
     return KcoordError(f"The coordinator refused a call in group '{settings.group_id}': {show_refusal(refusal)}")
 
 
-def call_too_large(settings: MemberSettings, size: int, limit: int) -> KcoordError:
+def call_too_large(settings: MemberSettings, why: str) -> KcoordError:
     """Say that a call holds too many partitions for one frame."""
     return KcoordError(
-        f"A micro-batch of group '{settings.group_id}' names so many partitions that its claims take {size} bytes and "
-        f"at most {limit} fit into one request: spread the partitions over more members."
+        f"A micro-batch of group '{settings.group_id}' names so many partitions that its claims do not fit into one "
+        f"request ({why}): spread the partitions over more members."
     )
 
 
@@ -93,8 +92,3 @@ def not_joined(settings: MemberSettings) -> KcoordError:
 def closed(settings: MemberSettings) -> KcoordError:
     """Say that the member was closed by its owner."""
     return KcoordError(f"The member of group '{settings.group_id}' is closed: the query has been stopped.")
-
-
-def show_range(claim: Claim) -> str:
-    """Return a claimed range as people read it."""
-    return f"{claim.topic}-{claim.partition} offsets [{claim.from_offset}, {claim.until_offset})"
