@@ -47,10 +47,10 @@ def demo(
             ending = _run(settings, console, keep=keep)
         except DemoError as error:
             exit_code = 1
-            failure, _, details = str(error).partition("\n")
-            sys.stderr.write(f"{details}\n" if details else "")
+            failure = str(error)
+            sys.stderr.write(f"\n{error.details}\n\n" if error.details else "")
+            sys.stderr.flush()
     if ending is None:
-        sys.stderr.flush()
         _print(console, failure_line(failure), "bold red")
         raise typer.Exit(exit_code)
     _summarise(console, ending)

@@ -6,6 +6,7 @@ ends when the demo ends, however that happens.
 
 import importlib.util
 import os
+import re
 import signal
 import sys
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from coordinator.local.process import ChildProcess
 
 _JOB: Final = Path("jobs", "ingest_stream.py")
 _STOP_TIMEOUT_S: Final = 10.0
+_SEARCHED_LINES: Final = 400
+_SHOWN_LINES: Final = 25
+_CAUSE: Final = re.compile(r"^spark_kcoord\.errors\.\w+: (.+)$", re.MULTILINE)
 _CONF: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -73,13 +77,13 @@ class SparkApplication:
         """Raise DemoError with the end of its log when it has ended."""
         code = self._child.exit_code()
         if code is not None:
-            raise DemoError(
-                f"the {self.name} application ended with exit code {code}; the end of its log:\n{self.log_tail()}"
-            )
+            causes = _CAUSE.findall(self._child.log_tail(_SEARCHED_LINES))
+            because = f": {causes[-1]}" if causes else ""
+            raise DemoError(f"the {self.name} application ended with exit code {code}{because}", self.log_tail())
 
     def log_tail(self) -> str:
-        """Return the last lines of its log."""
-        return self._child.log_tail(25)
+        """Return the last lines of its log under a heading."""
+        return f"the end of {self.log_path.name}:\n{self._child.log_tail(_SHOWN_LINES)}"
 
 
 def find_job() -> Path:

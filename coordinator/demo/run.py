@@ -35,7 +35,8 @@ def run_demo(settings: DemoSettings, directory: Path, view: View, report: Report
         with ExitStack() as stack:
             return _play(settings, directory, view, report, stack)
     except (LocalServiceError, ToolError) as error:
-        raise DemoError(str(error)) from error
+        reason, _, details = str(error).partition("\n")
+        raise DemoError(reason, details) from error
 
 
 def _play(

@@ -320,17 +320,12 @@ class Story:
     def _give_up(self, deadline: float, timeout_s: float, hope: str) -> None:
         for name, service in (("Kafka", self._stage.kafka), ("the coordinator", self._stage.coordinator)):
             if not service.is_running:
-                raise DemoError(f"{name} ended by itself; the end of its log:\n{service.log_tail()}")
+                raise DemoError(f"{name} ended by itself", service.log_tail())
         for application in self._running:
             application.must_run()
         if time.monotonic() > deadline:
-            raise DemoError(f"this did not happen within {timeout_s:g} s: {hope}{self._last_words()}")
-
-    def _last_words(self) -> str:
-        return "".join(
-            f"\n\nthe end of the {application.name} application's log:\n{application.log_tail()}"
-            for application in self._running
-        )
+            details = "\n\n".join(application.log_tail() for application in self._running)
+            raise DemoError(f"this did not happen within {timeout_s:g} s: {hope}", details)
 
     def _look(self) -> DescribeGroupResponse | None:
         group = self._stage.watch.describe()

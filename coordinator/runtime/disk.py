@@ -250,7 +250,7 @@ class Disk:
                 if self._shards[shard].write_snapshot(snapshot) and self._on_snapshot is not None:
                     self._on_snapshot(shard, snapshot.end_offset)
             with self._changed:
-                self._queue.finish(group.values())
+                self._queue.finish()
                 self._busy.clear()
                 self._changed.notify_all()
 
@@ -290,7 +290,8 @@ def _open_directory(
     if meta.shards != shards:
         raise DiskError(
             f"{data_dir} was made for {meta.shards} shards and the node is set to {shards}. The number "
-            f"decides where each group is kept: set shards to {meta.shards}, or give the node an empty data directory"
+            f"decides where each group is kept: set shards to {meta.shards}, or give the node an empty data "
+            "directory"
         )
     if marker.name in names:
         with explained("delete", marker):

@@ -82,7 +82,7 @@ class ShardFiles:
             self._write_again(tail)
         self._open_segment(log.active_base, log.active_bytes)
         if log.cut_bytes:
-            self._cut()
+            self._erase(log.cut_bytes)
             notices.append(
                 f"{self._active_path}: cut {log.cut_bytes} bytes of a write that had not finished, at byte "
                 f"{log.active_bytes} (log offset {log.log_end_offset}); they were never acknowledged"
@@ -186,11 +186,12 @@ class ShardFiles:
             self._size = self._files.size(self._descriptor)
         self._position = position
 
-    def _cut(self) -> None:
+    def _erase(self, length: int) -> None:
+        """Make a torn end zero-filled space again; a crash in the middle of this leaves a torn end."""
         with explained("cut the torn end off", self._active_path):
-            self._files.truncate(self._active_descriptor, self._position)
+            self._files.write(self._active_descriptor, bytes(length), self._position)
             self._files.sync(self._active_descriptor)
-        self._size = self._position
+        self._size = max(self._size, self._position + length)
 
     def _write_frame(self, frame: bytes) -> None:
         end = self._position + len(frame)

@@ -1,4 +1,4 @@
-"""A disk without threads: the production files' code over a file system in memory, written when the test says so."""
+"""A disk without threads: the production files' code over files in memory, written when the test says so."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -64,7 +64,9 @@ class MemoryDisk:
             self._fail(str(error))
             raise DiskError(str(error)) from error
 
-    def write_snapshot(self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
+    def write_snapshot(
+        self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]
+    ) -> None:
         self._refuse_when_stopped()
         if end_offset > self._queue.end_offset(shard):
             raise ValueError("snapshot past the end of the log")
@@ -93,7 +95,7 @@ class MemoryDisk:
                     self._shards[shard].write_snapshot(snapshot)
         except DiskError as error:
             self._fail(str(error))
-        self._queue.finish(group.values())
+        self._queue.finish()
 
     def write_without_sync(self) -> None:
         """Hand one group to the file system and stop there: what a crash may tear."""
@@ -103,6 +105,11 @@ class MemoryDisk:
     def crash(self, dice: Random) -> None:
         """Lose power: what waits is gone, what was not synced survives by `dice`."""
         self.files.lose_power(dice)
+        self._start()
+
+    def restart(self) -> None:
+        """Open again what was closed."""
+        self._closed = False
         self._start()
 
     def close(self) -> None:
