@@ -6,11 +6,7 @@ code 1. Verbs import what they run when they run, so that every verb starts quic
 
 import typer
 
-<<<<<<< HEAD
 from coordinator.cli import demo, dev, groups, serve
-=======
-from coordinator.cli import dev, groups, serve
->>>>>>> stream
 
 app = typer.Typer(
     name="kcoord",

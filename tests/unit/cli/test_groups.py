@@ -32,7 +32,7 @@ from coordinator.protocol.parts import (
     PartitionDescription,
     ResetPolicy,
 )
-from tests.helpers.answering_coordinator import AnsweringCoordinator
+from tests.helpers.scripted_coordinator import ScriptedCoordinator
 
 CLAIM = Claim("flights", "0tQ", 0, 41, 100, 250)
 M1 = MemberDescription("m1", None, "query-1", "10.0.0.1", 4242, "STABLE", 3, 8, True, 2, 2)
@@ -59,7 +59,7 @@ def run(monkeypatch):
     """Run `kcoord` with arguments against a coordinator that answers as given, named by the environment."""
 
     def run(arguments, answers):
-        with AnsweringCoordinator(answers) as coordinator:
+        with ScriptedCoordinator(answers) as coordinator:
             host, port = coordinator.address
             monkeypatch.setenv("KCOORD_COORDINATOR", f"{host}:{port}")
             return CliRunner().invoke(app, arguments)
@@ -268,7 +268,7 @@ class TestWithoutACoordinator:
 
 def test_the_console_script_writes_data_without_colour():
     answers = {ListGroups: ListGroupsResponse((GroupSummary("team", "Stable", 1, 1),))}
-    with AnsweringCoordinator(answers) as coordinator:
+    with ScriptedCoordinator(answers) as coordinator:
         address = "{}:{}".format(*coordinator.address)
         done = subprocess.run(
             [

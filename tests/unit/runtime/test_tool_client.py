@@ -20,7 +20,7 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.parts import NodeAddress
 from coordinator.runtime.tool_client import ToolError, ToolTimeoutError, ask, format_address, parse_address, refusal_of
-from tests.helpers.answering_coordinator import AnsweringCoordinator
+from tests.helpers.scripted_coordinator import ScriptedCoordinator
 
 
 @pytest.mark.parametrize(
@@ -43,19 +43,19 @@ def test_what_is_no_address_is_refused_by_name(text):
 
 def test_a_request_gets_its_response():
     expected = DescribeGroupResponse(group_id="team", state="Stable")
-    with AnsweringCoordinator({DescribeGroup: expected}) as coordinator:
+    with ScriptedCoordinator({DescribeGroup: expected}) as coordinator:
         assert ask(coordinator.address, DescribeGroup("team"), 5) == expected
     assert coordinator.asked == [DescribeGroup("team")]
 
 
 def test_pushes_are_passed_over():
-    with AnsweringCoordinator({ListGroups: ListGroupsResponse()}, pushes=(Probe(), Probe())) as coordinator:
+    with ScriptedCoordinator({ListGroups: ListGroupsResponse()}, pushes=(Probe(), Probe())) as coordinator:
         assert ask(coordinator.address, ListGroups(), 5) == ListGroupsResponse()
 
 
 def test_a_refusal_is_the_response():
     refusal = DescribeGroupResponse(ErrorCode.GROUP_ID_NOT_FOUND, "no such group")
-    with AnsweringCoordinator({DescribeGroup: refusal}) as coordinator:
+    with ScriptedCoordinator({DescribeGroup: refusal}) as coordinator:
         response = ask(coordinator.address, DescribeGroup("team"), 5)
     assert response == refusal
     assert refusal_of(response) == (ErrorCode.GROUP_ID_NOT_FOUND, "no such group")
@@ -65,10 +65,10 @@ def test_a_refusal_is_the_response():
 
 def test_a_group_is_followed_to_the_node_that_coordinates_it():
     expected = DescribeGroupResponse(group_id="team", state="Stable")
-    with AnsweringCoordinator({DescribeGroup: expected}) as right:
+    with ScriptedCoordinator({DescribeGroup: expected}) as right:
         found = FindCoordinatorResponse(coordinator=NodeAddress(2, *right.address))
         refusal = ErrorResponse(ErrorCode.NOT_COORDINATOR, "ask node 2")
-        with AnsweringCoordinator({DescribeGroup: refusal, FindCoordinator: found}) as wrong:
+        with ScriptedCoordinator({DescribeGroup: refusal, FindCoordinator: found}) as wrong:
             assert ask(wrong.address, DescribeGroup("team"), 5) == expected
     assert wrong.asked == [DescribeGroup("team"), FindCoordinator("team")]
     assert right.asked == [DescribeGroup("team")]
@@ -77,13 +77,13 @@ def test_a_group_is_followed_to_the_node_that_coordinates_it():
 def test_a_refusal_that_passes_is_asked_again():
     loading = DescribeGroupResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
     loaded = DescribeGroupResponse(state="Stable")
-    with AnsweringCoordinator({DescribeGroup: [loading, loaded]}) as coordinator:
+    with ScriptedCoordinator({DescribeGroup: [loading, loaded]}) as coordinator:
         assert ask(coordinator.address, DescribeGroup("team"), 5) == loaded
 
 
 def test_a_refusal_that_does_not_pass_in_time_is_returned():
     loading = DescribeGroupResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
-    with AnsweringCoordinator({DescribeGroup: loading}) as coordinator:
+    with ScriptedCoordinator({DescribeGroup: loading}) as coordinator:
         assert ask(coordinator.address, DescribeGroup("team"), 0.3) == loading
 
 
@@ -129,5 +129,5 @@ def test_a_stranger_is_named(greeting, why):
 
 
 def test_a_request_too_large_is_an_error_of_the_tool():
-    with AnsweringCoordinator({}) as coordinator, pytest.raises(ToolError, match="cannot be sent: DescribeGroup has"):
+    with ScriptedCoordinator({}) as coordinator, pytest.raises(ToolError, match="cannot be sent: DescribeGroup has"):
         ask(coordinator.address, DescribeGroup("g" * 2_000_000), 5)
