@@ -52,7 +52,7 @@ class SparkApplication:
             f"the {name} application",
             _command(name, settings, self.output, self._checkpoint),
             log_path=settings.directory / f"{name}.log",
-            environment=_environment(settings.directory),
+            environment=_environment(),
             stop_timeout_s=_STOP_TIMEOUT_S,
         )
 
@@ -86,12 +86,12 @@ class SparkApplication:
         return f"the end of {self.log_path.name}:\n{self._child.log_tail(_SHOWN_LINES)}"
 
 
-def find_job() -> Path:
-    """Return the streaming job of this checkout; raises DemoError where there is none."""
-    job = Path(__file__).resolve().parents[2] / _JOB
-    if not job.is_file():
+def find_checkout() -> Path:
+    """Return the directory of this checkout, which has the job; raises DemoError where kcoord runs without one."""
+    checkout = Path(__file__).resolve().parents[2]
+    if not (checkout / _JOB).is_file():
         raise DemoError(f"{_JOB} is not there: the demo runs from a checkout of the project, with `make demo`")
-    return job
+    return checkout
 
 
 def _command(name: str, settings: ApplicationSettings, output: Path, checkpoint: Path) -> list[str]:
@@ -101,7 +101,7 @@ def _command(name: str, settings: ApplicationSettings, output: Path, checkpoint:
         *["--master", f"local[{settings.cores}]", "--name", f"kcoord demo {name}"],
         *["--driver-memory", settings.driver_memory, "--driver-java-options", "-XX:+UseSerialGC"],
         *[part for key, value in conf.items() for part in ("--conf", f"{key}={value}")],
-        str(find_job()),
+        str(find_checkout() / _JOB),
         *["--coordinator", settings.coordinator, "--group", settings.group_id, "--topic", settings.topic],
         *["--starting-offsets", "earliest", "--option", f"kafka.client.id={name}"],
         *["--trigger-seconds", str(settings.trigger_seconds), "--name", name],
@@ -109,13 +109,13 @@ def _command(name: str, settings: ApplicationSettings, output: Path, checkpoint:
     ]
 
 
-def _environment(directory: Path) -> dict[str, str]:
+def _environment() -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     return {
         **inherited,
         "SPARK_HOME": str(_spark_home()),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_CONF_DIR": str(directory),
+        "SPARK_CONF_DIR": str(find_checkout() / "conf"),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }

@@ -1,8 +1,8 @@
 """Produces the flights at an even pace on a thread of its own.
 
-The last part is held back until `release_rest` is called, so that on a slow machine there is still something to read
-when the second application is killed; where the machine keeps up, that call comes long before. Every flight is
-acknowledged by the broker once (an idempotent producer), or the thread ends with `error`.
+On a slow machine the flights must not all be out before the second application has been killed while it reads, so the
+pace slows down at some point until `release` is called, without ever running dry; where the machine keeps up, that
+call comes before. Every flight is acknowledged by the broker once (an idempotent producer), or the run has failed.
 """
 
 import threading
@@ -17,14 +17,36 @@ from coordinator.demo.errors import DemoError
 from coordinator.demo.flights import Flight
 
 _TICK_S: Final = 0.05
+_SLOW_PART: Final = 0.015
 _FLUSH_TIMEOUT_S: Final = 30.0
 _END_TIMEOUT_S: Final = 10.0
 
 
-def due_by(elapsed_s: float, total: int, seconds: float, held_back: int) -> int:
-    """Return how many of `total` flights should be out after `elapsed_s`, `held_back` of them not being free to go."""
-    paced = total if seconds <= 0 else int(total * min(1.0, elapsed_s / seconds))
-    return min(paced, total - held_back)
+class Pace:
+    """How many flights are due: evenly over `seconds`, but slowly past the first `free` ones until it is released.
+
+    Slowly means a fixed part of what is left a second, which never ends. Pure but for what it remembers.
+    """
+
+    def __init__(self, total: int, seconds: float, free: int) -> None:
+        self._total = total
+        self._even_rate = total / seconds
+        self._free = free
+        self._due = 0.0
+        self._elapsed_s = 0.0
+        self._is_released = False
+
+    def release(self) -> None:
+        """Go on evenly to the end."""
+        self._is_released = True
+
+    def due_at(self, elapsed_s: float) -> int:
+        """Return how many flights are due in all; time may not go back."""
+        is_even = self._is_released or self._due < self._free
+        rate = self._even_rate if is_even else (self._total - self._due) * _SLOW_PART
+        self._due = min(self._total, self._due + rate * (elapsed_s - self._elapsed_s))
+        self._elapsed_s = elapsed_s
+        return int(self._due)
 
 
 class FlightProducer:
@@ -37,15 +59,13 @@ class FlightProducer:
         flights: Iterable[Flight],
         *,
         total: int,
-        seconds: float,
-        held_back: int,
+        pace: Pace,
     ) -> None:
         self._bootstrap_servers = bootstrap_servers
         self._topic = topic
         self._flights = iter(flights)
         self._total = total
-        self._seconds = seconds
-        self._held_back = held_back
+        self._pace = pace
         self._sent = 0
         self._is_done = False
         self._error: str | None = None
@@ -68,9 +88,9 @@ class FlightProducer:
         """Start the pace."""
         self._thread.start()
 
-    def release_rest(self) -> None:
-        """Let the flights go that were held back."""
-        self._held_back = 0
+    def release(self) -> None:
+        """Produce the rest at the even pace."""
+        self._pace.release()
 
     def stop(self) -> None:
         """End the thread, finished or not."""
@@ -94,7 +114,7 @@ class FlightProducer:
     def _produce(self, producer: KafkaProducer) -> None:
         started = time.monotonic()
         while not self._ending.is_set():
-            due = due_by(time.monotonic() - started, self._total, self._seconds, self._held_back)
+            due = self._pace.due_at(time.monotonic() - started)
             while self._sent < due and not self._ending.is_set():
                 flight = next(self._flights, None)
                 if flight is None:

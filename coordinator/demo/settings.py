@@ -28,9 +28,9 @@ class DemoSettings:
     coordinator_port: int = 0
 
     @property
-    def held_back(self) -> int:
-        """Return how many flights wait until the survivor has taken over."""
-        return self.flights // 4
+    def free(self) -> int:
+        """Return how many flights are produced evenly even if the second application has not been killed yet."""
+        return self.flights * 3 // 5
 
     @property
     def shared_s(self) -> float:

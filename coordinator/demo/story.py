@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeVar
 
-from coordinator.demo.applications import ApplicationSettings, SparkApplication, find_job
+from coordinator.demo.applications import ApplicationSettings, SparkApplication, find_checkout
 from coordinator.demo.checker import Verdict, check_delivery, explain_repeats
 from coordinator.demo.dashboard import Dashboard, Picture
 from coordinator.demo.errors import DemoError
 from coordinator.demo.flights import FIRST_LINE, find_archive, read_flights
 from coordinator.demo.outcome import Outcome
-from coordinator.demo.producer import FlightProducer
+from coordinator.demo.producer import FlightProducer, Pace
 from coordinator.demo.settings import (
     FIRST,
     JOIN_TIMEOUT_S,
@@ -109,10 +109,9 @@ class Story:
             TOPIC,
             read_flights(find_archive(), settings.flights),
             total=settings.flights,
-            seconds=settings.seconds,
-            held_back=settings.held_back,
+            pace=Pace(settings.flights, settings.seconds, settings.free),
         )
-        find_job()
+        find_checkout()
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -158,7 +157,7 @@ class Story:
         self._stack.callback(self._producer.stop)
         self._producer.start()
         self._until(
-            lambda group: True if group and any(p.committed for p in group.partitions) else None,
+            lambda group: _has_moved(group, dict.fromkeys(_ALL, 0)) or None,
             STEP_TIMEOUT_S,
             "the first application has committed a micro-batch",
         )
@@ -178,13 +177,7 @@ class Story:
         shared_until_s = time.monotonic() + self._settings.shared_s
         begun = self._until(self._started_claims, STEP_TIMEOUT_S, "the second application reads")
         self._until(
-            lambda group: (
-                True
-                if group is not None
-                and time.monotonic() >= shared_until_s
-                and all(p.committed != begun.get(p.partition, p.committed) for p in group.partitions)
-                else None
-            ),
+            lambda group: (time.monotonic() >= shared_until_s and _has_moved(group, begun)) or None,
             STEP_TIMEOUT_S,
             "the second application has committed what it read",
         )
@@ -218,9 +211,9 @@ class Story:
 
     def _first_reads_the_rest(self, first: SparkApplication) -> Picture:
         self._begin("5/5  the first reads the rest")
-        self._producer.release_rest()
+        self._producer.release()
         self._until(
-            lambda _group: True if self._producer.is_done else None,
+            lambda _group: self._producer.is_done or None,
             self._settings.seconds + STEP_TIMEOUT_S,
             "every flight is produced",
         )
@@ -356,3 +349,10 @@ class Story:
 
     def _elapsed_s(self) -> float:
         return time.monotonic() - self._started_s
+
+
+def _has_moved(group: DescribeGroupResponse | None, begun: dict[int, int]) -> bool:
+    """Say whether a partition's committed offset is past where it began."""
+    return group is not None and any(
+        p.committed > begun.get(p.partition, p.committed) for p in group.partitions if p.committed is not None
+    )

@@ -52,7 +52,7 @@ def describe_event(event: GroupEvent, names: Mapping[str, str]) -> str:
         if member_id:
             why = why.replace(member_id, name)
     took = f" ({event.duration_ms} ms)" if event.duration_ms is not None else ""
-    return f"{text}: {why}{took}" if why else f"{text}{took}"
+    return f"{text}{took}" if why in text else f"{text}: {why}{took}"
 
 
 def name_partitions(partitions: Sequence[int]) -> str:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from coordinator.demo.dashboard import PartitionRow, Picture
 
-_PLAIN_INTERVAL_S: Final = 3.0
+_PLAIN_INTERVAL_S: Final = 5.0
 _REFRESH_A_SECOND: Final = 8
 _COLORS: Final = ("cyan", "magenta", "yellow", "green")
 
@@ -104,11 +104,13 @@ class TerminalView:
 
 def progress_line(picture: Picture) -> str:
     """Return how things stand as one line of text."""
+    if not picture.partitions:
+        return "… the group does not exist yet"
     owners = [row.owner for row in picture.partitions if row.owner]
     shares = ", ".join(f"{name} owns {owners.count(name)}" for name in sorted(set(owners)))
     lag = "unknown" if picture.lag is None else f"{picture.lag:,}"
     return (
-        f"{picture.act} | group {picture.group_state}{': ' + shares if shares else ''} | "
+        f"… group {picture.group_state}{': ' + shares if shares else ''}; "
         f"produced {picture.produced:,} of {picture.total:,} ({picture.produced_rate:,.0f}/s), "
         f"committed {picture.committed:,} ({picture.committed_rate:,.0f}/s), lag {lag}"
     )

@@ -101,9 +101,12 @@ def a_picture(elapsed_s: float = 7.0) -> Picture:
 
 def test_a_progress_line_says_how_things_stand() -> None:
     assert progress_line(a_picture()) == (
-        "both read | group Stable: first owns 1, second owns 1 | produced 2,000 of 4,000 (0/s), "
-        "committed 1,500 (0/s), lag 500"
+        "… group Stable: first owns 1, second owns 1; produced 2,000 of 4,000 (0/s), committed 1,500 (0/s), lag 500"
     )
+
+
+def test_a_group_that_is_not_there_yet_is_said_to_be_so() -> None:
+    assert progress_line(Dashboard(total=10).picture(0.0, "act", 0, None)) == "… the group does not exist yet"
 
 
 def test_the_terminal_shows_who_owns_what_and_how_far() -> None:
@@ -119,12 +122,12 @@ def test_the_terminal_shows_who_owns_what_and_how_far() -> None:
 def test_plain_output_tells_events_at_once_and_progress_now_and_then() -> None:
     output = io.StringIO()
     with PlainView(Console(file=output, width=40)) as view:
-        for tenth in range(40):
+        for tenth in range(60):
             view.show(a_picture(tenth / 10))
-        view.say(4.0, "second joined")
+        view.say(6.0, "second joined")
     lines = output.getvalue().splitlines()
-    assert [line[:9] for line in lines] == ["   0.0 s ", "   3.0 s ", "   4.0 s "]
-    assert lines[-1] == "   4.0 s  second joined"
+    assert [line[:9] for line in lines] == ["   0.0 s ", "   5.0 s ", "   6.0 s "]
+    assert lines[-1] == "   6.0 s  second joined"
 
 
 def test_a_terminal_is_left_with_the_events_alone() -> None:

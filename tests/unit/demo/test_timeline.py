@@ -33,6 +33,7 @@ def event(
             event("taken-over", "m-1", 4, why="its owner m-2 is gone", took=1003),
             "partition 4 taken over by first: its owner second is gone (1003 ms)",
         ),
+        (event("released", "m-1", 4, why="m-1 let go"), "first let go of partition 4"),
         (event("stable", took=80), "the group is stable (group epoch 4) (80 ms)"),
         (event("member-left", "m-9"), "m-9 left"),
         (event("comet-seen", "m-1", 2, why="it is new"), "comet-seen first partition 2: it is new"),
