@@ -81,7 +81,7 @@ def _summarise(console: Console, ending: "Ending") -> None:
     console.print(partition_table(ending.picture.partitions, {}))
     console.print()
     for sentence in ending.sentences:
-        _print(console, sentence)
+        console.print(Text(sentence), soft_wrap=not console.is_terminal)
 
 
 def _print(console: Console, text: str, style: str = "") -> None:

@@ -21,6 +21,9 @@ _STOP_TIMEOUT_S: Final = 10.0
 _SEARCHED_LINES: Final = 400
 _SHOWN_LINES: Final = 25
 _CAUSE: Final = re.compile(r"^spark_kcoord\.errors\.\w+: (.+)$", re.MULTILINE)
+_QUICK_START: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Options for a JVM that lives for a minute on a machine with few cores."""
+
 _CONF: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -36,7 +39,7 @@ class ApplicationSettings:
     coordinator: str
     group_id: str
     topic: str
-    trigger_seconds: float = 1.0
+    trigger_seconds: float = 2.0
     cores: int = 2
     driver_memory: str = "1g"
 
@@ -48,11 +51,12 @@ class SparkApplication:
         self.name = name
         self.output = settings.directory / name / "output"
         self._checkpoint = settings.directory / name / "checkpoint"
+        self._scratch = _scratch(name, settings)
         self._child = ChildProcess(
             f"the {name} application",
             _command(name, settings, self.output, self._checkpoint),
             log_path=settings.directory / f"{name}.log",
-            environment=_environment(),
+            environment=_environment(self._scratch),
             stop_timeout_s=_STOP_TIMEOUT_S,
         )
 
@@ -63,6 +67,7 @@ class SparkApplication:
 
     def start(self) -> None:
         """Start it; whether it gets far is seen in the group."""
+        self._scratch.mkdir(parents=True)
         self._child.start()
 
     def kill(self) -> None:
@@ -95,12 +100,12 @@ def find_checkout() -> Path:
 
 
 def _command(name: str, settings: ApplicationSettings, output: Path, checkpoint: Path) -> list[str]:
-    conf = {**_CONF, "spark.local.dir": str(settings.directory / name / "scratch")}
+    java_options = f"{_QUICK_START} -Djava.io.tmpdir={_scratch(name, settings)}"
     return [
         str(_spark_home() / "bin" / "spark-submit"),
         *["--master", f"local[{settings.cores}]", "--name", f"kcoord demo {name}"],
-        *["--driver-memory", settings.driver_memory, "--driver-java-options", "-XX:+UseSerialGC"],
-        *[part for key, value in conf.items() for part in ("--conf", f"{key}={value}")],
+        *["--driver-memory", settings.driver_memory, "--driver-java-options", java_options],
+        *[part for key, value in _CONF.items() for part in ("--conf", f"{key}={value}")],
         str(find_checkout() / _JOB),
         *["--coordinator", settings.coordinator, "--group", settings.group_id, "--topic", settings.topic],
         *["--starting-offsets", "earliest", "--option", f"kafka.client.id={name}"],
@@ -109,12 +114,17 @@ def _command(name: str, settings: ApplicationSettings, output: Path, checkpoint:
     ]
 
 
-def _environment() -> dict[str, str]:
+def _scratch(name: str, settings: ApplicationSettings) -> Path:
+    return settings.directory / name / "scratch"
+
+
+def _environment(scratch: Path) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     return {
         **inherited,
         "SPARK_HOME": str(_spark_home()),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_DIRS": str(scratch),
         "SPARK_CONF_DIR": str(find_checkout() / "conf"),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,

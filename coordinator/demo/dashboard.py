@@ -97,7 +97,7 @@ class Dashboard:
                     target=member.target,
                     is_connected=member.connected,
                 )
-                for member in (group.members if group is not None else ())
+                for member in sorted(group.members if group is not None else (), key=lambda member: member.client_id)
             ),
             partitions=partitions,
             produced=produced,

@@ -141,7 +141,7 @@ class Story:
             taken_over=len(handover.partitions),
             handover_ms=handover_ms,
         )
-        return Ending(outcome, self._sentences(verdict, kill, handover_ms, seen_ms), last)
+        return Ending(outcome, _sentences(verdict, handover, handover_ms, seen_ms), last)
 
     # ---- the acts ---------------------------------------------------------------------------------------------------
 
@@ -234,17 +234,6 @@ class Story:
             missing = [f"{verdict.missing} flights are missing"] if verdict.missing else []
             raise DemoError("; ".join([*missing, *verdict.wrong]))
         return verdict
-
-    def _sentences(self, verdict: Verdict, kill: Kill, handover_ms: int, seen_ms: int) -> tuple[str, ...]:
-        idle = kill.lost - kill.reading
-        waited = f"{name_partitions(sorted(kill.reading))} had a running claim and waited out the grace"
-        at_once = f"; {name_partitions(sorted(idle))} had none" if idle else ""
-        return (
-            f"{verdict.rows:,} rows in the two sinks are {verdict.flights:,} flights, none missing.",
-            explain_repeats(verdict, "the second application", "the first"),
-            f"Hand-over after SIGKILL: {handover_ms} ms by the group's timeline, {seen_ms} ms as this demo saw it "
-            f"({waited}{at_once}).",
-        )
 
     # ---- what the group shows ---------------------------------------------------------------------------------------
 
@@ -355,4 +344,16 @@ def _has_moved(group: DescribeGroupResponse | None, begun: dict[int, int]) -> bo
     """Say whether a partition's committed offset is past where it began."""
     return group is not None and any(
         p.committed > begun.get(p.partition, p.committed) for p in group.partitions if p.committed is not None
+    )
+
+
+def _sentences(verdict: Verdict, handover: Handover, handover_ms: int, seen_ms: int) -> tuple[str, ...]:
+    idle = handover.partitions - handover.claimed
+    waited = f"{name_partitions(sorted(handover.claimed))} had a running claim and waited out the grace"
+    at_once = f"{name_partitions(sorted(idle))} had none and went at once"
+    how = "; ".join([*([waited] if handover.claimed else []), *([at_once] if idle else [])])
+    return (
+        f"{verdict.rows:,} rows in the two sinks are {verdict.flights:,} flights, none missing.",
+        explain_repeats(verdict, "the second application", "the first"),
+        f"Hand-over after SIGKILL: {handover_ms} ms by the group's timeline, {seen_ms} ms as this demo saw it ({how}).",
     )

@@ -34,6 +34,8 @@ class Handover:
     """What the timeline says about partitions that lost their owner by its death."""
 
     partitions: frozenset[int]
+    claimed: frozenset[int]
+    """Those that were being read: their claim was taken over, after the grace."""
     last_grant_ms: int
     """Wall-clock time of the last of their grants to the survivor."""
 
@@ -86,11 +88,13 @@ def find_handover(events: Iterable[GroupEvent], survivor: str, lost: frozenset[i
     `events` are those since the owner's death.
     """
     granted: dict[int, int] = {}
+    claimed: set[int] = set()
     for event in events:
-        if event.kind == "granted" and event.member_id == survivor:
-            for _topic, partition in event.partitions:
-                if partition in lost:
-                    granted.setdefault(partition, event.at_ms)
+        partitions = {partition for _topic, partition in event.partitions} & lost
+        if event.kind == "taken-over":
+            claimed |= partitions
+        elif event.kind == "granted" and event.member_id == survivor:
+            granted = dict.fromkeys(partitions, event.at_ms) | granted
     if not lost or granted.keys() != lost:
         return None
-    return Handover(lost, max(granted.values()))
+    return Handover(lost, frozenset(claimed), max(granted.values()))

@@ -119,6 +119,8 @@ def progress_line(picture: Picture) -> str:
 def draw(picture: Picture) -> RenderableType:
     """Return the picture as Rich draws it: what goes on, who has what, how far it is."""
     title = Text.assemble(("\n" + picture.act, "bold"), (f"   {picture.elapsed_s:.0f} s", "dim"))
+    if not picture.partitions:
+        return Group(title, Text("the group does not exist yet", style="dim"))
     members = Text("members  ", style="dim")
     for number, member in enumerate(picture.members):
         members.append(member.name, style=_COLORS[number % len(_COLORS)])

@@ -65,17 +65,18 @@ def test_the_handover_ends_with_the_last_grant_to_the_survivor() -> None:
     lost = frozenset({4, 5, 6})
     events = [
         event("granted", "m-1", 4, at_ms=100),
+        event("taken-over", "m-1", 5, 6, 7, at_ms=110),
         event("granted", "m-3", 5, at_ms=120),
         event("granted", "m-1", 6, 1, at_ms=1100),
     ]
     assert find_handover(events, "m-1", lost) is None
     events.append(event("granted", "m-1", 5, at_ms=1050))
-    assert find_handover(events, "m-1", lost) == Handover(lost, 1100)
+    assert find_handover(events, "m-1", lost) == Handover(lost, frozenset({5, 6}), 1100)
 
 
 def test_a_later_grant_of_the_same_partition_does_not_prolong_the_handover() -> None:
     events = [event("granted", "m-1", 4, at_ms=100), event("granted", "m-1", 4, at_ms=9000)]
-    assert find_handover(events, "m-1", frozenset({4})) == Handover(frozenset({4}), 100)
+    assert find_handover(events, "m-1", frozenset({4})) == Handover(frozenset({4}), frozenset(), 100)
 
 
 def test_nothing_lost_is_no_handover() -> None:
