@@ -26,7 +26,10 @@ def make_log(form: str, level: str) -> FilteringBoundLogger:
     is_terminal = sys.stderr.isatty()
     as_json = form == "json" or (form == "auto" and not is_terminal)
     render: list[Processor] = (
-        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(default=str)]
+        [
+            structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False)),
+            structlog.processors.JSONRenderer(default=str),
+        ]
         if as_json
         else [structlog.dev.ConsoleRenderer(colors=is_terminal, pad_event_to=20)]
     )
