@@ -167,6 +167,6 @@ def test_a_running_query_outlives_the_coordinators_death_and_restart(
     produce(kafka, name, 2, 100, 100)
     own_coordinator.restart()
     wait_until(lambda: committed(own_coordinator, "survivor") == 200, query=query)
+    assert GroupView(own_coordinator.address, "survivor").events("rebalance", "granted") == []
     query.stop()
     assert values_in(spark, tmp_path) == Counter(range(200))
-    assert GroupView(own_coordinator.address, "survivor").events("rebalance", "granted") == []
