@@ -15,6 +15,7 @@ import uuid
 from structlog.typing import FilteringBoundLogger
 
 from coordinator.config import Settings, parse_address
+from coordinator.core.groups.records import UnreadableRecordError
 from coordinator.core.log.entry import StorageError
 from coordinator.core.node import Node
 from coordinator.protocol.parts import NodeAddress
@@ -141,12 +142,15 @@ def _load(node: Node, disk: Disk, shards: int, log: FilteringBoundLogger) -> Non
         for notice in recovered.notices:
             log.warning("recovered", why=notice, shard=shard)
         snapshot = recovered.snapshot
-        node.load(
-            shard,
-            snapshot.records if snapshot is not None else None,
-            snapshot.end_offset if snapshot is not None else 0,
-            [(batch.base_offset, batch.records) for batch in recovered.batches],
-        )
+        try:
+            node.load(
+                shard,
+                snapshot.records if snapshot is not None else None,
+                snapshot.end_offset if snapshot is not None else 0,
+                [(batch.base_offset, batch.records) for batch in recovered.batches],
+            )
+        except UnreadableRecordError as error:
+            raise StartError(f"shard {shard} of the data directory cannot be loaded: {error}") from error
         records += sum(len(batch.records) for batch in recovered.batches)
         records += len(snapshot.records) if snapshot is not None else 0
         if time.monotonic() - said_s > _SAY_PROGRESS_S:

@@ -178,7 +178,7 @@ class Driver:
 
     def request_received(self, connection_id: int, correlation_id: int, request: Request) -> None:
         """Tell the node about a request; the server flushes."""
-        fresh_id = uuid.uuid4().hex if type(request) is RegisterConsumer and not request.member_id else ""
+        fresh_id = uuid.uuid4().hex if type(request) is RegisterConsumer else ""
         self._step(RequestArrived(self.clock.monotonic_ms(), connection_id, correlation_id, request, fresh_id))
 
     def connection_closed(self, connection_id: int, why: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
+_TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
 _SECRET = re.compile(r"passw|secret|token|credential|private|api_?key|sasl_.*(user|plain)", re.IGNORECASE)
 
 
@@ -26,12 +27,13 @@ def make_log(form: str, level: str) -> FilteringBoundLogger:
     is_terminal = sys.stderr.isatty()
     as_json = form == "json" or (form == "auto" and not is_terminal)
     render: list[Processor] = (
-        [
-            structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False)),
-            structlog.processors.JSONRenderer(default=str),
-        ]
+        [_TRACEBACKS, structlog.processors.JSONRenderer(default=str)]
         if as_json
-        else [structlog.dev.ConsoleRenderer(colors=is_terminal, pad_event_to=20)]
+        else [
+            structlog.dev.ConsoleRenderer(
+                colors=is_terminal, pad_event_to=20, exception_formatter=structlog.dev.plain_traceback
+            )
+        ]
     )
     log: FilteringBoundLogger = structlog.wrap_logger(
         _StandardError(),

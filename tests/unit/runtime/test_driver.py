@@ -133,7 +133,7 @@ def test_effects_are_performed_in_the_order_of_the_step() -> None:
     ]
 
 
-def test_what_the_server_tells_reaches_the_node_and_only_the_nameless_get_a_fresh_id() -> None:
+def test_what_the_server_tells_reaches_the_node_and_each_registration_has_an_id_of_its_own() -> None:
     def register(member_id: str) -> RegisterConsumer:
         return RegisterConsumer("g", member_id, "i", Subscription(("t",)), "c", 1, 10_000, 1000)
 
@@ -151,7 +151,9 @@ def test_what_the_server_tells_reaches_the_node_and_only_the_nameless_get_a_fres
     assert len(nameless.fresh_id) == 32
     assert isinstance(named, RequestArrived)
     assert isinstance(listing, RequestArrived)
-    assert (named.fresh_id, listing.fresh_id) == ("", "")
+    assert len(named.fresh_id) == 32
+    assert named.fresh_id != nameless.fresh_id
+    assert listing.fresh_id == ""
     assert isinstance(closed, ConnectionClosed)
     assert closed.why == "it closed its connection"
 
