@@ -1,7 +1,9 @@
 """A shard's log against a list: it stays a prefix of what was appended that holds all acknowledged."""
 
+import contextlib
 import errno
 import threading
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -26,6 +28,17 @@ def content(recovered: RecoveredShard) -> list[bytes]:
     ) == (recovered.log_end_offset)
     below = recovered.snapshot.records if recovered.snapshot else ()
     return [*below, *(record for batch in recovered.batches for record in batch.records)]
+
+
+def failing_after(calls: int | None) -> Callable[[str, Path], None]:
+    """Make a failure of every file call after the first `calls`; of none with None."""
+    seen = count()
+
+    def fail(_call: str, _path: Path) -> None:
+        if calls is not None and next(seen) >= calls:
+            raise OSError(errno.EIO, "Input/output error")
+
+    return fail
 
 
 class LogAgainstList(RuleBasedStateMachine):
@@ -68,15 +81,9 @@ class LogAgainstList(RuleBasedStateMachine):
     @precondition(lambda self: not self.failures)
     @rule(calls=st.integers(0, 25))
     def flush_until_a_call_fails(self, calls: int) -> None:
-        left = iter(range(calls))
-
-        def fail(_call: str, _path: Path) -> None:
-            if next(left, None) is None:
-                raise OSError(errno.EIO, "Input/output error")
-
-        self.disk.files.fail = fail
+        self.disk.files.fail = failing_after(calls)
         self.disk.flush()
-        self.disk.files.fail = lambda _call, _path: None
+        self.disk.files.fail = failing_after(None)
 
     @precondition(lambda self: not self.failures)
     @rule(seed=st.integers(0, 2**32))
@@ -88,6 +95,15 @@ class LogAgainstList(RuleBasedStateMachine):
     def power_goes(self, seed: int) -> None:
         self.disk.crash(Random(seed))
         self.load()
+
+    @rule(seed=st.integers(0, 2**32), calls=st.integers(0, 12))
+    def power_goes_while_loading(self, seed: int, calls: int) -> None:
+        self.disk.restart()
+        self.disk.files.fail = failing_after(calls)
+        with contextlib.suppress(DiskError):
+            self.disk.recover(0)
+        self.disk.files.fail = failing_after(None)
+        self.power_goes(seed)
 
     @rule()
     def process_dies(self) -> None:

@@ -67,6 +67,14 @@ def test_write_that_missed_any_sectors_is_cut() -> None:
         assert (result.batches, result.valid_bytes) == ((FIRST, MIDDLE), LAST_AT), bin(missing)
 
 
+def test_other_bytes_after_a_frame_that_looks_torn_are_damage() -> None:
+    hole = LAST_AT - LAST_AT % SECTOR_BYTES + SECTOR_BYTES
+    data = LOG[:hole] + bytes(SECTOR_BYTES) + LOG[hole + SECTOR_BYTES :]
+    assert scan(data).batches == (FIRST, MIDDLE)
+    with pytest.raises(CorruptLogError, match=f"other bytes follow it at {len(LOG)}"):
+        scan(data + b"\0\0other" + SPACE)
+
+
 @pytest.mark.parametrize("space", [b"", SPACE])
 def test_any_flipped_bit_in_any_frame_is_detected(space: bytes) -> None:
     for position in range(len(LOG)):
