@@ -244,7 +244,7 @@ class Node:
             response = RegisterConsumerResponse(error=ErrorCode.INVALID_REQUEST, message=why)
             shard.desk.respond(event.connection_id, event.correlation_id, response)
             return
-        assert event.fresh_id, "a registration comes with a fresh id"
+        assert request.member_id or event.fresh_id, "a registration that names no member id comes with a fresh one"
         shard.register(Registration(event.connection_id, event.correlation_id, request, event.fresh_id))
 
     def _find_coordinator(self, request: FindCoordinator) -> FindCoordinatorResponse:

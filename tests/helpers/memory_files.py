@@ -1,7 +1,8 @@
 """Files in memory that can lose power: what was not synced survives sector by sector, or not, by the dice.
 
 Stricter than most file systems: a name is durable only after `sync_directory`, names survive in the order
-they were changed, and a write is lost in units of 512 bytes.
+they were changed, and a write is lost in units of 512 bytes. A sync that fails leaves its data readable but
+never writes it.
 """
 
 import errno
@@ -89,7 +90,11 @@ class MemoryFiles:
 
     def sync(self, descriptor: int) -> None:
         path, inode = self._open[descriptor]
-        self.fail("sync", path)
+        try:
+            self.fail("sync", path)
+        except OSError:
+            inode.unsynced = []  # as Linux does: it counts the data as written and the next sync succeeds
+            raise
         inode.durable, inode.unsynced = bytes(inode.content), []
 
     def close(self, descriptor: int) -> None:

@@ -1,7 +1,9 @@
 """A shard's log against a list: it stays a prefix of what was appended that holds all acknowledged."""
 
+import contextlib
 import errno
 import threading
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -28,6 +30,17 @@ def content(recovered: RecoveredShard) -> list[bytes]:
     return [*below, *(record for batch in recovered.batches for record in batch.records)]
 
 
+def failing_after(calls: int | None) -> Callable[[str, Path], None]:
+    """Make a failure of every file call after the first `calls`; of none with None."""
+    seen = count()
+
+    def fail(_call: str, _path: Path) -> None:
+        if calls is not None and next(seen) >= calls:
+            raise OSError(errno.EIO, "Input/output error")
+
+    return fail
+
+
 class LogAgainstList(RuleBasedStateMachine):
     """Appends, snapshots, failing calls, processes that die and power that goes, in any order."""
 
@@ -47,9 +60,7 @@ class LogAgainstList(RuleBasedStateMachine):
         self.acknowledged = end_offset
 
     @precondition(lambda self: not self.failures)
-    @rule(
-        sizes=st.lists(st.sampled_from([0, 10, 480, 1500, 5000]), min_size=1, max_size=4), grows=st.booleans()
-    )
+    @rule(sizes=st.lists(st.sampled_from([0, 10, 480, 1500, 5000]), min_size=1, max_size=4), grows=st.booleans())
     def append(self, sizes: list[int], grows: bool) -> None:
         self.leader_epoch += grows
         records = [b"%d " % next(self.numbers) + b"x" * size for size in sizes]
@@ -70,15 +81,9 @@ class LogAgainstList(RuleBasedStateMachine):
     @precondition(lambda self: not self.failures)
     @rule(calls=st.integers(0, 25))
     def flush_until_a_call_fails(self, calls: int) -> None:
-        left = iter(range(calls))
-
-        def fail(_call: str, _path: Path) -> None:
-            if next(left, None) is None:
-                raise OSError(errno.EIO, "Input/output error")
-
-        self.disk.files.fail = fail
+        self.disk.files.fail = failing_after(calls)
         self.disk.flush()
-        self.disk.files.fail = lambda _call, _path: None
+        self.disk.files.fail = failing_after(None)
 
     @precondition(lambda self: not self.failures)
     @rule(seed=st.integers(0, 2**32))
@@ -90,6 +95,15 @@ class LogAgainstList(RuleBasedStateMachine):
     def power_goes(self, seed: int) -> None:
         self.disk.crash(Random(seed))
         self.load()
+
+    @rule(seed=st.integers(0, 2**32), calls=st.integers(0, 12))
+    def power_goes_while_loading(self, seed: int, calls: int) -> None:
+        self.disk.restart()
+        self.disk.files.fail = failing_after(calls)
+        with contextlib.suppress(DiskError):
+            self.disk.recover(0)
+        self.disk.files.fail = failing_after(None)
+        self.power_goes(seed)
 
     @rule()
     def process_dies(self) -> None:
@@ -115,9 +129,7 @@ TestLogAgainstList = LogAgainstList.TestCase
 
 
 @settings(max_examples=25, deadline=None)
-@given(
-    st.lists(st.one_of(st.integers(1, 3000), st.sampled_from(["snapshot", "reopen", "recover"])), max_size=30)
-)
+@given(st.lists(st.one_of(st.integers(1, 3000), st.sampled_from(["snapshot", "reopen", "recover"])), max_size=30))
 def test_real_disk_equals_a_list(steps: list[int | str]) -> None:
     ends, failures, changed = [0], list[str](), threading.Condition()
 

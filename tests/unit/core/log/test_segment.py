@@ -20,9 +20,7 @@ LAST_AT = MIDDLE_AT + len(FRAMES[1])
 SPACE = bytes(4096)
 
 
-def scan(
-    data: bytes, *, may_be_torn: bool = True, base_offset: int = 100, leader_epoch: int = 0
-) -> SegmentScan:
+def scan(data: bytes, *, may_be_torn: bool = True, base_offset: int = 100, leader_epoch: int = 0) -> SegmentScan:
     return scan_segment(
         data, path_hint="s.log", base_offset=base_offset, leader_epoch=leader_epoch, may_be_torn=may_be_torn
     )
@@ -67,6 +65,14 @@ def test_write_that_missed_any_sectors_is_cut() -> None:
                 torn[start:end] = bytes(end - start)
         result = scan(bytes(torn))
         assert (result.batches, result.valid_bytes) == ((FIRST, MIDDLE), LAST_AT), bin(missing)
+
+
+def test_other_bytes_after_a_frame_that_looks_torn_are_damage() -> None:
+    hole = LAST_AT - LAST_AT % SECTOR_BYTES + SECTOR_BYTES
+    data = LOG[:hole] + bytes(SECTOR_BYTES) + LOG[hole + SECTOR_BYTES :]
+    assert scan(data).batches == (FIRST, MIDDLE)
+    with pytest.raises(CorruptLogError, match=f"other bytes follow it at {len(LOG)}"):
+        scan(data + b"\0\0other" + SPACE)
 
 
 @pytest.mark.parametrize("space", [b"", SPACE])

@@ -30,8 +30,8 @@ from coordinator.protocol.messages import (
 from coordinator.protocol.parts import CommittedOffset, FinalOffset, GroupSummary, OwnedPartition
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import MemberClient, fetch_offsets, find_coordinator, request_once
-from tests.helpers.member_pair import accepted, claim, found, settings, start_fetcher, stop_fetcher
 from tests.helpers.member_coordinator import MemberCoordinator
+from tests.helpers.member_pair import accepted, claim, found, settings, start_fetcher, stop_fetcher
 
 
 @pytest.fixture
