@@ -76,10 +76,6 @@ class Files(Protocol):
         """Return the size in bytes."""
         ...
 
-    def truncate(self, descriptor: int, size: int) -> None:
-        """Cut the file to `size` bytes."""
-        ...
-
     def sync(self, descriptor: int) -> None:
         """Make content and size durable."""
         ...
@@ -137,10 +133,6 @@ class OsFiles:
     def size(self, descriptor: int) -> int:
         """Return the size in bytes."""
         return os.fstat(descriptor).st_size
-
-    def truncate(self, descriptor: int, size: int) -> None:
-        """Cut the file to `size` bytes."""
-        os.ftruncate(descriptor, size)
 
     def sync(self, descriptor: int) -> None:
         """Call fdatasync, which includes the size when it grew."""

@@ -31,9 +31,7 @@ class ShardFiles:
 
     def __init__(self, files: Files, directory: Path, segment_bytes: int) -> None:
         if not MIN_SEGMENT_BYTES <= segment_bytes <= MAX_SEGMENT_BYTES:
-            raise ValueError(
-                f"segment_bytes {segment_bytes} is outside {MIN_SEGMENT_BYTES}..{MAX_SEGMENT_BYTES}"
-            )
+            raise ValueError(f"segment_bytes {segment_bytes} is outside {MIN_SEGMENT_BYTES}..{MAX_SEGMENT_BYTES}")
         self._files = files
         self._directory = directory
         self._segment_bytes = segment_bytes
@@ -82,7 +80,7 @@ class ShardFiles:
             self._write_again(tail)
         self._open_segment(log.active_base, log.active_bytes)
         if log.cut_bytes:
-            self._cut()
+            self._erase(log.cut_bytes)
             notices.append(
                 f"{self._active_path}: cut {log.cut_bytes} bytes of a write that had not finished, at byte "
                 f"{log.active_bytes} (log offset {log.log_end_offset}); they were never acknowledged"
@@ -118,9 +116,7 @@ class ShardFiles:
     def write_snapshot(self, snapshot: Snapshot) -> bool:
         """Write a snapshot of durable records, then delete what it replaces; False when it is not newer."""
         if snapshot.end_offset > self._durable_end_offset:
-            raise ValueError(
-                f"snapshot at {snapshot.end_offset}, but only {self._durable_end_offset} is durable"
-            )
+            raise ValueError(f"snapshot at {snapshot.end_offset}, but only {self._durable_end_offset} is durable")
         if snapshot.end_offset <= self._snapshot_end:
             return False
         write_atomically(self._files, self._snapshot_path(snapshot.end_offset), encode_snapshot(snapshot))
@@ -186,11 +182,12 @@ class ShardFiles:
             self._size = self._files.size(self._descriptor)
         self._position = position
 
-    def _cut(self) -> None:
+    def _erase(self, length: int) -> None:
+        """Make a torn end zero-filled space again; a crash in the middle of this leaves a torn end."""
         with explained("cut the torn end off", self._active_path):
-            self._files.truncate(self._active_descriptor, self._position)
+            self._files.write(self._active_descriptor, bytes(length), self._position)
             self._files.sync(self._active_descriptor)
-        self._size = self._position
+        self._size = max(self._size, self._position + length)
 
     def _write_frame(self, frame: bytes) -> None:
         end = self._position + len(frame)

@@ -1,4 +1,4 @@
-"""A disk without threads: the production files' code over a file system in memory, written when the test says so."""
+"""A disk without threads: the production files' code over files in memory, written when the test says so."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -93,7 +93,7 @@ class MemoryDisk:
                     self._shards[shard].write_snapshot(snapshot)
         except DiskError as error:
             self._fail(str(error))
-        self._queue.finish(group.values())
+        self._queue.finish()
 
     def write_without_sync(self) -> None:
         """Hand one group to the file system and stop there: what a crash may tear."""
@@ -103,6 +103,11 @@ class MemoryDisk:
     def crash(self, dice: Random) -> None:
         """Lose power: what waits is gone, what was not synced survives by `dice`."""
         self.files.lose_power(dice)
+        self._start()
+
+    def restart(self) -> None:
+        """Open again what was closed."""
+        self._closed = False
         self._start()
 
     def close(self) -> None:

@@ -1,7 +1,8 @@
-"""A file system in memory that can lose power: what was not synced survives sector by sector, or not, by the dice.
+"""Files in memory that can lose power: what was not synced survives sector by sector, or not, by the dice.
 
-Stricter than most real ones: a name is durable only after `sync_directory`, names survive in the order they were changed,
-and a write is lost in units of 512 bytes.
+Stricter than most file systems: a name is durable only after `sync_directory`, names survive in the order
+they were changed, and a write is lost in units of 512 bytes. A sync that fails leaves its data readable but
+never writes it.
 """
 
 import errno
@@ -17,15 +18,11 @@ SECTOR_BYTES = 512
 class _Inode:
     content: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
-    unsynced: list[tuple[int, bytes | None]] = field(default_factory=list)  # None: cut at the position
+    unsynced: list[tuple[int, bytes]] = field(default_factory=list)
 
     def after_power_loss(self, dice: Random) -> bytearray:
         survived = bytearray(self.durable)
         for position, data in self.unsynced:
-            if data is None:
-                if dice.random() < 0.5:
-                    del survived[position:]
-                continue
             at = position
             while at < position + len(data):
                 end = min(at - at % SECTOR_BYTES + SECTOR_BYTES, position + len(data))
@@ -91,15 +88,13 @@ class MemoryFiles:
     def size(self, descriptor: int) -> int:
         return len(self._open[descriptor][1].content)
 
-    def truncate(self, descriptor: int, size: int) -> None:
-        path, inode = self._open[descriptor]
-        self.fail("truncate", path)
-        del inode.content[size:]
-        inode.unsynced.append((size, None))
-
     def sync(self, descriptor: int) -> None:
         path, inode = self._open[descriptor]
-        self.fail("sync", path)
+        try:
+            self.fail("sync", path)
+        except OSError:
+            inode.unsynced = []  # as Linux does: it counts the data as written and the next sync succeeds
+            raise
         inode.durable, inode.unsynced = bytes(inode.content), []
 
     def close(self, descriptor: int) -> None:

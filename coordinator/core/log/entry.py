@@ -14,6 +14,7 @@ format.
 """
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import google_crc32c
@@ -86,13 +87,13 @@ class Batch:
         return self.base_offset + len(self.records)
 
 
-def record_bytes(record: bytes) -> int:
-    """Return the most bytes that `record` can take in a frame."""
-    return len(record) + _RECORD_OVERHEAD
+def batch_bytes(records: Sequence[bytes]) -> int:
+    """Return the most bytes that `records` can take in a frame."""
+    return sum(map(len, records)) + _RECORD_OVERHEAD * len(records)
 
 
 MAX_BATCH_BYTES = MAX_FRAME_BYTES - _FRAME_OVERHEAD
-"""The most `record_bytes` that the records of one frame may add up to."""
+"""The most `batch_bytes` that the records of one frame may have."""
 
 
 def encode_batch(batch: Batch) -> bytes:
@@ -101,14 +102,10 @@ def encode_batch(batch: Batch) -> bytes:
     A batch of no records encodes the seal that ends a segment. Raises ValueError when an offset or epoch is
     out of range or the frame would pass `MAX_FRAME_BYTES`; the size is checked before the frame is built.
     """
-    if not (
-        batch.base_offset >= 0 and batch.end <= MAX_OFFSET and 0 <= batch.leader_epoch <= MAX_LEADER_EPOCH
-    ):
+    if not (batch.base_offset >= 0 and batch.end <= MAX_OFFSET and 0 <= batch.leader_epoch <= MAX_LEADER_EPOCH):
         raise ValueError(f"offset {batch.base_offset} or leader epoch {batch.leader_epoch} is out of range")
-    if sum(map(record_bytes, batch.records)) > MAX_BATCH_BYTES:
-        raise ValueError(
-            f"a batch of {len(batch.records)} records passes the frame limit of {MAX_FRAME_BYTES} bytes"
-        )
+    if batch_bytes(batch.records) > MAX_BATCH_BYTES:
+        raise ValueError(f"a batch of {len(batch.records)} records passes the frame limit of {MAX_FRAME_BYTES} bytes")
     records = _encoder.encode(batch.records)
     padding = -(_HEADER.size + len(records) + 1) % ALIGNMENT
     body = b"".join(

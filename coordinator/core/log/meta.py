@@ -45,7 +45,7 @@ def decode_meta(data: bytes, *, path_hint: str) -> DirectoryMeta:
         if found != FORMAT:
             raise UnknownFormatError(path_hint, 0, found, FORMAT)
         stored = msgspec.json.decode(data, type=_Stored)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CorruptLogError(path_hint, 0, None, f"it cannot be read: {error}") from error
     if stored.crc32c != _checksum(stored.shards, stored.directory_id) or data != encode_meta(
         DirectoryMeta(stored.shards, stored.directory_id)

@@ -6,10 +6,10 @@ memory.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coordinator.core.log.entry import MAX_BATCH_BYTES, Batch, record_bytes
+from coordinator.core.log.entry import MAX_BATCH_BYTES, Batch, batch_bytes
 
 
 class QueueFullError(Exception):
@@ -40,6 +40,7 @@ class AppendQueue:
         self._shards: dict[int, _Shard] = {}
         self._waiting: dict[int, None] = {}  # the shards with something to write, oldest first
         self._pending_bytes = 0
+        self._taken_bytes = 0
 
     @property
     def pending_bytes(self) -> int:
@@ -79,18 +80,14 @@ class AppendQueue:
         if base_offset != end:
             raise ValueError(f"shard {shard}: append at offset {base_offset}, but the log ends at {end}")
         if leader_epoch < state.leader_epoch:
-            raise ValueError(
-                f"shard {shard}: leader epoch {leader_epoch} is smaller than {state.leader_epoch}"
-            )
+            raise ValueError(f"shard {shard}: leader epoch {leader_epoch} is smaller than {state.leader_epoch}")
         if not records:
             raise ValueError(f"shard {shard}: an append carries at least one record")
-        size = sum(map(record_bytes, records))
+        size = batch_bytes(records)
         if size > MAX_BATCH_BYTES:
             raise ValueError(f"shard {shard}: {size} bytes in one append pass the limit of {MAX_BATCH_BYTES}")
         if self._pending_bytes + size > self._max_pending_bytes:
-            raise QueueFullError(
-                f"{self._pending_bytes} bytes wait and {size} more pass {self._max_pending_bytes}"
-            )
+            raise QueueFullError(f"{self._pending_bytes} bytes wait and {size} more pass {self._max_pending_bytes}")
         state.waiting.append(_Waiting(leader_epoch, tuple(records), size))
         state.end_offset = end + len(records)
         state.leader_epoch = leader_epoch
@@ -115,10 +112,12 @@ class AppendQueue:
                 size += following.size
             group[shard] = Batch(state.next_write, first.leader_epoch, tuple(records))
             state.next_write += len(records)
+            self._taken_bytes += size
             if state.waiting:
                 self._waiting[shard] = None
         return group
 
-    def finish(self, batches: Iterable[Batch]) -> None:
-        """Count batches of a taken group as written."""
-        self._pending_bytes -= sum(record_bytes(record) for batch in batches for record in batch.records)
+    def finish(self) -> None:
+        """Count what was taken as written."""
+        self._pending_bytes -= self._taken_bytes
+        self._taken_bytes = 0

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import google_crc32c
 import msgspec
 
-from coordinator.core.log.entry import CorruptLogError, UnknownFormatError
+from coordinator.core.log.entry import CorruptLogError, UnknownFormatError, batch_bytes
 
 FORMAT = 1
 MAX_SNAPSHOT_BYTES = 1024 * 1024 * 1024
@@ -39,7 +39,7 @@ class Snapshot:
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
     """Encode `snapshot`; raises ValueError when it would pass `MAX_SNAPSHOT_BYTES`, before building it."""
-    size = sum(len(record) + 5 for record in snapshot.records) + 5
+    size = batch_bytes(snapshot.records)
     if size > MAX_SNAPSHOT_BYTES:
         raise ValueError(f"a snapshot of {size} bytes passes the limit of {MAX_SNAPSHOT_BYTES}")
     header = _HEADER.pack(FORMAT, snapshot.end_offset, snapshot.leader_epoch, len(snapshot.records))
@@ -68,7 +68,5 @@ def decode_snapshot(data: bytes, *, path_hint: str) -> Snapshot:
     except msgspec.DecodeError as error:
         raise CorruptLogError(path_hint, start, None, f"its records cannot be decoded: {error}") from error
     if len(records) != count:
-        raise CorruptLogError(
-            path_hint, start, None, f"it holds {len(records)} records but its header says {count}"
-        )
+        raise CorruptLogError(path_hint, start, None, f"it holds {len(records)} records but its header says {count}")
     return Snapshot(end_offset, leader_epoch, records)
