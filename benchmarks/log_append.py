@@ -44,9 +44,7 @@ def measure_sync(directory: Path, seconds: float) -> list[float]:
     return durations
 
 
-async def measure_appends(
-    data_dir: Path, callers: int, shards: int, seconds: float
-) -> tuple[float, list[float]]:
+async def measure_appends(data_dir: Path, callers: int, shards: int, seconds: float) -> tuple[float, list[float]]:
     """Return appends a second and the latencies in ms."""
     loop = asyncio.get_running_loop()
     failed: asyncio.Future[str] = loop.create_future()
@@ -94,16 +92,10 @@ async def measure_appends(
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=3.0, help="per case (default 3)")
-    parser.add_argument(
-        "--directory", type=Path, help="on the disk to measure (default: the temporary directory)"
-    )
-    parser.add_argument(
-        "--shards", type=int, default=1, help="shards the callers are spread over (default 1)"
-    )
+    parser.add_argument("--directory", type=Path, help="on the disk to measure (default: the temporary directory)")
+    parser.add_argument("--shards", type=int, default=1, help="shards the callers are spread over (default 1)")
     arguments = parser.parse_args()
     figures = []
     with tempfile.TemporaryDirectory(dir=arguments.directory, prefix="bench-log-") as name:

@@ -1,1 +1,6 @@
-"""Real Kafka as a child process on loopback, for the demo, the tests and the benchmarks."""
+"""Real services as child processes on loopback, for the demo, the tests and the benchmarks.
+
+`java` finds the Java runtime, `jars` fetches what it runs, `process` keeps a child that never outlives its
+parent, `kafka` is a broker made of these. Nothing here knows the coordinator. Every failure is a
+`LocalServiceError` whose text says what went wrong and what to do.
+"""

@@ -92,9 +92,7 @@ class Disk:
         if not 1 <= shards <= MAX_SHARDS:
             raise ValueError(f"{shards} shards is outside 1..{MAX_SHARDS}")
         if max_pending_bytes < MAX_BATCH_BYTES:
-            raise ValueError(
-                f"max_pending_bytes {max_pending_bytes} is less than one batch, {MAX_BATCH_BYTES}"
-            )
+            raise ValueError(f"max_pending_bytes {max_pending_bytes} is less than one batch, {MAX_BATCH_BYTES}")
         files = files or OsFiles()
         with explained("make the directory", data_dir):
             files.make_directory(data_dir)
@@ -126,9 +124,7 @@ class Disk:
         """Return what an operator should know about this machine."""
         if google_crc32c.implementation == "c":
             return ()
-        return (
-            f"CRC-32C runs in {google_crc32c.implementation}, not in C: logs are written and loaded slowly",
-        )
+        return (f"CRC-32C runs in {google_crc32c.implementation}, not in C: logs are written and loaded slowly",)
 
     @property
     def pending_bytes(self) -> int:
@@ -142,14 +138,10 @@ class Disk:
             self._refuse_when_stopped()
             self._queue.close_shard(shard)
             self._snapshots.pop(shard, None)
-            idle = self._changed.wait_for(
-                lambda: self._failure is not None or self._is_idle(shard), self._wait_s
-            )
+            idle = self._changed.wait_for(lambda: self._failure is not None or self._is_idle(shard), self._wait_s)
             self._refuse_when_stopped()
             if not idle:
-                raise DiskError(
-                    f"shard {shard}: its writes have not finished in {self._wait_s:g} s; check the disk"
-                )
+                raise DiskError(f"shard {shard}: its writes have not finished in {self._wait_s:g} s; check the disk")
         recovered = self._shards[shard].recover()
         with self._changed:
             self._queue.open_shard(shard, recovered.log_end_offset, recovered.leader_epoch)
@@ -162,9 +154,7 @@ class Disk:
             try:
                 self._queue.add(shard, base_offset, leader_epoch, records)
             except QueueFullError as error:
-                message = (
-                    f"the disk does not keep up: {error}. Use a faster disk, or fewer groups on this node"
-                )
+                message = f"the disk does not keep up: {error}. Use a faster disk, or fewer groups on this node"
                 self._failure = message
             else:
                 self._changed.notify_all()
@@ -172,9 +162,7 @@ class Disk:
         self._on_failure(message)
         raise DiskError(message)
 
-    def write_snapshot(
-        self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]
-    ) -> None:
+    def write_snapshot(self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
         """Take a snapshot; see `DiskPort.write_snapshot`. `on_snapshot` reports it."""
         with self._changed:
             self._refuse_when_stopped()
@@ -231,9 +219,7 @@ class Disk:
     def _write_until_closed(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(
-                    lambda: self._closing or self._failure or self._queue or self._snapshots
-                )
+                self._changed.wait_for(lambda: self._closing or self._failure or self._queue or self._snapshots)
                 if self._failure or not (self._queue or self._snapshots):
                     return
                 group = self._queue.take_group()

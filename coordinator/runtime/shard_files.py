@@ -31,9 +31,7 @@ class ShardFiles:
 
     def __init__(self, files: Files, directory: Path, segment_bytes: int) -> None:
         if not MIN_SEGMENT_BYTES <= segment_bytes <= MAX_SEGMENT_BYTES:
-            raise ValueError(
-                f"segment_bytes {segment_bytes} is outside {MIN_SEGMENT_BYTES}..{MAX_SEGMENT_BYTES}"
-            )
+            raise ValueError(f"segment_bytes {segment_bytes} is outside {MIN_SEGMENT_BYTES}..{MAX_SEGMENT_BYTES}")
         self._files = files
         self._directory = directory
         self._segment_bytes = segment_bytes
@@ -118,9 +116,7 @@ class ShardFiles:
     def write_snapshot(self, snapshot: Snapshot) -> bool:
         """Write a snapshot of durable records, then delete what it replaces; False when it is not newer."""
         if snapshot.end_offset > self._durable_end_offset:
-            raise ValueError(
-                f"snapshot at {snapshot.end_offset}, but only {self._durable_end_offset} is durable"
-            )
+            raise ValueError(f"snapshot at {snapshot.end_offset}, but only {self._durable_end_offset} is durable")
         if snapshot.end_offset <= self._snapshot_end:
             return False
         write_atomically(self._files, self._snapshot_path(snapshot.end_offset), encode_snapshot(snapshot))

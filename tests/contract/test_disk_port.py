@@ -18,9 +18,7 @@ WAIT_S = 10.0
 class Harness:
     """A disk, what it reported, and a way to wait for it."""
 
-    def __init__(
-        self, open_disk: Callable[["Harness"], DiskPort], settle: Callable[[DiskPort], None]
-    ) -> None:
+    def __init__(self, open_disk: Callable[["Harness"], DiskPort], settle: Callable[[DiskPort], None]) -> None:
         self.changed = threading.Condition()
         self.durable: dict[int, list[int]] = {}
         self.failures: list[str] = []
@@ -41,9 +39,7 @@ class Harness:
     def wait_durable(self, shard: int, end_offset: int) -> None:
         self._settle(self.disk)
         with self.changed:
-            assert self.changed.wait_for(lambda: end_offset in self.durable.get(shard, []), WAIT_S), (
-                self.durable
-            )
+            assert self.changed.wait_for(lambda: end_offset in self.durable.get(shard, []), WAIT_S), self.durable
 
     def reopen(self) -> None:
         self.disk.close()

@@ -64,9 +64,7 @@ class MemoryDisk:
             self._fail(str(error))
             raise DiskError(str(error)) from error
 
-    def write_snapshot(
-        self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]
-    ) -> None:
+    def write_snapshot(self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
         self._refuse_when_stopped()
         if end_offset > self._queue.end_offset(shard):
             raise ValueError("snapshot past the end of the log")

@@ -61,9 +61,7 @@ class LogAgainstList(RuleBasedStateMachine):
         self.acknowledged = end_offset
 
     @precondition(lambda self: not self.failures)
-    @rule(
-        sizes=st.lists(st.sampled_from([0, 10, 480, 1500, 5000]), min_size=1, max_size=4), grows=st.booleans()
-    )
+    @rule(sizes=st.lists(st.sampled_from([0, 10, 480, 1500, 5000]), min_size=1, max_size=4), grows=st.booleans())
     def append(self, sizes: list[int], grows: bool) -> None:
         self.leader_epoch += grows
         records = [b"%d " % next(self.numbers) + b"x" * size for size in sizes]
@@ -132,9 +130,7 @@ TestLogAgainstList = LogAgainstList.TestCase
 
 
 @settings(max_examples=25, deadline=None)
-@given(
-    st.lists(st.one_of(st.integers(1, 3000), st.sampled_from(["snapshot", "reopen", "recover"])), max_size=30)
-)
+@given(st.lists(st.one_of(st.integers(1, 3000), st.sampled_from(["snapshot", "reopen", "recover"])), max_size=30))
 def test_real_disk_equals_a_list(steps: list[int | str]) -> None:
     ends, failures, changed = [0], list[str](), threading.Condition()
 

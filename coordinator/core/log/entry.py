@@ -102,14 +102,10 @@ def encode_batch(batch: Batch) -> bytes:
     A batch of no records encodes the seal that ends a segment. Raises ValueError when an offset or epoch is
     out of range or the frame would pass `MAX_FRAME_BYTES`; the size is checked before the frame is built.
     """
-    if not (
-        batch.base_offset >= 0 and batch.end <= MAX_OFFSET and 0 <= batch.leader_epoch <= MAX_LEADER_EPOCH
-    ):
+    if not (batch.base_offset >= 0 and batch.end <= MAX_OFFSET and 0 <= batch.leader_epoch <= MAX_LEADER_EPOCH):
         raise ValueError(f"offset {batch.base_offset} or leader epoch {batch.leader_epoch} is out of range")
     if batch_bytes(batch.records) > MAX_BATCH_BYTES:
-        raise ValueError(
-            f"a batch of {len(batch.records)} records passes the frame limit of {MAX_FRAME_BYTES} bytes"
-        )
+        raise ValueError(f"a batch of {len(batch.records)} records passes the frame limit of {MAX_FRAME_BYTES} bytes")
     records = _encoder.encode(batch.records)
     padding = -(_HEADER.size + len(records) + 1) % ALIGNMENT
     body = b"".join(

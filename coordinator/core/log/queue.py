@@ -80,18 +80,14 @@ class AppendQueue:
         if base_offset != end:
             raise ValueError(f"shard {shard}: append at offset {base_offset}, but the log ends at {end}")
         if leader_epoch < state.leader_epoch:
-            raise ValueError(
-                f"shard {shard}: leader epoch {leader_epoch} is smaller than {state.leader_epoch}"
-            )
+            raise ValueError(f"shard {shard}: leader epoch {leader_epoch} is smaller than {state.leader_epoch}")
         if not records:
             raise ValueError(f"shard {shard}: an append carries at least one record")
         size = batch_bytes(records)
         if size > MAX_BATCH_BYTES:
             raise ValueError(f"shard {shard}: {size} bytes in one append pass the limit of {MAX_BATCH_BYTES}")
         if self._pending_bytes + size > self._max_pending_bytes:
-            raise QueueFullError(
-                f"{self._pending_bytes} bytes wait and {size} more pass {self._max_pending_bytes}"
-            )
+            raise QueueFullError(f"{self._pending_bytes} bytes wait and {size} more pass {self._max_pending_bytes}")
         state.waiting.append(_Waiting(leader_epoch, tuple(records), size))
         state.end_offset = end + len(records)
         state.leader_epoch = leader_epoch

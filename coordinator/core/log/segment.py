@@ -78,9 +78,7 @@ def scan_segment(
     while position < used:
         header = read_header(data, position)
         if not is_intact(data, position, header):
-            _check_torn(
-                data, position, used, header, offset, path_hint, may_be_torn=may_be_torn and not sealed
-            )
+            _check_torn(data, position, used, header, offset, path_hint, may_be_torn=may_be_torn and not sealed)
             break
         if header.format != FORMAT:
             raise UnknownFormatError(path_hint, position, header.format, FORMAT)
@@ -149,9 +147,7 @@ def _find_damage(data: bytes, position: int, used: int, header: FrameHeader) -> 
         return f"its frame is invalid and other bytes follow it at {end}"
     if used < end:
         return None  # its end mark was never written
-    if any(
-        is_blank(data[at : min(at + SECTOR_BYTES, end)]) for at in range(first_sector_end, end, SECTOR_BYTES)
-    ):
+    if any(is_blank(data[at : min(at + SECTOR_BYTES, end)]) for at in range(first_sector_end, end, SECTOR_BYTES)):
         return None  # the disk wrote the sectors in another order and did not finish
     return "its CRC-32C does not match although all of it was written"
 

@@ -68,7 +68,5 @@ def decode_snapshot(data: bytes, *, path_hint: str) -> Snapshot:
     except msgspec.DecodeError as error:
         raise CorruptLogError(path_hint, start, None, f"its records cannot be decoded: {error}") from error
     if len(records) != count:
-        raise CorruptLogError(
-            path_hint, start, None, f"it holds {len(records)} records but its header says {count}"
-        )
+        raise CorruptLogError(path_hint, start, None, f"it holds {len(records)} records but its header says {count}")
     return Snapshot(end_offset, leader_epoch, records)

@@ -52,9 +52,7 @@ class DiskPort(Protocol):
         """
         ...
 
-    def write_snapshot(
-        self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]
-    ) -> None:
+    def write_snapshot(self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
         """Take a snapshot of the shard at `end_offset` without blocking; then let go of what it replaces.
 
         It is written once the log is durable up to `end_offset`; a newer one takes the place of one not
@@ -107,9 +105,7 @@ class RecoveredLog:
     """A segment made by a roll that did not finish; it holds nothing and is to be deleted."""
 
 
-def recover_log(
-    directory_hint: str, snapshot: Snapshot | None, segments: Iterable[SegmentBytes]
-) -> RecoveredLog:
+def recover_log(directory_hint: str, snapshot: Snapshot | None, segments: Iterable[SegmentBytes]) -> RecoveredLog:
     """Join `segments`, given by rising base offset and without those wholly below the snapshot, into one log.
 
     At most two segments are held at a time. A sealed segment has a successor, one that is not sealed has none
@@ -123,17 +119,13 @@ def recover_log(
         raise CorruptLogError(directory_hint, 0, start, "its segments are missing")
     if segment.base_offset > start:
         why = "the log before it is missing" + (" and there is no snapshot" if snapshot is None else "")
-        raise CorruptLogError(
-            segment.path_hint, 0, start, f"{why}: it starts at log offset {segment.base_offset}"
-        )
+        raise CorruptLogError(segment.path_hint, 0, start, f"{why}: it starts at log offset {segment.base_offset}")
     batches: list[Batch] = []
     tails: list[Tail] = []
     leader_epoch, surplus = 0, None
     while True:
         if not segment.data:
-            raise CorruptLogError(
-                segment.path_hint, 0, segment.base_offset, "the file is empty; a segment never is"
-            )
+            raise CorruptLogError(segment.path_hint, 0, segment.base_offset, "the file is empty; a segment never is")
         successor = next(source, None)
         scan = scan_segment(
             segment.data,

@@ -98,18 +98,14 @@ def recovered_records(data_dir: Path) -> list[bytes]:
 
 def test_directory_keeps_the_id_it_was_made_with(tmp_path: Path) -> None:
     make_log(tmp_path)
-    disk = Disk.open(
-        tmp_path, 2, new_directory_id="d2", on_durable=lambda *_: None, on_failure=lambda _message: None
-    )
+    disk = Disk.open(tmp_path, 2, new_directory_id="d2", on_durable=lambda *_: None, on_failure=lambda _message: None)
     assert disk.directory_id == "d1"
     assert disk.notices == ()
     disk.close()
 
 
 def test_second_process_is_refused_and_told_who_holds_the_directory(tmp_path: Path) -> None:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", _HOLD, str(tmp_path)], stdout=subprocess.PIPE, cwd=ROOT, text=True
-    )
+    holder = subprocess.Popen([sys.executable, "-c", _HOLD, str(tmp_path)], stdout=subprocess.PIPE, cwd=ROOT, text=True)
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
@@ -252,9 +248,7 @@ def test_first_failure_stops_the_log_for_good(tmp_path: Path, call: str, code: i
 def test_snapshot_that_fails_stops_the_log_and_loses_nothing(tmp_path: Path, call: str) -> None:
     reports = Reports()
     failing: list[str] = []
-    disk = open_disk(
-        tmp_path, reports, files=FailingFiles(lambda called, _path: called in failing, errno.ENOSPC)
-    )
+    disk = open_disk(tmp_path, reports, files=FailingFiles(lambda called, _path: called in failing, errno.ENOSPC))
     disk.recover(0)
     for offset in range(6):
         append_one(disk, reports, 0, offset, bytes([offset]) * 2000)

@@ -1,1 +1,19 @@
-"""Who should read which partition: pure functions from members and partitions to a target assignment."""
+"""The assignors a group can use, by the names that members send.
+
+A group uses an assignor that all of its members name; `sticky` is what a member gets that names none.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from coordinator.core.groups.assignors.assignor import Assignor, AssignorInput, AssignorMember, TopicPartition
+from coordinator.core.groups.assignors.range import assign_range
+from coordinator.core.groups.assignors.sticky import assign_sticky
+
+DEFAULT_ASSIGNOR: Final = "sticky"
+
+ASSIGNORS: Final[Mapping[str, Assignor]] = MappingProxyType({"sticky": assign_sticky, "range": assign_range})
+"""Every assignor by name, the default first."""
+
+__all__ = ["ASSIGNORS", "DEFAULT_ASSIGNOR", "Assignor", "AssignorInput", "AssignorMember", "TopicPartition"]

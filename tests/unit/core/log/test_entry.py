@@ -32,13 +32,9 @@ def test_crc_is_castagnoli_and_runs_in_c() -> None:
     assert google_crc32c.implementation == "c"
 
 
-@pytest.mark.parametrize(
-    "sizes", [(), (0,), (1,), (2,), (3,), (4,), (5,), (6,), (7,), (8,), (40, 0, 300, 70_000)]
-)
+@pytest.mark.parametrize("sizes", [(), (0,), (1,), (2,), (3,), (4,), (5,), (6,), (7,), (8,), (40, 0, 300, 70_000)])
 def test_frame_holds_what_was_put_in(sizes: tuple[int, ...]) -> None:
-    batch = Batch(
-        MAX_OFFSET - len(sizes), MAX_LEADER_EPOCH, tuple(bytes([size % 256]) * size for size in sizes)
-    )
+    batch = Batch(MAX_OFFSET - len(sizes), MAX_LEADER_EPOCH, tuple(bytes([size % 256]) * size for size in sizes))
     frame = encode_batch(batch)
     header = read_header(frame, 0)
     assert (header.frame_bytes, header.count) == (len(frame), len(sizes))

@@ -20,9 +20,7 @@ LAST_AT = MIDDLE_AT + len(FRAMES[1])
 SPACE = bytes(4096)
 
 
-def scan(
-    data: bytes, *, may_be_torn: bool = True, base_offset: int = 100, leader_epoch: int = 0
-) -> SegmentScan:
+def scan(data: bytes, *, may_be_torn: bool = True, base_offset: int = 100, leader_epoch: int = 0) -> SegmentScan:
     return scan_segment(
         data, path_hint="s.log", base_offset=base_offset, leader_epoch=leader_epoch, may_be_torn=may_be_torn
     )

@@ -53,9 +53,7 @@ def test_unknown_format_is_refused() -> None:
         (lambda body: body[:17] + b"\5" + body[18:], "holds 2 records but its header says 5"),
     ],
 )
-def test_intact_bytes_that_were_never_written_are_refused(
-    change: Callable[[bytes], bytes], message: str
-) -> None:
+def test_intact_bytes_that_were_never_written_are_refused(change: Callable[[bytes], bytes], message: str) -> None:
     with pytest.raises(CorruptLogError, match=message):
         decode_snapshot(_with_checksum(change(encode_snapshot(SNAPSHOT)[10:])), path_hint="s")
 

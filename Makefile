@@ -1,0 +1,36 @@
+# Two commands matter: `make demo` and `make test`. Each sets up what it needs; Python 3.11+ and Java 17+ must be there.
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.PHONY: help setup test lint types imports pytest demo clean
+
+help:
+	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes)'
+	@echo 'make test      all checks and tests'
+	@echo 'make lint | types | imports | pytest    one of them'
+	@echo 'make setup     only install what the others need'
+	@echo 'make clean     remove everything that was made here (the jars in the user cache stay)'
+
+setup:
+	@scripts/setup.sh
+
+test: setup
+	@scripts/check.sh test ruff format types imports pytest
+
+lint: setup
+	@scripts/check.sh lint ruff format
+
+types: setup
+	@scripts/check.sh types types
+
+imports: setup
+	@scripts/check.sh imports imports
+
+pytest: setup
+	@scripts/check.sh pytest pytest
+
+demo: setup
+	@.venv/bin/kcoord demo
+
+clean:
+	rm -rf .venv .tools .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

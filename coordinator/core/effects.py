@@ -1,0 +1,118 @@
+"""Everything a node wants done, as frozen values.
+
+The order of one step's effects is the order in which they are performed. Persist, then speak: a node returns a Send
+only once the records it depends on are durable, so whoever performs effects needs no rule but the order.
+"""
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from coordinator.protocol.messages import Push, Response
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Write encoded records to a shard's log, the first at `base_offset`; BecameDurable reports completion."""
+
+    shard: int
+    base_offset: int
+    leader_epoch: int
+    records: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSnapshot:
+    """Write records that rebuild a shard's state as of `end_offset`; SnapshotWritten reports completion."""
+
+    shard: int
+    end_offset: int
+    leader_epoch: int
+    records: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Respond:
+    """Answer a request. A connection that is gone makes it void."""
+
+    connection_id: int
+    correlation_id: int
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class SendPush:
+    """Say something unasked. A connection that is gone makes it void."""
+
+    connection_id: int
+    push: Push
+
+
+@dataclass(frozen=True, slots=True)
+class CloseConnection:
+    """Close a connection once what was sent before has left; ConnectionClosed reports completion."""
+
+    connection_id: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchTopics:
+    """The whole set of topics to poll from now on; names that are new are asked about at once (TopicsRead)."""
+
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetToResolve:
+    """A partition and EARLIEST, LATEST or a timestamp in milliseconds."""
+
+    topic: str
+    partition: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveOffsets:
+    """Ask Kafka where partitions begin, end or were at a time; OffsetsResolved reports completion, also of failure."""
+
+    lookup_id: int
+    offsets: tuple[OffsetToResolve, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Send a Ticked no later than at this time; the latest request counts, and the regular ticks go on."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A fact worth logging or counting, with its reason; `fields` holds plain values under stable names."""
+
+    kind: str
+    why: str
+    group_id: str = ""
+    member_id: str = ""
+    fields: tuple[tuple[str, str | int | None], ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Safety cannot be shown: stop the process, saying why; nothing that was parked is ever sent."""
+
+    why: str
+
+
+Effect: TypeAlias = (
+    Append
+    | WriteSnapshot
+    | Respond
+    | SendPush
+    | CloseConnection
+    | WatchTopics
+    | ResolveOffsets
+    | WakeAt
+    | Notice
+    | Halt
+)

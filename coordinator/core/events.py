@@ -1,0 +1,158 @@
+"""Everything that can happen to a node, as frozen values; each carries the monotonic time at which it came.
+
+`now_ms` counts from an arbitrary start and never goes back; it is never written to disk. Wall-clock time comes with the
+tick alone and serves timestamps and the expiry of offsets, never sessions.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from coordinator.protocol.messages import Request
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionOpened:
+    """A peer's hello has been accepted; `host` is its address as the operating system sees it."""
+
+    now_ms: int
+    connection_id: int
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionClosed:
+    """A connection is gone, from either side; nothing more comes from it and nothing can be sent to it."""
+
+    now_ms: int
+    connection_id: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestArrived:
+    """A request came on a connection.
+
+    `fresh_id` is a random id that has never been used: the member id of a member that names none.
+    """
+
+    now_ms: int
+    connection_id: int
+    correlation_id: int
+    request: Request
+    fresh_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Time has passed; comes at least every 100 ms and at the time a node asked for by WakeAt."""
+
+    now_ms: int
+    wall_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class BecameDurable:
+    """Records of a shard below `end_offset` are on disk: completes Append."""
+
+    now_ms: int
+    shard: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotWritten:
+    """A snapshot is on disk: completes WriteSnapshot."""
+
+    now_ms: int
+    shard: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFailed:
+    """The disk refused to write or sync; nothing more may be promised."""
+
+    now_ms: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """A topic as Kafka has it; `leaders` has one broker id a partition, None while it has no leader."""
+
+    topic: str
+    topic_id: str
+    leaders: tuple[int | None, ...]
+
+    @property
+    def partitions(self) -> int:
+        """Number of partitions."""
+        return len(self.leaders)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsRead:
+    """What Kafka answered about watched topics: completes WatchTopics, then comes again whenever it was polled.
+
+    A name that was asked for and is in neither mapping was not asked in this round. `absent` are topics that Kafka
+    says do not exist; `refused` names topics Kafka would not speak about, with the reason.
+    """
+
+    now_ms: int
+    topics: Mapping[str, TopicMetadata]
+    absent: frozenset[str]
+    refused: Mapping[str, str]
+    brokers: Mapping[int, tuple[str, int]]
+    cluster_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedOffset:
+    """One answer to ResolveOffsets; `offset` is None when Kafka could not say, and `why` tells the reason."""
+
+    topic: str
+    partition: int
+    offset: int | None
+    leader_epoch: int | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsResolved:
+    """Completes ResolveOffsets, with an answer for every partition asked about."""
+
+    now_ms: int
+    lookup_id: int
+    offsets: tuple[ResolvedOffset, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndOffsetsRead:
+    """Ends of partitions of watched topics, polled for lag; a partition that could not be read is absent."""
+
+    now_ms: int
+    ends: Mapping[tuple[str, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaFailed:
+    """Kafka could not be asked about topics; comes again with every failed round until it answers."""
+
+    now_ms: int
+    why: str
+
+
+Event: TypeAlias = (
+    ConnectionOpened
+    | ConnectionClosed
+    | RequestArrived
+    | Ticked
+    | BecameDurable
+    | SnapshotWritten
+    | DiskFailed
+    | TopicsRead
+    | OffsetsResolved
+    | EndOffsetsRead
+    | KafkaFailed
+)

@@ -1,0 +1,235 @@
+"""Decisions about claims: what a finished micro-batch commits, what may be claimed next, what is let go.
+
+A claim is a range of a partition that its owner reads under one owner epoch. It is finished only by the owner that
+holds it open; a claim that was closed, taken over or belongs to an earlier grant is skipped, never committed, and
+refuses nothing else of the request. Nothing here changes state: records and answers are returned.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from coordinator.core.groups.offsets import committed_part, refused, why_backwards, why_bad_offset, why_fenced
+from coordinator.core.groups.records import Advanced, ClaimPart, CommittedPart, ReleasedPart
+from coordinator.core.groups.state import Grant, GroupState, OpenClaim, TopicPartition
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import Advance, AdvanceResponse
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, FinalOffset, PartitionResult
+
+
+@dataclass(frozen=True, slots=True)
+class Advancement:
+    """The decision on one Advance: a record unless nothing changes, the answer, and what was skipped and why."""
+
+    record: Advanced | None
+    response: AdvanceResponse
+    skipped: tuple[PartitionResult, ...]
+
+
+@dataclass(slots=True)
+class _Draft:
+    """What a request has changed so far, as its later parts must see it."""
+
+    group: GroupState
+    member_id: str
+    commit_ms: int
+    finished: dict[TopicPartition, CommittedPart] = field(default_factory=dict)
+    finals: dict[TopicPartition, CommittedPart] = field(default_factory=dict)
+    released: dict[TopicPartition, ReleasedPart] = field(default_factory=dict)
+    offered: dict[TopicPartition, ClaimPart] = field(default_factory=dict)
+
+    def committed(self, partition: TopicPartition, topic_id: str) -> int | None:
+        part = self.finals.get(partition) or self.finished.get(partition)
+        return part.offset if part is not None else self.group.committed_offset(partition, topic_id)
+
+    def shown_offset(self, partition: TopicPartition) -> int | None:
+        part = self.finals.get(partition) or self.finished.get(partition) or self.group.offsets.get(partition)
+        return part.offset if part is not None else None
+
+    def grant_of(self, partition: TopicPartition, owner_epoch: int) -> Grant | None:
+        if partition in self.released:
+            return None
+        return self.group.grant_of(*partition, self.member_id, owner_epoch)
+
+    def claim_of(self, partition: TopicPartition, grant: Grant) -> OpenClaim | None:
+        return None if partition in self.finished else grant.claim
+
+    def refused(self, partition: TopicPartition, code: ErrorCode, why: str) -> PartitionResult:
+        return refused(partition, code, why, self.shown_offset(partition))
+
+
+def advance(group: GroupState, member_id: str, request: Advance, commit_ms: int) -> Advancement:
+    """Decide an Advance; the same one again gives the same answers and commits nothing twice."""
+    draft = _Draft(group, member_id, commit_ms)
+    finished = tuple(_finish(draft, claim) for claim in request.finished)
+    released = tuple(_release(draft, final) for final in request.released)
+    claims = tuple(_offer(draft, claim) for claim in request.claims)
+    drops_offered = any(
+        (claim := group.grants[partition].claim) is not None and not claim.is_running
+        for partition in group.owned.get(member_id, ())
+    )
+    record = None
+    if draft.finished or draft.released or draft.offered or drops_offered:
+        record = Advanced(
+            group.group_id,
+            member_id,
+            finished=tuple(draft.finished),
+            committed=(*draft.finished.values(), *draft.finals.values()),
+            released=tuple(draft.released.values()),
+            offered=tuple(draft.offered.values()),
+        )
+    skipped = tuple(result for result in finished if result.error is not ErrorCode.NONE)
+    return Advancement(record, AdvanceResponse(finished=finished, claims=claims, released=released), skipped)
+
+
+def _finish(draft: _Draft, claim: Claim) -> PartitionResult:
+    partition = (claim.topic, claim.partition)
+    if claim.from_offset == claim.until_offset:
+        return PartitionResult(claim.topic, claim.partition, committed=draft.shown_offset(partition))
+    grant = draft.grant_of(partition, claim.owner_epoch)
+    open_claim = draft.claim_of(partition, grant) if grant is not None else None
+    if grant is not None and _is_same_range(open_claim, claim):
+        draft.finished[partition] = committed_part(grant, partition, claim.until_offset, draft.commit_ms)
+        return PartitionResult(claim.topic, claim.partition, committed=claim.until_offset)
+    done = draft.finished.get(partition) or draft.group.offsets.get(partition)
+    if done is not None and (done.owner_epoch, done.offset) == (claim.owner_epoch, claim.until_offset):
+        return PartitionResult(claim.topic, claim.partition, committed=done.offset)
+    if grant is None:
+        why = why_fenced(draft.group, partition, claim.owner_epoch, draft.member_id)
+        return draft.refused(partition, ErrorCode.FENCED_OWNER_EPOCH, f"{why}: {_range(claim)} is not committed")
+    return draft.refused(partition, ErrorCode.CLAIM_CLOSED, _why_not_open(open_claim, claim))
+
+
+def _release(draft: _Draft, final: FinalOffset) -> PartitionResult:
+    partition = (final.topic, final.partition)
+    grant = draft.grant_of(partition, final.owner_epoch)
+    if grant is None:
+        return PartitionResult(final.topic, final.partition, committed=draft.shown_offset(partition))
+    result = PartitionResult(final.topic, final.partition)
+    if final.offset is not None:
+        bad = why_bad_offset(final.offset, final.metadata)
+        committed = draft.committed(partition, grant.topic_id)
+        if bad is None and committed is not None and final.offset < committed:
+            bad = ErrorCode.INVALID_REQUEST, why_backwards(final.offset, committed)
+        if bad is not None:
+            result = draft.refused(partition, bad[0], f"{bad[1]}; the partition is released without it")
+        else:
+            draft.finals[partition] = CommittedPart(
+                final.topic,
+                grant.topic_id,
+                final.partition,
+                final.offset,
+                final.leader_epoch,
+                final.metadata,
+                draft.commit_ms,
+                grant.owner_epoch,
+            )
+    draft.released[partition] = ReleasedPart(final.topic, final.partition, final.owner_epoch)
+    if result.error is ErrorCode.NONE:
+        return PartitionResult(final.topic, final.partition, committed=draft.shown_offset(partition))
+    return result
+
+
+def _offer(draft: _Draft, claim: Claim) -> PartitionResult:
+    partition = (claim.topic, claim.partition)
+    why = _why_not_claimable(draft, claim)
+    if why is not None:
+        return draft.refused(partition, *why)
+    draft.offered[partition] = ClaimPart(claim.topic, claim.partition, claim.from_offset, claim.until_offset)
+    return PartitionResult(claim.topic, claim.partition, committed=draft.shown_offset(partition))
+
+
+def _why_not_claimable(draft: _Draft, claim: Claim) -> tuple[ErrorCode, str] | None:
+    partition = (claim.topic, claim.partition)
+    grant = draft.grant_of(partition, claim.owner_epoch)
+    if grant is None:
+        if partition in draft.released:
+            return ErrorCode.FENCED_OWNER_EPOCH, "the same request lets go of the partition"
+        return ErrorCode.FENCED_OWNER_EPOCH, why_fenced(draft.group, partition, claim.owner_epoch, draft.member_id)
+    if grant.stop_why is not None:
+        return ErrorCode.REBALANCE_IN_PROGRESS, f"the partition has to be let go: {grant.stop_why}"
+    if claim.topic_id != grant.topic_id:
+        return ErrorCode.UNKNOWN_TOPIC_ID, f"the partition was granted for topic id {grant.topic_id}"
+    if partition in draft.offered:
+        return ErrorCode.INVALID_REQUEST, "the same request claims the partition twice"
+    running = draft.claim_of(partition, grant)
+    if running is not None and running.is_running:
+        return (
+            ErrorCode.INVALID_REQUEST,
+            f"the claim [{running.from_offset}, {running.until_offset}) is still running; finish it first",
+        )
+    if claim.until_offset <= claim.from_offset:
+        return ErrorCode.INVALID_REQUEST, f"{_range(claim)} is empty; claim ranges that hold an offset"
+    committed = draft.committed(partition, grant.topic_id)
+    if claim.from_offset != committed:
+        return (
+            ErrorCode.INVALID_REQUEST,
+            f"{_range(claim)} does not begin at the committed offset {committed}; claim from there",
+        )
+    return None
+
+
+def stop(
+    group: GroupState, member_id: str, finals: Iterable[FinalOffset], commit_ms: int
+) -> tuple[tuple[ReleasedPart, ...], tuple[CommittedPart, ...], tuple[PartitionResult, ...]]:
+    """Decide what letting go of partitions releases and commits, with a result a partition in the order asked.
+
+    A partition that is not the member's under that owner epoch any more is answered alike: it was let go before.
+    """
+    draft = _Draft(group, member_id, commit_ms)
+    results = tuple(_release(draft, final) for final in finals)
+    return tuple(draft.released.values()), tuple(draft.finals.values()), results
+
+
+def statuses(group: GroupState, member_id: str, claims: Sequence[Claim]) -> tuple[ClaimStatus, ...]:
+    """Say of each claim whether it is still this member's and open."""
+    return tuple(_status(group, member_id, claim) for claim in claims)
+
+
+def _status(group: GroupState, member_id: str, claim: Claim) -> ClaimStatus:
+    partition = (claim.topic, claim.partition)
+    committed = group.offsets.get(partition)
+    offset = committed.offset if committed is not None else None
+    grant = group.grant_of(*partition, member_id, claim.owner_epoch)
+    if grant is None:
+        why = why_fenced(group, partition, claim.owner_epoch, member_id)
+        return ClaimStatus(claim.topic, claim.partition, claim.owner_epoch, ClaimState.CLOSED, why, offset)
+    if grant.claim is None or not _is_same_range(grant.claim, claim):
+        why = _why_not_open(grant.claim, claim)
+        return ClaimStatus(claim.topic, claim.partition, claim.owner_epoch, ClaimState.CLOSED, why, offset)
+    state = ClaimState.RUNNING if grant.claim.is_running else ClaimState.OFFERED
+    return ClaimStatus(claim.topic, claim.partition, claim.owner_epoch, state, committed=offset)
+
+
+def open_claims_not_listed(group: GroupState, member_id: str, claims: Iterable[Claim]) -> tuple[TopicPartition, ...]:
+    """Return the partitions on which an identity has an open claim that it does not list."""
+    listed = {
+        (claim.topic, claim.partition): claim
+        for claim in claims
+        if group.grant_of(claim.topic, claim.partition, member_id, claim.owner_epoch) is not None
+    }
+    dropped = []
+    for partition in sorted(group.owned_by(member_id)):
+        open_claim = group.grants[partition].claim
+        if open_claim is None:
+            continue
+        claim = listed.get(partition)
+        if claim is None or not _is_same_range(open_claim, claim):
+            dropped.append(partition)
+    return tuple(dropped)
+
+
+def _is_same_range(open_claim: OpenClaim | None, claim: Claim) -> bool:
+    return open_claim is not None and (open_claim.from_offset, open_claim.until_offset) == (
+        claim.from_offset,
+        claim.until_offset,
+    )
+
+
+def _why_not_open(open_claim: OpenClaim | None, claim: Claim) -> str:
+    if open_claim is None:
+        return f"the claim {_range(claim)} is closed: it was committed, dropped or never made"
+    return f"the open claim is [{open_claim.from_offset}, {open_claim.until_offset}), not {_range(claim)}"
+
+
+def _range(claim: Claim) -> str:
+    return f"[{claim.from_offset}, {claim.until_offset})"

@@ -1,0 +1,86 @@
+"""Groups as an operator sees them: lists and descriptions, read from hard state and what is known of connections."""
+
+from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.group import group_status
+from coordinator.core.groups.member import member_status
+from coordinator.core.groups.state import Grant, GroupState, TopicPartition
+from coordinator.protocol.messages import DescribeGroupResponse
+from coordinator.protocol.parts import Claim, ClaimState, GroupSummary, MemberDescription, PartitionDescription
+
+
+def summaries(desk: Desk) -> list[GroupSummary]:
+    """Return a line for every group of a shard."""
+    return [
+        GroupSummary(
+            group.group_id,
+            str(group_status(group, desk.soft_of(group.group_id))),
+            group.group_epoch,
+            len(group.members),
+        )
+        for group in desk.journal.state.groups.values()
+    ]
+
+
+def describe(desk: Desk, group: GroupState) -> DescribeGroupResponse:
+    """Describe a group: its members by id, its partitions by topic and number."""
+    partitions = set(group.offsets) | set(group.grants) | set(group.target_owners)
+    for topic in group.subscribers:
+        seen = group.topics.get(topic)
+        if seen is not None:
+            partitions |= {(topic, number) for number in range(seen.partitions)}
+    return DescribeGroupResponse(
+        group_id=group.group_id,
+        state=str(group_status(group, desk.soft_of(group.group_id))),
+        group_epoch=group.group_epoch,
+        assignor=group.assignor,
+        reset_policy=group.reset_policy,
+        handover=group.handover,
+        members=tuple(_describe_member(desk, group, member_id) for member_id in sorted(group.members)),
+        partitions=tuple(_describe_partition(desk, group, partition) for partition in sorted(partitions)),
+    )
+
+
+def _describe_member(desk: Desk, group: GroupState, member_id: str) -> MemberDescription:
+    member = group.members[member_id]
+    session = desk.session_of(group.group_id, member_id)
+    return MemberDescription(
+        member_id=member_id,
+        instance_id=member.facts.instance_id,
+        client_id=member.facts.client_id,
+        host=member.facts.host,
+        pid=member.facts.pid,
+        state=str(member_status(group, member_id)),
+        member_epoch=member.member_epoch,
+        streams=member.facts.streams,
+        connected=session is not None and session.connection_id is not None,
+        owned=len(group.owned.get(member_id, ())),
+        target=len(member.target),
+    )
+
+
+def _describe_partition(desk: Desk, group: GroupState, partition: TopicPartition) -> PartitionDescription:
+    topic, number = partition
+    committed = group.offsets.get(partition)
+    grant = group.grants.get(partition)
+    claim, claim_state = _describe_claim(partition, grant)
+    return PartitionDescription(
+        topic=topic,
+        partition=number,
+        committed=committed.offset if committed is not None else None,
+        end_offset=desk.catalog.end_of(topic, number),
+        member_id=grant.member_id if grant is not None else None,
+        owner_epoch=grant.owner_epoch if grant is not None else None,
+        is_stopping=grant is not None and grant.is_stopping,
+        claim=claim,
+        claim_state=claim_state,
+        leader_epoch=committed.leader_epoch if committed is not None else None,
+    )
+
+
+def _describe_claim(partition: TopicPartition, grant: Grant | None) -> tuple[Claim | None, ClaimState | None]:
+    if grant is None or grant.claim is None:
+        return None, None
+    state = ClaimState.RUNNING if grant.claim.is_running else ClaimState.OFFERED
+    topic, number = partition
+    claim = Claim(topic, grant.topic_id, number, grant.owner_epoch, grant.claim.from_offset, grant.claim.until_offset)
+    return claim, state

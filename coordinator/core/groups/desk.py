@@ -1,0 +1,122 @@
+"""What the rooms of a shard share while they work on one event: its journal, its soft state and what it says.
+
+A desk gathers the effects of one step. Sends and closings are kept apart from the rest, because they wait until the
+records of the step are durable. It decides nothing about groups.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from coordinator.core.effects import CloseConnection, Effect, Notice, Respond, SendPush
+from coordinator.core.groups.catalog import Catalog
+from coordinator.core.groups.journal import Journal
+from coordinator.core.groups.soft import Connection, GroupSoft, Lookup, MemberSession, Registration, Timer
+from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.timeline import EventKind, Timeline
+from coordinator.core.limits import Limits
+from coordinator.core.timers import Timers
+from coordinator.protocol.messages import Push, Response
+
+
+@dataclass(slots=True)
+class Clock:
+    """The time of the event at hand, and how far wall-clock time is ahead of it; written by the node."""
+
+    now_ms: int = 0
+    wall_offset_ms: int = 0
+
+    @property
+    def wall_ms(self) -> int:
+        """Wall-clock time as of the event at hand."""
+        return self.now_ms + self.wall_offset_ms
+
+
+@dataclass(slots=True)
+class Desk:
+    """The state of one shard and the effects of the step at hand."""
+
+    journal: Journal
+    limits: Limits
+    catalog: Catalog
+    clock: Clock
+    connections: dict[int, Connection]
+    soft: dict[str, GroupSoft] = field(default_factory=dict)
+    registrations: dict[int, Registration] = field(default_factory=dict)
+    """Registrations that wait for Kafka, by connection."""
+    registration_changes: int = 0
+    """How often a registration began or ceased to wait for Kafka."""
+    newcomers: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Group and member whose connection is being probed, by the connection that waits for it."""
+    lookups: dict[int, Lookup] = field(default_factory=dict)
+    timers: Timers[Timer] = field(default_factory=Timers)
+    """Few and exact: a node asks to be woken for them."""
+    session_timers: Timers[Timer] = field(default_factory=Timers)
+    """Many and moved by every message: seen to at the regular ticks."""
+    sends: list[Effect] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+
+    @property
+    def now_ms(self) -> int:
+        """The time of the event at hand."""
+        return self.clock.now_ms
+
+    def group(self, group_id: str) -> GroupState | None:
+        """Return a group's hard state, if there is such a group."""
+        return self.journal.state.groups.get(group_id)
+
+    def soft_of(self, group_id: str) -> GroupSoft:
+        """Return a group's soft state, which begins empty."""
+        soft = self.soft.get(group_id)
+        if soft is None:
+            soft = self.soft[group_id] = GroupSoft(Timeline(self.limits.timeline_length))
+        return soft
+
+    def session_of(self, group_id: str, member_id: str) -> MemberSession | None:
+        """Return what is known of a member's connection."""
+        soft = self.soft.get(group_id)
+        return soft.sessions.get(member_id) if soft is not None else None
+
+    def respond(self, connection_id: int, correlation_id: int, response: Response) -> None:
+        """Answer a request once the records so far are durable."""
+        self.sends.append(Respond(connection_id, correlation_id, response))
+
+    def push(self, connection_id: int | None, push: Push) -> None:
+        """Say something to a member once the records so far are durable; without a connection it is not said."""
+        if connection_id is not None:
+            self.sends.append(SendPush(connection_id, push))
+
+    def close(self, connection_id: int, why: str) -> None:
+        """Close a connection after what was said on it; nothing that still comes from it is looked at."""
+        connection = self.connections.get(connection_id)
+        if connection is not None and not connection.is_closing:
+            connection.unbind()
+            connection.is_closing = True
+            self.sends.append(CloseConnection(connection_id, why))
+
+    def note(
+        self,
+        group_id: str,
+        kind: EventKind,
+        why: str,
+        *,
+        member_id: str = "",
+        partitions: Iterable[TopicPartition] = (),
+        duration_ms: int | None = None,
+    ) -> None:
+        """Put an event on a group's timeline and say it as a notice."""
+        group = self.group(group_id)
+        event = self.soft_of(group_id).timeline.add(
+            kind,
+            at_ms=self.clock.wall_ms,
+            member_id=member_id,
+            why=why,
+            group_epoch=group.group_epoch if group is not None else 0,
+            partitions=partitions,
+            duration_ms=duration_ms,
+        )
+        fields: list[tuple[str, str | int | None]] = [("group_epoch", event.group_epoch)]
+        if event.partitions:
+            fields.append(("partitions", len(event.partitions)))
+        if duration_ms is not None:
+            fields.append(("duration_ms", duration_ms))
+        self.effects.append(Notice(str(kind), why, group_id, member_id, tuple(fields)))

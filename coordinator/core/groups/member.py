@@ -1,0 +1,263 @@
+"""What a member may ask for when it registers, and the state it is in afterwards.
+
+The states are KIP-848's and follow from hard state alone. The checks know the limits and the group as it is; they
+answer with the first thing that is wrong: what, why, and what to do.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from coordinator.core.groups.records import MemberFacts
+from coordinator.core.groups.starts import POLICY_KINDS
+from coordinator.core.groups.state import GroupState
+from coordinator.core.limits import Limits
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import EARLIEST, LATEST, MAX_ID_LENGTH, why_bad_id
+from coordinator.protocol.messages import RegisterConsumer
+from coordinator.protocol.parts import ResetPolicy, StartHint
+
+DEFAULT_ASSIGNORS: Final = ("sticky",)
+"""The assignors of a member that names none."""
+
+_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class MemberStatus(StrEnum):
+    """How far a member is on the way to its target."""
+
+    STABLE = "Stable"
+    """It holds its target. Everything is answered; a new target leads out."""
+    UNREVOKED_PARTITIONS = "UnrevokedPartitions"
+    """It has to let go of partitions, and keeps its epoch until it has. Commits and finished claims of what it has
+    are accepted, new claims on what it must let go are not. Letting go leads out, or the deadline, which fences it."""
+    UNRELEASED_PARTITIONS = "UnreleasedPartitions"
+    """It waits for partitions: others have not let go, or a start is not known. Everything is answered for what it
+    has. The grants lead out, or a new target."""
+
+
+MEMBER_TRANSITIONS: Final[Mapping[MemberStatus, frozenset[MemberStatus]]] = {
+    MemberStatus.STABLE: frozenset(
+        {MemberStatus.STABLE, MemberStatus.UNREVOKED_PARTITIONS, MemberStatus.UNRELEASED_PARTITIONS}
+    ),
+    MemberStatus.UNREVOKED_PARTITIONS: frozenset(
+        {MemberStatus.UNREVOKED_PARTITIONS, MemberStatus.STABLE, MemberStatus.UNRELEASED_PARTITIONS}
+    ),
+    MemberStatus.UNRELEASED_PARTITIONS: frozenset(
+        {MemberStatus.UNRELEASED_PARTITIONS, MemberStatus.STABLE, MemberStatus.UNREVOKED_PARTITIONS}
+    ),
+}
+"""Where each state can lead; besides, a member can be gone from any."""
+
+
+def member_status(group: GroupState, member_id: str) -> MemberStatus:
+    """Return the state of a member."""
+    if member_id in group.stopping:
+        return MemberStatus.UNREVOKED_PARTITIONS
+    target = group.members[member_id].target
+    owned = group.owned.get(member_id, set())
+    return MemberStatus.STABLE if target <= owned else MemberStatus.UNRELEASED_PARTITIONS
+
+
+def is_complete(group: GroupState, member_id: str) -> bool:
+    """True when a member holds exactly its target of the newest epoch."""
+    member = group.members[member_id]
+    return (
+        member.member_epoch == group.group_epoch > 0
+        and member_id not in group.stopping
+        and group.owned.get(member_id, set()) == member.target
+    )
+
+
+class Refusal(NamedTuple):
+    """Why a registration is refused."""
+
+    error: ErrorCode
+    message: str
+
+
+def assignors_of(request: RegisterConsumer) -> tuple[str, ...]:
+    """Return the assignors a member names, each once, or the default."""
+    return tuple(dict.fromkeys(request.assignors)) or DEFAULT_ASSIGNORS
+
+
+def facts_of(request: RegisterConsumer, member_id: str, host: str) -> MemberFacts:
+    """Return what a registration says of a member, in the form of the records."""
+    longest = max(1, request.session_timeout_ms // 3)
+    return MemberFacts(
+        member_id=member_id,
+        incarnation=request.incarnation,
+        instance_id=request.instance_id,
+        client_id=request.client_id,
+        host=host,
+        pid=request.pid,
+        topics=tuple(sorted(set(request.subscription.topics))),
+        streams=request.streams,
+        assignors=assignors_of(request),
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        ping_interval_ms=longest if request.ping_interval_ms is None else min(request.ping_interval_ms, longest),
+        auto_commit=request.auto_commit,
+        hints=request.hints,
+    )
+
+
+def why_malformed(request: RegisterConsumer, limits: Limits, known_assignors: Sequence[str]) -> Refusal | None:
+    """Say what is wrong with a registration whatever its group, or return None."""
+    return (
+        _why_bad_ids(request)
+        or _why_bad_numbers(request, limits)
+        or _why_bad_subscription(request, limits)
+        or _why_bad_start(request)
+        or _why_unknown_assignors(request, known_assignors)
+    )
+
+
+def _why_bad_ids(request: RegisterConsumer) -> Refusal | None:
+    if why := why_bad_id(request.group_id):
+        return Refusal(ErrorCode.INVALID_GROUP_ID, f"the group id is not allowed: {why}")
+    if request.member_id and (why := why_bad_id(request.member_id)):
+        return Refusal(ErrorCode.INVALID_REQUEST, f"the member id is not allowed: {why}")
+    if request.instance_id is not None and (why := why_bad_id(request.instance_id)):
+        return Refusal(ErrorCode.INVALID_REQUEST, f"the instance id is not allowed: {why}")
+    if why := why_bad_id(request.incarnation):
+        return Refusal(ErrorCode.INVALID_REQUEST, f"the incarnation is not allowed: {why}; send a random text")
+    if len(request.client_id) > MAX_ID_LENGTH or not (request.client_id == "" or request.client_id.isprintable()):
+        return Refusal(
+            ErrorCode.INVALID_REQUEST,
+            f"the client id is not allowed: at most {MAX_ID_LENGTH} printable characters may be used",
+        )
+    return None
+
+
+def _why_bad_numbers(request: RegisterConsumer, limits: Limits) -> Refusal | None:
+    if not limits.session_timeout_min_ms <= request.session_timeout_ms <= limits.session_timeout_max_ms:
+        return Refusal(
+            ErrorCode.INVALID_SESSION_TIMEOUT,
+            f"a session time-out of {request.session_timeout_ms} ms is not allowed; choose one from "
+            f"{limits.session_timeout_min_ms} to {limits.session_timeout_max_ms} ms",
+        )
+    if not limits.rebalance_timeout_min_ms <= request.rebalance_timeout_ms <= limits.rebalance_timeout_max_ms:
+        return Refusal(
+            ErrorCode.INVALID_REQUEST,
+            f"a rebalance time-out of {request.rebalance_timeout_ms} ms is not allowed; choose one from "
+            f"{limits.rebalance_timeout_min_ms} to {limits.rebalance_timeout_max_ms} ms",
+        )
+    if request.ping_interval_ms is not None and request.ping_interval_ms < limits.ping_interval_min_ms:
+        return Refusal(
+            ErrorCode.INVALID_REQUEST,
+            f"a ping interval of {request.ping_interval_ms} ms is not allowed; choose at least "
+            f"{limits.ping_interval_min_ms} ms",
+        )
+    if not 1 <= request.streams <= limits.streams_max:
+        return Refusal(
+            ErrorCode.INVALID_REQUEST,
+            f"{request.streams} streams are not allowed; choose from 1 to {limits.streams_max}",
+        )
+    return None
+
+
+def _why_bad_subscription(request: RegisterConsumer, limits: Limits) -> Refusal | None:
+    subscription = request.subscription
+    if subscription.pattern is not None or subscription.partitions or subscription.exclusions:
+        return Refusal(
+            ErrorCode.INVALID_REQUEST,
+            "subscriptions by pattern, by partitions or with exclusions are not supported yet; name the topics",
+        )
+    if not subscription.topics:
+        return Refusal(ErrorCode.INVALID_REQUEST, "the subscription names no topic; name at least one")
+    if len(subscription.topics) > limits.subscription_max_topics:
+        return Refusal(
+            ErrorCode.INVALID_REQUEST,
+            f"the subscription names {len(subscription.topics)} topics and at most {limits.subscription_max_topics} "
+            "are allowed",
+        )
+    for topic in subscription.topics:
+        if not _TOPIC_NAME.fullmatch(topic) or topic in {".", ".."}:
+            return Refusal(
+                ErrorCode.INVALID_REQUEST,
+                f"{topic[:250]!r} is no name of a Kafka topic: 1 to 249 of a-z A-Z 0-9 . _ - are allowed",
+            )
+    if request.handover != "takeover":
+        return Refusal(
+            ErrorCode.INVALID_REQUEST,
+            f"the hand-over {request.handover[:50]!r} is not supported yet; use 'takeover'",
+        )
+    return None
+
+
+def _why_bad_start(request: RegisterConsumer) -> Refusal | None:
+    policy = request.reset_policy
+    if policy is not None:
+        if policy.kind not in POLICY_KINDS:
+            return Refusal(
+                ErrorCode.INVALID_REQUEST,
+                f"the reset policy {policy.kind[:50]!r} is not known; use one of {', '.join(POLICY_KINDS)}",
+            )
+        if (policy.kind == "timestamp") != (policy.timestamp_ms is not None):
+            return Refusal(
+                ErrorCode.INVALID_REQUEST, "a timestamp belongs to the reset policy 'timestamp', and to no other"
+            )
+        if policy.timestamp_ms is not None and policy.timestamp_ms < 0:
+            return Refusal(ErrorCode.INVALID_REQUEST, f"the timestamp {policy.timestamp_ms} is negative")
+    for hint in request.hints:
+        if why := _why_bad_hint(hint):
+            return Refusal(ErrorCode.INVALID_REQUEST, f"the start {hint.offset} of {hint.topic}-{hint.partition} {why}")
+    return None
+
+
+def _why_bad_hint(hint: StartHint) -> str | None:
+    if hint.offset >= 0:
+        return None
+    if hint.from_checkpoint:
+        return "is negative, and an end in a checkpoint never is"
+    return None if hint.offset in {EARLIEST, LATEST} else f"is neither an offset, {EARLIEST} (earliest) nor {LATEST}"
+
+
+def _why_unknown_assignors(request: RegisterConsumer, known_assignors: Sequence[str]) -> Refusal | None:
+    if any(name in known_assignors for name in assignors_of(request)):
+        return None
+    return Refusal(
+        ErrorCode.UNSUPPORTED_ASSIGNOR,
+        f"none of the assignors {', '.join(name[:50] for name in assignors_of(request)[:10])} is known; name one of "
+        f"{', '.join(known_assignors)}",
+    )
+
+
+def why_unfit(
+    group: GroupState, request: RegisterConsumer, member_id: str, limits: Limits, known_assignors: Sequence[str]
+) -> Refusal | None:
+    """Say why a well-formed registration does not fit its group as it is, or return None."""
+    own = group.members.get(member_id)
+    others = len(group.members) - (own is not None)
+    if own is None and others >= limits.group_max_members:
+        return Refusal(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"group {group.group_id} has {others} members and at most {limits.group_max_members} are allowed",
+        )
+    if others:
+        theirs = {
+            name: count - (own is not None and name in own.facts.assignors)
+            for name, count in group.assignor_supporters.items()
+        }
+        common = [name for name in known_assignors if theirs.get(name, 0) == others]
+        if not any(name in common for name in assignors_of(request)):
+            return Refusal(
+                ErrorCode.UNSUPPORTED_ASSIGNOR,
+                f"none of the assignors {', '.join(assignors_of(request))} is common to all members of group "
+                f"{group.group_id}; name one of {', '.join(common)}",
+            )
+    policy = request.reset_policy
+    if others and policy is not None and group.reset_policy is not None and policy != group.reset_policy:
+        return Refusal(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"the reset policy {say_policy(policy)} differs from {say_policy(group.reset_policy)}, which the first "
+            f"member of group {group.group_id} to name one has set; use that one, or none",
+        )
+    return None
+
+
+def say_policy(policy: ResetPolicy) -> str:
+    """Return a reset policy as people write it."""
+    return f"{policy.kind} {policy.timestamp_ms}" if policy.timestamp_ms is not None else policy.kind

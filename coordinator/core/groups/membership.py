@@ -1,0 +1,444 @@
+"""Who is in a group: registration, coming back, two processes with one identity, leaving, expiry and fencing.
+
+A member is bound to one connection. A process that shows the identity of a member whose connection lives is made to
+wait while that connection is probed, so that a copied identity is refused and a dead one is replaced. A member that
+comes back as the same process keeps what it has, and nobody else notices.
+"""
+
+from collections.abc import Mapping
+
+from coordinator.core.events import TopicsRead
+from coordinator.core.groups import claims
+from coordinator.core.groups.assignors import Assignor
+from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.group import look_at_topic, say_topic_change
+from coordinator.core.groups.member import facts_of, why_malformed, why_unfit
+from coordinator.core.groups.ownership import Ownership
+from coordinator.core.groups.records import ClaimsClosed, GroupSettings, MemberJoined, MemberRemoved
+from coordinator.core.groups.replay import changes_target
+from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
+from coordinator.core.groups.state import GroupState
+from coordinator.core.groups.timeline import EventKind
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import Fenced, Probe, RegisterConsumerResponse
+
+
+class Membership:
+    """The members of the groups of one shard."""
+
+    def __init__(self, desk: Desk, ownership: Ownership, assignors: Mapping[str, Assignor]) -> None:
+        self._desk = desk
+        self._ownership = ownership
+        self._known_assignors = tuple(assignors)
+
+    # ---- registration -----------------------------------------------------------------------------------------------
+
+    def register(self, registration: Registration, read: TopicsRead | None = None) -> None:
+        """Answer a registration now, or keep it until Kafka or a probed connection has answered.
+
+        `read` is the answer of Kafka that just came, if one did; only that can say that a topic does not exist.
+        """
+        desk, request = self._desk, registration.request
+        connection = desk.connections.get(registration.connection_id)
+        if connection is None or connection.is_closing:
+            return
+        refusal = why_malformed(request, desk.limits, self._known_assignors)
+        if refusal is not None:
+            self._refuse(registration, *refusal)
+            return
+        group = desk.group(request.group_id)
+        if group is None and len(desk.journal.state.groups) >= desk.limits.groups_max:
+            why = f"this node has {desk.limits.groups_max} groups in one shard and takes no more; use another group"
+            self._refuse(registration, ErrorCode.GROUP_MAX_SIZE_REACHED, why)
+            return
+        member_id = self._identity(registration, group)
+        if member_id is None:
+            why = f"instance id {request.instance_id} belongs to another member id than {request.member_id}"
+            self._refuse(registration, ErrorCode.FENCED_INSTANCE_ID, why)
+            return
+        if group is not None:
+            refusal = why_unfit(group, request, member_id, desk.limits, self._known_assignors)
+            if refusal is not None:
+                self._refuse(registration, *refusal)
+                return
+        if self._knows_topics(registration, group, read) and self._has_identity_to_itself(registration, member_id):
+            self._accept(registration, connection, member_id)
+
+    def _identity(self, registration: Registration, group: GroupState | None) -> str | None:
+        request = registration.request
+        known = None
+        if group is not None and request.instance_id is not None:
+            known = group.instances.get(request.instance_id)
+        if known is not None and request.member_id not in {"", known}:
+            return None
+        return known or request.member_id or registration.fresh_id
+
+    def _knows_topics(self, registration: Registration, group: GroupState | None, read: TopicsRead | None) -> bool:
+        desk, request = self._desk, registration.request
+        unknown, absent = [], []
+        for topic in sorted(set(request.subscription.topics)):
+            seen = group.topics.get(topic) if group is not None else None
+            if desk.catalog.topic(topic) is not None or (seen is not None and seen.partitions > 0):
+                continue
+            if read is not None and topic in read.absent:
+                absent.append(topic)
+            elif read is not None and topic in read.refused:
+                why = f"Kafka does not speak about topic {topic}: {read.refused[topic]}"
+                self._refuse(registration, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why)
+                return False
+            elif seen is None or not request.wait_for_topics:
+                unknown.append(topic)
+        if absent and not request.wait_for_topics:
+            why = (
+                f"topic {', '.join(absent)} does not exist; create it, correct the name, or set "
+                "kcoord.wait.for.topics to true"
+            )
+            self._refuse(registration, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why)
+            return False
+        if unknown:
+            self._wait_for_kafka(registration)
+            return False
+        return True
+
+    def _wait_for_kafka(self, registration: Registration) -> None:
+        desk = self._desk
+        if registration.connection_id in desk.registrations:
+            return
+        if len(desk.registrations) >= desk.limits.registrations_max:
+            why = f"{desk.limits.registrations_max} members wait for Kafka already; try again"
+            self._refuse(registration, ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
+            return
+        desk.registrations[registration.connection_id] = registration
+        desk.registration_changes += 1
+        desk.connections[registration.connection_id].is_registering = True
+        timer = Timer(TimerKind.REGISTRATION, registration.request.group_id, registration.connection_id)
+        desk.timers.set(timer, desk.now_ms + desk.limits.registration_timeout_ms)
+
+    def forget_registration(self, connection_id: int) -> Registration | None:
+        """Stop waiting for Kafka on behalf of a connection."""
+        registration = self._desk.registrations.pop(connection_id, None)
+        if registration is not None:
+            self._desk.registration_changes += 1
+            timer = Timer(TimerKind.REGISTRATION, registration.request.group_id, connection_id)
+            self._desk.timers.cancel(timer)
+            connection = self._desk.connections.get(connection_id)
+            if connection is not None:
+                connection.is_registering = False
+        return registration
+
+    def registration_timed_out(self, connection_id: int) -> None:
+        """Refuse a registration because Kafka did not answer in time."""
+        registration = self.forget_registration(connection_id)
+        if registration is not None:
+            why = f"the topics could not be looked up: {self._desk.catalog.why_unreachable()}"
+            self._refuse(registration, ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
+
+    def _refuse(self, registration: Registration, error: ErrorCode, why: str) -> None:
+        self.forget_registration(registration.connection_id)
+        response = RegisterConsumerResponse(error=error, message=why)
+        self._desk.respond(registration.connection_id, registration.correlation_id, response)
+
+    # ---- two processes, one identity --------------------------------------------------------------------------------
+
+    def _has_identity_to_itself(self, registration: Registration, member_id: str) -> bool:
+        """Return False when the connection of the same member is asked first whether it lives."""
+        desk, request = self._desk, registration.request
+        group = desk.group(request.group_id)
+        session = desk.session_of(request.group_id, member_id)
+        if group is None or session is None or session.connection_id is None:
+            return True
+        if group.members[member_id].facts.incarnation == request.incarnation:
+            return True
+        if session.newcomer is not None and session.newcomer.connection_id != registration.connection_id:
+            self._refuse_as_used(registration, group, member_id)
+            return False
+        self.forget_registration(registration.connection_id)
+        session.newcomer = registration
+        desk.newcomers[registration.connection_id] = (request.group_id, member_id)
+        desk.connections[registration.connection_id].is_registering = True
+        desk.push(session.connection_id, Probe())
+        timer = Timer(TimerKind.PROBE, request.group_id, member_id)
+        desk.timers.set(timer, desk.now_ms + desk.limits.probe_timeout_ms)
+        return False
+
+    def _close_old(self, group_id: str, member_id: str, why: str) -> None:
+        session = self._desk.session_of(group_id, member_id)
+        if session is not None and session.connection_id is not None:
+            self._desk.close(session.connection_id, f"another process took the place of member {member_id}: {why}")
+            session.connection_id = None
+
+    def _refuse_as_used(self, registration: Registration, group: GroupState, member_id: str) -> None:
+        facts = group.members[member_id].facts
+        why = (
+            f"member id {member_id} is in use by the process {facts.pid} on {facts.host} ({facts.client_id}), which "
+            "lives; stop it, or give this one a checkpoint or an instance id of its own"
+        )
+        self._refuse(registration, ErrorCode.MEMBER_ID_IN_USE, why)
+
+    def _take_newcomer(self, group_id: str, member_id: str) -> Registration | None:
+        session = self._desk.session_of(group_id, member_id)
+        if session is None or session.newcomer is None:
+            return None
+        newcomer, session.newcomer = session.newcomer, None
+        del self._desk.newcomers[newcomer.connection_id]
+        self._desk.timers.cancel(Timer(TimerKind.PROBE, group_id, member_id))
+        connection = self._desk.connections.get(newcomer.connection_id)
+        if connection is not None:
+            connection.is_registering = False
+        return newcomer
+
+    def heard(self, connection: Connection) -> None:
+        """Note that a member said something: its session is new again, and who probes it is refused."""
+        assert connection.group_id is not None
+        assert connection.member_id is not None
+        session = self._desk.soft[connection.group_id].sessions[connection.member_id]
+        session.last_heard_ms = self._desk.now_ms
+        group = self._desk.group(connection.group_id)
+        assert group is not None
+        self._set_session_timer(group, connection.member_id)
+        if session.newcomer is not None:
+            newcomer = self._take_newcomer(connection.group_id, connection.member_id)
+            assert newcomer is not None
+            self._refuse_as_used(newcomer, group, connection.member_id)
+
+    def probe_timed_out(self, group_id: str, member_id: str) -> None:
+        """Give the place of a member that did not answer to the process that waits for it."""
+        newcomer = self._take_newcomer(group_id, member_id)
+        if newcomer is not None:
+            self._close_old(group_id, member_id, "it did not answer a probe")
+            self.register(newcomer)
+
+    # ---- in ---------------------------------------------------------------------------------------------------------
+
+    def _accept(self, registration: Registration, connection: Connection, member_id: str) -> None:
+        desk, request = self._desk, registration.request
+        self.forget_registration(registration.connection_id)
+        has_news_of_topics = self._settle_group(registration)
+        group = desk.group(request.group_id)
+        assert group is not None
+        soft = desk.soft_of(request.group_id)
+        was_empty = not group.members
+        old = group.members.get(member_id)
+        old_facts = old.facts if old is not None else None
+        facts = facts_of(request, member_id, connection.host)
+        if old_facts != facts:
+            desk.journal.decide(MemberJoined(group.group_id, facts, old.member_epoch if old is not None else 0))
+        dropped = claims.open_claims_not_listed(group, member_id, request.claims)
+        if dropped:
+            desk.journal.decide(ClaimsClosed(group.group_id, dropped))
+        session = soft.sessions.get(member_id)
+        if session is not None and session.connection_id not in {None, registration.connection_id}:
+            assert session.connection_id is not None
+            desk.close(session.connection_id, f"member {member_id} has registered on a new connection")
+        soft.sessions[member_id] = MemberSession(registration.connection_id, desk.now_ms)
+        connection.group_id, connection.member_id = group.group_id, member_id
+        self._set_session_timer(group, member_id)
+        desk.timers.cancel(Timer(TimerKind.GRACE, group.group_id, member_id))
+        self._note_accepted(group, member_id, old_facts.incarnation if old_facts is not None else None)
+        self._respond_accepted(registration, group, member_id)
+        self._ownership.push_whole(group.group_id, member_id)
+        stopping = sorted(group.stopping.get(member_id, ()))
+        self._ownership.push_stops(group.group_id, member_id, stopping)
+        if changes_target(old_facts, facts):
+            self._ownership.note_change(group.group_id, f"{member_id} {'changed' if old_facts else 'joined'}")
+        elif has_news_of_topics:
+            self._ownership.note_change(group.group_id, "its topics changed")
+        if was_empty:
+            self._ownership.rebalance(group.group_id)
+
+    def _settle_group(self, registration: Registration) -> bool:
+        """Record what the registration says of its group, and return whether its topics are news."""
+        desk, request = self._desk, registration.request
+        group = desk.group(request.group_id)
+        policy = request.reset_policy
+        if group is None:
+            desk.journal.decide(GroupSettings(request.group_id, 0, "", policy, request.handover, is_target_stale=False))
+        elif policy is not None and policy != group.reset_policy:
+            desk.journal.decide(
+                GroupSettings(
+                    group.group_id, group.group_epoch, group.assignor, policy, group.handover, group.is_target_stale
+                )
+            )
+        topics = sorted(set(request.subscription.topics))
+        news = [topic for topic in topics if self.look_at_topic(request.group_id, topic)]
+        return bool(news)
+
+    def look_at_topic(self, group_id: str, topic: str) -> bool:
+        """Record what Kafka says of a topic that a group reads, and return whether anything is new."""
+        desk = self._desk
+        group = desk.group(group_id)
+        assert group is not None
+        known = desk.catalog.topic(topic)
+        if known is None and topic in group.topics:
+            return False
+        before = group.topics.get(topic)
+        record = look_at_topic(
+            group, topic, known.topic_id if known is not None else "", known.partitions if known is not None else 0
+        )
+        if record is None:
+            return False
+        desk.journal.decide(record)
+        said = say_topic_change(before, record)
+        if said is not None:
+            desk.note(group_id, *said)
+        return True
+
+    def _note_accepted(self, group: GroupState, member_id: str, old_incarnation: str | None) -> None:
+        facts = group.members[member_id].facts
+        if old_incarnation == facts.incarnation:
+            kind, why = EventKind.MEMBER_RETURNED, "the same process registered again"
+        elif old_incarnation is not None:
+            kind, why = EventKind.MEMBER_REPLACED, f"process {facts.pid} on {facts.host} took its place"
+        elif member_id in group.owned:
+            kind, why = EventKind.MEMBER_RETURNED, f"process {facts.pid} on {facts.host} resumes its running claims"
+        else:
+            kind, why = EventKind.MEMBER_JOINED, f"process {facts.pid} on {facts.host} registered"
+        self._desk.note(group.group_id, kind, why, member_id=member_id)
+
+    def _respond_accepted(self, registration: Registration, group: GroupState, member_id: str) -> None:
+        member = group.members[member_id]
+        response = RegisterConsumerResponse(
+            member_id=member_id,
+            member_epoch=member.member_epoch,
+            group_epoch=group.group_epoch,
+            session_timeout_ms=member.facts.session_timeout_ms,
+            ping_interval_ms=member.facts.ping_interval_ms,
+            claims=claims.statuses(group, member_id, registration.request.claims),
+            kafka_cluster_id=self._desk.catalog.cluster_id,
+            kafka_bootstrap=self._desk.catalog.bootstrap,
+        )
+        self._desk.respond(registration.connection_id, registration.correlation_id, response)
+
+    def _set_session_timer(self, group: GroupState, member_id: str) -> None:
+        deadline_ms = self._desk.now_ms + group.members[member_id].facts.session_timeout_ms
+        self._desk.session_timers.set(Timer(TimerKind.SESSION, group.group_id, member_id), deadline_ms)
+
+    # ---- out --------------------------------------------------------------------------------------------------------
+
+    def connection_lost(self, connection: Connection, why: str) -> None:
+        """Let a newcomer take the place of a member whose connection closed, or give it its grace to come back."""
+        desk = self._desk
+        self.forget_registration(connection.connection_id)
+        waiting_for = desk.newcomers.get(connection.connection_id)
+        if waiting_for is not None:
+            self._take_newcomer(*waiting_for)
+        if connection.group_id is None or connection.member_id is None:
+            return
+        group_id, member_id = connection.group_id, connection.member_id
+        group = desk.group(group_id)
+        session = desk.session_of(group_id, member_id)
+        assert group is not None
+        assert session is not None
+        session.connection_id = None
+        session.disconnected_ms = desk.now_ms
+        session.why_disconnected = why
+        newcomer = self._take_newcomer(group_id, member_id)
+        if newcomer is not None:
+            self.register(newcomer)
+            session = desk.session_of(group_id, member_id)
+            if session is None or session.connection_id is not None:
+                return
+        has_running_claim = any(
+            group.grants[partition].has_running_claim for partition in group.owned.get(member_id, ())
+        )
+        grace_ms = (
+            desk.limits.closed_connection_grace_ms if has_running_claim else desk.limits.closed_connection_idle_grace_ms
+        )
+        if grace_ms > 0:
+            desk.timers.set(Timer(TimerKind.GRACE, group_id, member_id), desk.now_ms + grace_ms)
+        else:
+            self.grace_is_over(group_id, member_id)
+
+    def grace_is_over(self, group_id: str, member_id: str) -> None:
+        """Remove a member whose connection closed and that did not come back."""
+        session = self._desk.session_of(group_id, member_id)
+        if session is not None and session.connection_id is None:
+            why = f"its connection closed ({session.why_disconnected})"
+            self._remove(
+                group_id, member_id, EventKind.MEMBER_EXPIRED, why, session.disconnected_ms, keeps_running_claims=True
+            )
+
+    def session_timed_out(self, group_id: str, member_id: str) -> None:
+        """Remove a member that said nothing for its session time-out."""
+        group = self._desk.group(group_id)
+        session = self._desk.session_of(group_id, member_id)
+        if group is None or session is None or member_id not in group.members:
+            return
+        why = f"no message for {self._desk.now_ms - session.last_heard_ms} ms"
+        newcomer = self._take_newcomer(group_id, member_id)
+        self._say_fenced(session, ErrorCode.UNKNOWN_MEMBER_ID, f"{why}; register again")
+        self._remove(
+            group_id,
+            member_id,
+            EventKind.MEMBER_EXPIRED,
+            why,
+            session.disconnected_ms,
+            keeps_running_claims=True,
+        )
+        if newcomer is not None:
+            self.register(newcomer)
+
+    def stop_timed_out(self, group_id: str, member_id: str) -> None:
+        """Fence a member that has not let go of partitions by its deadline."""
+        session = self._desk.session_of(group_id, member_id)
+        if session is None:
+            return
+        late = [partition for partition, at_ms in session.stop_deadlines.items() if at_ms <= self._desk.now_ms]
+        if not late:
+            return
+        names = ", ".join(f"{topic}-{number}" for topic, number in sorted(late)[:5])
+        why = f"it has not let go of {names} within its rebalance time-out"
+        newcomer = self._take_newcomer(group_id, member_id)
+        self._say_fenced(session, ErrorCode.FENCED_MEMBER_EPOCH, f"{why}; forget what you own and register again")
+        self._remove(group_id, member_id, EventKind.MEMBER_FENCED, why, None, keeps_running_claims=False)
+        if newcomer is not None:
+            self.register(newcomer)
+
+    def leave(self, group_id: str, member_id: str, why: str) -> None:
+        """Remove a member that wants to go; its claims are closed and everything is released."""
+        newcomer = self._take_newcomer(group_id, member_id)
+        self._remove(group_id, member_id, EventKind.MEMBER_LEFT, why, None, keeps_running_claims=False)
+        if newcomer is not None:
+            self.register(newcomer)
+
+    def _say_fenced(self, session: MemberSession, error: ErrorCode, why: str) -> None:
+        self._desk.push(session.connection_id, Fenced(error=error, why=why))
+
+    def _remove(
+        self,
+        group_id: str,
+        member_id: str,
+        kind: EventKind,
+        why: str,
+        dead_since_ms: int | None,
+        *,
+        keeps_running_claims: bool,
+    ) -> None:
+        desk = self._desk
+        group = desk.group(group_id)
+        assert group is not None
+        had = group.owned_by(member_id)
+        desk.journal.decide(MemberRemoved(group_id, member_id, keeps_running_claims))
+        soft = desk.soft_of(group_id)
+        session = soft.sessions.pop(member_id)
+        soft.unsettled.discard(member_id)
+        if session.connection_id is not None:
+            connection = desk.connections.get(session.connection_id)
+            if connection is not None:
+                connection.unbind()
+        desk.session_timers.cancel(Timer(TimerKind.SESSION, group_id, member_id))
+        for timer_kind in (TimerKind.GRACE, TimerKind.PROBE, TimerKind.STOP):
+            desk.timers.cancel(Timer(timer_kind, group_id, member_id))
+        since_ms = desk.now_ms if dead_since_ms is None else dead_since_ms
+        self._ownership.note_lost(group_id, had, since_ms, why)
+        released = had - group.owned_by(member_id)
+        desk.note(group_id, kind, why, member_id=member_id, partitions=released)
+        self._ownership.note_change(group_id, f"{member_id} {_SAID_OF_REMOVAL[kind]}: {why}")
+        self._ownership.reconcile(group_id, had, ())
+
+
+_SAID_OF_REMOVAL = {
+    EventKind.MEMBER_EXPIRED: "expired",
+    EventKind.MEMBER_FENCED: "was fenced",
+    EventKind.MEMBER_LEFT: "left",
+}

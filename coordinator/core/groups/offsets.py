@@ -1,0 +1,149 @@
+"""Decisions about committed offsets: who may commit what, and what is on record.
+
+An owner commits under the owner epoch of its grant; an operator commits for partitions nobody owns. Offsets of a
+partition never move back. Nothing here changes state: records and answers are returned.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from coordinator.core.groups.records import CommittedPart
+from coordinator.core.groups.state import Grant, GroupState, TopicPartition
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import MAX_METADATA_BYTES
+from coordinator.protocol.parts import CommittedOffset, OffsetToCommit, PartitionResult
+
+
+def why_bad_offset(offset: int, metadata: str) -> tuple[ErrorCode, str] | None:
+    """Say why an offset cannot be committed by anybody, or return None."""
+    if offset < 0:
+        return ErrorCode.INVALID_REQUEST, f"offset {offset} is negative; commit the next offset to read"
+    if len(metadata) * 4 > MAX_METADATA_BYTES and (size := len(metadata.encode())) > MAX_METADATA_BYTES:
+        return (
+            ErrorCode.OFFSET_METADATA_TOO_LARGE,
+            f"metadata of {size} bytes is over the limit of {MAX_METADATA_BYTES}; send less",
+        )
+    return None
+
+
+def why_fenced(group: GroupState, partition: TopicPartition, owner_epoch: int | None, member_id: str) -> str:
+    """Say why a member does not own a partition under an owner epoch."""
+    name = f"{partition[0]}-{partition[1]}"
+    grant = group.grants.get(partition)
+    if owner_epoch is None:
+        return f"a member commits {name} under the owner epoch of its grant, and none was given"
+    if grant is None:
+        return f"{name} is nobody's now; owner epoch {owner_epoch} is over"
+    if grant.member_id != member_id:
+        return f"{name} is {grant.member_id}'s now under owner epoch {grant.owner_epoch}, not {owner_epoch}"
+    return f"{name} was granted again under owner epoch {grant.owner_epoch}; owner epoch {owner_epoch} is over"
+
+
+def commit_by_owner(
+    group: GroupState, member_id: str, offsets: Sequence[OffsetToCommit], commit_ms: int
+) -> tuple[tuple[CommittedPart, ...], tuple[PartitionResult, ...]]:
+    """Decide a commit of a member: what to write, and a result an offset in the order asked."""
+    accepted: dict[TopicPartition, CommittedPart] = {}
+    results = []
+    for asked in offsets:
+        partition = (asked.topic, asked.partition)
+        grant = group.grants.get(partition)
+        if grant is None or grant.member_id != member_id or grant.owner_epoch != asked.owner_epoch:
+            why = why_fenced(group, partition, asked.owner_epoch, member_id)
+            results.append(_refused(group, partition, ErrorCode.FENCED_OWNER_EPOCH, why))
+            continue
+        results.append(_commit_one(group, grant.topic_id, grant.owner_epoch, asked, commit_ms, accepted))
+    return tuple(accepted.values()), tuple(results)
+
+
+def commit_by_operator(
+    group: GroupState, offsets: Sequence[OffsetToCommit], topic_ids: dict[str, str], commit_ms: int
+) -> tuple[tuple[CommittedPart, ...], tuple[PartitionResult, ...]]:
+    """Decide a commit of somebody who is no member; `topic_ids` holds the ids of the topics that are known."""
+    accepted: dict[TopicPartition, CommittedPart] = {}
+    results = []
+    for asked in offsets:
+        partition = (asked.topic, asked.partition)
+        grant = group.grants.get(partition)
+        if grant is not None:
+            why = (
+                f"{asked.topic}-{asked.partition} is owned by {grant.member_id} under owner epoch {grant.owner_epoch}; "
+                "only its owner may commit it"
+            )
+            results.append(_refused(group, partition, ErrorCode.PARTITION_OWNED, why))
+            continue
+        results.append(_commit_one(group, topic_ids.get(asked.topic, ""), None, asked, commit_ms, accepted))
+    return tuple(accepted.values()), tuple(results)
+
+
+def _commit_one(
+    group: GroupState,
+    topic_id: str,
+    owner_epoch: int | None,
+    asked: OffsetToCommit,
+    commit_ms: int,
+    accepted: dict[TopicPartition, CommittedPart],
+) -> PartitionResult:
+    partition = (asked.topic, asked.partition)
+    bad = why_bad_offset(asked.offset, asked.metadata)
+    if bad is not None:
+        return _refused(group, partition, *bad)
+    committed = accepted[partition].offset if partition in accepted else group.committed_offset(partition, topic_id)
+    if committed is not None and asked.offset < committed:
+        return _refused(group, partition, ErrorCode.INVALID_REQUEST, why_backwards(asked.offset, committed))
+    accepted[partition] = CommittedPart(
+        asked.topic,
+        topic_id,
+        asked.partition,
+        asked.offset,
+        asked.leader_epoch,
+        asked.metadata,
+        commit_ms,
+        owner_epoch,
+    )
+    return PartitionResult(asked.topic, asked.partition, committed=asked.offset)
+
+
+def why_backwards(offset: int, committed: int) -> str:
+    """Say that an offset lies before the committed one."""
+    return f"offset {offset} is before the committed offset {committed}; committed offsets never move back"
+
+
+def committed_part(grant: Grant, partition: TopicPartition, offset: int, commit_ms: int) -> CommittedPart:
+    """Return the commit of an owner without leader epoch and metadata."""
+    topic, number = partition
+    return CommittedPart(topic, grant.topic_id, number, offset, None, "", commit_ms, grant.owner_epoch)
+
+
+def fetch(group: GroupState, partitions: Iterable[TopicPartition] | None) -> tuple[CommittedOffset, ...]:
+    """Return committed offsets, of all partitions when none are named; what does not exist is absent."""
+    wanted = sorted(group.offsets) if partitions is None else partitions
+    found = []
+    for partition in wanted:
+        committed = group.offsets.get(partition)
+        if committed is not None:
+            found.append(
+                CommittedOffset(
+                    partition[0],
+                    committed.topic_id,
+                    partition[1],
+                    committed.offset,
+                    committed.leader_epoch,
+                    committed.metadata,
+                    committed.commit_ms,
+                )
+            )
+    return tuple(found)
+
+
+def _refused(group: GroupState, partition: TopicPartition, code: ErrorCode, why: str) -> PartitionResult:
+    return refused(partition, code, why, _offset(group, partition))
+
+
+def refused(partition: TopicPartition, code: ErrorCode, why: str, committed: int | None) -> PartitionResult:
+    """Return the result of a refused partition with the group's offset, if it has one."""
+    return PartitionResult(partition[0], partition[1], code, why, committed)
+
+
+def _offset(group: GroupState, partition: TopicPartition) -> int | None:
+    committed = group.offsets.get(partition)
+    return committed.offset if committed is not None else None

@@ -1,0 +1,382 @@
+"""Brings partitions to where they belong: the rebalance window, stops, grants and the questions to Kafka before them.
+
+A partition is granted the moment nobody owns it and its start is known. An owner that must let go is asked to, and
+has its rebalance time-out for it. An abandoned grant, whose owner is gone, is given to the next owner at once, which
+closes its claim. Nobody else is touched: work is in proportion to the partitions that an event is about.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from coordinator.core.effects import OffsetToResolve, ResolveOffsets
+from coordinator.core.events import OffsetsResolved
+from coordinator.core.groups.assignors import Assignor
+from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.group import next_targets
+from coordinator.core.groups.member import is_complete
+from coordinator.core.groups.pushes import start_fetchers, stop_fetchers
+from coordinator.core.groups.records import CommittedPart, Granted, MemberEpochsAdvanced, StopBegan
+from coordinator.core.groups.soft import GroupSoft, Lookup, LostOwner, ResolvedStart, Timer, TimerKind
+from coordinator.core.groups.starts import AskedStart, CommittedStart, Hints, KnownStart, NoStart, Start, start_of
+from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.timeline import EventKind
+from coordinator.protocol.ids import LATEST
+
+
+@dataclass(slots=True)
+class _Round:
+    """What one reconciliation has found so far."""
+
+    group: GroupState
+    soft: GroupSoft
+    stops: dict[tuple[str, str], list[TopicPartition]] = field(default_factory=dict)
+    granted: dict[str, list[TopicPartition]] = field(default_factory=dict)
+    taken_over: dict[tuple[str, str], list[TopicPartition]] = field(default_factory=dict)
+    durations: dict[str, int] = field(default_factory=dict)
+    lookups: dict[TopicPartition, tuple[str, int]] = field(default_factory=dict)
+    starts: dict[str, list[TopicPartition]] = field(default_factory=dict)
+    hints: Hints | None = None
+
+
+class Ownership:
+    """The reconciliation of the groups of one shard."""
+
+    def __init__(self, desk: Desk, assignors: Mapping[str, Assignor], new_lookup_id: Callable[[], int]) -> None:
+        self._desk = desk
+        self._assignors = assignors
+        self._new_lookup_id = new_lookup_id
+
+    # ---- rebalance --------------------------------------------------------------------------------------------------
+
+    def note_change(self, group_id: str, cause: str) -> None:
+        """Have the group rebalanced when the window that the first change opened ends."""
+        soft = self._desk.soft_of(group_id)
+        soft.causes.append(cause)
+        if soft.changing_since_ms is None:
+            soft.changing_since_ms = self._desk.now_ms
+        if len(soft.causes) == 1:
+            deadline_ms = self._desk.now_ms + self._desk.limits.rebalance_window_ms
+            self._desk.timers.set(Timer(TimerKind.WINDOW, group_id), deadline_ms)
+
+    def rebalance(self, group_id: str) -> None:
+        """Begin the next group epoch: compute the target and start to bring partitions there."""
+        desk = self._desk
+        group, soft = self._both(group_id)
+        why = "; ".join(soft.causes[:5]) + (f"; and {len(soft.causes) - 5} more" if len(soft.causes) > 5 else "")
+        soft.causes.clear()
+        desk.timers.cancel(Timer(TimerKind.WINDOW, group_id))
+        targets = next_targets(group, self._assignors)
+        moved = [
+            partition
+            for target in targets.targets
+            for partition in target.partitions
+            if partition in group.grants and group.grants[partition].member_id != target.member_id
+        ]
+        desk.journal.decide(targets)
+        desk.note(group_id, EventKind.REBALANCE, why, partitions=moved)
+        for target in targets.targets:
+            session = soft.sessions.get(target.member_id)
+            if session is not None:
+                session.is_told_complete = False
+        soft.unsettled = set(group.members)
+        self.reconcile(group_id, set(group.target_owners) | set(group.grants), group.members, why)
+
+    # ---- reconcile --------------------------------------------------------------------------------------------------
+
+    def reconcile(
+        self, group_id: str, partitions: Collection[TopicPartition], members: Iterable[str], why: str = ""
+    ) -> None:
+        """Stop, grant or ask about these partitions as the target wants, and tell these members and new owners."""
+        desk = self._desk
+        group, soft = self._both(group_id)
+        turn = _Round(group, soft)
+        for partition in sorted(partitions):
+            self._look_at(turn, partition, why)
+        self._begin_stops(turn)
+        self._ask(turn)
+        touched = {member_id for member_id in members if member_id in group.members} | set(turn.granted)
+        advanced = tuple(
+            member_id
+            for member_id in sorted(touched)
+            if group.members[member_id].member_epoch != group.group_epoch
+            and member_id not in group.stopping
+            and not (group.is_target_stale and group.members[member_id].member_epoch == 0)
+        )
+        if advanced:
+            desk.journal.decide(MemberEpochsAdvanced(group_id, group.group_epoch, advanced))
+        for member_id in sorted(touched):
+            self._tell(turn, member_id)
+        self._note_round(turn)
+        self.note_if_stable(group_id)
+
+    def _look_at(self, turn: _Round, partition: TopicPartition, why: str) -> None:
+        group = turn.group
+        wanted_by = group.target_owners.get(partition)
+        grant = group.grants.get(partition)
+        if grant is None or grant.member_id not in group.members:
+            if wanted_by is not None:
+                self._try_to_grant(turn, partition, wanted_by)
+            return
+        if grant.stop_why is not None:
+            return
+        is_of_old_topic = grant.topic_id != group.topics[partition[0]].topic_id
+        if grant.member_id != wanted_by or is_of_old_topic:
+            stop_why = "its topic was deleted and made again" if is_of_old_topic else why or "the target has changed"
+            turn.stops.setdefault((grant.member_id, stop_why), []).append(partition)
+
+    def _try_to_grant(self, turn: _Round, partition: TopicPartition, member_id: str) -> None:
+        group = turn.group
+        topic = group.topics[partition[0]]
+        start: Start = CommittedStart()
+        if group.committed_offset(partition, topic.topic_id) is None:
+            if turn.hints is None:
+                turn.hints = Hints(hint for member in group.members.values() for hint in member.facts.hints)
+            start = start_of(group, partition, topic, turn.hints)
+        if isinstance(start, AskedStart):
+            resolved = turn.soft.resolved.get(partition)
+            if resolved is None or (resolved.topic_id, resolved.timestamp_ms) != (topic.topic_id, start.timestamp_ms):
+                if partition not in turn.soft.lookups:
+                    turn.lookups[partition] = (topic.topic_id, start.timestamp_ms)
+                return
+            start = KnownStart(resolved.offset, start.why, resolved.leader_epoch)
+        if isinstance(start, NoStart):
+            self._note_unresolved(turn.group.group_id, partition, start.why)
+            return
+        self._grant(turn, partition, member_id, topic.topic_id, start)
+
+    def _grant(
+        self,
+        turn: _Round,
+        partition: TopicPartition,
+        member_id: str,
+        topic_id: str,
+        start: CommittedStart | KnownStart,
+    ) -> None:
+        desk, soft = self._desk, turn.soft
+        before = turn.group.grants.get(partition)
+        written = None
+        if isinstance(start, KnownStart):
+            written = CommittedPart(
+                partition[0],
+                topic_id,
+                partition[1],
+                start.offset,
+                start.leader_epoch,
+                "",
+                desk.clock.wall_ms,
+                None,
+            )
+            turn.starts.setdefault(start.why, []).append(partition)
+        why = start.why if isinstance(start, KnownStart) else "the committed offset"
+        desk.journal.decide(
+            Granted(
+                turn.group.group_id,
+                member_id,
+                partition[0],
+                topic_id,
+                partition[1],
+                desk.journal.log_end_offset,
+                written,
+                why,
+            )
+        )
+        turn.granted.setdefault(member_id, []).append(partition)
+        soft.resolved.pop(partition, None)
+        soft.unresolved_why.pop(partition, None)
+        lost = soft.lost_owners.pop(partition, None)
+        if lost is not None:
+            turn.durations[member_id] = max(turn.durations.get(member_id, 0), desk.now_ms - lost.at_ms)
+        if before is not None and before.has_running_claim:
+            turn.taken_over.setdefault((member_id, before.member_id), []).append(partition)
+
+    def _begin_stops(self, turn: _Round) -> None:
+        desk = self._desk
+        for (member_id, why), partitions in turn.stops.items():
+            desk.journal.decide(StopBegan(turn.group.group_id, member_id, tuple(partitions), why))
+            self.push_stops(turn.group.group_id, member_id, partitions)
+
+    def push_stops(self, group_id: str, member_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Ask a member to let go of partitions within its rebalance time-out, counted from now."""
+        desk = self._desk
+        group, soft = self._both(group_id)
+        timeout_ms = group.members[member_id].facts.rebalance_timeout_ms
+        session = soft.sessions[member_id]
+        session.is_told_complete = False
+        for partition in partitions:
+            session.stop_deadlines[partition] = desk.now_ms + timeout_ms
+        for push in stop_fetchers(group, partitions, timeout_ms, desk.limits.push_max_partitions):
+            desk.push(session.connection_id, push)
+        self._set_stop_timer(group_id, member_id)
+
+    def forget_stops(self, group_id: str, member_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Drop the deadlines of partitions that a member has let go of."""
+        session = self._desk.session_of(group_id, member_id)
+        if session is not None and session.stop_deadlines:
+            for partition in partitions:
+                session.stop_deadlines.pop(partition, None)
+            self._set_stop_timer(group_id, member_id)
+
+    def _set_stop_timer(self, group_id: str, member_id: str) -> None:
+        timer = Timer(TimerKind.STOP, group_id, member_id)
+        deadlines = self._desk.soft_of(group_id).sessions[member_id].stop_deadlines
+        if deadlines:
+            self._desk.timers.set(timer, min(deadlines.values()))
+        else:
+            self._desk.timers.cancel(timer)
+
+    # ---- what members are told --------------------------------------------------------------------------------------
+
+    def push_whole(self, group_id: str, member_id: str) -> None:
+        """Tell a member that has just registered all it has; what is not named it does not have."""
+        self._push_starts(group_id, member_id, sorted(self._both(group_id)[0].owned_by(member_id)))
+
+    def _tell(self, turn: _Round, member_id: str) -> None:
+        granted = turn.granted.get(member_id, ())
+        complete = is_complete(turn.group, member_id)
+        if complete:
+            turn.soft.unsettled.discard(member_id)
+        session = turn.soft.sessions[member_id]
+        if granted or (complete and not session.is_told_complete):
+            self._push_starts(turn.group.group_id, member_id, granted)
+
+    def _push_starts(self, group_id: str, member_id: str, partitions: Collection[TopicPartition]) -> None:
+        desk = self._desk
+        group, soft = self._both(group_id)
+        session = soft.sessions[member_id]
+        for push in start_fetchers(group, member_id, partitions, desk.catalog, desk.limits.push_max_partitions):
+            desk.push(session.connection_id, push)
+        session.is_told_complete = is_complete(group, member_id)
+
+    def _note_round(self, turn: _Round) -> None:
+        group_id = turn.group.group_id
+        for why, partitions in turn.starts.items():
+            self._desk.note(group_id, EventKind.START_RESOLVED, why, partitions=partitions)
+        for (member_id, before), partitions in turn.taken_over.items():
+            why = f"{before} is gone and left a running claim, which is closed"
+            self._desk.note(
+                group_id,
+                EventKind.TAKEN_OVER,
+                why,
+                member_id=member_id,
+                partitions=partitions,
+                duration_ms=turn.durations.get(member_id),
+            )
+        predecessors: dict[str, set[str]] = {}
+        for member_id, before in turn.taken_over:
+            predecessors.setdefault(member_id, set()).add(before)
+        for member_id, partitions in turn.granted.items():
+            from_whom = predecessors.get(member_id)
+            why = f"taken over from {', '.join(sorted(from_whom))}" if from_whom else "the target gives them to it"
+            self._desk.note(
+                group_id,
+                EventKind.GRANTED,
+                why,
+                member_id=member_id,
+                partitions=partitions,
+                duration_ms=turn.durations.get(member_id),
+            )
+
+    def note_if_stable(self, group_id: str) -> None:
+        """Put on the timeline that every member holds its target, once a change."""
+        group, soft = self._both(group_id)
+        since_ms = soft.changing_since_ms
+        if since_ms is None or soft.unsettled or group.is_target_stale or soft.causes:
+            return
+        soft.changing_since_ms = None
+        if group.members:
+            count = len(group.members)
+            why = f"{count} member{'s hold' if count > 1 else ' holds'} all of the target"
+            self._desk.note(group_id, EventKind.STABLE, why, duration_ms=self._desk.now_ms - since_ms)
+
+    def note_lost(self, group_id: str, partitions: Iterable[TopicPartition], at_ms: int, why: str) -> None:
+        """Remember since when partitions have no owner."""
+        soft = self._desk.soft_of(group_id)
+        for partition in partitions:
+            soft.lost_owners[partition] = LostOwner(at_ms, why)
+
+    # ---- questions to Kafka -----------------------------------------------------------------------------------------
+
+    def _ask(self, turn: _Round) -> None:
+        if turn.lookups:
+            self._ask_kafka(turn.group.group_id, turn.soft, turn.lookups, is_for_end=False)
+
+    def _ask_kafka(
+        self,
+        group_id: str,
+        soft: GroupSoft,
+        wanted: dict[TopicPartition, tuple[str, int]],
+        *,
+        is_for_end: bool,
+    ) -> None:
+        lookup_id = self._new_lookup_id()
+        self._desk.lookups[lookup_id] = Lookup(group_id, wanted, is_for_end)
+        for partition in wanted:
+            soft.lookups[partition] = lookup_id
+        self._desk.effects.append(
+            ResolveOffsets(
+                lookup_id,
+                tuple(
+                    OffsetToResolve(*partition, LATEST if is_for_end else timestamp_ms)
+                    for partition, (_, timestamp_ms) in wanted.items()
+                ),
+            )
+        )
+
+    def handle_resolved(self, event: OffsetsResolved) -> None:
+        """Take Kafka's answers: grant what has a start now, ask again for what has none."""
+        lookup = self._desk.lookups.pop(event.lookup_id, None)
+        if lookup is None:
+            return
+        soft = self._desk.soft_of(lookup.group_id)
+        ask_for_end: dict[TopicPartition, tuple[str, int]] = {}
+        answered = []
+        for answer in event.offsets:
+            partition = (answer.topic, answer.partition)
+            asked = lookup.asked.get(partition)
+            if asked is None or soft.lookups.pop(partition, None) != event.lookup_id:
+                continue
+            if answer.offset is None or answer.offset < LATEST:
+                self._note_unresolved(lookup.group_id, partition, f"Kafka could not say where it starts: {answer.why}")
+                self._ask_later(lookup.group_id)
+            elif answer.offset == LATEST and not lookup.is_for_end:
+                ask_for_end[partition] = asked
+            else:
+                soft.resolved[partition] = ResolvedStart(*asked, answer.offset, answer.leader_epoch)
+                answered.append(partition)
+        for partition in lookup.asked:
+            if soft.lookups.get(partition) == event.lookup_id:
+                del soft.lookups[partition]
+                self._ask_later(lookup.group_id)
+        if ask_for_end:
+            self._ask_kafka(lookup.group_id, soft, ask_for_end, is_for_end=True)
+        if answered:
+            self.reconcile(lookup.group_id, answered, ())
+            for partition in answered:
+                soft.resolved.pop(partition, None)
+
+    def _ask_later(self, group_id: str) -> None:
+        timer = Timer(TimerKind.LOOKUP, group_id)
+        if self._desk.timers.get(timer) is None:
+            self._desk.timers.set(timer, self._desk.now_ms + self._desk.limits.lookup_retry_ms)
+
+    def grant_what_is_free(self, group_id: str) -> None:
+        """Try again to grant everything that the target gives to somebody and nobody owns."""
+        group = self._both(group_id)[0]
+        free = [
+            partition
+            for partition in group.target_owners
+            if (grant := group.grants.get(partition)) is None or grant.member_id not in group.members
+        ]
+        if free:
+            self.reconcile(group_id, free, ())
+
+    def _note_unresolved(self, group_id: str, partition: TopicPartition, why: str) -> None:
+        soft = self._desk.soft_of(group_id)
+        if soft.unresolved_why.get(partition) != why:
+            soft.unresolved_why[partition] = why
+            self._desk.note(group_id, EventKind.START_UNRESOLVED, why, partitions=(partition,))
+
+    def _both(self, group_id: str) -> tuple[GroupState, GroupSoft]:
+        group = self._desk.group(group_id)
+        assert group is not None, f"group {group_id} is not known"
+        return group, self._desk.soft_of(group_id)

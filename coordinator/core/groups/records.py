@@ -1,0 +1,253 @@
+"""The records of a shard's log: every change of hard state, and their form on disk.
+
+A record is one byte of format version and a msgpack array that begins with the record's number. As on the wire the
+form only grows: a new field last, with a default; a number is never used again. A record that is not understood stops
+the load of its shard: state that was only half replayed must not be served.
+"""
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+from coordinator.protocol.parts import ResetPolicy, StartHint
+
+FORMAT_VERSION: Final = 1
+"""Format of the records written by this code."""
+
+
+class UnreadableRecordError(Exception):
+    """A record on disk is not understood; the shard cannot be loaded."""
+
+
+class _Part(msgspec.Struct, frozen=True, array_like=True):
+    """A piece of a record."""
+
+
+class MemberFacts(_Part, frozen=True):
+    """What a member said of itself when it registered."""
+
+    member_id: str
+    incarnation: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    pid: int
+    topics: tuple[str, ...]
+    streams: int
+    assignors: tuple[str, ...]
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    ping_interval_ms: int
+    auto_commit: bool = False
+    hints: tuple[StartHint, ...] = ()
+
+
+class MemberTarget(_Part, frozen=True):
+    """The partitions a member is to have."""
+
+    member_id: str
+    partitions: tuple[tuple[str, int], ...]
+
+
+class CommittedPart(_Part, frozen=True):
+    """An offset to write as committed; the owner epoch is that of the owner who committed it, if one did."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+    leader_epoch: int | None
+    metadata: str
+    commit_ms: int
+    owner_epoch: int | None
+
+
+class ReleasedPart(_Part, frozen=True):
+    """A partition that its owner let go of."""
+
+    topic: str
+    partition: int
+    owner_epoch: int
+
+
+class ClaimPart(_Part, frozen=True):
+    """A claim on a partition by its owner."""
+
+    topic: str
+    partition: int
+    from_offset: int
+    until_offset: int
+
+
+class _Record(msgspec.Struct, frozen=True, array_like=True, tag_field="type"):
+    """A record; each class names its number as its tag."""
+
+
+class GroupSettings(_Record, frozen=True, tag=1):
+    """A group exists, with what its first member set; also ends a group's part of a snapshot."""
+
+    group_id: str
+    group_epoch: int
+    assignor: str
+    reset_policy: ResetPolicy | None
+    handover: str
+    is_target_stale: bool
+
+
+class TopicSeen(_Record, frozen=True, tag=2):
+    """A group has seen a topic, with its id and size.
+
+    Partitions from `first_partitions` on came after the group first saw the topic and start at its beginning.
+    """
+
+    group_id: str
+    topic: str
+    topic_id: str
+    first_partitions: int
+    partitions: int
+
+
+class MemberJoined(_Record, frozen=True, tag=3):
+    """A member is in the group, or is again, with these facts."""
+
+    group_id: str
+    facts: MemberFacts
+    member_epoch: int
+
+
+class MemberRemoved(_Record, frozen=True, tag=4):
+    """A member is gone. What it owned is released; with `keeps_running_claims` partitions whose claim runs stay its."""
+
+    group_id: str
+    member_id: str
+    keeps_running_claims: bool
+
+
+class TargetsAssigned(_Record, frozen=True, tag=5):
+    """A group epoch begins: the targets that changed with it."""
+
+    group_id: str
+    group_epoch: int
+    assignor: str
+    targets: tuple[MemberTarget, ...]
+
+
+class MemberEpochsAdvanced(_Record, frozen=True, tag=6):
+    """These members have nothing left to revoke and are in this epoch now."""
+
+    group_id: str
+    member_epoch: int
+    member_ids: tuple[str, ...]
+
+
+class StopBegan(_Record, frozen=True, tag=7):
+    """A member has to let go of partitions; this stands until it has, or is gone."""
+
+    group_id: str
+    member_id: str
+    partitions: tuple[tuple[str, int], ...]
+    why: str
+
+
+class Granted(_Record, frozen=True, tag=8):
+    """A partition is a member's from now on; whatever grant and claim it had before is over.
+
+    The owner epoch is the offset of this record in the log. `start` is written as the committed offset of a partition
+    that had none for this topic id.
+    """
+
+    group_id: str
+    member_id: str
+    topic: str
+    topic_id: str
+    partition: int
+    owner_epoch: int
+    start: CommittedPart | None = None
+    why: str = ""
+
+
+class Released(_Record, frozen=True, tag=9):
+    """A member let go of partitions, with the final offsets it gave."""
+
+    group_id: str
+    member_id: str
+    partitions: tuple[ReleasedPart, ...]
+    committed: tuple[CommittedPart, ...]
+
+
+class OffsetsCommitted(_Record, frozen=True, tag=10):
+    """Offsets are committed."""
+
+    group_id: str
+    committed: tuple[CommittedPart, ...]
+
+
+class Advanced(_Record, frozen=True, tag=11):
+    """A micro-batch is committed and its claims are closed, partitions are let go, and only these claims are offered.
+
+    `committed` holds the ends of finished claims and the final offsets of released partitions.
+    """
+
+    group_id: str
+    member_id: str
+    finished: tuple[tuple[str, int], ...]
+    committed: tuple[CommittedPart, ...]
+    released: tuple[ReleasedPart, ...]
+    offered: tuple[ClaimPart, ...]
+
+
+class ClaimsRunning(_Record, frozen=True, tag=12):
+    """The claims on these partitions are being read."""
+
+    group_id: str
+    partitions: tuple[tuple[str, int], ...]
+
+
+class ClaimsClosed(_Record, frozen=True, tag=13):
+    """The claims on these partitions are closed without a commit."""
+
+    group_id: str
+    partitions: tuple[tuple[str, int], ...]
+
+
+Record: TypeAlias = (
+    GroupSettings
+    | TopicSeen
+    | MemberJoined
+    | MemberRemoved
+    | TargetsAssigned
+    | MemberEpochsAdvanced
+    | StopBegan
+    | Granted
+    | Released
+    | OffsetsCommitted
+    | Advanced
+    | ClaimsRunning
+    | ClaimsClosed
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
+_PREFIX: Final = bytes([FORMAT_VERSION])
+
+
+def encode_record(record: Record) -> bytes:
+    """Return a record as it is laid in the log."""
+    return _PREFIX + _encoder.encode(record)
+
+
+def decode_record(data: bytes) -> Record:
+    """Read a record; raises UnreadableRecordError for an unknown version or number, and for anything malformed."""
+    if not data:
+        raise UnreadableRecordError("a record is empty; restore the shard from a backup")
+    if data[0] != FORMAT_VERSION:
+        raise UnreadableRecordError(
+            f"a record has format version {data[0]} and this program reads version {FORMAT_VERSION}; start the program "
+            "that wrote it, or a newer one"
+        )
+    try:
+        return _decoder.decode(memoryview(data)[1:])
+    except msgspec.DecodeError as error:
+        raise UnreadableRecordError(
+            f"a record is not understood ({error}); start the program that wrote it, or a newer one"
+        ) from error

@@ -1,0 +1,248 @@
+"""Replay: how each record changes hard state; the only code that does, live and while loading.
+
+It trusts its records: they were decided by handlers that had checked them. An assertion here is a bug of ours or a
+damaged log, and stops the node.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from coordinator.core.groups.records import (
+    Advanced,
+    ClaimsClosed,
+    ClaimsRunning,
+    CommittedPart,
+    Granted,
+    GroupSettings,
+    MemberEpochsAdvanced,
+    MemberFacts,
+    MemberJoined,
+    MemberRemoved,
+    OffsetsCommitted,
+    Record,
+    Released,
+    StopBegan,
+    TargetsAssigned,
+    TopicSeen,
+)
+from coordinator.core.groups.state import (
+    Committed,
+    Grant,
+    GroupState,
+    MemberState,
+    OpenClaim,
+    ShardState,
+    TopicPartition,
+    TopicState,
+)
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+def replay(state: ShardState, record: Record, offset: int | None) -> None:
+    """Apply one record; `offset` is its place in the log, None for a record of a snapshot."""
+    if isinstance(record, Granted):
+        assert offset is None or record.owner_epoch == offset, (
+            f"the grant at offset {offset} has owner epoch {record.owner_epoch}"
+        )
+    if isinstance(record, TopicSeen):
+        state.groups_of_topic.setdefault(record.topic, set()).add(record.group_id)
+    group = state.groups.get(record.group_id)
+    if group is None:
+        group = state.groups[record.group_id] = GroupState(record.group_id)
+    _REPLAY[type(record)](group, record)
+
+
+def changes_target(before: MemberFacts | None, after: MemberFacts) -> bool:
+    """True when a member with these facts instead of the former ones may be due other partitions."""
+    return before is None or (
+        (before.topics, before.streams, before.assignors) != (after.topics, after.streams, after.assignors)
+    )
+
+
+def _group_settings(group: GroupState, record: GroupSettings) -> None:
+    group.group_epoch = record.group_epoch
+    group.assignor = record.assignor
+    group.reset_policy = record.reset_policy
+    group.handover = record.handover
+    group.is_target_stale = record.is_target_stale
+
+
+def _topic_seen(group: GroupState, record: TopicSeen) -> None:
+    seen = TopicState(record.topic_id, record.first_partitions, record.partitions)
+    if group.topics.get(record.topic) != seen:
+        group.is_target_stale = True
+    group.topics[record.topic] = seen
+
+
+def _member_joined(group: GroupState, record: MemberJoined) -> None:
+    facts = record.facts
+    member = group.members.get(facts.member_id)
+    if changes_target(member.facts if member else None, facts):
+        group.is_target_stale = True
+    if member is None:
+        member = group.members[facts.member_id] = MemberState(facts)
+    else:
+        _uncount(group, member.facts)
+        member.facts = facts
+    member.member_epoch = record.member_epoch
+    _count(group, facts)
+
+
+def _count(group: GroupState, facts: MemberFacts) -> None:
+    if facts.instance_id is not None:
+        group.instances[facts.instance_id] = facts.member_id
+    _add(group.subscribers, facts.topics, 1)
+    _add(group.assignor_supporters, facts.assignors, 1)
+    _add(group.assignor_favourites, facts.assignors[:1], 1)
+
+
+def _uncount(group: GroupState, facts: MemberFacts) -> None:
+    if facts.instance_id is not None:
+        group.instances.pop(facts.instance_id, None)
+    _add(group.subscribers, facts.topics, -1)
+    _add(group.assignor_supporters, facts.assignors, -1)
+    _add(group.assignor_favourites, facts.assignors[:1], -1)
+
+
+def _add(counts: dict[str, int], names: Iterable[str], amount: int) -> None:
+    for name in names:
+        count = counts.get(name, 0) + amount
+        if count:
+            counts[name] = count
+        else:
+            del counts[name]
+
+
+def _member_removed(group: GroupState, record: MemberRemoved) -> None:
+    member = group.members.pop(record.member_id)
+    _uncount(group, member.facts)
+    for partition in member.target:
+        if group.target_owners.get(partition) == record.member_id:
+            del group.target_owners[partition]
+    for partition in group.owned_by(record.member_id):
+        grant = group.grants[partition]
+        _discard(group.stopping, record.member_id, partition)
+        if record.keeps_running_claims and grant.has_running_claim:
+            group.grants[partition] = replace(grant, stop_why=None)
+        else:
+            _release(group, partition)
+    group.is_target_stale = True
+
+
+def _targets_assigned(group: GroupState, record: TargetsAssigned) -> None:
+    for target in record.targets:
+        for partition in group.members[target.member_id].target:
+            if group.target_owners.get(partition) == target.member_id:
+                del group.target_owners[partition]
+        group.members[target.member_id].target = frozenset(target.partitions)
+    for target in record.targets:
+        for partition in target.partitions:
+            group.target_owners[partition] = target.member_id
+    group.group_epoch = record.group_epoch
+    group.assignor = record.assignor
+    group.is_target_stale = False
+
+
+def _member_epochs_advanced(group: GroupState, record: MemberEpochsAdvanced) -> None:
+    for member_id in record.member_ids:
+        group.members[member_id].member_epoch = record.member_epoch
+
+
+def _stop_began(group: GroupState, record: StopBegan) -> None:
+    for partition in record.partitions:
+        group.grants[partition] = replace(group.grants[partition], stop_why=record.why)
+        group.stopping.setdefault(record.member_id, set()).add(partition)
+
+
+def _granted(group: GroupState, record: Granted) -> None:
+    partition = (record.topic, record.partition)
+    if partition in group.grants:
+        _release(group, partition)
+    group.grants[partition] = Grant(record.member_id, record.topic_id, record.owner_epoch)
+    group.owned.setdefault(record.member_id, set()).add(partition)
+    if record.start is not None:
+        _commit(group, (record.start,))
+
+
+def _released(group: GroupState, record: Released) -> None:
+    _commit(group, record.committed)
+    for part in record.partitions:
+        _release(group, (part.topic, part.partition))
+
+
+def _offsets_committed(group: GroupState, record: OffsetsCommitted) -> None:
+    _commit(group, record.committed)
+
+
+def _advanced(group: GroupState, record: Advanced) -> None:
+    _commit(group, record.committed)
+    for partition in record.finished:
+        _close_claim(group, partition)
+    for part in record.released:
+        _release(group, (part.topic, part.partition))
+    for partition in group.owned.get(record.member_id, ()):
+        claim = group.grants[partition].claim
+        if claim is not None and not claim.is_running:
+            _close_claim(group, partition)
+    for offered in record.offered:
+        partition = (offered.topic, offered.partition)
+        group.grants[partition] = replace(
+            group.grants[partition], claim=OpenClaim(offered.from_offset, offered.until_offset)
+        )
+
+
+def _claims_running(group: GroupState, record: ClaimsRunning) -> None:
+    for partition in record.partitions:
+        grant = group.grants[partition]
+        assert grant.claim is not None, f"no claim on {partition} can begin to run"
+        group.grants[partition] = replace(grant, claim=replace(grant.claim, is_running=True))
+
+
+def _claims_closed(group: GroupState, record: ClaimsClosed) -> None:
+    for partition in record.partitions:
+        _close_claim(group, partition)
+
+
+def _commit(group: GroupState, parts: Iterable[CommittedPart]) -> None:
+    for part in parts:
+        group.offsets[part.topic, part.partition] = Committed(
+            part.topic_id, part.offset, part.leader_epoch, part.metadata, part.commit_ms, part.owner_epoch
+        )
+
+
+def _close_claim(group: GroupState, partition: TopicPartition) -> None:
+    group.grants[partition] = replace(group.grants[partition], claim=None)
+
+
+def _release(group: GroupState, partition: TopicPartition) -> None:
+    owner = group.grants.pop(partition).member_id
+    _discard(group.owned, owner, partition)
+    _discard(group.stopping, owner, partition)
+
+
+def _discard(index: dict[K, set[V]], key: K, value: V) -> None:
+    values = index.get(key)
+    if values is not None:
+        values.discard(value)
+        if not values:
+            del index[key]
+
+
+_REPLAY: Final[dict[type[Record], Callable[[GroupState, Any], None]]] = {
+    GroupSettings: _group_settings,
+    TopicSeen: _topic_seen,
+    MemberJoined: _member_joined,
+    MemberRemoved: _member_removed,
+    TargetsAssigned: _targets_assigned,
+    MemberEpochsAdvanced: _member_epochs_advanced,
+    StopBegan: _stop_began,
+    Granted: _granted,
+    Released: _released,
+    OffsetsCommitted: _offsets_committed,
+    Advanced: _advanced,
+    ClaimsRunning: _claims_running,
+    ClaimsClosed: _claims_closed,
+}

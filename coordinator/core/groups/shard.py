@@ -1,0 +1,292 @@
+"""One shard of the group space: routes what happens to the room that decides about it.
+
+All hard state of its groups lives in its journal; everything it says goes over its desk. It never looks at another
+shard, and the node alone looks at this one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from coordinator.core.events import OffsetsResolved, TopicsRead
+from coordinator.core.groups import claims, offsets
+from coordinator.core.groups.assignors import Assignor
+from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.member import is_complete
+from coordinator.core.groups.membership import Membership
+from coordinator.core.groups.ownership import Ownership
+from coordinator.core.groups.records import (
+    ClaimsRunning,
+    GroupSettings,
+    OffsetsCommitted,
+    Released,
+)
+from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
+from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.timeline import EventKind
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import why_bad_id
+from coordinator.protocol.messages import (
+    Advance,
+    CommitOffsets,
+    CommitOffsetsResponse,
+    ConfirmClaims,
+    ConfirmClaimsResponse,
+    ErrorResponse,
+    FetcherStarted,
+    FetcherStartedResponse,
+    FetcherStopped,
+    FetcherStoppedResponse,
+    LeaveGroup,
+    LeaveGroupResponse,
+    Ping,
+    PingResponse,
+    Response,
+)
+from coordinator.protocol.parts import ClaimState, FinalOffset, OffsetToCommit, PartitionResult
+
+MemberRequest = Ping | FetcherStarted | FetcherStopped | Advance | ConfirmClaims | LeaveGroup
+
+
+class Shard:
+    """The groups of one shard."""
+
+    def __init__(self, desk: Desk, assignors: Mapping[str, Assignor], new_lookup_id: Callable[[], int]) -> None:
+        self.desk = desk
+        self._ownership = Ownership(desk, assignors, new_lookup_id)
+        self._membership = Membership(desk, self._ownership, assignors)
+
+    def watched_topics(self) -> set[str]:
+        """Return the topics that Kafka is to be asked about for this shard."""
+        watched = set(self.desk.journal.state.groups_of_topic)
+        for registration in self.desk.registrations.values():
+            watched.update(registration.request.subscription.topics)
+        return watched
+
+    @property
+    def watch_mark(self) -> tuple[int, int]:
+        """A value that differs whenever the watched topics may have changed."""
+        return len(self.desk.journal.state.groups_of_topic), self.desk.registration_changes
+
+    # ---- start and time ---------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Give every member a full session time-out and every stop a full deadline, after the load."""
+        desk = self.desk
+        for group_id, group in desk.journal.state.groups.items():
+            soft = desk.soft_of(group_id)
+            for member_id, member in group.members.items():
+                soft.sessions[member_id] = MemberSession(None, desk.now_ms, None, "the coordinator restarted")
+                timer = Timer(TimerKind.SESSION, group_id, member_id)
+                desk.session_timers.set(timer, desk.now_ms + member.facts.session_timeout_ms)
+                self._ownership.push_stops(group_id, member_id, sorted(group.stopping.get(member_id, ())))
+                if not is_complete(group, member_id):
+                    soft.unsettled.add(member_id)
+            if group.is_target_stale:
+                self._ownership.note_change(group_id, "the coordinator restarted amid a change")
+            elif soft.unsettled:
+                soft.changing_since_ms = desk.now_ms
+            if group.members:
+                desk.timers.set(Timer(TimerKind.LOOKUP, group_id), desk.now_ms)
+
+    def time_passed(self) -> None:
+        """Do what is due."""
+        for timer in (*self.desk.session_timers.pop_due(self.desk.now_ms), *self.desk.timers.pop_due(self.desk.now_ms)):
+            self._due(timer)
+
+    def _due(self, timer: Timer) -> None:
+        kind, group_id, subject = timer
+        if isinstance(subject, int):
+            self._membership.registration_timed_out(subject)
+        elif kind is TimerKind.WINDOW:
+            self._ownership.rebalance(group_id)
+        elif kind is TimerKind.LOOKUP:
+            self._ownership.grant_what_is_free(group_id)
+        elif kind is TimerKind.SESSION:
+            self._membership.session_timed_out(group_id, subject)
+        elif kind is TimerKind.GRACE:
+            self._membership.grace_is_over(group_id, subject)
+        elif kind is TimerKind.PROBE:
+            self._membership.probe_timed_out(group_id, subject)
+        else:
+            assert kind is TimerKind.STOP, f"nothing is known to do about {timer}"
+            self._membership.stop_timed_out(group_id, subject)
+
+    # ---- Kafka ------------------------------------------------------------------------------------------------------
+
+    def handle_topics(self, event: TopicsRead, changed: frozenset[str]) -> None:
+        """Let registrations go on that waited for Kafka, and have groups rebalanced whose topics changed."""
+        state = self.desk.journal.state
+        for topic in sorted(changed):
+            for group_id in sorted(state.groups_of_topic.get(topic, ())):
+                is_read = topic in state.groups[group_id].subscribers
+                if is_read and self._membership.look_at_topic(group_id, topic):
+                    self._ownership.note_change(group_id, f"topic {topic} changed")
+        answered = set(event.topics) | event.absent | set(event.refused)
+        for registration in list(self.desk.registrations.values()):
+            if answered.intersection(registration.request.subscription.topics):
+                self._membership.register(registration, event)
+
+    def handle_resolved(self, event: OffsetsResolved) -> None:
+        """Take in where partitions start."""
+        self._ownership.handle_resolved(event)
+
+    # ---- connections and requests -----------------------------------------------------------------------------------
+
+    def connection_lost(self, connection: Connection, why: str) -> None:
+        """Note that a connection is gone."""
+        self._membership.connection_lost(connection, why)
+
+    def register(self, registration: Registration) -> None:
+        """Handle RegisterConsumer."""
+        self._membership.register(registration)
+
+    def heard(self, connection: Connection) -> None:
+        """Note that a member said something."""
+        self._membership.heard(connection)
+
+    def handle_member(self, connection: Connection, correlation_id: int, request: MemberRequest) -> None:
+        """Answer a request that only a member can make."""
+        group_id, member_id = connection.group_id, connection.member_id
+        assert group_id is not None
+        assert member_id is not None
+        group = self.desk.group(group_id)
+        assert group is not None
+        response: Response
+        match request:
+            case Ping():
+                response = self._ping(group, member_id, request)
+            case FetcherStarted():
+                response = _started(group, member_id, request)
+            case FetcherStopped():
+                results, released = self._release(group, member_id, request.partitions)
+                self.desk.respond(connection.connection_id, correlation_id, FetcherStoppedResponse(results))
+                self._after_release(group, member_id, released)
+                return
+            case Advance():
+                self._advance(group, member_id, request, connection.connection_id, correlation_id)
+                return
+            case ConfirmClaims():
+                response = self._confirm(group, member_id, request)
+            case LeaveGroup():
+                self._release(group, member_id, request.partitions)
+                self.desk.respond(connection.connection_id, correlation_id, LeaveGroupResponse())
+                self._membership.leave(group_id, member_id, "it left")
+                return
+        self.desk.respond(connection.connection_id, correlation_id, response)
+
+    def _ping(self, group: GroupState, member_id: str, request: Ping) -> PingResponse:
+        results: tuple[PartitionResult, ...] = ()
+        if request.offsets:
+            results = self._commit(group, member_id, request.offsets)
+        return PingResponse(
+            member_epoch=group.members[member_id].member_epoch, group_epoch=group.group_epoch, results=results
+        )
+
+    def _commit(
+        self, group: GroupState, member_id: str, asked: Sequence[OffsetToCommit]
+    ) -> tuple[PartitionResult, ...]:
+        committed, results = offsets.commit_by_owner(group, member_id, asked, self.desk.clock.wall_ms)
+        if committed:
+            self.desk.journal.decide(OffsetsCommitted(group.group_id, committed))
+        return results
+
+    def _release(
+        self, group: GroupState, member_id: str, finals: Sequence[FinalOffset]
+    ) -> tuple[tuple[PartitionResult, ...], list[TopicPartition]]:
+        released, committed, results = claims.stop(group, member_id, finals, self.desk.clock.wall_ms)
+        if released:
+            self.desk.journal.decide(Released(group.group_id, member_id, released, committed))
+        return results, [(part.topic, part.partition) for part in released]
+
+    def _after_release(self, group: GroupState, member_id: str, released: Sequence[TopicPartition]) -> None:
+        if not released:
+            return
+        why = f"{member_id} let go"
+        self._ownership.forget_stops(group.group_id, member_id, released)
+        self._ownership.note_lost(group.group_id, released, self.desk.now_ms, why)
+        self.desk.note(group.group_id, EventKind.RELEASED, why, member_id=member_id, partitions=released)
+        self._ownership.reconcile(group.group_id, released, (member_id,))
+
+    def _advance(
+        self, group: GroupState, member_id: str, request: Advance, connection_id: int, correlation_id: int
+    ) -> None:
+        decision = claims.advance(group, member_id, request, self.desk.clock.wall_ms)
+        if decision.record is not None:
+            self.desk.journal.decide(decision.record)
+        for result in decision.skipped:
+            partition = (result.topic, result.partition)
+            self.desk.note(
+                group.group_id,
+                EventKind.CLAIM_SKIPPED,
+                result.message,
+                member_id=member_id,
+                partitions=(partition,),
+            )
+        self.desk.respond(connection_id, correlation_id, decision.response)
+        if decision.record is not None:
+            released = [(part.topic, part.partition) for part in decision.record.released]
+            self._after_release(group, member_id, released)
+
+    def _confirm(self, group: GroupState, member_id: str, request: ConfirmClaims) -> ConfirmClaimsResponse:
+        found = claims.statuses(group, member_id, request.claims)
+        offered = tuple(
+            dict.fromkeys((status.topic, status.partition) for status in found if status.state is ClaimState.OFFERED)
+        )
+        if offered:
+            self.desk.journal.decide(ClaimsRunning(group.group_id, offered))
+            found = claims.statuses(group, member_id, request.claims)
+        return ConfirmClaimsResponse(claims=found)
+
+    def handle_commit(self, connection: Connection, correlation_id: int, request: CommitOffsets) -> None:
+        """Answer CommitOffsets of a member or of an operator."""
+        self.desk.respond(connection.connection_id, correlation_id, self._handle_commit(connection, request))
+
+    def _handle_commit(self, connection: Connection, request: CommitOffsets) -> CommitOffsetsResponse | ErrorResponse:
+        desk = self.desk
+        if connection.member_id is not None:
+            if connection.group_id != request.group_id:
+                why = f"this connection is a member of group {connection.group_id}; commit for another on another one"
+                return CommitOffsetsResponse(error=ErrorCode.INVALID_REQUEST, message=why)
+            group = desk.group(request.group_id)
+            assert group is not None
+            return CommitOffsetsResponse(results=self._commit(group, connection.member_id, request.offsets))
+        if any(asked.owner_epoch is not None for asked in request.offsets):
+            why = "an owner epoch is named, but no member is registered on this connection; register first"
+            return ErrorResponse(error=ErrorCode.UNKNOWN_MEMBER_ID, message=why)
+        if why_bad := why_bad_id(request.group_id):
+            why = f"the group id is not allowed: {why_bad}"
+            return CommitOffsetsResponse(error=ErrorCode.INVALID_GROUP_ID, message=why)
+        group = desk.group(request.group_id)
+        is_new = group is None
+        if group is None:
+            if len(desk.journal.state.groups) >= desk.limits.groups_max:
+                why = f"this node has {desk.limits.groups_max} groups in one shard and takes no more"
+                return CommitOffsetsResponse(error=ErrorCode.GROUP_MAX_SIZE_REACHED, message=why)
+            group = GroupState(request.group_id)
+        topic_ids = {
+            asked.topic: topic.topic_id
+            for asked in request.offsets
+            if (topic := desk.catalog.topic(asked.topic)) is not None
+        }
+        committed, results = offsets.commit_by_operator(group, request.offsets, topic_ids, desk.clock.wall_ms)
+        if committed:
+            if is_new:
+                desk.journal.decide(GroupSettings(request.group_id, 0, "", None, group.handover, is_target_stale=False))
+            desk.journal.decide(OffsetsCommitted(request.group_id, committed))
+            if not is_new:
+                partitions = [(part.topic, part.partition) for part in committed]
+                self._ownership.reconcile(request.group_id, partitions, ())
+        return CommitOffsetsResponse(results=results)
+
+
+def _started(group: GroupState, member_id: str, request: FetcherStarted) -> FetcherStartedResponse:
+    results = []
+    for owned in request.partitions:
+        partition = (owned.topic, owned.partition)
+        committed = group.offsets.get(partition)
+        offset = committed.offset if committed is not None else None
+        if group.grant_of(owned.topic, owned.partition, member_id, owned.owner_epoch) is None:
+            why = offsets.why_fenced(group, partition, owned.owner_epoch, member_id)
+            results.append(offsets.refused(partition, ErrorCode.FENCED_OWNER_EPOCH, why, offset))
+        else:
+            results.append(PartitionResult(owned.topic, owned.partition, committed=offset))
+    return FetcherStartedResponse(tuple(results))

@@ -1,0 +1,92 @@
+"""A snapshot of a shard: the records that rebuild its whole state from nothing.
+
+It uses the records of the log, so that a snapshot needs no replay of its own. The order within a group matters: what
+one record implies must not disturb what an earlier one said.
+"""
+
+from collections.abc import Iterator
+
+from coordinator.core.groups.records import (
+    Advanced,
+    ClaimPart,
+    ClaimsRunning,
+    CommittedPart,
+    Granted,
+    GroupSettings,
+    MemberJoined,
+    MemberTarget,
+    OffsetsCommitted,
+    Record,
+    StopBegan,
+    TargetsAssigned,
+    TopicSeen,
+)
+from coordinator.core.groups.state import GroupState, ShardState, TopicPartition
+
+
+def records_of(state: ShardState) -> Iterator[Record]:
+    """Yield records whose replay on an empty state gives this state."""
+    for group in state.groups.values():
+        yield from _records_of_group(group)
+
+
+def _records_of_group(group: GroupState) -> Iterator[Record]:
+    group_id = group.group_id
+    for topic, seen in group.topics.items():
+        yield TopicSeen(group_id, topic, seen.topic_id, seen.first_partitions, seen.partitions)
+    for member in group.members.values():
+        yield MemberJoined(group_id, member.facts, member.member_epoch)
+    yield TargetsAssigned(
+        group_id,
+        group.group_epoch,
+        group.assignor,
+        tuple(
+            MemberTarget(member_id, tuple(sorted(member.target)))
+            for member_id, member in group.members.items()
+            if member.target
+        ),
+    )
+    if group.offsets:
+        yield OffsetsCommitted(
+            group_id,
+            tuple(
+                CommittedPart(
+                    topic,
+                    committed.topic_id,
+                    partition,
+                    committed.offset,
+                    committed.leader_epoch,
+                    committed.metadata,
+                    committed.commit_ms,
+                    committed.owner_epoch,
+                )
+                for (topic, partition), committed in group.offsets.items()
+            ),
+        )
+    for (topic, partition), grant in group.grants.items():
+        yield Granted(group_id, grant.member_id, topic, grant.topic_id, partition, grant.owner_epoch)
+    for member_id in group.owned:
+        yield from _records_of_owner(group, member_id)
+    yield GroupSettings(
+        group_id, group.group_epoch, group.assignor, group.reset_policy, group.handover, group.is_target_stale
+    )
+
+
+def _records_of_owner(group: GroupState, member_id: str) -> Iterator[Record]:
+    stops: dict[str, list[TopicPartition]] = {}
+    offered: list[ClaimPart] = []
+    running: list[TopicPartition] = []
+    for partition in sorted(group.owned[member_id]):
+        grant = group.grants[partition]
+        if grant.stop_why is not None:
+            stops.setdefault(grant.stop_why, []).append(partition)
+        if grant.claim is not None:
+            offered.append(ClaimPart(*partition, grant.claim.from_offset, grant.claim.until_offset))
+            if grant.claim.is_running:
+                running.append(partition)
+    for why, partitions in stops.items():
+        yield StopBegan(group.group_id, member_id, tuple(partitions), why)
+    if offered:
+        yield Advanced(group.group_id, member_id, finished=(), committed=(), released=(), offered=tuple(offered))
+    if running:
+        yield ClaimsRunning(group.group_id, tuple(running))

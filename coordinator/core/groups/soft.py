@@ -1,0 +1,129 @@
+"""The soft state of groups: what a restart may forget.
+
+Connections, deadlines, the rebalance window, questions to Kafka under way, and the timeline. Whatever is here can be
+rebuilt from hard state and from what members and Kafka say next.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from coordinator.core.groups.state import TopicPartition
+from coordinator.core.groups.timeline import Timeline
+from coordinator.protocol.messages import RegisterConsumer
+
+
+class TimerKind(Enum):
+    """What is due when a timer is."""
+
+    SESSION = "session"
+    """A member said nothing for its session time-out."""
+    GRACE = "grace"
+    """A member without a connection has not come back."""
+    PROBE = "probe"
+    """The old connection of a member that two processes claim to be did not answer."""
+    STOP = "stop"
+    """A member has not let go of a partition in time."""
+    WINDOW = "window"
+    """The changes gathered so far become one rebalance."""
+    LOOKUP = "lookup"
+    """Partitions without a known start are looked at again."""
+    REGISTRATION = "registration"
+    """Kafka did not say in time whether a member's topics exist; `subject` is the connection."""
+
+
+class Timer(NamedTuple):
+    """The key of one deadline; `subject` is a member id or, for a registration, a connection id."""
+
+    kind: TimerKind
+    group_id: str
+    subject: str | int = ""
+
+
+@dataclass(slots=True)
+class Connection:
+    """One open connection. It is bound to a member from its registration until the member is gone."""
+
+    connection_id: int
+    host: str
+    group_id: str | None = None
+    member_id: str | None = None
+    is_registering: bool = False
+    is_closing: bool = False
+
+    def unbind(self) -> None:
+        """Make it nobody's connection."""
+        self.group_id = None
+        self.member_id = None
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A registration that could not be answered at once."""
+
+    connection_id: int
+    correlation_id: int
+    request: RegisterConsumer
+    fresh_id: str
+
+
+@dataclass(slots=True)
+class MemberSession:
+    """What is known of a member's connection; `newcomer` waits while the connection is probed."""
+
+    connection_id: int | None
+    last_heard_ms: int
+    disconnected_ms: int | None = None
+    why_disconnected: str = ""
+    is_told_complete: bool = False
+    stop_deadlines: dict[TopicPartition, int] = field(default_factory=dict)
+    newcomer: Registration | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedStart:
+    """Kafka's answer to where a partition starts; it counts while the same question is open."""
+
+    topic_id: str
+    timestamp_ms: int
+    offset: int
+    leader_epoch: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LostOwner:
+    """When and why a partition lost its owner."""
+
+    at_ms: int
+    why: str
+
+
+@dataclass(slots=True)
+class GroupSoft:
+    """The soft state of one group."""
+
+    timeline: Timeline
+    sessions: dict[str, MemberSession] = field(default_factory=dict)
+    causes: list[str] = field(default_factory=list)
+    """Why the group is about to be rebalanced; not empty while it is."""
+    changing_since_ms: int | None = None
+    """When the first change came since the group was last stable."""
+    unsettled: set[str] = field(default_factory=set)
+    """Members that do not hold exactly their target."""
+    lookups: dict[TopicPartition, int] = field(default_factory=dict)
+    """The question under way for each partition."""
+    resolved: dict[TopicPartition, ResolvedStart] = field(default_factory=dict)
+    lost_owners: dict[TopicPartition, LostOwner] = field(default_factory=dict)
+    unresolved_why: dict[TopicPartition, str] = field(default_factory=dict)
+    """Why a partition has no start, as last said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A question to Kafka under way."""
+
+    group_id: str
+    asked: dict[TopicPartition, tuple[str, int]]
+    """Topic id and wanted timestamp, by partition."""
+    is_for_end: bool = False
+    """True when the ends are asked for because nothing lies at or after the wanted timestamps."""

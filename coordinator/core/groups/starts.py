@@ -1,0 +1,102 @@
+"""Where a partition starts: decided once, from what is known, or by a question to Kafka.
+
+In this order: the group's committed offset for this very topic; the smallest end a member's checkpoint shows; an
+option of a member; the group's policy. Partitions that came after the group first saw the topic start at its
+beginning instead of by policy. What is unknown is never taken for offset 0.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from coordinator.core.groups.state import GroupState, TopicPartition, TopicState, is_same_topic
+from coordinator.protocol.ids import EARLIEST, LATEST
+from coordinator.protocol.parts import ResetPolicy, StartHint
+
+DEFAULT_POLICY: Final = ResetPolicy("latest")
+"""The policy of a group none of whose members names one."""
+
+POLICY_KINDS: Final = ("earliest", "latest", "timestamp", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedStart:
+    """The group has an offset: start there, nothing is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownStart:
+    """The start is known and becomes the committed offset, for the reason given."""
+
+    offset: int
+    why: str
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskedStart:
+    """Kafka has to say where EARLIEST, LATEST or a timestamp is."""
+
+    timestamp_ms: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoStart:
+    """Nobody says where to start; the partition is not granted until an offset is committed for it."""
+
+    why: str
+
+
+Start: TypeAlias = CommittedStart | KnownStart | AskedStart | NoStart
+
+
+class Hints:
+    """The start hints of a group's members, by partition; build it once for many partitions."""
+
+    __slots__ = ("_by_partition",)
+
+    def __init__(self, hints: Iterable[StartHint]) -> None:
+        self._by_partition: dict[TopicPartition, list[StartHint]] = {}
+        for hint in hints:
+            self._by_partition.setdefault((hint.topic, hint.partition), []).append(hint)
+
+    def best(self, partition: TopicPartition, topic_id: str, *, needs_exact_id: bool) -> StartHint | None:
+        """Return the hint that counts: a checkpoint's before an option's, then the smallest offset."""
+        fitting = [
+            hint
+            for hint in self._by_partition.get(partition, ())
+            if (hint.topic_id == topic_id if needs_exact_id else is_same_topic(hint.topic_id, topic_id))
+        ]
+        return min(fitting, key=lambda hint: (not hint.from_checkpoint, hint.offset)) if fitting else None
+
+
+def start_of(group: GroupState, partition: TopicPartition, topic: TopicState, hints: Hints) -> Start:
+    """Decide where a partition starts."""
+    if group.committed_offset(partition, topic.topic_id) is not None:
+        return CommittedStart()
+    came_later = partition[1] >= topic.first_partitions
+    hint = hints.best(partition, topic.topic_id, needs_exact_id=came_later)
+    if hint is not None:
+        source = "a checkpoint" if hint.from_checkpoint else "an option"
+        if hint.offset in {EARLIEST, LATEST}:
+            return AskedStart(hint.offset, f"{_name(hint.offset)}, by {source} of a member")
+        return KnownStart(hint.offset, f"offset {hint.offset}, by {source} of a member")
+    if came_later:
+        return AskedStart(EARLIEST, "earliest, because the partition is newer than the group's first look at the topic")
+    return _by_policy(group.reset_policy or DEFAULT_POLICY)
+
+
+def _by_policy(policy: ResetPolicy) -> Start:
+    if policy.kind == "earliest":
+        return AskedStart(EARLIEST, "earliest, by the group's policy")
+    if policy.kind == "timestamp":
+        assert policy.timestamp_ms is not None, "a timestamp policy without a timestamp is refused at registration"
+        return AskedStart(policy.timestamp_ms, f"timestamp {policy.timestamp_ms}, by the group's policy")
+    if policy.kind == "none":
+        return NoStart("the group has no offset and its policy is none; commit an offset for it")
+    return AskedStart(LATEST, "latest, by the group's policy")
+
+
+def _name(offset: int) -> str:
+    return "earliest" if offset == EARLIEST else "latest"

@@ -1,0 +1,138 @@
+"""The hard state of a shard: what its records say, and nothing else.
+
+Only `replay` changes it, live and loading alike. It holds no time but the wall-clock time of commits, no connections
+and no deadlines. Indexes (who owns what, which groups know a topic) are part of it and are kept by the same replay, so
+that two states made from the same records are equal field by field.
+"""
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from coordinator.core.groups.records import MemberFacts
+from coordinator.protocol.parts import ResetPolicy
+
+TopicPartition: TypeAlias = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A committed offset: the next one to read. `owner_epoch` is the committing owner's, if it was one."""
+
+    topic_id: str
+    offset: int
+    leader_epoch: int | None
+    metadata: str
+    commit_ms: int
+    owner_epoch: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenClaim:
+    """A range [from_offset, until_offset) handed to the owner; offered until it is known to be read."""
+
+    from_offset: int
+    until_offset: int
+    is_running: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Who owns a partition, fenced by its owner epoch.
+
+    `stop_why` is the reason why the owner has to let go, once it has to. The owner may be gone: then the grant is
+    abandoned, its claim is running, and it waits for the same identity or for another owner.
+    """
+
+    member_id: str
+    topic_id: str
+    owner_epoch: int
+    stop_why: str | None = None
+    claim: OpenClaim | None = None
+
+    @property
+    def is_stopping(self) -> bool:
+        """True when the owner has been asked to let go."""
+        return self.stop_why is not None
+
+    @property
+    def has_running_claim(self) -> bool:
+        """True when the owner reads a range of it."""
+        return self.claim is not None and self.claim.is_running
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """A topic as the group last saw it; no id and no partitions stand for one that is awaited."""
+
+    topic_id: str
+    first_partitions: int
+    partitions: int
+
+
+@dataclass(slots=True)
+class MemberState:
+    """A member: what it said of itself, the epoch it is in and what it is to have."""
+
+    facts: MemberFacts
+    member_epoch: int = 0
+    target: frozenset[TopicPartition] = frozenset()
+
+
+@dataclass(slots=True)
+class GroupState:
+    """A group. `is_target_stale` says that something changed since its target was computed."""
+
+    group_id: str
+    group_epoch: int = 0
+    assignor: str = ""
+    reset_policy: ResetPolicy | None = None
+    handover: str = "takeover"
+    is_target_stale: bool = False
+    topics: dict[str, TopicState] = field(default_factory=dict)
+    members: dict[str, MemberState] = field(default_factory=dict)
+    grants: dict[TopicPartition, Grant] = field(default_factory=dict)
+    offsets: dict[TopicPartition, Committed] = field(default_factory=dict)
+    target_owners: dict[TopicPartition, str] = field(default_factory=dict)
+    """Index: who is to have a partition."""
+    owned: dict[str, set[TopicPartition]] = field(default_factory=dict)
+    """Index: what each owner has, members or not; no empty sets."""
+    stopping: dict[str, set[TopicPartition]] = field(default_factory=dict)
+    """Index: what each owner has to let go of; no empty sets."""
+    instances: dict[str, str] = field(default_factory=dict)
+    """Index: the member of each instance id."""
+    subscribers: dict[str, int] = field(default_factory=dict)
+    """Index: the number of members that subscribe to a topic; no zeros."""
+    assignor_supporters: dict[str, int] = field(default_factory=dict)
+    """Index: the number of members that name an assignor; no zeros."""
+    assignor_favourites: dict[str, int] = field(default_factory=dict)
+    """Index: the number of members that name an assignor first; no zeros."""
+
+    def owned_by(self, member_id: str) -> frozenset[TopicPartition]:
+        """Return what a member has, including what it has to let go of."""
+        return frozenset(self.owned.get(member_id, ()))
+
+    def grant_of(self, topic: str, partition: int, member_id: str, owner_epoch: int) -> Grant | None:
+        """Return the grant of a partition if it is this member's under this owner epoch."""
+        grant = self.grants.get((topic, partition))
+        if grant is None or grant.member_id != member_id or grant.owner_epoch != owner_epoch:
+            return None
+        return grant
+
+    def committed_offset(self, partition: TopicPartition, topic_id: str) -> int | None:
+        """Return the committed offset of a partition of this very topic, if there is one."""
+        committed = self.offsets.get(partition)
+        return committed.offset if committed is not None and is_same_topic(committed.topic_id, topic_id) else None
+
+
+@dataclass(slots=True)
+class ShardState:
+    """All groups of a shard."""
+
+    groups: dict[str, GroupState] = field(default_factory=dict)
+    groups_of_topic: dict[str, set[str]] = field(default_factory=dict)
+    """Index: the groups that have seen a topic."""
+
+
+def is_same_topic(recorded_id: str, topic_id: str) -> bool:
+    """True when a recorded topic id stands for this topic; an empty one stands for whichever there is."""
+    return recorded_id in {"", topic_id}

@@ -1,0 +1,64 @@
+"""A group's timeline: the newest of its events, for people who ask what happened and why.
+
+Soft state: after a restart it begins anew. The kinds are stable strings; each event is also a notice of the node.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from enum import StrEnum
+
+from coordinator.protocol.parts import GroupEvent
+
+
+class EventKind(StrEnum):
+    """What can happen in a group."""
+
+    MEMBER_JOINED = "member-joined"
+    MEMBER_RETURNED = "member-returned"
+    MEMBER_REPLACED = "member-replaced"
+    MEMBER_LEFT = "member-left"
+    MEMBER_EXPIRED = "member-expired"
+    MEMBER_FENCED = "member-fenced"
+    REBALANCE = "rebalance"
+    STABLE = "stable"
+    GRANTED = "granted"
+    RELEASED = "released"
+    TAKEN_OVER = "taken-over"
+    CLAIM_SKIPPED = "claim-skipped"
+    START_RESOLVED = "start-resolved"
+    START_UNRESOLVED = "start-unresolved"
+    TOPIC_GROWN = "topic-grown"
+    TOPIC_RECREATED = "topic-recreated"
+
+
+class Timeline:
+    """The newest events of one group, numbered from 1."""
+
+    __slots__ = ("_events", "_sequence")
+
+    def __init__(self, length: int) -> None:
+        self._events: deque[GroupEvent] = deque(maxlen=length)
+        self._sequence = 0
+
+    def add(
+        self,
+        kind: EventKind,
+        *,
+        at_ms: int,
+        member_id: str,
+        why: str,
+        group_epoch: int,
+        partitions: Iterable[tuple[str, int]] = (),
+        duration_ms: int | None = None,
+    ) -> GroupEvent:
+        """Append an event, dropping the oldest when there are too many, and return it."""
+        self._sequence += 1
+        event = GroupEvent(
+            self._sequence, at_ms, str(kind), member_id, why, group_epoch, tuple(sorted(partitions)), duration_ms
+        )
+        self._events.append(event)
+        return event
+
+    def after(self, sequence: int) -> tuple[GroupEvent, ...]:
+        """Return the events that came after this number, oldest first."""
+        return tuple(event for event in self._events if event.sequence > sequence)

@@ -1,0 +1,53 @@
+"""Every limit that the core keeps, with its default and unit.
+
+The numbers are settings: whoever builds a node reads them from its configuration. Nothing here knows what happens when
+a limit is reached; that is said where it is checked, always with the limit in the message.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a node accepts and how long it waits; times in milliseconds."""
+
+    session_timeout_min_ms: int = 1_000
+    """Shortest session time-out a member may ask for."""
+    session_timeout_max_ms: int = 1_800_000
+    """Longest session time-out a member may ask for."""
+    rebalance_timeout_min_ms: int = 1_000
+    """Shortest time a member may be given to let go of partitions."""
+    rebalance_timeout_max_ms: int = 86_400_000
+    """Longest time a member may be given to let go of partitions."""
+    ping_interval_min_ms: int = 100
+    """Shortest ping interval a member may wish for."""
+    closed_connection_grace_ms: int = 1_000
+    """How long a member with a running claim may be without a connection."""
+    closed_connection_idle_grace_ms: int = 0
+    """How long a member without a running claim may be without a connection."""
+    probe_timeout_ms: int = 2_000
+    """How long the connection of a member has to answer when another process shows its identity."""
+    rebalance_window_ms: int = 50
+    """How long changes are gathered into one rebalance, from the first on."""
+    registration_timeout_ms: int = 8_000
+    """How long a registration waits for Kafka to say whether its topics exist."""
+    lookup_retry_ms: int = 1_000
+    """How long to wait before offsets that Kafka could not resolve are asked for again."""
+    group_max_members: int = 10_000
+    """Members of one group."""
+    groups_max: int = 100_000
+    """Groups of one shard."""
+    registrations_max: int = 20_000
+    """Registrations of one shard that wait for Kafka at the same time."""
+    subscription_max_topics: int = 1_000
+    """Topics one member may subscribe to."""
+    streams_max: int = 10_000
+    """Capacity one member may claim."""
+    timeline_length: int = 1_000
+    """Events kept of one group's timeline."""
+    push_max_partitions: int = 2_000
+    """Partitions in one push; more are sent as several."""
+    snapshot_interval_records: int = 200_000
+    """Records of a shard's log between two snapshots."""
+    tick_ms: int = 100
+    """Longest time between two ticks; deadlines nearer than that are asked for with WakeAt."""

@@ -1,0 +1,351 @@
+"""One coordinator as a pure machine: events in, effects out.
+
+The node joins the shards to the connections, to Kafka's answers and to the disk. It keeps the one rule of order:
+records first, and whatever was decided upon them only once they are durable. It knows no sockets, files, clocks or
+chance; whoever performs its effects reports back with events.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import google_crc32c
+
+from coordinator.core.effects import Effect, Halt, Respond, WakeAt, WatchTopics, WriteSnapshot
+from coordinator.core.events import (
+    BecameDurable,
+    ConnectionClosed,
+    ConnectionOpened,
+    DiskFailed,
+    EndOffsetsRead,
+    Event,
+    KafkaFailed,
+    OffsetsResolved,
+    RequestArrived,
+    SnapshotWritten,
+    Ticked,
+    TopicsRead,
+)
+from coordinator.core.groups import offsets
+from coordinator.core.groups.assignors import ASSIGNORS, Assignor
+from coordinator.core.groups.catalog import Catalog
+from coordinator.core.groups.describe import describe, summaries
+from coordinator.core.groups.desk import Clock, Desk
+from coordinator.core.groups.journal import LEADER_EPOCH, Journal
+from coordinator.core.groups.shard import Shard
+from coordinator.core.groups.soft import Connection, Registration
+from coordinator.core.groups.state import ShardState
+from coordinator.core.limits import Limits
+from coordinator.core.parking import Parking
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import why_bad_id
+from coordinator.protocol.messages import (
+    Advance,
+    CommitOffsets,
+    ConfirmClaims,
+    DescribeGroup,
+    DescribeGroupResponse,
+    ErrorResponse,
+    FetcherStarted,
+    FetcherStopped,
+    FetchOffsets,
+    FetchOffsetsResponse,
+    FindCoordinator,
+    FindCoordinatorResponse,
+    LeaveGroup,
+    ListGroupEvents,
+    ListGroupEventsResponse,
+    ListGroups,
+    ListGroupsResponse,
+    Ping,
+    RegisterConsumer,
+    RegisterConsumerResponse,
+)
+from coordinator.protocol.parts import NodeAddress
+
+
+class Node:
+    """One coordinator process: `load` every shard, `start` once, then `step` for each event.
+
+    `load` raises UnreadableRecordError; after it, nothing that comes from outside makes a method raise. The effects
+    a call returns are to be performed in their order.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        shards: int,
+        self_address: NodeAddress,
+        kafka_bootstrap: tuple[str, ...],
+        assignors: Mapping[str, Assignor] = ASSIGNORS,
+    ) -> None:
+        assert shards > 0, "a node has at least one shard"
+        self._limits = limits
+        self._address = self_address
+        self._catalog = Catalog(kafka_bootstrap)
+        self._clock = Clock()
+        self._connections: dict[int, Connection] = {}
+        self._parking = Parking(shards)
+        self._next_lookup_id = 0
+        self._shards = [
+            Shard(
+                Desk(Journal(index), limits, self._catalog, self._clock, self._connections),
+                assignors,
+                self._new_lookup_id,
+            )
+            for index in range(shards)
+        ]
+        self._snapshot_ends = [0] * shards
+        self._snapshots_under_way: set[int] = set()
+        self._watched: frozenset[str] = frozenset()
+        self._watch_marks = [(0, 0)] * shards
+        self._wake_at_ms: int | None = None
+        self._touched: set[int] = set()
+        self._direct: list[Effect] = []
+        self._is_started = False
+        self._is_halted = False
+
+    # ---- load and start ---------------------------------------------------------------------------------------------
+
+    def load(
+        self,
+        shard: int,
+        snapshot: Sequence[bytes] | None,
+        snapshot_end: int,
+        batches: Iterable[tuple[int, Sequence[bytes]]],
+    ) -> None:
+        """Replay a shard from its snapshot and the batches after it, each with the offset of its first record.
+
+        Raises UnreadableRecordError when a record is not understood or records are missing.
+        """
+        assert not self._is_started, "shards are loaded before the start"
+        journal = self._shards[shard].desk.journal
+        journal.load(snapshot, snapshot_end, batches)
+        self._parking.lift(shard, journal.log_end_offset)
+        self._snapshot_ends[shard] = snapshot_end
+
+    def start(self, now_ms: int, wall_ms: int) -> list[Effect]:
+        """Begin to live: members get a full session time-out from now, stops in progress a full deadline."""
+        assert not self._is_started, "a node is started once"
+        self._is_started = True
+        self._clock.now_ms = now_ms
+        self._clock.wall_offset_ms = wall_ms - now_ms
+        for index, shard in enumerate(self._shards):
+            shard.start()
+            self._touched.add(index)
+        return self._finish(now_ms, looks_at_all_timers=True)
+
+    # ---- step -------------------------------------------------------------------------------------------------------
+
+    def step(self, event: Event) -> list[Effect]:
+        """Take in one event and return what is to be done, in order."""
+        assert self._is_started, "a node is started before its first step"
+        if self._is_halted:
+            return []
+        self._clock.now_ms = max(self._clock.now_ms, event.now_ms)
+        match event:
+            case RequestArrived():
+                self._handle_request(event)
+            case BecameDurable():
+                self._parking.lift(event.shard, event.end_offset)
+            case Ticked():
+                self._clock.wall_offset_ms = event.wall_ms - event.now_ms
+                for index, shard in enumerate(self._shards):
+                    shard.time_passed()
+                    self._touched.add(index)
+                return self._finish(event.now_ms, looks_at_all_timers=True)
+            case ConnectionOpened():
+                self._connections[event.connection_id] = Connection(event.connection_id, event.host)
+            case ConnectionClosed():
+                self._close(event)
+            case TopicsRead():
+                changed = self._catalog.read_topics(event)
+                for index, shard in enumerate(self._shards):
+                    shard.handle_topics(event, changed)
+                    self._touched.add(index)
+            case OffsetsResolved():
+                for index, shard in enumerate(self._shards):
+                    if event.lookup_id in shard.desk.lookups:
+                        shard.handle_resolved(event)
+                        self._touched.add(index)
+            case EndOffsetsRead():
+                self._catalog.read_ends(event)
+            case KafkaFailed():
+                self._catalog.failure = event.why
+            case SnapshotWritten():
+                self._snapshots_under_way.discard(event.shard)
+                self._snapshot_ends[event.shard] = max(self._snapshot_ends[event.shard], event.end_offset)
+            case DiskFailed():
+                self._is_halted = True
+                self._parking.drop_all()
+                return [Halt(f"the disk failed, so nothing more can be promised: {event.why}")]
+        return self._finish(event.now_ms)
+
+    def shard_of(self, group_id: str) -> int:
+        """Return the shard of a group: crc32c of its UTF-8, modulo the number of shards."""
+        return int(google_crc32c.value(group_id.encode())) % len(self._shards)
+
+    def hard_state(self, shard: int) -> ShardState:
+        """Return the hard state of a shard, to look at: whatever checks a node compares it with what it ought to be."""
+        return self._shards[shard].desk.journal.state
+
+    def _new_lookup_id(self) -> int:
+        self._next_lookup_id += 1
+        return self._next_lookup_id
+
+    def _shard(self, group_id: str) -> Shard:
+        index = self.shard_of(group_id)
+        self._touched.add(index)
+        return self._shards[index]
+
+    def _close(self, event: ConnectionClosed) -> None:
+        connection = self._connections.pop(event.connection_id, None)
+        if connection is None:
+            return
+        if connection.group_id is not None:
+            self._shard(connection.group_id).connection_lost(connection, event.why)
+        elif connection.is_registering:
+            for index, shard in enumerate(self._shards):
+                shard.connection_lost(connection, event.why)
+                self._touched.add(index)
+
+    # ---- requests ---------------------------------------------------------------------------------------------------
+
+    def _handle_request(self, event: RequestArrived) -> None:
+        connection = self._connections.get(event.connection_id)
+        if connection is None or connection.is_closing:
+            return
+        if connection.group_id is not None:
+            self._shard(connection.group_id).heard(connection)
+        request, correlation_id = event.request, event.correlation_id
+        match request:
+            case RegisterConsumer():
+                self._register(connection, event, request)
+            case Ping() | FetcherStarted() | FetcherStopped() | Advance() | ConfirmClaims() | LeaveGroup():
+                if connection.group_id is not None:
+                    self._shard(connection.group_id).handle_member(connection, correlation_id, request)
+                    return
+                why = f"no member is registered on this connection; register before {type(request).__name__}"
+                self._respond_now(event, ErrorResponse(error=ErrorCode.UNKNOWN_MEMBER_ID, message=why))
+            case CommitOffsets():
+                self._shard(request.group_id).handle_commit(connection, correlation_id, request)
+            case FindCoordinator():
+                self._respond_now(event, self._find_coordinator(request))
+            case ListGroups():
+                self._list_groups(event)
+            case FetchOffsets() | DescribeGroup() | ListGroupEvents():
+                self._read(event, request)
+
+    def _respond_now(self, event: RequestArrived, response: FindCoordinatorResponse | ErrorResponse) -> None:
+        self._direct.append(Respond(event.connection_id, event.correlation_id, response))
+
+    def _register(self, connection: Connection, event: RequestArrived, request: RegisterConsumer) -> None:
+        shard = self._shard(request.group_id)
+        if connection.group_id is not None or connection.is_registering:
+            why = "this connection is a member's already, or waits to be one; register on a new connection"
+            response = RegisterConsumerResponse(error=ErrorCode.INVALID_REQUEST, message=why)
+            shard.desk.respond(event.connection_id, event.correlation_id, response)
+            return
+        assert request.member_id or event.fresh_id, "a registration that names no member id comes with a fresh one"
+        shard.register(Registration(event.connection_id, event.correlation_id, request, event.fresh_id))
+
+    def _find_coordinator(self, request: FindCoordinator) -> FindCoordinatorResponse:
+        why = why_bad_id(request.group_id)
+        if why is not None:
+            message = f"the group id is not allowed: {why}"
+            return FindCoordinatorResponse(error=ErrorCode.INVALID_GROUP_ID, message=message)
+        return FindCoordinatorResponse(
+            coordinator=self._address,
+            shard=self.shard_of(request.group_id),
+            leader_epoch=LEADER_EPOCH,
+            nodes=(self._address,),
+            kafka_bootstrap=self._catalog.bootstrap,
+            kafka_cluster_id=self._catalog.cluster_id,
+        )
+
+    def _list_groups(self, event: RequestArrived) -> None:
+        lines = [line for shard in self._shards for line in summaries(shard.desk)]
+        response = ListGroupsResponse(tuple(sorted(lines, key=lambda line: line.group_id)))
+        waits = [(index, shard.desk.journal.log_end_offset) for index, shard in enumerate(self._shards)]
+        self._parking.park(Respond(event.connection_id, event.correlation_id, response), waits)
+
+    def _read(self, event: RequestArrived, request: FetchOffsets | DescribeGroup | ListGroupEvents) -> None:
+        desk = self._shard(request.group_id).desk
+        group = desk.group(request.group_id)
+        response: FetchOffsetsResponse | DescribeGroupResponse | ListGroupEventsResponse
+        if group is None:
+            error, message = ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {request.group_id[:250]!r}"
+            match request:
+                case FetchOffsets():
+                    response = FetchOffsetsResponse(error=error, message=message)
+                case DescribeGroup():
+                    response = DescribeGroupResponse(error=error, message=message)
+                case ListGroupEvents():
+                    response = ListGroupEventsResponse(error=error, message=message)
+        else:
+            match request:
+                case FetchOffsets():
+                    response = FetchOffsetsResponse(offsets=offsets.fetch(group, request.partitions))
+                case DescribeGroup():
+                    response = describe(desk, group)
+                case ListGroupEvents():
+                    events = desk.soft_of(request.group_id).timeline.after(request.after_sequence)
+                    response = ListGroupEventsResponse(events=events)
+        desk.respond(event.connection_id, event.correlation_id, response)
+
+    # ---- the end of a step ------------------------------------------------------------------------------------------
+
+    def _finish(self, now_ms: int, *, looks_at_all_timers: bool = False) -> list[Effect]:
+        """Gather what the step decided: appends first, then what needs no record, then what has become durable."""
+        appends: list[Effect] = []
+        others: list[Effect] = []
+        for index in sorted(self._touched):
+            desk = self._shards[index].desk
+            append = desk.journal.take_append()
+            if append is not None:
+                appends.append(append)
+            others.extend(desk.effects)
+            desk.effects.clear()
+            for effect in desk.sends:
+                self._parking.park(effect, ((index, desk.journal.log_end_offset),))
+            desk.sends.clear()
+            self._snapshot_if_due(index)
+        effects = [*appends, *others, *self._direct, *self._watch(), *self._parking.release()]
+        self._direct.clear()
+        effects.extend(self._wake(now_ms, range(len(self._shards)) if looks_at_all_timers else self._touched))
+        self._touched.clear()
+        return effects
+
+    def _snapshot_if_due(self, index: int) -> None:
+        journal = self._shards[index].desk.journal
+        end_offset = journal.log_end_offset
+        if end_offset - self._snapshot_ends[index] < self._limits.snapshot_interval_records:
+            return
+        if index not in self._snapshots_under_way:
+            self._snapshots_under_way.add(index)
+            snapshot = WriteSnapshot(index, end_offset, LEADER_EPOCH, journal.snapshot())
+            self._parking.park(snapshot, ((index, end_offset),))
+
+    def _watch(self) -> list[Effect]:
+        marks = {index: self._shards[index].watch_mark for index in self._touched}
+        if all(self._watch_marks[index] == mark for index, mark in marks.items()):
+            return []
+        for index, mark in marks.items():
+            self._watch_marks[index] = mark
+        watched = frozenset().union(*(shard.watched_topics() for shard in self._shards))
+        if watched == self._watched:
+            return []
+        self._watched = watched
+        self._catalog.keep_only(watched)
+        return [WatchTopics(watched)]
+
+    def _wake(self, now_ms: int, shards: Iterable[int]) -> list[Effect]:
+        """Ask to be woken for the earliest deadline that comes before the next regular tick."""
+        if self._wake_at_ms is not None and self._wake_at_ms <= now_ms:
+            self._wake_at_ms = None
+        earliest = [at_ms for index in shards if (at_ms := self._shards[index].desk.timers.earliest()) is not None]
+        if not earliest:
+            return []
+        at_ms = max(now_ms, min(earliest))
+        if at_ms >= now_ms + self._limits.tick_ms or (self._wake_at_ms is not None and self._wake_at_ms <= at_ms):
+            return []
+        self._wake_at_ms = at_ms
+        return [WakeAt(at_ms)]

@@ -1,0 +1,140 @@
+"""Frames: a four-byte big-endian length, then that many bytes; nothing is allocated before the length is checked.
+
+A frame is either a hello or an envelope. A hello is `KCRD`, the lowest and the highest protocol version its sender
+speaks (two bytes each) and, for later versions, bytes that older ones pass over. An envelope is a four-byte
+correlation id and a msgpack message. Which of the two is due is the session's business, not known here.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from coordinator.protocol.errors import ErrorCode, RemoteProtocolError
+
+HELLO_MAGIC: Final = b"KCRD"
+LENGTH_BYTES: Final = 4
+_HELLO: Final = struct.Struct(">4sHH")
+_LENGTH: Final = struct.Struct(">I")
+_HEADER: Final = struct.Struct(">II")
+ENVELOPE_HEADER_BYTES: Final = 4
+
+_STRANGERS: Final = (
+    *(
+        (method, "an HTTP request")
+        for method in (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN")
+    ),
+    (b"PRI ", "an HTTP/2 greeting"),
+    (b"HTTP", "an HTTP answer"),
+    (b"SSH-", "an SSH greeting"),
+    (b"\x16\x03", "a TLS handshake"),
+    (b"\x15\x03", "a TLS alert"),
+)
+
+_KAFKA_FIRST_REQUESTS: Final = (b"\x00\x12", b"\x00\x03")
+"""What a Kafka client begins with: the keys of ApiVersions, and of Metadata for very old ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRange:
+    """Protocol versions from `lowest` to `highest`, both included."""
+
+    lowest: int
+    highest: int
+
+    def __str__(self) -> str:
+        return str(self.lowest) if self.lowest == self.highest else f"{self.lowest} to {self.highest}"
+
+    def common_with(self, other: "VersionRange") -> int | None:
+        """Return the highest version both ranges hold, or None."""
+        version = min(self.highest, other.highest)
+        return version if version >= max(self.lowest, other.lowest) else None
+
+
+def encode_hello(versions: VersionRange) -> bytes:
+    """Return the whole frame of a hello."""
+    body = _HELLO.pack(HELLO_MAGIC, versions.lowest, versions.highest)
+    return _LENGTH.pack(len(body)) + body
+
+
+def decode_hello(body: bytes | memoryview) -> VersionRange:
+    """Read a hello; raises RemoteProtocolError when it is not one."""
+    if len(body) < _HELLO.size or bytes(body[:4]) != HELLO_MAGIC:
+        first = "a Kafka request" if bytes(body[:2]) in _KAFKA_FIRST_REQUESTS else "not a kcoord hello"
+        raise RemoteProtocolError(
+            ErrorCode.INVALID_REQUEST,
+            f"the first frame is {first}; check address and port: one end is no kcoord coordinator or no kcoord member",
+        )
+    _, lowest, highest = _HELLO.unpack_from(body)
+    if lowest > highest:
+        raise RemoteProtocolError(
+            ErrorCode.INVALID_REQUEST, f"the hello names an empty range of versions, {lowest} to {highest}"
+        )
+    return VersionRange(lowest, highest)
+
+
+def encode_envelope(correlation_id: int, message: bytes) -> bytes:
+    """Return the whole frame of a message."""
+    return _HEADER.pack(ENVELOPE_HEADER_BYTES + len(message), correlation_id) + message
+
+
+def decode_envelope(body: memoryview) -> tuple[int, memoryview]:
+    """Split a frame's body into correlation id and message; raises RemoteProtocolError when it is too short."""
+    if len(body) <= ENVELOPE_HEADER_BYTES:
+        raise RemoteProtocolError(
+            ErrorCode.INVALID_REQUEST,
+            f"a frame of {len(body)} bytes is too short to hold a correlation id and a message",
+        )
+    (correlation_id,) = _LENGTH.unpack_from(body)
+    return correlation_id, body[ENVELOPE_HEADER_BYTES:]
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames.
+
+    It buffers at most one unfinished frame, whose length has been checked against `limit_bytes`. The limit may be
+    changed between frames. It does not know what is in a frame.
+    """
+
+    __slots__ = ("_buffer", "_is_first", "limit_bytes")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self._buffer = bytearray()
+        self._is_first = True
+
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        """Take bytes as they came from the network, cut anywhere."""
+        self._buffer += data
+
+    @property
+    def is_inside_frame(self) -> bool:
+        """True when part of a frame has come and the rest is awaited."""
+        return bool(self._buffer)
+
+    def next_frame(self) -> bytes | None:
+        """Return the body of the next whole frame, or None until more bytes come.
+
+        Raises RemoteProtocolError for a length over the limit or of zero, with a hint when the first bytes are those
+        of another protocol.
+        """
+        if len(self._buffer) < LENGTH_BYTES:
+            return None
+        (length,) = _LENGTH.unpack_from(self._buffer)
+        if length > self.limit_bytes:
+            raise RemoteProtocolError(ErrorCode.FRAME_TOO_LARGE, self._why_too_large(length))
+        if length == 0:
+            raise RemoteProtocolError(ErrorCode.INVALID_REQUEST, "a frame of length 0 is not allowed")
+        end = LENGTH_BYTES + length
+        if len(self._buffer) < end:
+            return None
+        body = bytes(self._buffer[LENGTH_BYTES:end])
+        del self._buffer[:end]
+        self._is_first = False
+        return body
+
+    def _why_too_large(self, length: int) -> str:
+        if self._is_first:
+            for prefix, name in _STRANGERS:
+                if self._buffer.startswith(prefix):
+                    return f"the first bytes are those of {name}, not of the kcoord protocol; check address and port"
+        return f"a frame of {length} bytes is over the limit of {self.limit_bytes} bytes"

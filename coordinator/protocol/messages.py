@@ -1,0 +1,415 @@
+"""Every message of protocol version 1, and its form on the wire.
+
+A message is a msgpack array that begins with its number. Members and tools send *requests*; each gets exactly one
+*response* with its correlation id. The coordinator sends *pushes* (correlation id 0), which get no response: what a
+member did about them it says in requests of its own, so that saying it again after a lost connection is harmless.
+
+The format only grows: a new field comes last and has a default; a number is never used again. Absent is None, never 0:
+an offset of 0 always means offset 0.
+"""
+
+from typing import Final, TypeAlias, TypeVar
+
+import msgspec
+
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.parts import (
+    Claim,
+    ClaimStatus,
+    CommittedOffset,
+    FinalOffset,
+    GroupEvent,
+    GroupSummary,
+    Listed,
+    MemberDescription,
+    NodeAddress,
+    OffsetToCommit,
+    OwnedPartition,
+    PartitionDescription,
+    PartitionResult,
+    ResetPolicy,
+    StartHint,
+    StartPartition,
+    Subscription,
+)
+
+
+class _Message(msgspec.Struct, frozen=True, array_like=True, tag_field="type"):
+    """A message; each class names its number as its tag."""
+
+
+# ---- requests -------------------------------------------------------------------------------------------------------
+
+
+class FindCoordinator(_Message, frozen=True, tag=1):
+    """Ask any node which node coordinates a group."""
+
+    group_id: str
+
+
+class RegisterConsumer(_Message, frozen=True, tag=2):
+    """Join a group, or come back to it, on this connection.
+
+    An empty member id asks for a new one. `claims` are those the member still holds or its checkpoint shows; any
+    other claim of the same identity is dropped. `owned` lists what a reconnecting process holds. No ping interval
+    means a third of the session time-out; no reset policy means the group's.
+    """
+
+    group_id: str
+    member_id: str
+    incarnation: str
+    subscription: Subscription
+    client_id: str
+    pid: int
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    instance_id: str | None = None
+    streams: int = 1
+    assignors: Listed[str] = ()
+    ping_interval_ms: int | None = None
+    auto_commit: bool = False
+    reset_policy: ResetPolicy | None = None
+    claims: Listed[Claim] = ()
+    hints: Listed[StartHint] = ()
+    owned: Listed[OwnedPartition] = ()
+    handover: str = "takeover"
+    wait_for_topics: bool = False
+
+
+class Ping(_Message, frozen=True, tag=3):
+    """Say that the member lives; with auto commit on, the offsets it has finished."""
+
+    member_epoch: int
+    offsets: Listed[OffsetToCommit] = ()
+
+
+class FetcherStarted(_Message, frozen=True, tag=4):
+    """Say that the member has taken over these partitions."""
+
+    partitions: Listed[OwnedPartition]
+
+
+class FetcherStopped(_Message, frozen=True, tag=5):
+    """Let go of partitions, with final offsets; saying it twice is answered alike."""
+
+    partitions: Listed[FinalOffset]
+
+
+class CommitOffsets(_Message, frozen=True, tag=6):
+    """Commit offsets, as the owner under its owner epochs or as an operator for partitions nobody owns."""
+
+    group_id: str
+    offsets: Listed[OffsetToCommit]
+
+
+class FetchOffsets(_Message, frozen=True, tag=7):
+    """Read the committed offsets of some partitions, or of all when none are named."""
+
+    group_id: str
+    partitions: Listed[tuple[str, int]] | None = None
+
+
+class Advance(_Message, frozen=True, tag=8):
+    """Commit the finished micro-batch, let go of partitions and claim the next ranges, as one record.
+
+    It is keyed by `finished`, the claims of the stream offset it answers, which carry the owner epochs written in
+    that stream offset. The same `finished` again replaces whatever was offered. An empty `claims` only commits.
+    """
+
+    finished: Listed[Claim]
+    claims: Listed[Claim]
+    released: Listed[FinalOffset] = ()
+
+
+class ConfirmClaims(_Message, frozen=True, tag=9):
+    """Ask about claims and mark those still open as running."""
+
+    claims: Listed[Claim]
+
+
+class LeaveGroup(_Message, frozen=True, tag=10):
+    """Leave the group for good, with final offsets."""
+
+    partitions: Listed[FinalOffset] = ()
+
+
+class ListGroups(_Message, frozen=True, tag=11):
+    """List the groups of this node."""
+
+
+class DescribeGroup(_Message, frozen=True, tag=12):
+    """Describe one group: members, partitions, offsets, ends and claims."""
+
+    group_id: str
+
+
+class ListGroupEvents(_Message, frozen=True, tag=13):
+    """Read a group's timeline after a sequence number."""
+
+    group_id: str
+    after_sequence: int = 0
+
+
+# ---- responses ------------------------------------------------------------------------------------------------------
+
+
+class ErrorResponse(_Message, frozen=True, tag=100):
+    """Refuses any request: for a message that is not known here, or one that is not allowed on this connection."""
+
+    error: ErrorCode
+    message: str
+
+
+class FindCoordinatorResponse(_Message, frozen=True, tag=101):
+    """Answers FindCoordinator."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    coordinator: NodeAddress | None = None
+    shard: int = 0
+    leader_epoch: int = 0
+    nodes: tuple[NodeAddress, ...] = ()
+    kafka_bootstrap: tuple[str, ...] = ()
+    kafka_cluster_id: str | None = None
+
+
+class RegisterConsumerResponse(_Message, frozen=True, tag=102):
+    """Answers RegisterConsumer; partitions follow in StartFetcher."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    member_id: str = ""
+    member_epoch: int = 0
+    group_epoch: int = 0
+    session_timeout_ms: int = 0
+    ping_interval_ms: int = 0
+    claims: tuple[ClaimStatus, ...] = ()
+    kafka_cluster_id: str | None = None
+    kafka_bootstrap: tuple[str, ...] = ()
+
+
+class PingResponse(_Message, frozen=True, tag=103):
+    """Answers Ping."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    member_epoch: int = 0
+    group_epoch: int = 0
+    results: tuple[PartitionResult, ...] = ()
+
+
+class FetcherStartedResponse(_Message, frozen=True, tag=104):
+    """Answers FetcherStarted, a result a partition in the order asked."""
+
+    results: tuple[PartitionResult, ...] = ()
+
+
+class FetcherStoppedResponse(_Message, frozen=True, tag=105):
+    """Answers FetcherStopped, a result a partition in the order asked."""
+
+    results: tuple[PartitionResult, ...] = ()
+
+
+class CommitOffsetsResponse(_Message, frozen=True, tag=106):
+    """Answers CommitOffsets, a result a partition in the order asked."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    results: tuple[PartitionResult, ...] = ()
+
+
+class FetchOffsetsResponse(_Message, frozen=True, tag=107):
+    """Answers FetchOffsets; a partition without a committed offset is absent."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    offsets: tuple[CommittedOffset, ...] = ()
+
+
+class AdvanceResponse(_Message, frozen=True, tag=108):
+    """Answers Advance: a result for each finished, claimed and released partition, in the order asked.
+
+    A finished range that was not committed now says why and does not refuse the rest; one that was committed before
+    is answered with NONE. A range that was not claimed says why: it must not be read.
+    """
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    finished: tuple[PartitionResult, ...] = ()
+    claims: tuple[PartitionResult, ...] = ()
+    released: tuple[PartitionResult, ...] = ()
+
+
+class ConfirmClaimsResponse(_Message, frozen=True, tag=109):
+    """Answers ConfirmClaims, a status a claim in the order asked."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    claims: tuple[ClaimStatus, ...] = ()
+
+
+class LeaveGroupResponse(_Message, frozen=True, tag=110):
+    """Answers LeaveGroup."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+
+
+class ListGroupsResponse(_Message, frozen=True, tag=111):
+    """Answers ListGroups, sorted by group id."""
+
+    groups: tuple[GroupSummary, ...] = ()
+
+
+class DescribeGroupResponse(_Message, frozen=True, tag=112):
+    """Answers DescribeGroup; members by id, partitions by topic and number."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    group_id: str = ""
+    state: str = ""
+    group_epoch: int = 0
+    assignor: str = ""
+    reset_policy: ResetPolicy | None = None
+    handover: str = ""
+    members: tuple[MemberDescription, ...] = ()
+    partitions: tuple[PartitionDescription, ...] = ()
+
+
+class ListGroupEventsResponse(_Message, frozen=True, tag=113):
+    """Answers ListGroupEvents, oldest first; the node keeps a bounded number a group."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    events: tuple[GroupEvent, ...] = ()
+
+
+# ---- pushes ---------------------------------------------------------------------------------------------------------
+
+
+class StartFetcher(_Message, frozen=True, tag=200):
+    """Partitions the member owns from now on.
+
+    `is_complete` says that with this message the member holds the whole of its target assignment, which may be
+    empty; a long list comes in several messages and only the last can be complete. A partition the member already
+    has under the same owner epoch changes nothing.
+    """
+
+    partitions: tuple[StartPartition, ...]
+    is_complete: bool
+    member_epoch: int
+    group_epoch: int
+
+
+class StopFetcher(_Message, frozen=True, tag=201):
+    """Partitions the member must let go of within `deadline_ms` from now, and why."""
+
+    partitions: tuple[OwnedPartition, ...]
+    deadline_ms: int
+    why: str
+
+
+class Probe(_Message, frozen=True, tag=202):
+    """Asks whether the member behind this connection still lives; any message from it is the answer."""
+
+
+class Fenced(_Message, frozen=True, tag=203):
+    """The member is no longer one: it must stop reading, forget what it owned, and may register again."""
+
+    error: ErrorCode
+    why: str
+
+
+Request: TypeAlias = (
+    FindCoordinator
+    | RegisterConsumer
+    | Ping
+    | FetcherStarted
+    | FetcherStopped
+    | CommitOffsets
+    | FetchOffsets
+    | Advance
+    | ConfirmClaims
+    | LeaveGroup
+    | ListGroups
+    | DescribeGroup
+    | ListGroupEvents
+)
+Response: TypeAlias = (
+    ErrorResponse
+    | FindCoordinatorResponse
+    | RegisterConsumerResponse
+    | PingResponse
+    | FetcherStartedResponse
+    | FetcherStoppedResponse
+    | CommitOffsetsResponse
+    | FetchOffsetsResponse
+    | AdvanceResponse
+    | ConfirmClaimsResponse
+    | LeaveGroupResponse
+    | ListGroupsResponse
+    | DescribeGroupResponse
+    | ListGroupEventsResponse
+)
+Push: TypeAlias = StartFetcher | StopFetcher | Probe | Fenced
+Message: TypeAlias = Request | Response | Push
+
+RESPONSE_OF: Final[dict[type[Request], type[Response]]] = {
+    FindCoordinator: FindCoordinatorResponse,
+    RegisterConsumer: RegisterConsumerResponse,
+    Ping: PingResponse,
+    FetcherStarted: FetcherStartedResponse,
+    FetcherStopped: FetcherStoppedResponse,
+    CommitOffsets: CommitOffsetsResponse,
+    FetchOffsets: FetchOffsetsResponse,
+    Advance: AdvanceResponse,
+    ConfirmClaims: ConfirmClaimsResponse,
+    LeaveGroup: LeaveGroupResponse,
+    ListGroups: ListGroupsResponse,
+    DescribeGroup: DescribeGroupResponse,
+    ListGroupEvents: ListGroupEventsResponse,
+}
+"""The response that answers each request; any request may be answered by ErrorResponse instead."""
+
+_encoder = msgspec.msgpack.Encoder()
+_request_decoder: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
+_answer_decoder: msgspec.msgpack.Decoder[Response | Push] = msgspec.msgpack.Decoder(Response | Push)
+
+
+class _Numbered(msgspec.Struct, frozen=True, array_like=True):
+    """The one thing that every message of every version begins with."""
+
+    number: int
+
+
+_number_decoder = msgspec.msgpack.Decoder(_Numbered)
+_Decoded = TypeVar("_Decoded")
+
+
+def encode_message(message: Message) -> bytes:
+    """Return the msgpack array of a message."""
+    return _encoder.encode(message)
+
+
+def decode_request(body: bytes | memoryview) -> Request:
+    """Read what a member or a tool sent; raises msgspec.DecodeError for anything else."""
+    return _decode(_request_decoder, body)
+
+
+def decode_answer(body: bytes | memoryview) -> Response | Push:
+    """Read what a coordinator sent; raises msgspec.DecodeError for anything else."""
+    return _decode(_answer_decoder, body)
+
+
+def decode_number(body: bytes | memoryview) -> int:
+    """Read a message's number and pass over the rest, without keeping it; raises msgspec.DecodeError."""
+    return _decode(_number_decoder, body).number
+
+
+def _decode(decoder: msgspec.msgpack.Decoder[_Decoded], body: bytes | memoryview) -> _Decoded:
+    try:
+        return decoder.decode(body)
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(f"a text is not UTF-8: {error.reason}") from error
+    except RecursionError as error:
+        raise msgspec.DecodeError("arrays are nested too deeply") from error

@@ -1,0 +1,209 @@
+"""The pieces that messages are made of: plain frozen values, each a msgpack array on the wire.
+
+As with the messages, the form only grows (a new field last, with a default), and absent is None, never 0.
+"""
+
+from enum import IntEnum
+from typing import Annotated, TypeAlias, TypeVar
+
+import msgspec
+
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import MAX_LIST_ITEMS
+
+_Item = TypeVar("_Item")
+Listed: TypeAlias = Annotated[tuple[_Item, ...], msgspec.Meta(max_length=MAX_LIST_ITEMS)]
+"""A list in a request: one that is longer than MAX_LIST_ITEMS is refused before any item of it is made."""
+
+
+class _Part(msgspec.Struct, frozen=True, array_like=True):
+    """A piece of a message."""
+
+
+class NodeAddress(_Part, frozen=True):
+    """Where one coordinator node listens for members."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+class Subscription(_Part, frozen=True):
+    """What a member wants to read: exactly one of topics, a pattern or explicit partitions; less the exclusions."""
+
+    topics: Listed[str] = ()
+    pattern: str | None = None
+    partitions: Listed[tuple[str, int]] = ()
+    exclusions: Listed[str] = ()
+
+
+class Claim(_Part, frozen=True):
+    """Offsets [from_offset, until_offset) of one partition that a Spark member reads under one owner epoch."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    owner_epoch: int
+    from_offset: int
+    until_offset: int
+
+
+class StartHint(_Part, frozen=True):
+    """Where a partition is to start if the group has no committed offset for it.
+
+    From a checkpoint it is the exclusive end of what was finished; from an option it may also be EARLIEST or LATEST.
+    An empty topic id stands for whichever the topic has now. A checkpoint's hint goes before an option's.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+    from_checkpoint: bool
+
+
+class ResetPolicy(_Part, frozen=True):
+    """Where a partition starts when neither the group nor a hint says: `earliest`, `latest`, `timestamp` or `none`."""
+
+    kind: str
+    timestamp_ms: int | None = None
+
+
+class OwnedPartition(_Part, frozen=True):
+    """One partition under one owner epoch."""
+
+    topic: str
+    partition: int
+    owner_epoch: int
+
+
+class StartPartition(_Part, frozen=True):
+    """A partition granted to a member: read from `offset` on; the owner epoch fences every commit."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    owner_epoch: int
+    offset: int
+    leader_epoch: int | None = None
+    leader_host: str | None = None
+    leader_port: int | None = None
+
+
+class FinalOffset(_Part, frozen=True):
+    """A partition that a member has stopped; the offset, when given, is committed with the release."""
+
+    topic: str
+    partition: int
+    owner_epoch: int
+    offset: int | None = None
+    leader_epoch: int | None = None
+    metadata: str = ""
+
+
+class OffsetToCommit(_Part, frozen=True):
+    """An offset to commit: the next one to read. Without an owner epoch only for a partition that nobody owns."""
+
+    topic: str
+    partition: int
+    offset: int
+    owner_epoch: int | None = None
+    leader_epoch: int | None = None
+    metadata: str = ""
+
+
+class CommittedOffset(_Part, frozen=True):
+    """A committed offset as the group has it; `commit_ms` is wall-clock time."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+    leader_epoch: int | None
+    metadata: str
+    commit_ms: int
+
+
+class PartitionResult(_Part, frozen=True):
+    """What became of one partition of a request; `committed` is the group's offset afterwards, if it has one."""
+
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    committed: int | None = None
+
+
+class ClaimState(IntEnum):
+    """How a claim stands at the coordinator."""
+
+    CLOSED = 0
+    """It is committed, taken over, reset or released: its range must not be read."""
+    OFFERED = 1
+    """It may still be replaced or dropped."""
+    RUNNING = 2
+    """Its range is being read; the partition is not handed to anyone before it is done or its owner is dead."""
+
+
+class ClaimStatus(_Part, frozen=True):
+    """The state of one claim that was asked about, with the reason when it is closed."""
+
+    topic: str
+    partition: int
+    owner_epoch: int
+    state: ClaimState
+    why: str = ""
+    committed: int | None = None
+
+
+class GroupSummary(_Part, frozen=True):
+    """One line of the list of groups."""
+
+    group_id: str
+    state: str
+    group_epoch: int
+    members: int
+
+
+class MemberDescription(_Part, frozen=True):
+    """One member as an operator sees it."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    pid: int
+    state: str
+    member_epoch: int
+    streams: int
+    connected: bool
+    owned: int
+    target: int
+
+
+class PartitionDescription(_Part, frozen=True):
+    """One partition of a group as an operator sees it; what is not known is absent."""
+
+    topic: str
+    partition: int
+    committed: int | None = None
+    end_offset: int | None = None
+    member_id: str | None = None
+    owner_epoch: int | None = None
+    is_stopping: bool = False
+    claim: Claim | None = None
+    claim_state: ClaimState | None = None
+    leader_epoch: int | None = None
+
+
+class GroupEvent(_Part, frozen=True):
+    """One entry of a group's timeline: what happened, to whom and why. `at_ms` is wall-clock time."""
+
+    sequence: int
+    at_ms: int
+    kind: str
+    member_id: str
+    why: str
+    group_epoch: int
+    partitions: tuple[tuple[str, int], ...] = ()
+    duration_ms: int | None = None

@@ -1,0 +1,76 @@
+"""Fixtures shared by all tests, and the rule that a run with a skipped test or an expected failure fails."""
+
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from coordinator.local.kafka import LocalKafka
+    from coordinator.local.node import LocalCoordinator
+
+NOT_RUN = ("skipped", "xfailed", "xpassed")
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator["LocalKafka"]:
+    """Return the running broker that all tests share; a test makes its own topics and never stops it."""
+    from coordinator.local.kafka import LocalKafka
+
+    with LocalKafka(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def coordinator(kafka: "LocalKafka", tmp_path_factory: pytest.TempPathFactory) -> Iterator["LocalCoordinator"]:
+    """Return the running coordinator that tests share; a test uses groups of its own and never stops it."""
+    from coordinator.local.node import LocalCoordinator
+
+    with LocalCoordinator(kafka.bootstrap_servers, tmp_path_factory.mktemp("coordinator")) as node:
+        yield node
+
+
+@pytest.fixture
+def own_coordinator(kafka: "LocalKafka", tmp_path: Path) -> Iterator["LocalCoordinator"]:
+    """Return a running coordinator that one test has for itself, to kill and restart."""
+    from coordinator.local.node import LocalCoordinator
+
+    with LocalCoordinator(kafka.bootstrap_servers, tmp_path / "coordinator") as node:
+        yield node
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> Callable[[], str]:
+    """Return a maker of topic names that no other test and no other call gets."""
+    test = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[:80].strip("-")
+    return lambda: f"{test}-{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def topic(kafka: "LocalKafka", topic_name: Callable[[], str]) -> Callable[..., str]:
+    """Return a maker of topics on the shared broker: `topic(partitions=1, config=None)` returns the name."""
+
+    def make(partitions: int = 1, config: dict[str, str] | None = None) -> str:
+        name = topic_name()
+        kafka.create_topic(name, partitions, config)
+        return name
+
+    return make
+
+
+def _not_run(config: pytest.Config) -> list[str]:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    return [f"{kind} {report.nodeid}" for kind in NOT_RUN for report in reporter.stats.get(kind, [])]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.exitstatus == pytest.ExitCode.OK and _not_run(session.config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for line in _not_run(config):
+        terminalreporter.write_line(f"FAILED: every test must run and pass, but this one was {line}", red=True)

@@ -1,0 +1,95 @@
+"""One value of every message and piece of the protocol, with no field at its default, so that each one shows."""
+
+from coordinator.protocol import messages as m
+from coordinator.protocol import parts as p
+from coordinator.protocol.errors import ErrorCode
+
+NODE = p.NodeAddress(7, "node-7.example", 9393)
+CLAIM = p.Claim("flights", "0tQ", 3, 41, 100, 250)
+OWNED = p.OwnedPartition("flights", 3, 41)
+FINAL = p.FinalOffset("flights", 3, 41, 250, 5, "batch 9")
+TO_COMMIT = p.OffsetToCommit("flights", 3, 250, 41, 5, "batch 9")
+COMMITTED = p.CommittedOffset("flights", "0tQ", 3, 250, 5, "batch 9", 1_700_000_000_000)
+RESULT = p.PartitionResult("flights", 3, ErrorCode.FENCED_OWNER_EPOCH, "it is m2's now", 300)
+STATUS = p.ClaimStatus("flights", 3, 41, p.ClaimState.RUNNING, "taken over", 300)
+POLICY = p.ResetPolicy("timestamp", 1_600_000_000_000)
+HINT = p.StartHint("flights", "0tQ", 3, -2, True)
+START = p.StartPartition("flights", "0tQ", 3, 41, 100, 5, "broker-1", 9092)
+SUBSCRIPTION = p.Subscription(("flights",), "fl.*", (("flights", 3),), ("secret",))
+SUMMARY = p.GroupSummary("team", "Stable", 12, 2)
+MEMBER = p.MemberDescription("m1", "static-1", "spark", "10.0.0.9", 4242, "STABLE", 12, 8, True, 5, 6)
+PARTITION = p.PartitionDescription("flights", 3, 250, 900, "m1", 41, True, CLAIM, p.ClaimState.OFFERED, 5)
+EVENT = p.GroupEvent(17, 1_700_000_000_000, "taken-over", "m1", "its connection closed", 12, (("flights", 3),), 1200)
+
+PARTS = (
+    NODE, SUBSCRIPTION, CLAIM, HINT, POLICY, OWNED, START, FINAL, TO_COMMIT, COMMITTED, RESULT, STATUS, SUMMARY, MEMBER,
+    PARTITION, EVENT,
+)  # fmt: skip
+
+_REFUSED = {"error": ErrorCode.INVALID_REQUEST, "message": "no"}
+
+REQUESTS: tuple[m.Request, ...] = (
+    m.FindCoordinator("team"),
+    m.RegisterConsumer(
+        group_id="team",
+        member_id="m1",
+        incarnation="9f3c",
+        subscription=SUBSCRIPTION,
+        client_id="spark",
+        pid=4242,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=300_000,
+        instance_id="static-1",
+        streams=8,
+        assignors=("sticky", "range"),
+        ping_interval_ms=1_000,
+        auto_commit=True,
+        reset_policy=POLICY,
+        claims=(CLAIM,),
+        hints=(HINT,),
+        owned=(OWNED,),
+        handover="hold",
+        wait_for_topics=True,
+    ),
+    m.Ping(12, (TO_COMMIT,)),
+    m.FetcherStarted((OWNED,)),
+    m.FetcherStopped((FINAL,)),
+    m.CommitOffsets("team", (TO_COMMIT,)),
+    m.FetchOffsets("team", (("flights", 3),)),
+    m.Advance((CLAIM,), (p.Claim("flights", "0tQ", 3, 41, 250, 400),), (FINAL,)),
+    m.ConfirmClaims((CLAIM,)),
+    m.LeaveGroup((FINAL,)),
+    m.ListGroups(),
+    m.DescribeGroup("team"),
+    m.ListGroupEvents("team", 16),
+)
+
+RESPONSES: tuple[m.Response, ...] = (
+    m.ErrorResponse(ErrorCode.UNKNOWN_MEMBER_ID, "register first"),
+    m.FindCoordinatorResponse(**_REFUSED, coordinator=NODE, shard=5, leader_epoch=2, nodes=(NODE,),
+                              kafka_bootstrap=("broker-1:9092",), kafka_cluster_id="5L6g"),
+    m.RegisterConsumerResponse(**_REFUSED, member_id="m1", member_epoch=11, group_epoch=12, session_timeout_ms=10_000,
+                               ping_interval_ms=3_333, claims=(STATUS,), kafka_cluster_id="5L6g",
+                               kafka_bootstrap=("broker-1:9092",)),
+    m.PingResponse(**_REFUSED, member_epoch=11, group_epoch=12, results=(RESULT,)),
+    m.FetcherStartedResponse((RESULT,)),
+    m.FetcherStoppedResponse((RESULT,)),
+    m.CommitOffsetsResponse(**_REFUSED, results=(RESULT,)),
+    m.FetchOffsetsResponse(**_REFUSED, offsets=(COMMITTED,)),
+    m.AdvanceResponse(**_REFUSED, finished=(RESULT,), claims=(RESULT,), released=(RESULT,)),
+    m.ConfirmClaimsResponse(**_REFUSED, claims=(STATUS,)),
+    m.LeaveGroupResponse(**_REFUSED),
+    m.ListGroupsResponse((SUMMARY,)),
+    m.DescribeGroupResponse(**_REFUSED, group_id="team", state="Stable", group_epoch=12, assignor="sticky",
+                            reset_policy=POLICY, handover="takeover", members=(MEMBER,), partitions=(PARTITION,)),
+    m.ListGroupEventsResponse(**_REFUSED, events=(EVENT,)),
+)  # fmt: skip
+
+PUSHES: tuple[m.Push, ...] = (
+    m.StartFetcher((START,), True, 11, 12),
+    m.StopFetcher((OWNED,), 300_000, "m2 joined"),
+    m.Probe(),
+    m.Fenced(ErrorCode.FENCED_MEMBER_EPOCH, "it did not stop in time"),
+)
+
+MESSAGES: tuple[m.Message, ...] = REQUESTS + RESPONSES + PUSHES
