@@ -364,10 +364,12 @@ class NodeWorld:
         end_ms = self.now_ms + ms
         while True:
             next_ms = (self.now_ms // TICK_MS + 1) * TICK_MS
-            if self._wake_at_ms is not None and self._wake_at_ms < next_ms:
-                next_ms, self._wake_at_ms = max(self._wake_at_ms, self.now_ms), None
+            if self._wake_at_ms is not None:
+                next_ms = min(next_ms, max(self._wake_at_ms, self.now_ms))
             if next_ms > end_ms:
                 break
+            if self._wake_at_ms is not None and self._wake_at_ms <= next_ms:
+                self._wake_at_ms = None
             self.now_ms = next_ms
             self.happen(Ticked(self.now_ms, self.now_ms + WALL_OFFSET_MS))
         self.now_ms = end_ms
