@@ -36,7 +36,9 @@ def a_demo(directory: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"
         yield process
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 def leaves_nothing(directory: Path) -> bool:
@@ -96,7 +98,6 @@ def test_a_demo_that_is_killed_takes_its_processes_with_it(tmp_path: Path) -> No
             if "starts with spark-submit" in line:
                 break
         process.kill()
-        process.communicate()
     assert eventually(
         lambda: not any(str(tmp_path).encode() in command for command in commands_of_all_processes()), patience_s=40
     )
