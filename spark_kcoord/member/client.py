@@ -140,7 +140,7 @@ class MemberClient:
         settings = self._settings
         timeout_ms = max(settings.join_timeout_ms, settings.coordinator_timeout_ms) + settings.session_timeout_ms
         result = self._call(lambda call_id: lambda now_ms: JoinAsked(now_ms, call_id), timeout_ms)
-        assert isinstance(result, Joined)  # noqa: S101 - the machine answers a join so
+        assert isinstance(result, Joined)
         return result
 
     def assignment(self) -> Assignment:
@@ -174,7 +174,7 @@ class MemberClient:
         """
         named = tuple(claims)
         result = self._call(lambda call_id: lambda now_ms: ConfirmAsked(now_ms, call_id, named))
-        assert isinstance(result, tuple)  # noqa: S101 - the machine answers a confirmation so
+        assert isinstance(result, tuple)
         return result
 
     def advance(self, finished: Sequence[Claim], claims: Sequence[Claim]) -> AdvanceOutcome:
@@ -184,7 +184,7 @@ class MemberClient:
         """
         done, wanted = tuple(finished), tuple(claims)
         result = self._call(lambda call_id: lambda now_ms: AdvanceAsked(now_ms, call_id, done, wanted))
-        assert isinstance(result, AdvanceOutcome)  # noqa: S101 - the machine answers an advance so
+        assert isinstance(result, AdvanceOutcome)
         return result
 
     def leave(self) -> None:

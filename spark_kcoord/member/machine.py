@@ -280,7 +280,7 @@ class Member:
 
     @property
     def _open_conversation(self) -> Conversation:
-        assert self._conversation is not None  # noqa: S101 - only asked for in states that have one
+        assert self._conversation is not None
         return self._conversation
 
     # ---- what the coordinator says ----------------------------------------------------------------------------------
@@ -366,7 +366,7 @@ class Member:
         )
 
     def _on_registered(self, asked: Asked, response: RegisterConsumerResponse) -> None:
-        assert isinstance(asked.request, RegisterConsumer)  # noqa: S101 - our own bug otherwise
+        assert isinstance(asked.request, RegisterConsumer)
         listed = asked.request.claims
         if len(response.claims) != len(listed):
             self._lose("it did not answer for every claim", is_elsewhere_better=False)
@@ -605,7 +605,7 @@ class Member:
 
     def _move(self, step: Step) -> None:
         following = TRANSITIONS[self._state].get(step)
-        assert following is not None, f"{step.value} while {self._state.value}"  # noqa: S101 - our own bug otherwise
+        assert following is not None, f"{step.value} while {self._state.value}"
         self._state = following
 
     def _complete(self, call_id: int, result: CallResult) -> None:

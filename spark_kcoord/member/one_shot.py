@@ -67,7 +67,7 @@ def find_coordinator(coordinators: Sequence[Address], group_id: str, *, timeout_
     """Return which node coordinates a group, and where Kafka is; raises KcoordError."""
     response = request_once(coordinators, None, FindCoordinator(group_id), timeout_s=timeout_s)
     _refuse(response, group_id)
-    assert isinstance(response, FindCoordinatorResponse)  # noqa: S101 - the session has checked it
+    assert isinstance(response, FindCoordinatorResponse)
     return response
 
 
@@ -78,7 +78,7 @@ def fetch_offsets(coordinators: Sequence[Address], group_id: str, *, timeout_s: 
     """
     response = request_once(coordinators, group_id, FetchOffsets(group_id), timeout_s=timeout_s)
     _refuse(response, group_id)
-    assert isinstance(response, FetchOffsetsResponse)  # noqa: S101 - the session has checked it
+    assert isinstance(response, FetchOffsetsResponse)
     return {(part.topic, part.partition): part.offset for part in response.offsets}
 
 
@@ -97,7 +97,7 @@ def _ask(nodes: Nodes, group_id: str | None, request: Request, deadline_s: float
                 return conversation.ask(request)
             found = conversation.ask(FindCoordinator(group_id))
             _refuse(found, group_id)
-            assert isinstance(found, FindCoordinatorResponse)  # noqa: S101 - the session has checked it
+            assert isinstance(found, FindCoordinatorResponse)
             nodes.learn((node.host, node.port) for node in found.nodes)
             if found.coordinator is None:
                 raise _NotNowError("it knows no coordinator of this group")

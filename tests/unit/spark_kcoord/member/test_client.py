@@ -30,6 +30,7 @@ from coordinator.protocol.messages import (
 from coordinator.protocol.parts import CommittedOffset, FinalOffset, GroupSummary, OwnedPartition
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import MemberClient, fetch_offsets, find_coordinator, request_once
+from spark_kcoord.member.machine import Member
 from tests.helpers.member_pair import accepted, claim, found, settings, start_fetcher, stop_fetcher
 from tests.helpers.scripted_coordinator import ScriptedCoordinator
 
@@ -287,6 +288,29 @@ def test_garbage_in_the_middle_of_a_conversation_leads_to_a_new_one(coordinator:
         coordinator.say(b"\0\0\0\x05\0\0\0\0\xc1")
         wait_until(lambda: len(coordinator.received(RegisterConsumer)) == 2, "a second registration")
         assert client.advance((), (claim(),)).claimed == (claim(),)
+
+
+def test_bug_on_the_background_thread_fails_every_caller(
+    coordinator: ScriptedCoordinator, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(Member, "step", fail)
+    with member(coordinator) as client:
+        with pytest.raises(KcoordError, match=r"stopped by a bug in kcoord \(RuntimeError: planted\)"):
+            client.join()
+        with pytest.raises(KcoordError, match="planted"):
+            client.assignment()
+    assert "Traceback" in caplog.text
+
+
+def test_call_before_the_join_is_a_clear_error(coordinator: ScriptedCoordinator) -> None:
+    unstarted = MemberClient(settings())
+    with pytest.raises(KcoordError, match=r"call join\(\) first"):
+        unstarted.advance((), ())
+    with member(coordinator) as started, pytest.raises(KcoordError, match=r"call join\(\) first"):
+        started.advance((), ())
 
 
 # ---- its process ----------------------------------------------------------------------------------------------------
