@@ -117,6 +117,7 @@ class ScriptedCoordinator:
         with suppress(OSError):
             while True:
                 sock, _ = listener.accept()
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self.connections_taken += 1
                 self._spawn(self._serve, sock)
 
