@@ -41,15 +41,20 @@ class KcoordBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark is u
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one input partition. Runs in a Python worker of an executor."""
-        from spark_kcoord.fetch.ranges import read_ranges
+        return read_input_partition(self._options, partition)
 
-        # Spark hands out one plain InputPartition when there is nothing to read.
-        if not isinstance(partition, KcoordInputPartition):
-            return iter(())
-        return read_ranges(
-            self._options.kafka_at(partition.servers),
-            partition.ranges,
-            with_headers=self._options.with_headers,
-            fail_on_data_loss=self._options.fail_on_data_loss,
-            timeout_s=self._options.fetch_timeout_ms / 1000,
-        )
+
+def read_input_partition(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """Yield the records of one input partition, of a batch or a streaming read, in a Python worker of an executor."""
+    from spark_kcoord.fetch.ranges import read_ranges
+
+    # Spark hands out one plain InputPartition when there is nothing to read.
+    if not isinstance(partition, KcoordInputPartition):
+        return iter(())
+    return read_ranges(
+        options.kafka_at(partition.servers),
+        partition.ranges,
+        with_headers=options.with_headers,
+        fail_on_data_loss=options.fail_on_data_loss,
+        timeout_s=options.fetch_timeout_ms / 1000,
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
@@ -42,7 +42,7 @@ from spark_kcoord.option_kinds import (
     names,
 )
 
-__all__ = ["NOT_YET", "OPTIONS", "Mode", "Option", "SourceOptions", "describe_options", "parse_options"]
+__all__ = ["NOT_YET", "OPTIONS", "Mode", "Option", "SourceOptions", "describe_options", "host_ports", "parse_options"]
 
 _log = logging.getLogger(__name__)
 
@@ -171,9 +171,9 @@ OPTIONS: Final = (
         "kcoord.coordinator.timeout",
         "coordinator_timeout_ms",
         duration_ms("100ms", "1h"),
-        "10s",
-        "both",
-        "how long to look for the coordinator before failing",
+        "2m",
+        "stream",
+        "how long a running query waits for a coordinator that is away before it fails",
     ),
     Option("kcoord.commit", "commit", BOOLEAN, "true", "stream", "false reads as a member that never commits"),
 )
@@ -214,6 +214,7 @@ class SourceOptions:
     mode: Mode
     topics: tuple[str, ...]
     starting: OffsetSpec
+    is_starting_given: bool = False
     ending: OffsetSpec = field(default_factory=lambda: OffsetSpec(word=LATEST))
     coordinators: tuple[str, ...] = ()
     group_id: str | None = None
@@ -227,7 +228,7 @@ class SourceOptions:
     rebalance_timeout_ms: int = 300_000
     streams: int = 1
     assignors: tuple[str, ...] = ("sticky", "range")
-    coordinator_timeout_ms: int = 10_000
+    coordinator_timeout_ms: int = 120_000
     commit: bool = True
     kafka: KafkaSettings = field(default_factory=KafkaSettings)
 
@@ -243,6 +244,12 @@ class SourceOptions:
         return replace(self.kafka, servers=servers)
 
 
+def host_ports(servers: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """Return checked ``host:port`` texts as pairs; an IPv6 host loses its brackets."""
+    split = (server.rpartition(":") for server in servers)
+    return tuple((host.strip("[]"), int(port)) for host, _, port in split)
+
+
 def parse_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
     """Parse Spark's options for a streaming or batch read; raises OptionError for the first thing wrong."""
     options = check_names(given)
@@ -255,6 +262,7 @@ def parse_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
             continue
         values[option.field] = option.kind.read(option.name, options[key])
     is_batch = mode == "batch"
+    values["is_starting_given"] = "starting" in values
     values["starting"] = parse_offset_spec(
         "startingOffsets",
         values.get("starting", EARLIEST if is_batch else LATEST),

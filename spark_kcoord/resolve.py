@@ -9,16 +9,19 @@ record is read.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from spark_kcoord.errors import KcoordError, OptionError
 from spark_kcoord.fetch.offsets import KafkaLookup, Partition, TopicPartitions
 from spark_kcoord.kafka_options import KafkaSettings
 from spark_kcoord.offset_specs import COMMITTED, EARLIEST_POSITION, LATEST_POSITION, OffsetSpec
-from spark_kcoord.option_kinds import SERVERS
-from spark_kcoord.options import SourceOptions
+from spark_kcoord.options import SourceOptions, host_ports
 from spark_kcoord.partition import TopicRange
 
 __all__ = ["resolve_kafka", "resolve_ranges"]
+
+ONE_SHOT_TIMEOUT_S: Final = 9.0
+"""How long one question to the coordinator may take; a wrong address is told within 10 s."""
 
 
 def resolve_kafka(options: SourceOptions) -> KafkaSettings:
@@ -27,8 +30,8 @@ def resolve_kafka(options: SourceOptions) -> KafkaSettings:
         return options.kafka
     from spark_kcoord.member.client import find_coordinator
 
-    found = find_coordinator(options.coordinators, options.group, timeout_s=options.coordinator_timeout_ms / 1000)
-    return options.kafka_at(SERVERS.read("kafka.bootstrap.servers", found.kafka_bootstrap))
+    found = find_coordinator(host_ports(options.coordinators), options.group, timeout_s=ONE_SHOT_TIMEOUT_S)
+    return options.kafka_at(found.kafka_bootstrap)
 
 
 def resolve_ranges(options: SourceOptions, lookup: KafkaLookup) -> tuple[TopicRange, ...]:
@@ -66,7 +69,7 @@ def _committed(options: SourceOptions) -> Mapping[Partition, int]:
     from spark_kcoord.member.client import fetch_offsets
 
     found: Mapping[Partition, int] = fetch_offsets(
-        options.coordinators, options.group, timeout_s=options.coordinator_timeout_ms / 1000
+        host_ports(options.coordinators), options.group, timeout_s=ONE_SHOT_TIMEOUT_S
     )
     return found
 

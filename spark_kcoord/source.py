@@ -60,7 +60,7 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
     | kcoord.rebalance.timeout | stream | 5m | how long a running micro-batch keeps its partitions |
     | kcoord.streams | stream | 1 | capacity relative to the group's other members |
     | kcoord.assignors | stream | sticky,range | assignors accepted, best first |
-    | kcoord.coordinator.timeout | both | 10s | how long to look for the coordinator |
+    | kcoord.coordinator.timeout | stream | 2m | how long a query waits for a coordinator that is away |
     | kcoord.commit | stream | true | false never commits |
     | kafka.* | both | | Kafka's consumer settings; ``spark_kcoord.options.describe_options()`` lists all |
 

@@ -6,7 +6,7 @@ code 1. Verbs import what they run when they run, so that every verb starts quic
 
 import typer
 
-from coordinator.cli import dev
+from coordinator.cli import dev, groups
 
 app = typer.Typer(
     name="kcoord",
@@ -15,6 +15,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(dev.app, name="dev")
+app.add_typer(groups.app, name="group")
 
 
 @app.callback()

@@ -180,7 +180,7 @@ def describe_failure(error: kafka_errors.KafkaError) -> str:
     """Return a Kafka failure as a few words: its name and what the library or the broker says."""
     description = getattr(error, "description", "")
     said = ": ".join(str(argument) for argument in error.args) or description
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return f"{type(error).__name__}: {said.rstrip('.')}" if said else type(error).__name__
 
 
 def unreachable(settings: KafkaSettings, timeout_s: float, error: kafka_errors.KafkaError) -> KcoordError:

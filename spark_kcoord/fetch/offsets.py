@@ -29,7 +29,7 @@ Partition = tuple[str, int]
 
 T = TypeVar("T")
 
-_TIMEOUT_S: Final = 8.0
+_TIMEOUT_S: Final = 6.0
 # Version 2 is the first that knows isolation levels (Kafka 0.11).
 _LIST_OFFSETS_MIN_VERSION: Final = 2
 _NO_OFFSET: Final = -1
@@ -47,57 +47,61 @@ class TopicPartitions:
 class KafkaLookup:
     """One warm connection for a driver that asks often; used by one thread.
 
-    Every method raises KcoordError when Kafka cannot be reached, refuses, or gives no answer in
-    ``timeout_s``.
+    Every method raises KcoordError when Kafka cannot be reached, refuses, or gives no answer in ``timeout_s``: short
+    by default, so that a wrong address is told soon; a query that already runs can give a restarting broker longer.
     """
 
     def __init__(self, settings: KafkaSettings, *, timeout_s: float = _TIMEOUT_S) -> None:
         self._client = KafkaClient(settings)
         self._timeout_s = timeout_s
 
-    def topics(self, names: Collection[str]) -> dict[str, TopicPartitions]:
+    def topics(self, names: Collection[str], *, timeout_s: float | None = None) -> dict[str, TopicPartitions]:
         """Return the partitions of topics, always asking Kafka; raises UnknownTopicError naming the missing ones."""
-        deadline = time.monotonic() + self._timeout_s
 
-        async def ask() -> dict[str, TopicPartitions]:
+        async def ask(deadline: float) -> dict[str, TopicPartitions]:
             metadata = await _topics(self._client, names, deadline)
             return {
                 name: TopicPartitions(found.topic_id, tuple(sorted(found.leaders))) for name, found in metadata.items()
             }
 
-        return self._run(ask)
+        return self._run(ask, timeout_s)
 
-    def end_offsets(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+    def end_offsets(self, partitions: Collection[Partition], *, timeout_s: float | None = None) -> dict[Partition, int]:
         """Return the offset after the last readable record of each partition."""
-        return self._known(dict.fromkeys(partitions, LATEST_POSITION))
+        return self._known(dict.fromkeys(partitions, LATEST_POSITION), timeout_s)
 
-    def earliest_offsets(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+    def earliest_offsets(
+        self, partitions: Collection[Partition], *, timeout_s: float | None = None
+    ) -> dict[Partition, int]:
         """Return the first offset each partition still has."""
-        return self._known(dict.fromkeys(partitions, EARLIEST_POSITION))
+        return self._known(dict.fromkeys(partitions, EARLIEST_POSITION), timeout_s)
 
-    def offsets_at(self, timestamps_ms: Mapping[Partition, int]) -> dict[Partition, int | None]:
+    def offsets_at(
+        self, timestamps_ms: Mapping[Partition, int], *, timeout_s: float | None = None
+    ) -> dict[Partition, int | None]:
         """Return the first offset at or after a time (ms since 1970) of each partition; None when there is none."""
-        return self._list(timestamps_ms)
+        return self._list(timestamps_ms, timeout_s)
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
-    def _known(self, positions: Mapping[Partition, int]) -> dict[Partition, int]:
-        found = self._list(positions)
+    def _known(self, positions: Mapping[Partition, int], timeout_s: float | None) -> dict[Partition, int]:
+        found = self._list(positions, timeout_s)
         return {partition: offset for partition, offset in found.items() if offset is not None}
 
-    def _list(self, positions: Mapping[Partition, int]) -> dict[Partition, int | None]:
+    def _list(self, positions: Mapping[Partition, int], timeout_s: float | None) -> dict[Partition, int | None]:
         if not positions:
             return {}
-        deadline = time.monotonic() + self._timeout_s
-        return self._run(lambda: list_offsets(self._client, positions, deadline))
+        return self._run(lambda deadline: list_offsets(self._client, positions, deadline), timeout_s)
 
-    def _run(self, work: Callable[[], Awaitable[T]]) -> T:
+    def _run(self, work: Callable[[float], Awaitable[T]], timeout_s: float | None) -> T:
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        deadline = time.monotonic() + limit_s
         try:
-            return self._client.run(work, self._timeout_s + 1)
+            return self._client.run(partial(work, deadline), limit_s + 1)
         except kafka_errors.KafkaError as error:
-            raise unreachable(self._client.settings, self._timeout_s, error) from error
+            raise unreachable(self._client.settings, limit_s, error) from error
 
 
 async def list_offsets(

@@ -226,7 +226,7 @@ class _RangeReader:
                 raise failure
             if errno in _TOPIC_GONE:
                 gone_since = gone_since or time.monotonic()
-                if time.monotonic() - gone_since > _TOPIC_GRACE_S:
+                if time.monotonic() - gone_since > min(_TOPIC_GRACE_S, self._timeout_s / 4):
                     raise UnknownTopicError(f"{self._where} is gone", [self._range.topic])
             elif errno != _OUT_OF_RANGE and not failure.retriable:
                 raise failure

@@ -108,7 +108,7 @@ def test_bad_value_names_the_option_and_what_is_allowed(name: str) -> None:
 def test_misspelt_name_is_told_the_nearest_one(name: str) -> None:
     misspelt = name[:-2] + name[-1] + name[-2] + "x"
 
-    with pytest.raises(OptionError, match="is unknown. Did you mean '") as raised:
+    with pytest.raises(OptionError, match=r"is unknown\. Did you mean '") as raised:
         parse_one(misspelt, "x")
     assert f"'{misspelt.lower()}'" in str(raised.value)
 
@@ -119,7 +119,7 @@ def test_name_near_none_is_told_all_names() -> None:
 
 
 def test_path_is_told_to_subscribe() -> None:
-    with pytest.raises(OptionError, match="kcoord reads topics. Name them with the option 'subscribe'"):
+    with pytest.raises(OptionError, match=r"kcoord reads topics\. Name them with the option 'subscribe'"):
         parse_one("path", "/data")
 
 
@@ -131,12 +131,12 @@ def test_known_option_that_is_not_built_yet_says_so(name: str) -> None:
 
 @pytest.mark.parametrize("name", REFUSED_KAFKA_OPTIONS)
 def test_refused_kafka_option_is_told_why(name: str) -> None:
-    with pytest.raises(OptionError, match=f"Option '{name}' is not supported. "):
+    with pytest.raises(OptionError, match=rf"Option '{name}' is not supported\. "):
         parse_one(name, "x")
 
 
 def test_kafka_option_without_counterpart_is_an_error() -> None:
-    with pytest.raises(OptionError, match="'kafka.zzz.qqq' has no counterpart in kafka-python"):
+    with pytest.raises(OptionError, match=r"'kafka\.zzz\.qqq' has no counterpart in kafka-python"):
         parse_one("kafka.zzz.qqq", "x")
 
 
