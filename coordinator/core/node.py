@@ -32,6 +32,7 @@ from coordinator.core.groups.desk import Clock, Desk
 from coordinator.core.groups.journal import LEADER_EPOCH, Journal
 from coordinator.core.groups.shard import Shard
 from coordinator.core.groups.soft import Connection, Registration
+from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
 from coordinator.core.parking import Parking
 from coordinator.protocol.errors import ErrorCode
@@ -181,6 +182,10 @@ class Node:
     def shard_of(self, group_id: str) -> int:
         """Return the shard of a group: crc32c of its UTF-8, modulo the number of shards."""
         return int(google_crc32c.value(group_id.encode())) % len(self._shards)
+
+    def hard_state(self, shard: int) -> ShardState:
+        """Return the hard state of a shard, to look at: whatever checks a node compares it with what it ought to be."""
+        return self._shards[shard].desk.journal.state
 
     def _new_lookup_id(self) -> int:
         self._next_lookup_id += 1

@@ -284,7 +284,8 @@ class Ownership:
             return
         soft.changing_since_ms = None
         if group.members:
-            why = f"{len(group.members)} members hold what they are to have"
+            count = len(group.members)
+            why = f"{count} member{'s hold' if count > 1 else ' holds'} all of the target"
             self._desk.note(group_id, EventKind.STABLE, why, duration_ms=self._desk.now_ms - since_ms)
 
     def note_lost(self, group_id: str, partitions: Iterable[TopicPartition], at_ms: int, why: str) -> None:

@@ -1,0 +1,499 @@
+"""A world around one node: a clock, a disk, a Kafka and members that do as they are told.
+
+Everything is virtual and happens at once unless a test says otherwise: the disk is durable immediately (or only when
+`sync` is called), Kafka answers immediately (or not while `kafka.is_away`), and members answer only as scripted.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from coordinator.core.effects import (
+    Append,
+    CloseConnection,
+    Effect,
+    Halt,
+    Notice,
+    ResolveOffsets,
+    Respond,
+    SendPush,
+    WakeAt,
+    WatchTopics,
+    WriteSnapshot,
+)
+from coordinator.core.events import (
+    BecameDurable,
+    ConnectionClosed,
+    ConnectionOpened,
+    DiskFailed,
+    Event,
+    KafkaFailed,
+    OffsetsResolved,
+    RequestArrived,
+    ResolvedOffset,
+    SnapshotWritten,
+    Ticked,
+    TopicMetadata,
+    TopicsRead,
+)
+from coordinator.core.groups.state import GroupState, ShardState, TopicPartition
+from coordinator.core.limits import Limits
+from coordinator.core.node import Node
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import EARLIEST, LATEST
+from coordinator.protocol.messages import (
+    Advance,
+    AdvanceResponse,
+    CommitOffsets,
+    CommitOffsetsResponse,
+    ConfirmClaims,
+    ConfirmClaimsResponse,
+    DescribeGroup,
+    DescribeGroupResponse,
+    Fenced,
+    FetcherStopped,
+    FetcherStoppedResponse,
+    FetchOffsets,
+    FetchOffsetsResponse,
+    LeaveGroup,
+    LeaveGroupResponse,
+    ListGroupEvents,
+    ListGroupEventsResponse,
+    Ping,
+    PingResponse,
+    Push,
+    RegisterConsumer,
+    RegisterConsumerResponse,
+    Request,
+    Response,
+    StartFetcher,
+    StopFetcher,
+)
+from coordinator.protocol.parts import (
+    Claim,
+    FinalOffset,
+    GroupEvent,
+    NodeAddress,
+    OffsetToCommit,
+    ResetPolicy,
+    StartHint,
+    StartPartition,
+    Subscription,
+)
+
+WALL_OFFSET_MS = 1_700_000_000_000
+TICK_MS = 100
+R = TypeVar("R", bound=Response)
+
+
+@dataclass
+class FakeKafka:
+    """Topics with a number of partitions each; every partition begins at 10 and ends at 100 unless told."""
+
+    topics: dict[str, int]
+    ids: dict[str, str] = field(default_factory=dict)
+    begins: dict[TopicPartition, int] = field(default_factory=dict)
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    at_timestamp: dict[TopicPartition, int] = field(default_factory=dict)
+    is_away: bool = False
+    cannot_resolve: bool = False
+    refused: dict[str, str] = field(default_factory=dict)
+    resolved: list[ResolveOffsets] = field(default_factory=list)
+
+    def topic_id(self, topic: str) -> str:
+        return self.ids.get(topic, f"id-{topic}")
+
+    def read(self, now_ms: int, watched: Iterable[str]) -> TopicsRead:
+        present = {
+            topic: TopicMetadata(topic, self.topic_id(topic), (1,) * self.topics[topic])
+            for topic in sorted(watched)
+            if topic in self.topics and topic not in self.refused
+        }
+        refused = {topic: why for topic, why in self.refused.items() if topic in watched}
+        absent = frozenset(watched) - set(present) - set(refused)
+        return TopicsRead(now_ms, present, absent, refused, {1: ("broker", 9092)}, "kafka-1")
+
+    def resolve(self, asked: ResolveOffsets, now_ms: int) -> OffsetsResolved:
+        self.resolved.append(asked)
+        answers = []
+        for item in asked.offsets:
+            partition = (item.topic, item.partition)
+            offset: int | None
+            if self.cannot_resolve:
+                answers.append(ResolvedOffset(item.topic, item.partition, None, why="no leader"))
+                continue
+            if item.timestamp_ms == EARLIEST:
+                offset = self.begins.get(partition, 10)
+            elif item.timestamp_ms == LATEST:
+                offset = self.ends.get(partition, 100)
+            else:
+                offset = self.at_timestamp.get(partition, -1)
+            answers.append(ResolvedOffset(item.topic, item.partition, offset, leader_epoch=7))
+        return OffsetsResolved(now_ms, asked.lookup_id, tuple(answers))
+
+
+@dataclass
+class Member:
+    """One connection to the node and what came over it; as a member it knows what it was granted."""
+
+    world: "NodeWorld"
+    connection_id: int
+    registration: RegisterConsumer | None = None
+    member_id: str = ""
+    inbox: list[Response | Push] = field(default_factory=list)
+    owned: dict[TopicPartition, StartPartition] = field(default_factory=dict)
+    stopping: dict[TopicPartition, str] = field(default_factory=dict)
+    is_complete: bool = False
+    fenced: Fenced | None = None
+    closed_why: str | None = None
+    _answers: dict[int, Response] = field(default_factory=dict)
+    _next_correlation_id: int = 1
+    _awaits_whole: bool = False
+
+    # ---- what comes in ----
+
+    def take_response(self, correlation_id: int, response: Response) -> None:
+        self.inbox.append(response)
+        self._answers[correlation_id] = response
+        if isinstance(response, RegisterConsumerResponse) and response.error is ErrorCode.NONE:
+            self.member_id = response.member_id
+            self._awaits_whole = True
+
+    def take_push(self, push: Push) -> None:
+        self.inbox.append(push)
+        match push:
+            case StartFetcher():
+                if self._awaits_whole:
+                    self.owned.clear()
+                    self.stopping.clear()
+                    self._awaits_whole = False
+                for part in push.partitions:
+                    self.owned[part.topic, part.partition] = part
+                self.is_complete = push.is_complete
+            case StopFetcher():
+                self.is_complete = False
+                for owned in push.partitions:
+                    self.stopping[owned.topic, owned.partition] = push.why
+            case Fenced():
+                self.fenced = push
+                self.owned.clear()
+                self.stopping.clear()
+
+    # ---- what goes out ----
+
+    def send(self, request: Request) -> int:
+        """Send a request and return its correlation id."""
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id += 1
+        self.world.happen(
+            RequestArrived(self.world.now_ms, self.connection_id, correlation_id, request, self.world.fresh_id(request))
+        )
+        return correlation_id
+
+    def answer(self, correlation_id: int) -> Response | None:
+        return self._answers.get(correlation_id)
+
+    def ask(self, request: Request, kind: type[R]) -> R:
+        """Send a request and return its response, which must have come at once."""
+        response = self.answer(self.send(request))
+        assert isinstance(response, kind), f"{request} was answered with {response}"
+        return response
+
+    def register(self) -> RegisterConsumerResponse:
+        assert self.registration is not None
+        return self.ask(self.registration, RegisterConsumerResponse)
+
+    def ping(self) -> PingResponse:
+        return self.ask(Ping(0), PingResponse)
+
+    def epoch(self, partition: TopicPartition) -> int:
+        return self.owned[partition].owner_epoch
+
+    def claim(self, partition: TopicPartition, from_offset: int, until_offset: int) -> Claim:
+        grant = self.owned[partition]
+        return Claim(*partition[:1], grant.topic_id, partition[1], grant.owner_epoch, from_offset, until_offset)
+
+    def advance(
+        self, finished: Iterable[Claim] = (), claims: Iterable[Claim] = (), released: Iterable[FinalOffset] = ()
+    ) -> AdvanceResponse:
+        return self.ask(Advance(tuple(finished), tuple(claims), tuple(released)), AdvanceResponse)
+
+    def confirm(self, *claims: Claim) -> ConfirmClaimsResponse:
+        return self.ask(ConfirmClaims(claims), ConfirmClaimsResponse)
+
+    def run(self, partition: TopicPartition, from_offset: int, until_offset: int) -> Claim:
+        """Claim a range and begin to read it."""
+        claim = self.claim(partition, from_offset, until_offset)
+        assert [result.error for result in self.advance(claims=[claim]).claims] == [ErrorCode.NONE]
+        self.confirm(claim)
+        return claim
+
+    def stopped(self, *partitions: TopicPartition, offset: int | None = None) -> FetcherStoppedResponse:
+        """Let go of partitions it owns."""
+        finals = tuple(FinalOffset(*partition, self.epoch(partition), offset) for partition in partitions)
+        response = self.ask(FetcherStopped(finals), FetcherStoppedResponse)
+        for partition in partitions:
+            if partition in self.owned and self.owned[partition].owner_epoch in {part.owner_epoch for part in finals}:
+                del self.owned[partition]
+            self.stopping.pop(partition, None)
+        return response
+
+    def stop_all(self) -> None:
+        """Let go of all it was asked for."""
+        partitions = sorted(self.stopping)
+        if partitions:
+            self.stopped(*partitions)
+
+    def commit(self, partition: TopicPartition, offset: int, owner_epoch: int | None = None) -> CommitOffsetsResponse:
+        epoch = self.epoch(partition) if owner_epoch is None else owner_epoch
+        assert self.registration is not None
+        asked = OffsetToCommit(*partition, offset, epoch)
+        return self.ask(CommitOffsets(self.registration.group_id, (asked,)), CommitOffsetsResponse)
+
+    def leave(self, *finals: FinalOffset) -> LeaveGroupResponse:
+        self.owned.clear()
+        return self.ask(LeaveGroup(finals), LeaveGroupResponse)
+
+    def close(self, why: str = "reset by peer") -> None:
+        self.world.happen(ConnectionClosed(self.world.now_ms, self.connection_id, why))
+
+
+class NodeWorld:
+    """A node and all that surrounds it."""
+
+    def __init__(
+        self,
+        topics: Mapping[str, int] | None = None,
+        *,
+        limits: Limits | None = None,
+        shards: int = 2,
+        is_durable_at_once: bool = True,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.shards = shards
+        self.is_durable_at_once = is_durable_at_once
+        self.kafka = FakeKafka(dict(topics if topics is not None else {"t": 4}))
+        self.now_ms = 1_000_000
+        self.written: list[list[bytes]] = [[] for _ in range(shards)]
+        self.synced = [0] * shards
+        self.snapshots: dict[int, tuple[int, tuple[bytes, ...]]] = {}
+        self.effects: list[Effect] = []
+        self.watched: frozenset[str] = frozenset()
+        self.halted: Halt | None = None
+        self.members: dict[int, Member] = {}
+        self.after_event: list[Callable[[Event | None], None]] = []
+        self._wake_at_ms: int | None = None
+        self._ids = 0
+        self.node = self._new_node()
+
+    # ---- the node's life ----
+
+    def _new_node(self) -> Node:
+        node = Node(self.limits, self.shards, NodeAddress(1, "127.0.0.1", 9191), ("broker:9092",))
+        for shard in range(self.shards):
+            end, snapshot = self.snapshots.get(shard, (0, None))
+            tail = self.written[shard][end : self.synced[shard]]
+            node.load(shard, snapshot, end, [(end, tail)] if tail else [])
+        self.node = node
+        self._perform(node.start(self.now_ms, self.now_ms + WALL_OFFSET_MS))
+        return node
+
+    def restart(self) -> None:
+        """Kill the node, lose what is not durable and every connection, and start it from its disk."""
+        for shard in range(self.shards):
+            del self.written[shard][self.synced[shard] :]
+        self.members.clear()
+        self.watched = frozenset()
+        self._wake_at_ms = None
+        self.node = self._new_node()
+
+    def happen(self, event: Event) -> list[Effect]:
+        """Feed an event and perform what it leads to; returns the effects, those of what followed included."""
+        before = len(self.effects)
+        self._perform(self.node.step(event))
+        for look in self.after_event:
+            look(event)
+        return self.effects[before:]
+
+    def _perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            self.effects.append(effect)
+            match effect:
+                case Append(shard, base_offset, _, records):
+                    assert base_offset == len(self.written[shard])
+                    self.written[shard].extend(records)
+                    if self.is_durable_at_once:
+                        self.sync(shard)
+                case WriteSnapshot(shard, end_offset, _, records):
+                    self.snapshots[shard] = (end_offset, records)
+                    self.happen(SnapshotWritten(self.now_ms, shard, end_offset))
+                case Respond(connection_id, correlation_id, response):
+                    if connection_id in self.members:
+                        self.members[connection_id].take_response(correlation_id, response)
+                case SendPush(connection_id, push):
+                    if connection_id in self.members:
+                        self.members[connection_id].take_push(push)
+                case CloseConnection(connection_id, why):
+                    if connection_id in self.members:
+                        self.members[connection_id].closed_why = why
+                        self.happen(ConnectionClosed(self.now_ms, connection_id, why))
+                case WatchTopics(topics):
+                    self.watched = topics
+                    self.poll_topics()
+                case ResolveOffsets():
+                    self._resolve(effect)
+                case WakeAt(now_ms):
+                    self._wake_at_ms = now_ms
+                case Halt():
+                    self.halted = effect
+                case Notice():
+                    pass
+
+    def sync(self, shard: int | None = None) -> None:
+        """Make what was written durable."""
+        for index in range(self.shards) if shard is None else (shard,):
+            if self.synced[index] < len(self.written[index]):
+                self.synced[index] = len(self.written[index])
+                self.happen(BecameDurable(self.now_ms, index, self.synced[index]))
+
+    def fail_disk(self) -> None:
+        self.happen(DiskFailed(self.now_ms, "input/output error"))
+
+    def advance(self, ms: int) -> None:
+        """Let time pass, with ticks when they are due."""
+        end_ms = self.now_ms + ms
+        while True:
+            next_ms = (self.now_ms // TICK_MS + 1) * TICK_MS
+            if self._wake_at_ms is not None and self._wake_at_ms < next_ms:
+                next_ms, self._wake_at_ms = max(self._wake_at_ms, self.now_ms), None
+            if next_ms > end_ms:
+                break
+            self.now_ms = next_ms
+            self.happen(Ticked(self.now_ms, self.now_ms + WALL_OFFSET_MS))
+        self.now_ms = end_ms
+
+    def settle(self) -> None:
+        """Let the rebalance window pass."""
+        self.advance(self.limits.rebalance_window_ms)
+
+    # ---- Kafka ----
+
+    def poll_topics(self) -> None:
+        if self.kafka.is_away:
+            self.happen(KafkaFailed(self.now_ms, "connection refused"))
+        else:
+            self.happen(self.kafka.read(self.now_ms, self.watched))
+
+    def _resolve(self, asked: ResolveOffsets) -> None:
+        if self.kafka.is_away:
+            failed = replace(self.kafka, cannot_resolve=True).resolve(asked, self.now_ms)
+            self.happen(failed)
+        else:
+            self.happen(self.kafka.resolve(asked, self.now_ms))
+
+    # ---- members ----
+
+    def fresh_id(self, request: Request) -> str:
+        if not isinstance(request, RegisterConsumer):
+            return ""
+        self._ids += 1
+        return f"fresh-{self._ids}"
+
+    def connect(self, host: str = "10.0.0.1") -> Member:
+        self._ids += 1
+        member = Member(self, self._ids)
+        self.members[self._ids] = member
+        self.happen(ConnectionOpened(self.now_ms, self._ids, host))
+        return member
+
+    def joining(
+        self,
+        member_id: str = "",
+        *,
+        group_id: str = "g",
+        incarnation: str | None = None,
+        topics: tuple[str, ...] = ("t",),
+        session_timeout_ms: int = 10_000,
+        rebalance_timeout_ms: int = 60_000,
+        instance_id: str | None = None,
+        streams: int = 1,
+        assignors: tuple[str, ...] = (),
+        reset_policy: ResetPolicy | None = None,
+        claims: Iterable[Claim] = (),
+        hints: Iterable[StartHint] = (),
+        handover: str = "takeover",
+        wait_for_topics: bool = False,
+        subscription: Subscription | None = None,
+        pid: int = 42,
+    ) -> Member:
+        """Connect a member that has its registration ready and has not sent it."""
+        member = self.connect()
+        member.registration = RegisterConsumer(
+            group_id=group_id,
+            member_id=member_id,
+            incarnation=incarnation or f"process-of-{member_id or 'nobody'}",
+            subscription=subscription if subscription is not None else Subscription(topics=topics),
+            client_id=f"client-{member_id}",
+            pid=pid,
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=rebalance_timeout_ms,
+            instance_id=instance_id,
+            streams=streams,
+            assignors=assignors,
+            reset_policy=reset_policy,
+            claims=tuple(claims),
+            hints=tuple(hints),
+            handover=handover,
+            wait_for_topics=wait_for_topics,
+        )
+        return member
+
+    def join(self, member_id: str = "", *, is_settled: bool = True, **facts: object) -> Member:
+        """Have a member join and, unless told otherwise, let the rebalance window pass."""
+        member = self.joining(member_id, **facts)  # type: ignore[arg-type]
+        response = member.register()
+        assert response.error is ErrorCode.NONE, response.message
+        if is_settled:
+            self.settle()
+        return member
+
+    def reconnect(self, member: Member, **changes: object) -> Member:
+        """Register the same process again on a new connection."""
+        again = self.connect()
+        assert member.registration is not None
+        changes.setdefault("member_id", member.member_id)
+        again.registration = replace_registration(member.registration, changes)
+        response = again.register()
+        assert response.error is ErrorCode.NONE, response.message
+        return again
+
+    # ---- looking ----
+
+    def group(self, group_id: str = "g") -> GroupState:
+        """Return the hard state of a group."""
+        return self.state(self.node.shard_of(group_id)).groups[group_id]
+
+    def state(self, shard: int) -> ShardState:
+        """Return the hard state of a shard."""
+        return self.node.hard_state(shard)
+
+    def owners(self, group_id: str = "g") -> dict[TopicPartition, str]:
+        return {partition: grant.member_id for partition, grant in self.group(group_id).grants.items()}
+
+    def committed(self, group_id: str = "g") -> dict[TopicPartition, int]:
+        """Return committed offsets as a tool reads them."""
+        response = self.connect().ask(FetchOffsets(group_id), FetchOffsetsResponse)
+        return {(offset.topic, offset.partition): offset.offset for offset in response.offsets}
+
+    def describe(self, group_id: str = "g") -> DescribeGroupResponse:
+        return self.connect().ask(DescribeGroup(group_id), DescribeGroupResponse)
+
+    def events(self, kind: str | None = None, group_id: str = "g") -> list[GroupEvent]:
+        """Return a group's timeline, of one kind if one is named."""
+        response = self.connect().ask(ListGroupEvents(group_id), ListGroupEventsResponse)
+        return [event for event in response.events if kind in {None, event.kind}]
+
+
+def replace_registration(registration: RegisterConsumer, changes: Mapping[str, object]) -> RegisterConsumer:
+    fields = {name: getattr(registration, name) for name in registration.__struct_fields__}
+    return RegisterConsumer(**{**fields, **changes})
