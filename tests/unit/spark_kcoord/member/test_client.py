@@ -278,7 +278,7 @@ def test_call_without_a_coordinator_fails_at_its_time_out(coordinator: LoopbackC
         started_s = time.monotonic()
         with pytest.raises(KcoordError, match=r"kcoord\.coordinator\.timeout"):
             client.advance((), (claim(),))
-        assert 0.3 <= time.monotonic() - started_s < 3
+        assert 0.29 < time.monotonic() - started_s < 3
 
 
 def test_garbage_in_the_middle_of_a_conversation_leads_to_a_new_one(coordinator: LoopbackCoordinator) -> None:
