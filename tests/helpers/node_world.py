@@ -146,6 +146,7 @@ class Member:
     is_complete: bool = False
     fenced: Fenced | None = None
     closed_why: str | None = None
+    asked: dict[int, Request] = field(default_factory=dict)
     _answers: dict[int, Response] = field(default_factory=dict)
     _next_correlation_id: int = 1
     _awaits_whole: bool = False
@@ -185,6 +186,7 @@ class Member:
         """Send a request and return its correlation id."""
         correlation_id = self._next_correlation_id
         self._next_correlation_id += 1
+        self.asked[correlation_id] = request
         self.world.happen(
             RequestArrived(self.world.now_ms, self.connection_id, correlation_id, request, self.world.fresh_id(request))
         )
