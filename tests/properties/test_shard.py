@@ -10,6 +10,7 @@ from coordinator.core.groups.journal import Journal
 from coordinator.core.groups.records import (
     Advanced,
     ClaimsClosed,
+    ClaimsRunning,
     CommittedPart,
     Granted,
     MemberJoined,
@@ -49,6 +50,7 @@ class LogReader:
         self.owners: dict[TopicPartition, tuple[str, int]] = {}
         self.committed: dict[TopicPartition, int] = {}
         self.claims: dict[TopicPartition, tuple[int, int]] = {}
+        self.running: set[TopicPartition] = set()
         self.members: set[str] = set()
 
     def read_on(self, log: list[bytes]) -> None:
@@ -66,7 +68,7 @@ class LogReader:
                 assert owner is None or owner[0] not in self.members, f"{partition} is granted while {owner} owns it"
                 assert record.member_id in self.members
                 assert record.owner_epoch == offset
-                self.claims.pop(partition, None)
+                self._close_claim(partition)
                 self.owners[partition] = (record.member_id, offset)
                 if record.start is not None:
                     assert partition not in self.committed, "a start is written once"
@@ -80,21 +82,26 @@ class LogReader:
                 finals = {(part.topic, part.partition) for part in record.released}
                 self._commit(record.committed, set(record.finished) - finals)
                 for partition in record.finished:
-                    del self.claims[partition]
+                    self._close_claim(partition)
                 self._release(finals)
+                for partition, owner in self.owners.items():
+                    if owner[0] == record.member_id and partition not in self.running:
+                        self._close_claim(partition)
                 for claim in record.offered:
                     assert self.owners[claim.topic, claim.partition][0] == record.member_id
                     self.claims[claim.topic, claim.partition] = (claim.from_offset, claim.until_offset)
+            case ClaimsRunning():
+                self.running.update(record.partitions)
             case ClaimsClosed():
                 for partition in record.partitions:
-                    del self.claims[partition]
+                    self._close_claim(partition)
             case MemberRemoved():
                 self.members.discard(record.member_id)
                 had = [partition for partition, owner in self.owners.items() if owner[0] == record.member_id]
                 if not record.keeps_running_claims:
                     self._release(had)
                 else:
-                    self._release(partition for partition in had if partition not in self.claims)
+                    self._release(partition for partition in had if partition not in self.running)
 
     def _commit(self, parts: Iterable[CommittedPart], finished: Iterable[TopicPartition]) -> None:
         finished = set(finished)
@@ -114,7 +121,11 @@ class LogReader:
     def _release(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in list(partitions):
             del self.owners[partition]
-            self.claims.pop(partition, None)
+            self._close_claim(partition)
+
+    def _close_claim(self, partition: TopicPartition) -> None:
+        self.claims.pop(partition, None)
+        self.running.discard(partition)
 
 
 class ShardMachine(RuleBasedStateMachine):
