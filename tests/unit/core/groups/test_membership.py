@@ -1,0 +1,433 @@
+"""Who is in a group: joining, coming back, two processes with one identity, dying and leaving."""
+
+import pytest
+
+from coordinator.core.effects import WatchTopics
+from coordinator.core.limits import Limits
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import (
+    ErrorResponse,
+    Fenced,
+    FetcherStarted,
+    FetcherStartedResponse,
+    Ping,
+    Probe,
+    RegisterConsumerResponse,
+    StartFetcher,
+    StopFetcher,
+)
+from coordinator.protocol.parts import (
+    FinalOffset,
+    OwnedPartition,
+    ResetPolicy,
+    StartHint,
+    Subscription,
+)
+from tests.helpers.node_world import NodeWorld
+
+T0, T1, T2, T3 = [("t", number) for number in range(4)]
+
+
+# ---- what a registration may say ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("facts", "error", "words"),
+    [
+        (
+            {"group_id": "a/b"},
+            ErrorCode.INVALID_GROUP_ID,
+            "group id is not allowed: it is or contains a path separator",
+        ),
+        ({"member_id": "m\n1"}, ErrorCode.INVALID_REQUEST, "member id is not allowed: it contains a control"),
+        ({"instance_id": ""}, ErrorCode.INVALID_REQUEST, "instance id is not allowed: it is empty"),
+        ({"incarnation": " x"}, ErrorCode.INVALID_REQUEST, "incarnation is not allowed: it begins or ends"),
+        ({"session_timeout_ms": 999}, ErrorCode.INVALID_SESSION_TIMEOUT, "choose one from 1000 to 1800000 ms"),
+        ({"session_timeout_ms": 1_800_001}, ErrorCode.INVALID_SESSION_TIMEOUT, "choose one from 1000 to 1800000 ms"),
+        ({"rebalance_timeout_ms": 0}, ErrorCode.INVALID_REQUEST, "choose one from 1000 to 86400000 ms"),
+        ({"streams": 0}, ErrorCode.INVALID_REQUEST, "choose from 1 to 10000"),
+        ({"topics": ()}, ErrorCode.INVALID_REQUEST, "names no topic"),
+        ({"topics": ("a b",)}, ErrorCode.INVALID_REQUEST, "'a b' is no name of a Kafka topic"),
+        ({"subscription": Subscription(pattern="a.*")}, ErrorCode.INVALID_REQUEST, "not supported yet"),
+        ({"subscription": Subscription(partitions=(T0,))}, ErrorCode.INVALID_REQUEST, "not supported yet"),
+        ({"subscription": Subscription(topics=("t",), exclusions=("x",))}, ErrorCode.INVALID_REQUEST, "not supported"),
+        ({"handover": "hold"}, ErrorCode.INVALID_REQUEST, "'hold' is not supported yet; use 'takeover'"),
+        ({"reset_policy": ResetPolicy("newest")}, ErrorCode.INVALID_REQUEST, "use one of earliest, latest"),
+        ({"reset_policy": ResetPolicy("timestamp")}, ErrorCode.INVALID_REQUEST, "a timestamp belongs to"),
+        ({"reset_policy": ResetPolicy("latest", 5)}, ErrorCode.INVALID_REQUEST, "a timestamp belongs to"),
+        ({"reset_policy": ResetPolicy("timestamp", -5)}, ErrorCode.INVALID_REQUEST, "is negative"),
+        ({"hints": (StartHint("t", "", 0, -3, False),)}, ErrorCode.INVALID_REQUEST, "the start -3 of t-0"),
+        ({"hints": (StartHint("t", "", 0, -1, True),)}, ErrorCode.INVALID_REQUEST, "an end in a checkpoint never is"),
+        ({"assignors": ("magic",)}, ErrorCode.UNSUPPORTED_ASSIGNOR, "name one of sticky, range"),
+        ({"topics": ("missing",)}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "set kcoord.wait.for.topics to true"),
+    ],
+)
+def test_bad_registration_is_refused_with_what_to_do(facts: dict[str, object], error: ErrorCode, words: str) -> None:
+    world = NodeWorld()
+    response = world.joining(**facts).register()  # type: ignore[arg-type]
+    assert (response.error, words in response.message) == (error, True), response.message
+    assert world.state(0).groups == world.state(1).groups == {}
+
+
+def test_ping_interval_is_a_third_of_the_session_unless_a_shorter_one_is_wished() -> None:
+    world = NodeWorld()
+    member = world.joining("m1", session_timeout_ms=9_000)
+    assert member.register().ping_interval_ms == 3_000
+
+
+def test_member_without_an_id_gets_a_fresh_one() -> None:
+    world = NodeWorld()
+    assert world.join().member_id == "fresh-2"
+
+
+def test_group_full_refuses_newcomers_and_not_members() -> None:
+    world = NodeWorld(limits=Limits(group_max_members=1))
+    m1 = world.join("m1")
+    refused = world.joining("m2").register()
+    assert (refused.error, "at most 1" in refused.message) == (ErrorCode.GROUP_MAX_SIZE_REACHED, True)
+    assert world.reconnect(m1).member_id == "m1"
+
+
+def test_assignor_must_be_common_to_all() -> None:
+    world = NodeWorld()
+    world.join("m1", assignors=("range",))
+    refused = world.joining("m2", assignors=("sticky",)).register()
+    assert (refused.error, "name one of range" in refused.message) == (ErrorCode.UNSUPPORTED_ASSIGNOR, True)
+
+
+def test_reset_policy_conflict_is_refused_naming_both() -> None:
+    world = NodeWorld()
+    world.join("m1", reset_policy=ResetPolicy("earliest"))
+    refused = world.joining("m2", reset_policy=ResetPolicy("timestamp", 5)).register()
+    assert refused.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert "timestamp 5 differs from earliest" in refused.message
+    world.join("m3")
+    world.join("m4", reset_policy=ResetPolicy("earliest"))
+
+
+def test_second_registration_on_a_connection_is_refused() -> None:
+    world = NodeWorld()
+    assert world.join("m1").register().error is ErrorCode.INVALID_REQUEST
+
+
+def test_requests_of_a_connection_without_a_member_are_refused() -> None:
+    world = NodeWorld()
+    assert world.connect().ask(Ping(0), ErrorResponse).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+# ---- topics ---------------------------------------------------------------------------------------------------------
+
+
+def test_registration_waits_until_kafka_has_spoken_about_its_topics() -> None:
+    world = NodeWorld()
+    world.kafka.is_away = True
+    m1 = world.joining("m1")
+    asked = m1.send(m1.registration)  # type: ignore[arg-type]
+    assert m1.answer(asked) is None
+    assert WatchTopics(frozenset({"t"})) in world.effects
+    world.kafka.is_away = False
+    world.poll_topics()
+    response = m1.answer(asked)
+    assert isinstance(response, RegisterConsumerResponse)
+    assert (response.error, sorted(m1.owned)) == (ErrorCode.NONE, [T0, T1, T2, T3])
+
+
+def test_registration_that_kafka_does_not_answer_is_refused_with_kafkas_failure() -> None:
+    world = NodeWorld()
+    world.kafka.is_away = True
+    m1 = world.joining("m1")
+    asked = m1.send(m1.registration)  # type: ignore[arg-type]
+    world.advance(7_900)
+    assert m1.answer(asked) is None
+    world.advance(100)
+    response = m1.answer(asked)
+    assert isinstance(response, RegisterConsumerResponse)
+    assert response.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert "Kafka at broker:9092 cannot be reached: connection refused" in response.message
+
+
+def test_registration_whose_connection_closes_is_forgotten() -> None:
+    world = NodeWorld()
+    world.kafka.is_away = True
+    m1 = world.joining("m1")
+    m1.send(m1.registration)  # type: ignore[arg-type]
+    m1.close()
+    world.kafka.is_away = False
+    world.poll_topics()
+    assert world.state(0).groups == world.state(1).groups == {}
+    assert world.watched == frozenset()
+
+
+def test_topic_that_kafka_refuses_is_refused_with_kafkas_reason() -> None:
+    world = NodeWorld()
+    world.kafka.refused["t"] = "not authorized"
+    refused = world.joining("m1").register()
+    assert (refused.error, "not authorized" in refused.message) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)
+
+
+def test_wait_for_topics_joins_and_gets_the_topic_from_its_beginning_once_it_exists() -> None:
+    world = NodeWorld({})
+    m1 = world.join("m1", wait_for_topics=True)
+    assert (m1.owned, m1.is_complete) == ({}, True)
+    world.kafka.topics["t"] = 2
+    world.poll_topics()
+    world.settle()
+    assert {partition: part.offset for partition, part in m1.owned.items()} == {T0: 10, T1: 10}
+
+
+# ---- coming back ----------------------------------------------------------------------------------------------------
+
+
+def test_same_process_on_a_new_connection_keeps_what_it_has_and_nobody_notices() -> None:
+    world = NodeWorld()
+    m1 = world.join("m1")
+    before = dict(m1.owned)
+    again = world.reconnect(m1)
+    assert (again.owned, again.is_complete, world.group().group_epoch) == (before, True, 1)
+    assert m1.closed_why == "member m1 has registered on a new connection"
+
+
+def test_first_start_after_a_registration_is_the_whole_even_when_empty() -> None:
+    world = NodeWorld({"t": 1})
+    world.join("m1")
+    again = world.reconnect(world.join("m2"))
+    assert again.inbox[1] == StartFetcher((), is_complete=True, member_epoch=2, group_epoch=2)
+
+
+def test_stop_is_said_again_to_a_member_that_comes_back_with_a_full_deadline() -> None:
+    world = NodeWorld({"t": 2})
+    m1 = world.join("m1", rebalance_timeout_ms=4_000)
+    world.join("m2")
+    world.advance(3_000)
+    again = world.reconnect(m1)
+    (stop,) = [push for push in again.inbox if isinstance(push, StopFetcher)]
+    assert (stop.deadline_ms, [part.partition for part in stop.partitions]) == (4_000, [1])
+    world.advance(3_900)
+    assert again.fenced is None
+    world.advance(100)
+    assert again.fenced is not None
+
+
+def test_changed_subscription_at_registration_rebalances() -> None:
+    world = NodeWorld({"t": 1, "u": 1})
+    m1 = world.join("m1")
+    again = world.reconnect(m1, subscription=Subscription(topics=("u",)))
+    world.settle()
+    assert sorted(again.stopping) == [T0]
+    again.stop_all()
+    assert sorted(again.owned) == [("u", 0)]
+
+
+# ---- two processes, one identity ------------------------------------------------------------------------------------
+
+
+def test_copied_identity_is_refused_while_the_first_lives() -> None:
+    world = NodeWorld()
+    first = world.join("m1", pid=111)
+    copy = world.joining("m1", incarnation="another-process")
+    asked = copy.send(copy.registration)  # type: ignore[arg-type]
+    assert (first.inbox[-1], copy.answer(asked)) == (Probe(), None)
+    first.ping()
+    response = copy.answer(asked)
+    assert isinstance(response, RegisterConsumerResponse)
+    assert response.error is ErrorCode.MEMBER_ID_IN_USE
+    assert "process 111 on 10.0.0.1" in response.message
+    assert first.closed_why is None
+
+
+def test_newcomer_takes_the_place_of_a_member_that_does_not_answer_a_probe() -> None:
+    world = NodeWorld()
+    first = world.join("m1")
+    copy = world.joining("m1", incarnation="another-process")
+    copy.send(copy.registration)  # type: ignore[arg-type]
+    world.advance(1_900)
+    assert copy.member_id == ""
+    world.advance(100)
+    assert copy.member_id == "m1"
+    assert (copy.owned, copy.is_complete) == (first.owned, True)
+    assert first.closed_why == "another process took the place of member m1: it did not answer a probe"
+    assert [event.member_id for event in world.events("member-replaced")] == ["m1"]
+
+
+def test_newcomer_takes_the_place_at_once_when_the_probed_connection_closes() -> None:
+    world = NodeWorld()
+    first = world.join("m1")
+    copy = world.joining("m1", incarnation="another-process")
+    copy.send(copy.registration)  # type: ignore[arg-type]
+    first.close()
+    assert (copy.member_id, copy.owned, world.group().group_epoch) == ("m1", first.owned, 1)
+
+
+def test_instance_id_stands_for_the_member_that_has_it() -> None:
+    world = NodeWorld()
+    first = world.join("", instance_id="i1")
+    copy = world.joining("", instance_id="i1", incarnation="another-process")
+    copy.send(copy.registration)  # type: ignore[arg-type]
+    first.close()
+    assert copy.member_id == first.member_id
+    other = world.joining("somebody", instance_id="i1").register()
+    assert other.error is ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_third_process_is_refused_while_the_second_waits_for_a_probe() -> None:
+    world = NodeWorld()
+    world.join("m1")
+    second = world.joining("m1", incarnation="second")
+    second.send(second.registration)  # type: ignore[arg-type]
+    assert world.joining("m1", incarnation="third").register().error is ErrorCode.MEMBER_ID_IN_USE
+
+
+def test_probe_ends_when_the_newcomer_goes_away() -> None:
+    world = NodeWorld()
+    first = world.join("m1")
+    copy = world.joining("m1", incarnation="another-process")
+    copy.send(copy.registration)  # type: ignore[arg-type]
+    copy.close()
+    world.advance(3_000)
+    assert (first.closed_why, first.ping().error) == (None, ErrorCode.NONE)
+
+
+def test_late_frames_of_a_replaced_process_are_dropped() -> None:
+    world = NodeWorld()
+    first = world.join("m1")
+    world.reconnect(first)
+    said = len(first.inbox)
+    first.send(Ping(0))
+    assert len(first.inbox) == said
+
+
+# ---- dying and leaving ----------------------------------------------------------------------------------------------
+
+
+def test_member_that_says_nothing_for_its_session_timeout_expires() -> None:
+    world = NodeWorld({"t": 2})
+    m1, m2 = world.join("m1", session_timeout_ms=2_000), world.join("m2")
+    m1.stop_all()
+    world.advance(1_500)
+    m1.ping()
+    world.advance(1_900)
+    assert m1.fenced is None
+    world.advance(200)
+    assert m1.fenced == Fenced(ErrorCode.UNKNOWN_MEMBER_ID, "no message for 2000 ms; register again")
+    world.settle()
+    assert sorted(m2.owned) == [T0, T1]
+
+
+def test_any_message_keeps_a_member_alive() -> None:
+    world = NodeWorld()
+    m1 = world.join("m1", session_timeout_ms=2_000)
+    for _ in range(5):
+        world.advance(1_500)
+        m1.ask(FetcherStarted((OwnedPartition(*T0, m1.epoch(T0)),)), FetcherStartedResponse)
+    assert world.owners()[T0] == "m1"
+
+
+def test_closed_connection_without_a_running_claim_is_the_end_at_once() -> None:
+    world = NodeWorld({"t": 2})
+    m1, m2 = world.join("m1"), world.join("m2")
+    m1.stop_all()
+    m1.advance(claims=[m1.claim(T0, 100, 110)])
+    m1.close()
+    world.settle()
+    assert (sorted(m2.owned), m2.is_complete) == ([T0, T1], True)
+    assert world.events("member-expired")[0].why == "its connection closed (reset by peer)"
+
+
+def test_closed_connection_with_a_running_claim_has_a_grace_to_come_back() -> None:
+    world = NodeWorld({"t": 1})
+    m1 = world.join("m1")
+    claim = m1.run(T0, 100, 110)
+    m1.close()
+    world.advance(950)
+    again = world.reconnect(m1, claims=(claim,))
+    world.advance(5_000)
+    assert (again.owned, world.group().group_epoch) == (m1.owned, 1)
+
+
+def test_member_that_leaves_commits_its_finals_and_releases_everything() -> None:
+    world = NodeWorld({"t": 2})
+    m1, m2 = world.join("m1"), world.join("m2")
+    m1.stop_all()
+    m1.run(T0, 100, 110)
+    m1.leave(FinalOffset(*T0, m1.epoch(T0), 110))
+    world.settle()
+    assert (sorted(m2.owned), world.committed()[T0]) == ([T0, T1], 110)
+    assert m1.ask(Ping(0), ErrorResponse).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_group_without_members_is_empty_and_keeps_its_offsets() -> None:
+    world = NodeWorld({"t": 1})
+    world.join("m1").leave()
+    world.settle()
+    assert (world.describe().state, world.committed()) == ("Empty", {T0: 100})
+
+
+# ---- restart of the coordinator -------------------------------------------------------------------------------------
+
+
+def test_restart_loses_nothing_and_members_come_back_without_a_rebalance() -> None:
+    world = NodeWorld({"t": 4})
+    m1, m2 = world.join("m1"), world.join("m2")
+    m1.stop_all()
+    m1.commit(T0, 123)
+    before = world.group()
+    world.restart()
+    assert world.group() == before
+    m1, m2 = world.reconnect(m1), world.reconnect(m2)
+    world.advance(9_000)
+    assert (sorted(m1.owned), sorted(m2.owned)) == ([T0, T1], [T2, T3])
+    assert (world.group().group_epoch, m1.is_complete, m2.is_complete) == (2, True, True)
+    assert world.committed()[T0] == 123
+
+
+def test_restarted_coordinator_needs_no_kafka_for_a_member_that_returns() -> None:
+    world = NodeWorld()
+    m1 = world.join("m1")
+    world.kafka.is_away = True
+    world.restart()
+    assert sorted(world.reconnect(m1).owned) == [T0, T1, T2, T3]
+
+
+def test_restart_gives_every_member_a_full_session_and_hands_nothing_over_before() -> None:
+    world = NodeWorld({"t": 2})
+    m1, m2 = world.join("m1"), world.join("m2")
+    m1.stop_all()
+    world.restart()
+    m2 = world.reconnect(m2)
+    world.advance(9_900)
+    m2.ping()
+    assert world.owners() == {T0: "m1", T1: "m2"}
+    world.advance(200)
+    world.settle()
+    assert world.owners() == {T0: "m2", T1: "m2"}
+
+
+def test_stop_in_progress_goes_on_after_a_restart_with_a_full_deadline() -> None:
+    world = NodeWorld({"t": 2})
+    m1, m2 = world.join("m1", rebalance_timeout_ms=4_000), world.join("m2")
+    world.advance(3_000)
+    world.restart()
+    m1, m2 = world.reconnect(m1), world.reconnect(m2)
+    assert sorted(m1.stopping) == [T1]
+    world.advance(3_500)
+    assert m1.fenced is None
+    m1.stopped(T1)
+    assert (sorted(m2.owned), m2.is_complete) == ([T1], True)
+
+
+def test_change_that_a_restart_interrupted_is_finished() -> None:
+    world = NodeWorld({"t": 2})
+    world.join("m1")
+    world.join("m2", is_settled=False)
+    world.restart()
+    world.settle()
+    assert world.group().members["m2"].target == {T1}
+
+
+def test_what_was_not_durable_is_lost_and_was_never_said() -> None:
+    world = NodeWorld(is_durable_at_once=False)
+    m1 = world.joining("m1")
+    asked = m1.send(m1.registration)  # type: ignore[arg-type]
+    assert (m1.inbox, m1.answer(asked)) == ([], None)
+    world.restart()
+    assert world.state(0).groups == world.state(1).groups == {}

@@ -1,0 +1,87 @@
+"""Committed offsets as operators and members of auto commit see them."""
+
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import (
+    CommitOffsets,
+    CommitOffsetsResponse,
+    ErrorResponse,
+    FetchOffsets,
+    FetchOffsetsResponse,
+    Ping,
+    PingResponse,
+)
+from coordinator.protocol.parts import CommittedOffset, OffsetToCommit
+from tests.helpers.node_world import WALL_OFFSET_MS, NodeWorld
+
+T0, T1 = ("t", 0), ("t", 1)
+
+
+def test_operator_commits_only_what_nobody_owns() -> None:
+    world = NodeWorld({"t": 1})
+    m1 = world.join("m1")
+    asked = CommitOffsets("g", (OffsetToCommit("t", 0, 200),))
+    (owned,) = world.connect().ask(asked, CommitOffsetsResponse).results
+    assert (owned.error, "owned by m1" in owned.message) == (ErrorCode.PARTITION_OWNED, True)
+    m1.leave()
+    (free,) = world.connect().ask(asked, CommitOffsetsResponse).results
+    assert (free.error, world.committed()) == (ErrorCode.NONE, {T0: 200})
+
+
+def test_operator_may_commit_for_a_group_to_come() -> None:
+    world = NodeWorld({"t": 1})
+    world.connect().ask(CommitOffsets("g", (OffsetToCommit("t", 0, 42, metadata="by hand"),)), CommitOffsetsResponse)
+    assert world.join("m1").owned[T0].offset == 42
+
+
+def test_operator_moves_nothing_back_even_when_kafka_is_away() -> None:
+    world = NodeWorld({"t": 1})
+    world.join("m1").leave()
+    world.kafka.is_away = True
+    world.restart()
+    asked = CommitOffsets("g", (OffsetToCommit("t", 0, 99),))
+    (result,) = world.connect().ask(asked, CommitOffsetsResponse).results
+    assert (result.error, world.committed()) == (ErrorCode.INVALID_REQUEST, {T0: 100})
+
+
+def test_owner_epoch_from_a_connection_without_a_member_is_refused() -> None:
+    world = NodeWorld()
+    asked = CommitOffsets("g", (OffsetToCommit("t", 0, 42, owner_epoch=3),))
+    assert world.connect().ask(asked, ErrorResponse).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_member_commits_for_its_own_group_only() -> None:
+    world = NodeWorld()
+    response = world.join("m1").ask(CommitOffsets("another", ()), CommitOffsetsResponse)
+    assert response.error is ErrorCode.INVALID_REQUEST
+
+
+def test_metadata_is_limited_in_bytes() -> None:
+    world = NodeWorld({"t": 1})
+    m1 = world.join("m1")
+    epoch = m1.epoch(T0)
+    for metadata, error in [("é" * 2048, ErrorCode.NONE), ("é" * 2049, ErrorCode.OFFSET_METADATA_TOO_LARGE)]:
+        asked = CommitOffsets("g", (OffsetToCommit("t", 0, 150, epoch, metadata=metadata),))
+        assert [result.error for result in m1.ask(asked, CommitOffsetsResponse).results] == [error]
+
+
+def test_ping_carries_offsets_of_auto_commit() -> None:
+    world = NodeWorld({"t": 1})
+    m1 = world.join("m1")
+    response = m1.ask(Ping(1, (OffsetToCommit("t", 0, 150, m1.epoch(T0)),)), PingResponse)
+    assert ([result.committed for result in response.results], world.committed()) == ([150], {T0: 150})
+
+
+def test_fetched_offsets_are_what_exists_and_nothing_else() -> None:
+    world = NodeWorld({"t": 1})
+    m1 = world.join("m1")
+    asked = CommitOffsets("g", (OffsetToCommit("t", 0, 150, m1.epoch(T0), 3, "note"),))
+    m1.ask(asked, CommitOffsetsResponse)
+    response = world.connect().ask(FetchOffsets("g", (T0, T1)), FetchOffsetsResponse)
+    at_ms = world.now_ms + WALL_OFFSET_MS
+    assert response.offsets == (CommittedOffset("t", "id-t", 0, 150, 3, "note", at_ms),)
+
+
+def test_unknown_group_has_no_offsets_to_fetch() -> None:
+    world = NodeWorld()
+    response = world.connect().ask(FetchOffsets("nobody"), FetchOffsetsResponse)
+    assert (response.error, response.message) == (ErrorCode.GROUP_ID_NOT_FOUND, "there is no group 'nobody'")
