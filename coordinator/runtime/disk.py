@@ -223,7 +223,7 @@ class Disk:
                 if self._failure or not (self._queue or self._snapshots):
                     return
                 group = self._queue.take_group()
-                snapshots = self._take_snapshots(set(group))
+                snapshots = self._take_snapshots()
                 self._busy = {*group, *snapshots}
             for shard, batch in group.items():
                 self._shards[shard].write(batch)
@@ -240,12 +240,12 @@ class Disk:
                 self._busy.clear()
                 self._changed.notify_all()
 
-    def _take_snapshots(self, group: set[int]) -> dict[int, Snapshot]:
-        """Take the snapshots whose log is durable, of shards without a write in this group."""
+    def _take_snapshots(self) -> dict[int, Snapshot]:
+        """Take the snapshots whose log is durable already."""
         ready = {
             shard: snapshot
             for shard, snapshot in self._snapshots.items()
-            if shard not in group and snapshot.end_offset <= self._shards[shard].durable_end_offset
+            if snapshot.end_offset <= self._shards[shard].durable_end_offset
         }
         for shard in ready:
             del self._snapshots[shard]

@@ -95,7 +95,11 @@ class MemoryFiles:
         except OSError:
             inode.unsynced = []  # as Linux does: it counts the data as written and the next sync succeeds
             raise
-        inode.durable, inode.unsynced = bytes(inode.content), []
+        durable = bytearray(inode.durable)
+        for position, data in inode.unsynced:
+            durable.extend(bytes(max(0, position + len(data) - len(durable))))
+            durable[position : position + len(data)] = data
+        inode.durable, inode.unsynced = bytes(durable), []
 
     def close(self, descriptor: int) -> None:
         del self._open[descriptor]

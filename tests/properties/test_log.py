@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -79,7 +80,7 @@ class LogAgainstList(RuleBasedStateMachine):
         self.disk.write_snapshot(0, end, self.leader_epoch, self.appended[:end])
 
     @precondition(lambda self: not self.failures)
-    @rule(calls=st.integers(0, 25))
+    @rule(calls=st.integers(0, 9))
     def flush_until_a_call_fails(self, calls: int) -> None:
         self.disk.files.fail = failing_after(calls)
         self.disk.flush()
@@ -124,7 +125,7 @@ class LogAgainstList(RuleBasedStateMachine):
         assert self.acknowledged <= len(self.appended)
 
 
-LogAgainstList.TestCase.settings = settings(max_examples=1000, stateful_step_count=40, deadline=None)
+LogAgainstList.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 TestLogAgainstList = LogAgainstList.TestCase
 
 
@@ -168,6 +169,21 @@ def test_real_disk_equals_a_list(steps: list[int | str]) -> None:
                 assert content(disk.recover(0)) == model
         disk.close()
     assert failures == []
+
+
+@pytest.mark.parametrize("calls", range(8))
+def test_what_is_loaded_after_a_failed_sync_is_written_again_before_it_counts(calls: int) -> None:
+    for seed in range(20):
+        machine = LogAgainstList()
+        machine.append([1500], grows=False)
+        machine.flush()
+        machine.append([1500], grows=False)
+        machine.flush()
+        machine.append([1500], grows=False)
+        machine.flush_until_a_call_fails(calls)
+        machine.process_dies()
+        machine.power_goes(seed)
+        assert machine.acknowledged >= 2
 
 
 def test_a_log_that_failed_takes_nothing_until_it_is_loaded_again() -> None:
