@@ -150,7 +150,7 @@ def _load(node: Node, disk: Disk, shards: int, log: FilteringBoundLogger) -> Non
                 [(batch.base_offset, batch.records) for batch in recovered.batches],
             )
         except UnreadableRecordError as error:
-            raise StartError(f"shard {shard} of the data directory cannot be loaded: {error}") from error
+            raise StartError(f"the data directory cannot be used: {error}") from error
         records += sum(len(batch.records) for batch in recovered.batches)
         records += len(snapshot.records) if snapshot is not None else 0
         if time.monotonic() - said_s > _SAY_PROGRESS_S:
