@@ -93,7 +93,7 @@ class DriverSession:
 
     @property
     def identity(self) -> StreamOffset:
-        """The stream offset of a query that has read nothing yet."""
+        """The stream offset of a query that has joined and read nothing yet."""
         return StreamOffset(self._joined.kafka_cluster_id or "", self._group_id, self._joined.member_id)
 
     def freeze_ends(self, ends: Mapping[PartitionKey, int]) -> None:
@@ -110,8 +110,8 @@ class DriverSession:
     def next_offset(self, start: StreamOffset, limit: int | None, *, is_single_run: bool) -> StreamOffset:
         """Commit the finished micro-batch `start`, claim the next ranges and return them.
 
-        Returns `start` itself when there is nothing new. `limit` is the most offsets to read, None for all. In a run
-        that ends by itself the first call waits for a complete assignment.
+        Returns `start` itself when there is nothing new, or the identity where `start` has none. `limit` is the most
+        offsets to read, None for all. In a run that ends by itself the first call waits for a complete assignment.
         """
         start.must_belong_to(cluster=self._joined.kafka_cluster_id, group=self._group_id)
         assignment = (
@@ -122,7 +122,7 @@ class DriverSession:
         finished = () if start == self._settled else start.claims
         if not finished and not assignment.partitions and not self._has_offers:
             self._settled = start
-            return start
+            return self._unchanged(start)
         usable = self._usable(assignment)
         owned = {(p.topic, p.partition, p.owner_epoch) for p in usable}
         self._finished_until = {key: until for key, until in self._finished_until.items() if key in owned}
@@ -131,15 +131,17 @@ class DriverSession:
         next_claims = self._next_claims(usable, positions, limit)
         if not next_claims and not finished and not self._has_offers:
             self._settled = start
-            return start
+            return self._unchanged(start)
         outcome = self._member.advance(finished, next_claims)
         self._settle(start, finished, outcome.finished)
         self._report_refused(next_claims, outcome.claims)
         accepted = outcome.claimed
         self._has_offers = bool(accepted)
-        if not accepted:
-            return start
-        return self._offset_of(accepted, usable, positions)
+        return self._offset_of(accepted, usable, positions) if accepted else self._unchanged(start)
+
+    def _unchanged(self, start: StreamOffset) -> StreamOffset:
+        # Spark runs the first micro-batch of a query even when it is empty: the identity is in the checkpoint then.
+        return start if start.member else self.identity
 
     def _first_assignment(self, start: StreamOffset, *, is_single_run: bool) -> Assignment:
         timeout_s = self._complete_timeout_s if is_single_run else FIRST_ASSIGNMENT_TIMEOUT_S

@@ -74,8 +74,14 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
     # ---- beside the Spark driver ------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
-        """Join the group and return the identity; called for a new checkpoint only, and possibly twice."""
-        return self._joined(None, is_finished=True).identity.to_json()
+        """Return an offset without an identity, and open nothing.
+
+        Spark calls this for a new checkpoint, but also before it replays the first micro-batch of an old one, whose
+        identity only the next call shows.
+        """
+        from spark_kcoord.offsets import StreamOffset
+
+        return StreamOffset(cluster="", group=self._options.group, member="").to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return the limit of option maxOffsetsPerTrigger, or one that never limits."""
@@ -140,14 +146,14 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     # ---- joining ----------------------------------------------------------------------------------------------------
 
-    def _joined(self, first: StreamOffset | None, *, is_finished: bool) -> DriverSession:
+    def _joined(self, first: StreamOffset, *, is_finished: bool) -> DriverSession:
         if self._session is None:
             if self._is_stopped:
                 raise KcoordError("The query has been stopped.")
             self._session = self._join(first, is_finished=is_finished)
         return self._session
 
-    def _join(self, first: StreamOffset | None, *, is_finished: bool) -> DriverSession:
+    def _join(self, first: StreamOffset, *, is_finished: bool) -> DriverSession:
         from spark_kcoord.driver_session import DriverSession
         from spark_kcoord.fetch.offsets import KafkaLookup
         from spark_kcoord.member.client import MemberClient, MemberSettings
@@ -155,8 +161,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         options = self._options
         if not options.commit:
             raise OptionError("Option 'kcoord.commit' is false, which is not supported yet. Remove it.")
-        if first is not None:
-            first.must_belong_to(cluster=None, group=options.group)
+        first.must_belong_to(cluster=None, group=options.group)
         settings = MemberSettings(
             coordinators=host_ports(options.coordinators),
             group_id=options.group,
@@ -174,15 +179,14 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         )
         client = MemberClient(
             settings,
-            member_id=first.member if first is not None else "",
-            claims=first.claims if first is not None else (),
-            checkpoint_hints=first.hints(is_finished=is_finished) if first is not None else (),
+            member_id=first.member,
+            claims=first.claims,
+            checkpoint_hints=first.hints(is_finished=is_finished),
         )
         self._client = client
         client.start()
         joined = client.join()
-        if first is not None:
-            first.must_belong_to(cluster=joined.kafka_cluster_id, group=options.group)
+        first.must_belong_to(cluster=joined.kafka_cluster_id, group=options.group)
         self._servers = options.kafka.servers or tuple(joined.kafka_bootstrap)
         lookup = KafkaLookup(options.kafka_at(self._servers))
         session = DriverSession(

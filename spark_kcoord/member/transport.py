@@ -178,7 +178,7 @@ class Transport:
         except BlockingIOError:
             pass
         except OSError as error:
-            # What the other side said before it closed is still to be read; reading then finds the connection broken.
+            # `wait` reads once more, what the other side said before it closed, and then reports this.
             self._unsent.clear()
             self._broken = self._broken or why_failed(error)
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)

@@ -37,6 +37,17 @@ def produce(servers: str, topic: str, rows: Iterable[tuple[int, Row]], **config:
         producer.close()
 
 
+def produce_numbers(servers: str, topic: str, partitions: int, first: int, count: int) -> None:
+    """Write the numbers from `first` on as values, dealt to the partitions in turn."""
+    producer = KafkaProducer(bootstrap_servers=servers, linger_ms=5)
+    try:
+        for number in range(first, first + count):
+            producer.send(topic, str(number).encode(), partition=number % partitions)
+        producer.flush()
+    finally:
+        producer.close()
+
+
 def write_batch(servers: str, topic: str, batch: bytes) -> None:
     """Write one raw record batch to partition 0, as a producer of another language might make it."""
     client = KafkaClient(KafkaSettings(servers=(servers,), client=(("client_id", "tests"),)))

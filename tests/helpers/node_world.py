@@ -4,7 +4,8 @@ Everything is virtual and happens at once unless a test says otherwise: the disk
 `sync` is called), Kafka answers immediately (or not while `kafka.is_away`), and members answer only as scripted.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -146,6 +147,7 @@ class Member:
     is_complete: bool = False
     fenced: Fenced | None = None
     closed_why: str | None = None
+    asked: dict[int, Request] = field(default_factory=dict)
     _answers: dict[int, Response] = field(default_factory=dict)
     _next_correlation_id: int = 1
     _awaits_whole: bool = False
@@ -185,6 +187,7 @@ class Member:
         """Send a request and return its correlation id."""
         correlation_id = self._next_correlation_id
         self._next_correlation_id += 1
+        self.asked[correlation_id] = request
         self.world.happen(
             RequestArrived(self.world.now_ms, self.connection_id, correlation_id, request, self.world.fresh_id(request))
         )
@@ -281,10 +284,11 @@ class NodeWorld:
         self.watched: frozenset[str] = frozenset()
         self.halted: Halt | None = None
         self.members: dict[int, Member] = {}
-        self.after_event: list[Callable[[Event | None], None]] = []
+        self._events: deque[Event] = deque()
+        self._is_working = False
         self._wake_at_ms: int | None = None
         self._ids = 0
-        self.node = self._new_node()
+        self._start_node()
 
     # ---- the node's life ----
 
@@ -294,9 +298,14 @@ class NodeWorld:
             end, snapshot = self.snapshots.get(shard, (0, None))
             tail = self.written[shard][end : self.synced[shard]]
             node.load(shard, snapshot, end, [(end, tail)] if tail else [])
-        self.node = node
-        self._perform(node.start(self.now_ms, self.now_ms + WALL_OFFSET_MS))
         return node
+
+    def _start_node(self) -> None:
+        self.node = self._new_node()
+        self._is_working = True
+        self._perform(self.node.start(self.now_ms, self.now_ms + WALL_OFFSET_MS))
+        self._is_working = False
+        self._work_off()
 
     def restart(self) -> None:
         """Kill the node, lose what is not durable and every connection, and start it from its disk."""
@@ -305,15 +314,24 @@ class NodeWorld:
         self.members.clear()
         self.watched = frozenset()
         self._wake_at_ms = None
-        self.node = self._new_node()
+        self._start_node()
 
     def happen(self, event: Event) -> list[Effect]:
         """Feed an event and perform what it leads to; returns the effects, those of what followed included."""
         before = len(self.effects)
-        self._perform(self.node.step(event))
-        for look in self.after_event:
-            look(event)
+        self._events.append(event)
+        self._work_off()
         return self.effects[before:]
+
+    def _work_off(self) -> None:
+        if self._is_working:
+            return
+        self._is_working = True
+        try:
+            while self._events:
+                self._perform(self.node.step(self._events.popleft()))
+        finally:
+            self._is_working = False
 
     def _perform(self, effects: list[Effect]) -> None:
         for effect in effects:

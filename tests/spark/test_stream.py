@@ -1,6 +1,5 @@
 """Streaming queries on a real broker, a real coordinator process and a real Spark: rows, offsets, restarts, sharing."""
 
-import contextlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -8,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from kafka import KafkaProducer
 
 from coordinator.local.kafka import LocalKafka
 from coordinator.local.node import LocalCoordinator
 from tests.helpers.group_view import GroupView
+from tests.helpers.kafka_topics import produce_numbers
 from tests.helpers.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -20,14 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
-
-
-def produce(kafka: LocalKafka, topic: str, partitions: int, first: int, count: int) -> None:
-    """Write the numbers from `first` on as values, dealt to the partitions in turn."""
-    with contextlib.closing(KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)) as producer:
-        for number in range(first, first + count):
-            producer.send(topic, str(number).encode(), partition=number % partitions)
-        producer.flush()
 
 
 @pytest.fixture
@@ -82,14 +73,14 @@ def test_a_query_reads_every_row_once_across_a_restart_from_its_checkpoint(
     queries: "list[StreamingQuery]",
 ) -> None:
     name = topic(4)
-    produce(kafka, name, 4, 0, 1_000)
+    produce_numbers(kafka.bootstrap_servers, name, 4, 0, 1_000)
     frame = a_stream(spark, coordinator, "restarted", name, maxOffsetsPerTrigger="300")
     query = to_parquet(frame, tmp_path).start()
     queries.append(query)
     wait_until(lambda: committed(coordinator, "restarted") == 1_000, query=query)
     query.stop()
     identity = _members_in_checkpoint(tmp_path)
-    produce(kafka, name, 4, 1_000, 500)
+    produce_numbers(kafka.bootstrap_servers, name, 4, 1_000, 500)
     again = to_parquet(frame, tmp_path).start()
     queries.append(again)
     wait_until(lambda: committed(coordinator, "restarted") == 1_500, query=again)
@@ -113,7 +104,7 @@ def test_available_now_reads_what_is_there_commits_it_and_ends(
     queries: "list[StreamingQuery]",
 ) -> None:
     name = topic(4)
-    produce(kafka, name, 4, 0, 600)
+    produce_numbers(kafka.bootstrap_servers, name, 4, 0, 600)
     frame = a_stream(spark, coordinator, "available-now", name, maxOffsetsPerTrigger="200")
     for total in (600, 900):
         query = to_parquet(frame, tmp_path).trigger(availableNow=True).start()
@@ -121,7 +112,7 @@ def test_available_now_reads_what_is_there_commits_it_and_ends(
         assert query.awaitTermination(60)
         assert committed(coordinator, "available-now") == total
         if total == 600:
-            produce(kafka, name, 4, 600, 300)
+            produce_numbers(kafka.bootstrap_servers, name, 4, 600, 300)
     assert values_in(spark, tmp_path) == Counter(range(900))
 
 
@@ -134,14 +125,14 @@ def test_two_queries_share_a_group_and_read_every_row_once(
     queries: "list[StreamingQuery]",
 ) -> None:
     name = topic(4)
-    produce(kafka, name, 4, 0, 400)
+    produce_numbers(kafka.bootstrap_servers, name, 4, 0, 400)
     first = to_parquet(a_stream(spark, coordinator, "shared", name), tmp_path / "a").start()
     queries.append(first)
     wait_until(lambda: committed(coordinator, "shared") == 400, query=first)
     second = to_parquet(a_stream(spark, coordinator, "shared", name), tmp_path / "b").start()
     queries.append(second)
     wait_until(lambda: sorted(GroupView(coordinator.address, "shared").owners().values()) == [2, 2], query=second)
-    produce(kafka, name, 4, 400, 800)
+    produce_numbers(kafka.bootstrap_servers, name, 4, 400, 800)
     wait_until(lambda: committed(coordinator, "shared") == 1_200, query=second)
     first.stop()
     second.stop()
@@ -159,12 +150,12 @@ def test_a_running_query_outlives_the_coordinators_death_and_restart(
     queries: "list[StreamingQuery]",
 ) -> None:
     name = topic(2)
-    produce(kafka, name, 2, 0, 100)
+    produce_numbers(kafka.bootstrap_servers, name, 2, 0, 100)
     query = to_parquet(a_stream(spark, own_coordinator, "survivor", name), tmp_path).start()
     queries.append(query)
     wait_until(lambda: committed(own_coordinator, "survivor") == 100, query=query)
     own_coordinator.kill()
-    produce(kafka, name, 2, 100, 100)
+    produce_numbers(kafka.bootstrap_servers, name, 2, 100, 100)
     own_coordinator.restart()
     wait_until(lambda: committed(own_coordinator, "survivor") == 200, query=query)
     assert GroupView(own_coordinator.address, "survivor").events("rebalance", "granted") == []

@@ -433,12 +433,9 @@ class Membership:
         self._ownership.note_lost(group_id, had, since_ms, why)
         released = had - group.owned_by(member_id)
         desk.note(group_id, kind, why, member_id=member_id, partitions=released)
-        self._ownership.note_change(group_id, f"{member_id} {_SAID_OF_REMOVAL[kind]}: {why}")
+        cause = f"{member_id} left" if kind is EventKind.MEMBER_LEFT else f"{member_id} {_SAID_OF[kind]}: {why}"
+        self._ownership.note_change(group_id, cause)
         self._ownership.reconcile(group_id, had, ())
 
 
-_SAID_OF_REMOVAL = {
-    EventKind.MEMBER_EXPIRED: "expired",
-    EventKind.MEMBER_FENCED: "was fenced",
-    EventKind.MEMBER_LEFT: "left",
-}
+_SAID_OF = {EventKind.MEMBER_EXPIRED: "expired", EventKind.MEMBER_FENCED: "was fenced"}

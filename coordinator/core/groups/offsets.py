@@ -71,8 +71,15 @@ def commit_by_operator(
             )
             results.append(_refused(group, partition, ErrorCode.PARTITION_OWNED, why))
             continue
-        results.append(_commit_one(group, topic_ids.get(asked.topic, ""), None, asked, commit_ms, accepted))
+        topic_id = topic_ids.get(asked.topic) or _recorded_topic_id(group, partition)
+        results.append(_commit_one(group, topic_id, None, asked, commit_ms, accepted))
     return tuple(accepted.values()), tuple(results)
+
+
+def _recorded_topic_id(group: GroupState, partition: TopicPartition) -> str:
+    """Return the id a topic has in the group's records; an empty one when it is in none."""
+    seen, committed = group.topics.get(partition[0]), group.offsets.get(partition)
+    return (seen.topic_id if seen is not None else "") or (committed.topic_id if committed is not None else "")
 
 
 def _commit_one(

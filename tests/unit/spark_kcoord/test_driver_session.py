@@ -237,3 +237,9 @@ def test_an_idle_query_without_partitions_asks_nobody() -> None:
     for _ in range(3):
         assert session.next_offset(session.identity, None, is_single_run=False) == session.identity
     assert member.advanced == []
+
+
+def test_a_query_without_an_identity_gets_it_before_there_is_anything_to_read() -> None:
+    session = a_session(FakeMember(()), {})
+    nobody = StreamOffset("", "g", "")
+    assert session.next_offset(nobody, None, is_single_run=False) == StreamOffset("c", "g", "m-1")

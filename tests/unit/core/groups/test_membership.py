@@ -34,7 +34,11 @@ T0, T1, T2, T3 = [("t", number) for number in range(4)]
 @pytest.mark.parametrize(
     ("facts", "error", "words"),
     [
-        ({"group_id": "a/b"}, ErrorCode.INVALID_GROUP_ID, "group id is not allowed: it is or contains a path separator"),
+        (
+            {"group_id": "a/b"},
+            ErrorCode.INVALID_GROUP_ID,
+            "group id is not allowed: it is or contains a path separator",
+        ),
         ({"member_id": "m\n1"}, ErrorCode.INVALID_REQUEST, "member id is not allowed: it contains a control"),
         ({"instance_id": ""}, ErrorCode.INVALID_REQUEST, "instance id is not allowed: it is empty"),
         ({"incarnation": " x"}, ErrorCode.INVALID_REQUEST, "incarnation is not allowed: it begins or ends"),

@@ -33,6 +33,16 @@ def test_operator_may_commit_for_a_group_to_come() -> None:
     assert world.join("m1").owned[T0].offset == 42
 
 
+def test_operator_moves_nothing_back_even_when_kafka_is_away() -> None:
+    world = NodeWorld({"t": 1})
+    world.join("m1").leave()
+    world.kafka.is_away = True
+    world.restart()
+    asked = CommitOffsets("g", (OffsetToCommit("t", 0, 99),))
+    (result,) = world.connect().ask(asked, CommitOffsetsResponse).results
+    assert (result.error, world.committed()) == (ErrorCode.INVALID_REQUEST, {T0: 100})
+
+
 def test_owner_epoch_from_a_connection_without_a_member_is_refused() -> None:
     world = NodeWorld()
     asked = CommitOffsets("g", (OffsetToCommit("t", 0, 42, owner_epoch=3),))

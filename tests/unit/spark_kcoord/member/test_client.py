@@ -30,18 +30,19 @@ from coordinator.protocol.messages import (
 from coordinator.protocol.parts import CommittedOffset, FinalOffset, GroupSummary, OwnedPartition
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import MemberClient, fetch_offsets, find_coordinator, request_once
-from tests.helpers.member_coordinator import MemberCoordinator
+from spark_kcoord.member.machine import Member
+from tests.helpers.loopback_coordinator import LoopbackCoordinator
 from tests.helpers.member_pair import accepted, claim, found, settings, start_fetcher, stop_fetcher
 
 
 @pytest.fixture
-def coordinator() -> Iterator[MemberCoordinator]:
-    with MemberCoordinator() as scripted:
+def coordinator() -> Iterator[LoopbackCoordinator]:
+    with LoopbackCoordinator() as scripted:
         yield scripted
 
 
 @contextmanager
-def member(coordinator: MemberCoordinator, **changes: Any) -> Iterator[MemberClient]:
+def member(coordinator: LoopbackCoordinator, **changes: Any) -> Iterator[MemberClient]:
     client = MemberClient(settings(coordinators=(coordinator.address,), **changes))
     client.start()
     try:
@@ -68,7 +69,7 @@ def unused_address() -> tuple[str, int]:
 # ---- a member's life ------------------------------------------------------------------------------------------------
 
 
-def test_client_joins_is_assigned_claims_advances_and_leaves(coordinator: MemberCoordinator) -> None:
+def test_client_joins_is_assigned_claims_advances_and_leaves(coordinator: LoopbackCoordinator) -> None:
     with member(coordinator) as client:
         joined = client.join()
         assignment = client.wait_for_assignment(complete=True, timeout_s=10)
@@ -85,7 +86,7 @@ def test_client_joins_is_assigned_claims_advances_and_leaves(coordinator: Member
     assert len(coordinator.received(LeaveGroup)) == 1
 
 
-def test_stop_is_obeyed_without_any_call(coordinator: MemberCoordinator) -> None:
+def test_stop_is_obeyed_without_any_call(coordinator: LoopbackCoordinator) -> None:
     with member(coordinator) as client:
         client.join()
         client.wait_for_assignment(complete=True, timeout_s=10)
@@ -95,7 +96,7 @@ def test_stop_is_obeyed_without_any_call(coordinator: MemberCoordinator) -> None
         assert [part.partition for part in client.assignment().partitions] == [0]
 
 
-def test_wait_for_assignment_returns_what_there_is_when_time_is_over(coordinator: MemberCoordinator) -> None:
+def test_wait_for_assignment_returns_what_there_is_when_time_is_over(coordinator: LoopbackCoordinator) -> None:
     coordinator.grants = [start_fetcher(0, complete=False)]
     with member(coordinator) as client:
         client.join()
@@ -106,7 +107,7 @@ def test_wait_for_assignment_returns_what_there_is_when_time_is_over(coordinator
         assert ([part.partition for part in late.partitions], late.is_complete) == ([0], False)
 
 
-def test_many_threads_may_call_at_once(coordinator: MemberCoordinator) -> None:
+def test_many_threads_may_call_at_once(coordinator: LoopbackCoordinator) -> None:
     with member(coordinator) as client:
         client.join()
         outcomes: list[object] = []
@@ -122,7 +123,7 @@ def test_many_threads_may_call_at_once(coordinator: MemberCoordinator) -> None:
         assert sorted(map(str, outcomes)) == sorted(map(str, range(20)))
 
 
-def test_close_is_quick_harmless_twice_and_says_nothing_to_the_group(coordinator: MemberCoordinator) -> None:
+def test_close_is_quick_harmless_twice_and_says_nothing_to_the_group(coordinator: LoopbackCoordinator) -> None:
     with member(coordinator) as client:
         client.join()
         started_s = time.monotonic()
@@ -137,14 +138,14 @@ def test_close_is_quick_harmless_twice_and_says_nothing_to_the_group(coordinator
         client.leave()
 
 
-def test_close_ends_the_background_thread(coordinator: MemberCoordinator) -> None:
+def test_close_ends_the_background_thread(coordinator: LoopbackCoordinator) -> None:
     with member(coordinator, group_id="ended") as client:
         client.join()
     names = {thread.name for thread in threading.enumerate()}
     assert "kcoord-member-ended" not in names
 
 
-def test_close_fails_a_call_that_waits(coordinator: MemberCoordinator) -> None:
+def test_close_fails_a_call_that_waits(coordinator: LoopbackCoordinator) -> None:
     coordinator.script[Advance] = lambda _: None
     with member(coordinator) as client:
         client.join()
@@ -210,7 +211,7 @@ def test_host_no_resolver_takes_is_a_clear_error(host: str) -> None:
 
 @pytest.mark.parametrize("greeting", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x06\0\0\0\0\0\0", b"\xff" * 64])
 def test_stranger_at_the_address_is_a_clear_error(greeting: bytes) -> None:
-    with MemberCoordinator(greeting) as stranger:
+    with LoopbackCoordinator(greeting) as stranger:
         client = MemberClient(settings(coordinators=(stranger.address,), join_timeout_ms=300))
         with pytest.raises(KcoordError, match=r"check address and port|over the limit") as raised:
             client.join()
@@ -218,7 +219,7 @@ def test_stranger_at_the_address_is_a_clear_error(greeting: bytes) -> None:
         client.close()
 
 
-def test_final_refusal_is_raised_at_once_and_by_every_later_call(coordinator: MemberCoordinator) -> None:
+def test_final_refusal_is_raised_at_once_and_by_every_later_call(coordinator: LoopbackCoordinator) -> None:
     refusal = RegisterConsumerResponse(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message="topic t is not there")
     coordinator.script[RegisterConsumer] = lambda _: refusal
     with member(coordinator) as client:
@@ -230,7 +231,7 @@ def test_final_refusal_is_raised_at_once_and_by_every_later_call(coordinator: Me
 
 
 def test_coordinator_killed_and_back_on_the_same_port_is_found_again(
-    coordinator: MemberCoordinator, caplog: pytest.LogCaptureFixture
+    coordinator: LoopbackCoordinator, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "spark_kcoord")
     with member(coordinator) as client:
@@ -252,7 +253,7 @@ def test_coordinator_killed_and_back_on_the_same_port_is_found_again(
         assert "rejoined" in caplog.text
 
 
-def test_advance_whose_answer_was_lost_is_asked_again(coordinator: MemberCoordinator) -> None:
+def test_advance_whose_answer_was_lost_is_asked_again(coordinator: LoopbackCoordinator) -> None:
     tries: list[Advance] = []
 
     def lose_the_first(request: Advance) -> Any:
@@ -270,23 +271,46 @@ def test_advance_whose_answer_was_lost_is_asked_again(coordinator: MemberCoordin
         assert tries == [tries[0], tries[0]]
 
 
-def test_call_without_a_coordinator_fails_at_its_time_out(coordinator: MemberCoordinator) -> None:
+def test_call_without_a_coordinator_fails_at_its_time_out(coordinator: LoopbackCoordinator) -> None:
     with member(coordinator, coordinator_timeout_ms=300) as client:
         client.join()
         coordinator.kill()
         started_s = time.monotonic()
         with pytest.raises(KcoordError, match=r"kcoord\.coordinator\.timeout"):
             client.advance((), (claim(),))
-        assert 0.3 <= time.monotonic() - started_s < 3
+        assert 0.29 < time.monotonic() - started_s < 3
 
 
-def test_garbage_in_the_middle_of_a_conversation_leads_to_a_new_one(coordinator: MemberCoordinator) -> None:
+def test_garbage_in_the_middle_of_a_conversation_leads_to_a_new_one(coordinator: LoopbackCoordinator) -> None:
     with member(coordinator) as client:
         client.join()
         client.wait_for_assignment(complete=True, timeout_s=10)
         coordinator.say(b"\0\0\0\x05\0\0\0\0\xc1")
         wait_until(lambda: len(coordinator.received(RegisterConsumer)) == 2, "a second registration")
         assert client.advance((), (claim(),)).claimed == (claim(),)
+
+
+def test_bug_on_the_background_thread_fails_every_caller(
+    coordinator: LoopbackCoordinator, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(Member, "step", fail)
+    with member(coordinator) as client:
+        with pytest.raises(KcoordError, match=r"stopped by a bug in kcoord \(RuntimeError: planted\)"):
+            client.join()
+        with pytest.raises(KcoordError, match="planted"):
+            client.assignment()
+    assert "Traceback" in caplog.text
+
+
+def test_call_before_the_join_is_a_clear_error(coordinator: LoopbackCoordinator) -> None:
+    unstarted = MemberClient(settings())
+    with pytest.raises(KcoordError, match=r"call join\(\) first"):
+        unstarted.advance((), ())
+    with member(coordinator) as started, pytest.raises(KcoordError, match=r"call join\(\) first"):
+        started.advance((), ())
 
 
 # ---- its process ----------------------------------------------------------------------------------------------------
@@ -298,7 +322,7 @@ def test_client_cannot_be_pickled() -> None:
 
 
 def test_client_refuses_to_be_used_in_another_process(
-    coordinator: MemberCoordinator, monkeypatch: pytest.MonkeyPatch
+    coordinator: LoopbackCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with member(coordinator) as client:
         client.join()
@@ -317,14 +341,14 @@ def test_settings_without_a_coordinator_are_refused() -> None:
 # ---- one-shot questions ---------------------------------------------------------------------------------------------
 
 
-def test_find_coordinator_names_node_and_kafka(coordinator: MemberCoordinator) -> None:
+def test_find_coordinator_names_node_and_kafka(coordinator: LoopbackCoordinator) -> None:
     answer = find_coordinator((unused_address(), coordinator.address), "g", timeout_s=5)
     assert answer.coordinator is not None
     assert (answer.coordinator.port, answer.kafka_bootstrap) == (coordinator.address[1], ("k:9092",))
 
 
-def test_fetch_offsets_asks_the_groups_coordinator(coordinator: MemberCoordinator) -> None:
-    with MemberCoordinator() as other:
+def test_fetch_offsets_asks_the_groups_coordinator(coordinator: LoopbackCoordinator) -> None:
+    with LoopbackCoordinator() as other:
         other.script[FetchOffsets] = lambda _: FetchOffsetsResponse(
             offsets=(CommittedOffset("t", "id", 3, 0, None, "", 1),)
         )
@@ -332,13 +356,13 @@ def test_fetch_offsets_asks_the_groups_coordinator(coordinator: MemberCoordinato
         assert fetch_offsets((coordinator.address,), "g", timeout_s=5) == {("t", 3): 0}
 
 
-def test_question_about_an_unknown_group_is_an_error_naming_it(coordinator: MemberCoordinator) -> None:
+def test_question_about_an_unknown_group_is_an_error_naming_it(coordinator: LoopbackCoordinator) -> None:
     coordinator.script[FetchOffsets] = lambda _: FetchOffsetsResponse(error=ErrorCode.GROUP_ID_NOT_FOUND)
     with pytest.raises(KcoordError, match=r"'g'.*GROUP_ID_NOT_FOUND"):
         fetch_offsets((coordinator.address,), "g", timeout_s=5)
 
 
-def test_question_is_asked_again_while_the_refusal_may_pass(coordinator: MemberCoordinator) -> None:
+def test_question_is_asked_again_while_the_refusal_may_pass(coordinator: LoopbackCoordinator) -> None:
     answers = iter(
         [
             ErrorResponse(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, message="loading"),
@@ -350,7 +374,7 @@ def test_question_is_asked_again_while_the_refusal_may_pass(coordinator: MemberC
     assert response == ListGroupsResponse(groups=(GroupSummary("g", "Stable", 1, 1),))
 
 
-def test_refused_question_is_an_error(coordinator: MemberCoordinator) -> None:
+def test_refused_question_is_an_error(coordinator: LoopbackCoordinator) -> None:
     coordinator.script[ListGroups] = lambda _: ErrorResponse(error=ErrorCode.INVALID_REQUEST, message="not so")
     with pytest.raises(KcoordError, match="not so"):
         request_once((coordinator.address,), None, ListGroups(), timeout_s=5)
@@ -369,7 +393,7 @@ def test_question_to_a_silent_node_fails_in_time() -> None:
         request_once((silent.getsockname(),), None, ListGroups(), timeout_s=0.3)
 
 
-def test_question_to_a_node_that_knows_no_coordinator_fails_saying_so(coordinator: MemberCoordinator) -> None:
+def test_question_to_a_node_that_knows_no_coordinator_fails_saying_so(coordinator: LoopbackCoordinator) -> None:
     coordinator.script[FindCoordinator] = lambda _: FindCoordinatorResponse()
     with pytest.raises(KcoordError, match="knows no coordinator"):
         fetch_offsets((coordinator.address,), "g", timeout_s=0.3)

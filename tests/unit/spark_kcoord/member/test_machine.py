@@ -341,6 +341,36 @@ def test_id_that_becomes_free_in_time_is_taken() -> None:
     assert pair.member.state is State.JOINED
 
 
+def test_registration_that_does_not_answer_every_claim_is_tried_again() -> None:
+    pair = MemberPair(claims=(claim(),))
+    pair.join()
+    pair.find()
+    pair.answer(RegisterConsumer, RegisterConsumerResponse(member_id="m1"))
+    assert pair.member.state is State.WAITING
+
+
+def test_checkpoint_too_large_for_a_registration_is_a_clear_error() -> None:
+    pair = MemberPair(claims=tuple(claim(partition) for partition in range(20_001)))
+    call = pair.join()
+    pair.accept()
+    pair.answer(FindCoordinator, found())
+    assert "spread the partitions over more members" in pair.errors[call]
+    assert pair.member.state is State.FAILED
+
+
+def test_join_of_a_member_that_has_joined_is_answered_at_once_and_waits_while_it_is_away() -> None:
+    pair = MemberPair(member_settings=settings(coordinator_timeout_ms=2_000)).joined()
+    assert pair.join() in pair.results
+    pair.lose()
+    late = pair.join()
+    while not pair.errors:
+        if pair.member.state is State.CONNECTING:
+            pair.lose(REFUSED_CONNECTION)
+        pair.pass_ms(10)
+    assert "kcoord.coordinator.timeout" in pair.errors[late]
+    assert pair.member.state is not State.FAILED
+
+
 # ---- staying --------------------------------------------------------------------------------------------------------
 
 
@@ -749,6 +779,13 @@ def test_same_events_give_the_same_effects() -> None:
         return [repr(effect) for effect in pair.effects]
 
     assert run() == run()
+
+
+def test_refusal_of_a_request_that_is_no_call_ends_the_connection() -> None:
+    pair = MemberPair().joined(start_fetcher(0))
+    pair.answer(FetcherStarted, ErrorResponse(error=ErrorCode.INVALID_REQUEST, message="no"))
+    assert pair.member.state is State.WAITING
+    assert owned(pair) == [0]
 
 
 def test_node_without_a_coordinator_to_name_is_left() -> None:

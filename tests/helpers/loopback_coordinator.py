@@ -31,7 +31,7 @@ from tests.helpers.member_pair import accepted, found, registered, start_fetcher
 Answer = Callable[[Any], Response | None]
 
 
-class MemberCoordinator:
+class LoopbackCoordinator:
     """Answers each kind of request by `script`, an answer of None being silence; pushes `grants` to whoever registers.
 
     `greeting` replaces the hello, and nothing is understood then. `requests` collects everything that came.
@@ -63,7 +63,7 @@ class MemberCoordinator:
         self._threads: list[threading.Thread] = []
         self._begin()
 
-    def __enter__(self) -> "MemberCoordinator":
+    def __enter__(self) -> "LoopbackCoordinator":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -117,6 +117,7 @@ class MemberCoordinator:
         with suppress(OSError):
             while True:
                 sock, _ = listener.accept()
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self.connections_taken += 1
                 self._spawn(self._serve, sock)
 

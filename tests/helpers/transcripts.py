@@ -1,0 +1,236 @@
+"""Transcripts: a command a line, and under it what the node did about it.
+
+Commands drive a `NodeWorld`; the effects are written short, in their order, with the bookkeeping (appends, wake-ups)
+left out. A transcript is checked by running its commands and comparing; with KCOORD_RECORD=1 it is written anew.
+"""
+
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from coordinator.core.effects import (
+    CloseConnection,
+    Effect,
+    Halt,
+    Notice,
+    ResolveOffsets,
+    Respond,
+    SendPush,
+    WatchTopics,
+)
+from coordinator.core.groups.state import TopicPartition
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import (
+    AdvanceResponse,
+    CommitOffsetsResponse,
+    ConfirmClaimsResponse,
+    ErrorResponse,
+    Fenced,
+    FetcherStoppedResponse,
+    FetchOffsets,
+    FetchOffsetsResponse,
+    LeaveGroupResponse,
+    PingResponse,
+    Probe,
+    Push,
+    RegisterConsumerResponse,
+    Response,
+    StartFetcher,
+    StopFetcher,
+)
+from coordinator.protocol.parts import Claim, ClaimStatus, FinalOffset, PartitionResult
+from tests.helpers.node_world import Member, NodeWorld, replace_registration
+
+
+@dataclass
+class Transcript:
+    """Runs the commands of one scenario and says what happened."""
+
+    world: NodeWorld = field(default_factory=NodeWorld)
+    members: dict[str, Member] = field(default_factory=dict)
+    claims: dict[str, list[Claim]] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+
+    def run(self, script: str) -> str:
+        """Return the script with the effects it has now; comments and empty lines stay where they are."""
+        lines: list[str] = []
+        for line in script.splitlines():
+            if line.startswith("    "):
+                continue
+            lines.append(line)
+            if line and not line.startswith("#"):
+                lines.extend(f"    {said}" for said in self._obey(shlex.split(line)))
+        return "\n".join(lines) + "\n"
+
+    def _obey(self, words: Sequence[str]) -> Iterable[str]:
+        command, *arguments = words
+        before = len(self.world.effects)
+        verb: Callable[..., None] = getattr(self, f"do_{command}")
+        verb(*arguments)
+        return [said for effect in self.world.effects[before:] for said in self._say(effect)] or ["(nothing)"]
+
+    # ---- commands ----
+
+    def do_topic(self, name: str, partitions: str) -> None:
+        self.world.kafka.topics[name] = int(partitions)
+        if name in self.world.watched:
+            self.world.poll_topics()
+
+    def do_join(self, name: str, incarnation: str = "first") -> None:
+        member = self.world.joining(name, incarnation=incarnation, claims=self.claims.get(name, ()))
+        if name not in self.members or incarnation == "first":
+            self.members[name] = member
+            self.names[member.connection_id] = name
+        else:
+            self.names[member.connection_id] = f"{name}'s {incarnation}"
+            self.members[f"{name}'s {incarnation}"] = member
+        assert member.registration is not None
+        member.send(member.registration)
+
+    def do_claim(self, name: str, *ranges: str) -> None:
+        """Finish what is claimed and claim ranges written as 0:100-110."""
+        member = self.members[name]
+        finished = self.claims.get(name, [])
+        claims = []
+        for text in ranges:
+            number, _, rest = text.partition(":")
+            begin, _, end = rest.partition("-")
+            claims.append(member.claim(("t", int(number)), int(begin), int(end)))
+        self.claims[name] = claims
+        member.advance(finished, claims)
+
+    def do_run(self, name: str) -> None:
+        self.members[name].confirm(*self.claims[name])
+
+    def do_stopped(self, name: str) -> None:
+        self.members[name].stop_all()
+
+    def do_finish(self, name: str) -> None:
+        """Finish what is claimed and let go of what is asked back."""
+        member = self.members[name]
+        finals = [FinalOffset(*partition, member.epoch(partition)) for partition in sorted(member.stopping)]
+        member.advance(self.claims.pop(name, ()), (), finals)
+        for partition in list(member.stopping):
+            del member.owned[partition]
+        member.stopping.clear()
+
+    def do_commit(self, name: str, number: str, offset: str) -> None:
+        self.members[name].commit(("t", int(number)), int(offset))
+
+    def do_ping(self, name: str) -> None:
+        self.members[name].ping()
+
+    def do_leave(self, name: str) -> None:
+        self.members.pop(name).leave()
+
+    def do_crash(self, name: str) -> None:
+        if name == "coordinator":
+            self.world.restart()
+        else:
+            self.members[name].close("reset by peer")
+
+    def do_reconnect(self, name: str) -> None:
+        before = self.members[name]
+        member = self.world.connect()
+        self.names[member.connection_id] = name
+        self.members[name] = member
+        assert before.registration is not None
+        claims = tuple(self.claims.get(name, ()))
+        member.registration = replace_registration(before.registration, {"claims": claims})
+        member.send(member.registration)
+
+    def do_advance(self, amount: str, unit: str) -> None:
+        assert unit == "ms", "time is written in ms"
+        self.world.advance(int(amount))
+
+    def do_offsets(self) -> None:
+        tool = self.world.connect()
+        self.names[tool.connection_id] = "tool"
+        tool.send(FetchOffsets("g"))
+
+    # ---- effects ----
+
+    def _say(self, effect: Effect) -> list[str]:
+        match effect:
+            case Respond(connection_id, _, response):
+                return [f"{self._name(connection_id)} <- {say_response(response)}"]
+            case SendPush(connection_id, push):
+                return [f"{self._name(connection_id)} <- {say_push(push)}"]
+            case CloseConnection(connection_id, why):
+                return [f"close {self._name(connection_id)}: {why}"]
+            case Notice():
+                fields = {name: value for name, value in effect.fields if name != "group_epoch"}
+                said = " ".join([effect.member_id] * bool(effect.member_id) + [f"{k}={v}" for k, v in fields.items()])
+                return [f"notice {effect.kind}{' ' if said else ''}{said}: {effect.why}"]
+            case ResolveOffsets():
+                asked = [(item.topic, item.partition) for item in effect.offsets]
+                return [f"ask Kafka about {say_partitions(asked)}"]
+            case WatchTopics(topics):
+                return [f"watch {', '.join(sorted(topics))}"]
+            case Halt(why):
+                return [f"halt: {why}"]
+            case _:
+                return []
+
+    def _name(self, connection_id: int) -> str:
+        return self.names.get(connection_id, f"connection {connection_id}")
+
+
+def say_response(response: Response) -> str:
+    match response:
+        case RegisterConsumerResponse() | ErrorResponse() if response.error is not ErrorCode.NONE:
+            return f"{response.error.name}: {response.message}"
+        case RegisterConsumerResponse():
+            return " ".join(["registered", *map(say_status, response.claims)])
+        case AdvanceResponse():
+            parts = [
+                *(f"finished {say_result(result)}" for result in response.finished),
+                *(f"released {say_result(result)}" for result in response.released),
+                *(f"claimed {say_result(result)}" for result in response.claims),
+            ]
+            return "advanced: " + ", ".join(parts)
+        case CommitOffsetsResponse():
+            return "committed: " + ", ".join(map(say_result, response.results))
+        case FetcherStoppedResponse():
+            return "stopped: " + ", ".join(map(say_result, response.results))
+        case ConfirmClaimsResponse():
+            return "claims: " + ", ".join(map(say_status, response.claims))
+        case FetchOffsetsResponse():
+            return "offsets: " + ", ".join(f"{part.topic}-{part.partition}={part.offset}" for part in response.offsets)
+        case PingResponse():
+            return f"alive in epoch {response.member_epoch} of {response.group_epoch}"
+        case LeaveGroupResponse():
+            return "left"
+        case _:
+            return type(response).__name__.removesuffix("Response").lower()
+
+
+def say_push(push: Push) -> str:
+    match push:
+        case StartFetcher():
+            parts = ", ".join(f"{part.topic}-{part.partition} at {part.offset}" for part in push.partitions)
+            return f"start [{parts}] epoch {push.member_epoch}{' complete' if push.is_complete else ''}"
+        case StopFetcher():
+            parts = say_partitions((part.topic, part.partition) for part in push.partitions)
+            return f"stop [{parts}] within {push.deadline_ms} ms: {push.why}"
+        case Probe():
+            return "probe"
+        case Fenced():
+            return f"fenced {push.error.name}: {push.why}"
+
+
+def say_result(result: PartitionResult) -> str:
+    said = f"{result.topic}-{result.partition}"
+    if result.error is not ErrorCode.NONE:
+        return f"{said} {result.error.name} (committed {result.committed})"
+    return f"{said} (committed {result.committed})"
+
+
+def say_status(status: ClaimStatus) -> str:
+    return f"{status.topic}-{status.partition} {status.state.name}"
+
+
+def say_partitions(partitions: Iterable[TopicPartition]) -> str:
+    by_topic = groupby(sorted(partitions), key=lambda partition: partition[0])
+    return ", ".join(f"{topic}-{'/'.join(str(number) for _, number in parts)}" for topic, parts in by_topic)

@@ -1,0 +1,350 @@
+"""A shard under random events against a model that reads its log: two dicts, who owns and what is committed."""
+
+from collections.abc import Iterable
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from coordinator.core.groups.journal import Journal
+from coordinator.core.groups.records import (
+    Advanced,
+    ClaimsClosed,
+    ClaimsRunning,
+    CommittedPart,
+    Granted,
+    MemberJoined,
+    MemberRemoved,
+    OffsetsCommitted,
+    Record,
+    Released,
+    decode_record,
+)
+from coordinator.core.groups.replay import replay
+from coordinator.core.groups.snapshot import records_of
+from coordinator.core.groups.state import ShardState, TopicPartition
+from coordinator.core.limits import Limits
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import (
+    Advance,
+    AdvanceResponse,
+    CommitOffsets,
+    CommitOffsetsResponse,
+    ConfirmClaims,
+    FetcherStopped,
+    FetcherStoppedResponse,
+    LeaveGroup,
+    Ping,
+)
+from coordinator.protocol.parts import Claim, FinalOffset, OffsetToCommit
+from tests.helpers.node_world import Member, NodeWorld
+
+NAMES = ("m1", "m2", "m3")
+
+
+class LogReader:
+    """Reads a log from its beginning and asserts what must hold at every point of it."""
+
+    def __init__(self) -> None:
+        self.read = 0
+        self.owners: dict[TopicPartition, tuple[str, int]] = {}
+        self.committed: dict[TopicPartition, int] = {}
+        self.claims: dict[TopicPartition, tuple[int, int]] = {}
+        self.running: set[TopicPartition] = set()
+        self.members: set[str] = set()
+
+    def read_on(self, log: list[bytes]) -> None:
+        for data in log[self.read :]:
+            self._look_at(decode_record(data), self.read)
+            self.read += 1
+
+    def _look_at(self, record: Record, offset: int) -> None:
+        match record:
+            case MemberJoined():
+                self.members.add(record.facts.member_id)
+            case Granted():
+                partition = (record.topic, record.partition)
+                owner = self.owners.get(partition)
+                assert owner is None or owner[0] not in self.members, f"{partition} is granted while {owner} owns it"
+                assert record.member_id in self.members
+                assert record.owner_epoch == offset
+                self._close_claim(partition)
+                self.owners[partition] = (record.member_id, offset)
+                if record.start is not None:
+                    assert partition not in self.committed, "a start is written once"
+                    self.committed[partition] = record.start.offset
+            case OffsetsCommitted():
+                self._commit(record.committed, ())
+            case Released():
+                self._commit(record.committed, ())
+                self._release((part.topic, part.partition) for part in record.partitions)
+            case Advanced():
+                finals = {(part.topic, part.partition) for part in record.released}
+                self._commit(record.committed, set(record.finished) - finals)
+                for partition in record.finished:
+                    self._close_claim(partition)
+                self._release(finals)
+                for partition, owner in self.owners.items():
+                    if owner[0] == record.member_id and partition not in self.running:
+                        self._close_claim(partition)
+                for claim in record.offered:
+                    assert self.owners[claim.topic, claim.partition][0] == record.member_id
+                    self.claims[claim.topic, claim.partition] = (claim.from_offset, claim.until_offset)
+            case ClaimsRunning():
+                self.running.update(record.partitions)
+            case ClaimsClosed():
+                for partition in record.partitions:
+                    self._close_claim(partition)
+            case MemberRemoved():
+                self.members.discard(record.member_id)
+                had = [partition for partition, owner in self.owners.items() if owner[0] == record.member_id]
+                if not record.keeps_running_claims:
+                    self._release(had)
+                else:
+                    self._release(partition for partition in had if partition not in self.running)
+
+    def _commit(self, parts: Iterable[CommittedPart], finished: Iterable[TopicPartition]) -> None:
+        finished = set(finished)
+        for part in parts:
+            partition = (part.topic, part.partition)
+            owner = self.owners.get(partition)
+            if part.owner_epoch is None:
+                assert owner is None, "an operator committed what is owned"
+            else:
+                assert owner is not None
+                assert part.owner_epoch == owner[1], f"{partition} was committed under another owner epoch than {owner}"
+            assert part.offset >= self.committed.get(partition, 0), f"{partition} was committed backwards"
+            if partition in finished:
+                assert part.offset == self.claims[partition][1], "a commit went past the finished claim"
+            self.committed[partition] = part.offset
+
+    def _release(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in list(partitions):
+            del self.owners[partition]
+            self._close_claim(partition)
+
+    def _close_claim(self, partition: TopicPartition) -> None:
+        self.claims.pop(partition, None)
+        self.running.discard(partition)
+
+
+class ShardMachine(RuleBasedStateMachine):
+    @initialize(is_durable_at_once=st.booleans(), snapshot_interval=st.sampled_from([15, 1_000]))
+    def begin(self, is_durable_at_once: bool, snapshot_interval: int) -> None:
+        self.world = NodeWorld(
+            {"t": 3, "u": 2},
+            shards=1,
+            limits=Limits(snapshot_interval_records=snapshot_interval),
+            is_durable_at_once=is_durable_at_once,
+        )
+        self.reader = LogReader()
+        self.acknowledged: dict[TopicPartition, int] = {}
+        self.current: dict[str, Member] = {}
+        self.incarnations = 0
+        self.claims: dict[str, dict[TopicPartition, Claim]] = {name: {} for name in NAMES}
+        self.stale: list[tuple[str, Claim]] = []
+
+    # ---- members ----
+
+    @rule(name=st.sampled_from(NAMES), is_new_process=st.booleans(), lists_claims=st.booleans())
+    def register(self, name: str, is_new_process: bool, lists_claims: bool) -> None:
+        if is_new_process:
+            self.incarnations += 1
+        member = self.world.joining(
+            name,
+            incarnation=f"process-{self.incarnations}" if is_new_process else None,
+            topics=("t", "u") if name == "m1" else ("t",) if name == "m2" else ("u", "t"),
+            session_timeout_ms=6_000,
+            rebalance_timeout_ms=4_000,
+            claims=list(self.claims[name].values()) if lists_claims else (),
+        )
+        assert member.registration is not None
+        member.send(member.registration)
+        self.current[name] = member
+
+    @rule(name=st.sampled_from(NAMES))
+    def close(self, name: str) -> None:
+        if name in self.current:
+            self.current.pop(name).close()
+
+    @rule(name=st.sampled_from(NAMES))
+    def leave(self, name: str) -> None:
+        if name in self.current:
+            self.current.pop(name).send(LeaveGroup())
+
+    @rule(name=st.sampled_from(NAMES))
+    def ping(self, name: str) -> None:
+        if name in self.current:
+            self.current[name].send(Ping(0))
+
+    @rule(name=st.sampled_from(NAMES), final=st.none() | st.integers(0, 60))
+    def let_go(self, name: str, final: int | None) -> None:
+        member = self.current.get(name)
+        if member is not None and member.stopping:
+            known = [partition for partition in member.stopping if partition in member.owned]
+            finals = tuple(
+                FinalOffset(
+                    *partition,
+                    member.epoch(partition),
+                    None if final is None else member.owned[partition].offset + final,
+                )
+                for partition in known
+            )
+            member.send(FetcherStopped(finals))
+            member.stopping.clear()
+
+    # ---- offsets and claims ----
+
+    @rule(name=st.sampled_from(NAMES), ahead=st.integers(-20, 60), off_by=st.sampled_from([0, 0, 0, -1, 1]))
+    def commit(self, name: str, ahead: int, off_by: int) -> None:
+        member = self.current.get(name)
+        if member is not None and member.owned:
+            offsets = tuple(
+                OffsetToCommit(*partition, max(0, part.offset + ahead), part.owner_epoch + off_by)
+                for partition, part in member.owned.items()
+            )
+            member.send(CommitOffsets("g", offsets))
+
+    @rule(partition=st.sampled_from([("t", 0), ("u", 1)]), offset=st.integers(0, 200))
+    def commit_as_operator(self, partition: TopicPartition, offset: int) -> None:
+        self.world.connect().send(CommitOffsets("g", (OffsetToCommit(*partition, offset),)))
+
+    @rule(name=st.sampled_from(NAMES), size=st.integers(0, 9), releases=st.booleans())
+    def advance(self, name: str, size: int, releases: bool) -> None:
+        member = self.current.get(name)
+        if member is None:
+            return
+        finished = list(self.claims[name].values())
+        claims = []
+        for partition, part in member.owned.items():
+            begin = self._position(partition, part.offset, finished)
+            claims.append(Claim(*partition[:1], part.topic_id, partition[1], part.owner_epoch, begin, begin + size))
+        released = [
+            FinalOffset(*partition, member.epoch(partition))
+            for partition in member.stopping
+            if partition in member.owned
+        ]
+        member.send(Advance(tuple(finished), tuple(claims), tuple(released) if releases else ()))
+        self.stale.extend((name, claim) for claim in finished)
+        self.claims[name] = {(claim.topic, claim.partition): claim for claim in claims}
+
+    def _position(self, partition: TopicPartition, granted: int, finished: list[Claim]) -> int:
+        for claim in finished:
+            if (claim.topic, claim.partition) == partition:
+                return claim.until_offset
+        return max(granted, self.reader.committed.get(partition, 0))
+
+    @rule(name=st.sampled_from(NAMES))
+    def confirm(self, name: str) -> None:
+        if name in self.current and self.claims[name]:
+            self.current[name].send(ConfirmClaims(tuple(self.claims[name].values())))
+
+    @precondition(lambda self: self.stale)
+    @rule(data=st.data())
+    def replay_an_old_advance(self, data: st.DataObject) -> None:
+        name, claim = data.draw(st.sampled_from(self.stale))
+        if name in self.current:
+            self.current[name].send(Advance((claim,), ()))
+
+    # ---- the world ----
+
+    @rule(ms=st.sampled_from([10, 60, 1_000, 2_100, 4_100, 6_500]))
+    def time_passes(self, ms: int) -> None:
+        self.world.advance(ms)
+
+    @rule()
+    def disk_syncs(self) -> None:
+        self.world.sync()
+
+    @rule(is_away=st.booleans())
+    def kafka_comes_or_goes(self, is_away: bool) -> None:
+        self.world.kafka.is_away = is_away
+        self.world.poll_topics()
+
+    @rule()
+    def topic_grows(self) -> None:
+        self.world.kafka.topics["u"] = min(4, self.world.kafka.topics["u"] + 1)
+        self.world.poll_topics()
+
+    @rule()
+    def coordinator_crashes(self) -> None:
+        self._take_acknowledgements()
+        self.world.restart()
+        self.current.clear()
+        self.reader = LogReader()
+        self.reader.read_on(self.world.written[0])
+        self._check_acknowledged()
+
+    # ---- what must hold ----
+
+    @invariant()
+    def what_is_promised_holds(self) -> None:
+        self.reader.read_on(self.world.written[0])
+        self._take_acknowledgements()
+        self._check_acknowledged()
+        self._live_state_is_what_the_model_read()
+        self._replay_equals_live_state()
+        self._snapshot_equals_live_state()
+
+    def _live_state_is_what_the_model_read(self) -> None:
+        for group in self.world.state(0).groups.values():
+            owners = {partition: (grant.member_id, grant.owner_epoch) for partition, grant in group.grants.items()}
+            assert owners == self.reader.owners
+            assert {partition: offset.offset for partition, offset in group.offsets.items()} == self.reader.committed
+            for partition, grant in group.grants.items():
+                assert grant.member_id in group.members or grant.has_running_claim, f"{partition} is nobody's"
+
+    def _replay_equals_live_state(self) -> None:
+        journal = Journal(0)
+        journal.load(None, 0, [(0, self.world.written[0])])
+        assert journal.state == self.world.state(0)
+
+    def _snapshot_equals_live_state(self) -> None:
+        rebuilt = ShardState()
+        for record in records_of(self.world.state(0)):
+            replay(rebuilt, record, None)
+        assert rebuilt == self.world.state(0)
+
+    def _take_acknowledgements(self) -> None:
+        for member in self.world.members.values():
+            for said in member.inbox:
+                results = ()
+                match said:
+                    case CommitOffsetsResponse() | FetcherStoppedResponse():
+                        results = said.results
+                    case AdvanceResponse():
+                        results = said.finished + said.released
+                for result in results:
+                    if result.error is ErrorCode.NONE and result.committed is not None:
+                        partition = (result.topic, result.partition)
+                        self.acknowledged[partition] = max(self.acknowledged.get(partition, 0), result.committed)
+
+    def _check_acknowledged(self) -> None:
+        durable = Journal(0)
+        durable.load(None, 0, [(0, self.world.written[0][: self.world.synced[0]])])
+        for partition, offset in self.acknowledged.items():
+            committed = durable.state.groups["g"].offsets[partition].offset
+            assert committed >= offset, f"{partition} was acknowledged at {offset} and is durable at {committed}"
+
+    def teardown(self) -> None:
+        """After the faults have stopped, a group must settle: the last member gets everything."""
+        world = self.world
+        world.is_durable_at_once = True
+        world.sync()
+        world.kafka.is_away = False
+        for member in list(self.current.values()):
+            member.close()
+        world.poll_topics()
+        world.advance(12_000)
+        last = world.join("last", topics=("t", "u"), session_timeout_ms=60_000)
+        world.poll_topics()
+        world.advance(2_000)
+        everything = {(topic, number) for topic, count in world.kafka.topics.items() for number in range(count)}
+        assert (set(last.owned), last.is_complete, world.describe().state) == (everything, True, "Stable")
+        self.reader.read_on(world.written[0])
+
+
+TestShard = ShardMachine.TestCase
+TestShard.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)

@@ -1,0 +1,111 @@
+"""Records on disk: their bytes, and what is refused at the load."""
+
+import msgspec
+import pytest
+
+from coordinator.core.groups.journal import Journal
+from coordinator.core.groups.records import (
+    Advanced,
+    ClaimPart,
+    ClaimsClosed,
+    ClaimsRunning,
+    CommittedPart,
+    Granted,
+    GroupSettings,
+    MemberEpochsAdvanced,
+    MemberFacts,
+    MemberJoined,
+    MemberRemoved,
+    MemberTarget,
+    OffsetsCommitted,
+    Record,
+    Released,
+    ReleasedPart,
+    StopBegan,
+    TargetsAssigned,
+    TopicSeen,
+    UnreadableRecordError,
+    decode_record,
+    encode_record,
+)
+from coordinator.protocol.parts import ResetPolicy
+
+FACTS = MemberFacts("m1", "i", None, "c", "h", 7, ("t",), 1, ("sticky",), 10_000, 60_000, 3_000)
+COMMITTED = CommittedPart("t", "id", 0, 5, None, "", 9, 3)
+
+GOLDEN: list[tuple[Record, str]] = [
+    (
+        GroupSettings("g", 1, "sticky", ResetPolicy("latest"), "takeover", True),
+        "019701a16701a6737469636b7992a66c6174657374c0a874616b656f766572c3",
+    ),
+    (TopicSeen("g", "t", "id", 2, 4), "019602a167a174a269640204"),
+    (MemberJoined("g", FACTS, 1), "019403a1679ea26d31a169c0a163a1680791a1740191a6737469636b79cd2710cdea60cd0bb8c29001"),
+    (MemberRemoved("g", "m1", True), "019404a167a26d31c3"),
+    (
+        TargetsAssigned("g", 2, "sticky", (MemberTarget("m1", (("t", 0),)),)),
+        "019505a16702a6737469636b799192a26d319192a17400",
+    ),
+    (MemberEpochsAdvanced("g", 2, ("m1",)), "019406a1670291a26d31"),
+    (StopBegan("g", "m1", (("t", 0),), "why"), "019507a167a26d319192a17400a3776879"),
+    (
+        Granted("g", "m1", "t", "id", 0, 3, COMMITTED, "why"),
+        "019908a167a26d31a174a26964000398a174a269640005c0a00903a3776879",
+    ),
+    (
+        Released("g", "m1", (ReleasedPart("t", 0, 3),), (COMMITTED,)),
+        "019509a167a26d319193a17400039198a174a269640005c0a00903",
+    ),
+    (OffsetsCommitted("g", (COMMITTED,)), "01930aa1679198a174a269640005c0a00903"),
+    (
+        Advanced("g", "m1", (("t", 0),), (COMMITTED,), (ReleasedPart("t", 0, 3),), (ClaimPart("t", 1, 5, 9),)),
+        "01970ba167a26d319192a174009198a174a269640005c0a009039193a17400039194a174010509",
+    ),
+    (ClaimsRunning("g", (("t", 0),)), "01930ca1679192a17400"),
+    (ClaimsClosed("g", (("t", 0),)), "01930da1679192a17400"),
+]
+
+
+@pytest.mark.parametrize(("record", "hexadecimal"), GOLDEN, ids=lambda value: type(value).__name__)
+def test_record_keeps_its_bytes(record: Record, hexadecimal: str) -> None:
+    assert encode_record(record).hex() == hexadecimal
+    assert decode_record(bytes.fromhex(hexadecimal)) == record
+
+
+def test_every_record_has_golden_bytes() -> None:
+    assert {type(record) for record, _ in GOLDEN} == set(Record.__args__)
+
+
+def test_record_with_fields_of_a_newer_program_is_read() -> None:
+    longer = b"\x01" + msgspec.msgpack.encode([13, "g", [["t", 0]], "a field to come"])
+    assert decode_record(longer) == ClaimsClosed("g", (("t", 0),))
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "a record is empty"),
+        (b"\x02\x91\x01", "format version 2 and this program reads version 1"),
+        (b"\x01" + msgspec.msgpack.encode([99, "g"]), "not understood"),
+        (b"\x01" + msgspec.msgpack.encode([13, 5, 5]), "not understood"),
+        (b"\x01\xc1", "not understood"),
+    ],
+)
+def test_record_that_is_not_understood_stops_the_load(data: bytes, words: str) -> None:
+    with pytest.raises(UnreadableRecordError, match=words):
+        decode_record(data)
+    with pytest.raises(UnreadableRecordError, match="shard 3 cannot be loaded at offset 0"):
+        Journal(3).load(None, 0, [(0, [data])])
+
+
+def test_missing_batch_stops_the_load() -> None:
+    record = encode_record(GroupSettings("g", 0, "", None, "takeover", False))
+    with pytest.raises(UnreadableRecordError, match="at offset 1: the next batch begins at offset 2"):
+        Journal(0).load(None, 0, [(0, [record]), (2, [record])])
+
+
+def test_batches_that_a_snapshot_covers_are_passed_over() -> None:
+    old = encode_record(OffsetsCommitted("g", (COMMITTED,)))
+    new = encode_record(TopicSeen("g", "t", "id", 2, 4))
+    journal = Journal(0)
+    journal.load([encode_record(GroupSettings("g", 0, "", None, "takeover", False))], 2, [(0, [old, old, new])])
+    assert (journal.log_end_offset, journal.state.groups["g"].offsets) == (3, {})

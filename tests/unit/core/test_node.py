@@ -1,0 +1,200 @@
+"""The node's order of things: records first, then what was decided upon them; and what a node asks for."""
+
+from coordinator.core.effects import Append, Halt, Respond, WakeAt, WatchTopics
+from coordinator.core.events import (
+    BecameDurable,
+    ConnectionOpened,
+    EndOffsetsRead,
+    RequestArrived,
+    Ticked,
+)
+from coordinator.core.limits import Limits
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import (
+    CommitOffsets,
+    DescribeGroup,
+    DescribeGroupResponse,
+    FetchOffsets,
+    FindCoordinator,
+    FindCoordinatorResponse,
+    ListGroups,
+    ListGroupsResponse,
+    Ping,
+)
+from coordinator.protocol.parts import GroupSummary, NodeAddress, OffsetToCommit
+from tests.helpers.node_world import NodeWorld
+
+T0 = ("t", 0)
+
+
+def group_in(world: NodeWorld, shard: int) -> str:
+    """Return a group id whose group lives in a shard."""
+    return next(name for name in (f"g{number}" for number in range(100)) if world.node.shard_of(name) == shard)
+
+
+def test_send_waits_until_its_records_are_durable() -> None:
+    world = NodeWorld(is_durable_at_once=False)
+    m1 = world.joining("m1")
+    m1.send(m1.registration)  # type: ignore[arg-type]
+    assert (m1.inbox, any(isinstance(effect, Append) for effect in world.effects)) == ([], True)
+    world.sync()
+    assert [type(said).__name__ for said in m1.inbox] == ["RegisterConsumerResponse", "StartFetcher", "StartFetcher"]
+
+
+def test_read_waits_for_the_records_it_was_decided_upon() -> None:
+    world = NodeWorld(is_durable_at_once=False)
+    m1 = world.joining("m1")
+    m1.send(m1.registration)  # type: ignore[arg-type]
+    tool = world.connect()
+    asked = tool.send(FetchOffsets("g"))
+    assert tool.answer(asked) is None
+    world.sync()
+    assert tool.answer(asked) is not None
+
+
+def test_sends_to_a_connection_keep_their_order() -> None:
+    world = NodeWorld({"t": 1}, is_durable_at_once=False)
+    m1 = world.joining("m1")
+    m1.send(m1.registration)  # type: ignore[arg-type]
+    m1.send(Ping(0))
+    world.sync()
+    names = [type(said).__name__ for said in m1.inbox]
+    assert names == ["RegisterConsumerResponse", "StartFetcher", "StartFetcher", "PingResponse"]
+
+
+def test_connection_is_closed_after_what_was_said_on_it() -> None:
+    world = NodeWorld()
+    m1 = world.join("m1")
+    world.is_durable_at_once = False
+    m1.send(CommitOffsets("g", (OffsetToCommit("t", 0, 150, m1.epoch(T0)),)))
+    again = world.connect()
+    again.send(m1.registration)  # type: ignore[arg-type]
+    assert m1.closed_why is None
+    world.sync()
+    assert type(m1.inbox[-1]).__name__ == "CommitOffsetsResponse"
+    assert m1.closed_why == "member m1 has registered on a new connection"
+
+
+def test_partly_durable_log_releases_only_what_is_covered() -> None:
+    world = NodeWorld({"t": 1}, shards=1, is_durable_at_once=False)
+    m1 = world.joining("m1")
+    m1.send(m1.registration)  # type: ignore[arg-type]
+    first_end = len(world.written[0])
+    m2 = world.joining("m2")
+    asked = m2.send(m2.registration)  # type: ignore[arg-type]
+    world.happen(BecameDurable(world.now_ms, 0, first_end))
+    assert (len(m1.inbox), m2.answer(asked)) == (3, None)
+
+
+def test_failed_disk_halts_the_node_and_nothing_parked_is_ever_said() -> None:
+    world = NodeWorld(is_durable_at_once=False)
+    m1 = world.joining("m1")
+    m1.send(m1.registration)  # type: ignore[arg-type]
+    world.fail_disk()
+    assert world.halted == Halt("the disk failed, so nothing more can be promised: input/output error")
+    world.sync()
+    assert (m1.inbox, world.happen(Ticked(world.now_ms, 0))) == ([], [])
+
+
+def test_step_has_one_append_a_shard_and_it_comes_first() -> None:
+    world = NodeWorld()
+    m1 = world.joining("m1")
+    m1.register()
+    for index, effect in enumerate(world.effects):
+        if isinstance(effect, Append):
+            assert not isinstance(world.effects[index - 1], Respond) or index == 0
+    effects = world.node.step(RequestArrived(world.now_ms, m1.connection_id, 99, Ping(0)))
+    assert [type(effect) for effect in effects] == [Respond]
+
+
+def test_list_of_groups_waits_for_every_shard() -> None:
+    world = NodeWorld({"t": 1}, shards=2, is_durable_at_once=False)
+    for shard in range(2):
+        member = world.joining("m1", group_id=group_in(world, shard))
+        member.send(member.registration)  # type: ignore[arg-type]
+    tool = world.connect()
+    asked = tool.send(ListGroups())
+    world.sync(0)
+    assert tool.answer(asked) is None
+    world.sync(1)
+    names = sorted(group_in(world, shard) for shard in range(2))
+    assert tool.answer(asked) == ListGroupsResponse(tuple(GroupSummary(name, "Stable", 1, 1) for name in names))
+
+
+def test_node_finds_itself_as_coordinator() -> None:
+    world = NodeWorld()
+    world.join("m1")
+    found = world.connect().ask(FindCoordinator("g"), FindCoordinatorResponse)
+    here = NodeAddress(1, "127.0.0.1", 9191)
+    assert (found.coordinator, found.nodes, found.shard) == (here, (here,), world.node.shard_of("g"))
+    assert (found.kafka_bootstrap, found.kafka_cluster_id) == (("broker:9092",), "kafka-1")
+    assert world.connect().ask(FindCoordinator(""), FindCoordinatorResponse).error is ErrorCode.INVALID_GROUP_ID
+
+
+def test_shard_of_a_group_is_fixed() -> None:
+    node = NodeWorld(shards=8).node
+    assert [node.shard_of(name) for name in ("flights", "g", "größe")] == [5, 0, 7]
+
+
+def test_node_asks_to_be_woken_for_the_end_of_the_window() -> None:
+    world = NodeWorld()
+    world.join("m1")
+    before = world.now_ms
+    world.join("m2", is_settled=False)
+    assert [effect for effect in world.effects if isinstance(effect, WakeAt)][-1] == WakeAt(before + 50)
+
+
+def test_topics_are_watched_while_a_group_has_seen_them() -> None:
+    world = NodeWorld({"t": 1, "u": 1})
+    world.join("m1")
+    world.join("m2", group_id="h", topics=("u",))
+    assert [effect.topics for effect in world.effects if isinstance(effect, WatchTopics)] == [{"t"}, {"t", "u"}]
+    world.restart()
+    assert world.watched == {"t", "u"}
+
+
+def test_snapshot_is_written_once_its_records_are_durable_and_bounds_the_next_load() -> None:
+    world = NodeWorld({"t": 2}, shards=1, limits=Limits(snapshot_interval_records=10))
+    m1 = world.join("m1")
+    assert (len(world.written[0]) < 10, world.snapshots) == (True, {})
+    world.is_durable_at_once = False
+    for offset in range(200, 220):
+        m1.send(CommitOffsets("g", (OffsetToCommit("t", 0, offset, m1.epoch(T0)),)))
+    assert world.snapshots == {}
+    world.sync()
+    end, records = world.snapshots[0]
+    assert (10 <= end < len(world.written[0]), len(records) < end) == (True, True)
+    before = world.group()
+    world.written[0][:end] = [b"not read any more"] * end
+    world.restart()
+    assert world.group() == before
+
+
+def test_description_shows_members_partitions_and_lag() -> None:
+    world = NodeWorld({"t": 1})
+    world.join("m1")
+    world.happen(EndOffsetsRead(world.now_ms, {T0: 130}))
+    described = world.describe()
+    (member,) = described.members
+    (partition,) = described.partitions
+    assert (described.state, described.assignor, described.handover) == ("Stable", "sticky", "takeover")
+    assert (member.member_id, member.host, member.pid, member.owned, member.target) == ("m1", "10.0.0.1", 42, 1, 1)
+    assert (partition.committed, partition.end_offset, partition.member_id) == (100, 130, "m1")
+    unknown = world.connect().ask(DescribeGroup("nobody"), DescribeGroupResponse)
+    assert unknown.error is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_request_on_a_connection_that_is_not_open_is_dropped() -> None:
+    world = NodeWorld()
+    assert world.happen(RequestArrived(world.now_ms, 77, 1, Ping(0))) == []
+    world.happen(ConnectionOpened(world.now_ms, 77, "10.0.0.9"))
+    assert len(world.happen(RequestArrived(world.now_ms, 77, 1, Ping(0)))) == 1
+
+
+def test_timeline_is_bounded_and_read_from_a_number_on() -> None:
+    world = NodeWorld({"t": 1}, limits=Limits(timeline_length=3))
+    world.join("m1").leave()
+    world.settle()
+    sequences = [event.sequence for event in world.events()]
+    assert len(sequences) == 3
+    assert sequences == list(range(sequences[0], sequences[0] + 3))
