@@ -2,12 +2,14 @@
 
 import secrets
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from coordinator.local.kafka import LocalKafka
+    from coordinator.local.node import LocalCoordinator
 
 NOT_RUN = ("skipped", "xfailed", "xpassed")
 
@@ -19,6 +21,24 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator["LocalKafka"]:
 
     with LocalKafka(tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def coordinator(kafka: "LocalKafka", tmp_path_factory: pytest.TempPathFactory) -> Iterator["LocalCoordinator"]:
+    """Return the running coordinator that tests share; a test uses groups of its own and never stops it."""
+    from coordinator.local.node import LocalCoordinator
+
+    with LocalCoordinator(kafka.bootstrap_servers, tmp_path_factory.mktemp("coordinator")) as node:
+        yield node
+
+
+@pytest.fixture
+def own_coordinator(kafka: "LocalKafka", tmp_path: Path) -> Iterator["LocalCoordinator"]:
+    """Return a running coordinator that one test has for itself, to kill and restart."""
+    from coordinator.local.node import LocalCoordinator
+
+    with LocalCoordinator(kafka.bootstrap_servers, tmp_path / "coordinator") as node:
+        yield node
 
 
 @pytest.fixture

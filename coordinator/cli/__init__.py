@@ -6,7 +6,7 @@ code 1. Verbs import what they run when they run, so that every verb starts quic
 
 import typer
 
-from coordinator.cli import dev
+from coordinator.cli import demo, dev, groups, serve
 
 app = typer.Typer(
     name="kcoord",
@@ -14,7 +14,10 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+serve.add_verbs(app)
 app.add_typer(dev.app, name="dev")
+app.add_typer(groups.app, name="group")
+app.command("demo")(demo.demo)
 
 
 @app.callback()

@@ -3,6 +3,7 @@
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,9 +18,12 @@ from coordinator.local.errors import LocalServiceError
 
 if TYPE_CHECKING:
     from coordinator.local.jars import JarProgress
+    from coordinator.local.kafka import LocalKafka
+    from coordinator.local.node import LocalCoordinator
 
 app = typer.Typer(help="Local services for trying things out on this machine.", no_args_is_help=True)
 
+_LOOK_S = 0.2
 _notes = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -57,6 +61,42 @@ def kafka(
         sys.stdout.flush()
         broker.wait()
         raise LocalServiceError(f"Kafka ended by itself. The end of {broker.log_path}:\n{broker.log_tail()}")
+
+
+@app.command()
+def up(
+    port: Annotated[int, typer.Option(help="Port of the coordinator; 0 takes a free one.", min=0, max=65535)] = 0,
+    kafka_port: Annotated[int, typer.Option(help="Port of Kafka; 0 takes a free one.", min=0, max=65535)] = 0,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Data directory, kept; without it a temporary one is used and removed.", file_okay=False),
+    ] = None,
+) -> None:
+    """Run a real Kafka broker and a coordinator on this machine until Ctrl-C, and print their addresses."""
+    from coordinator.local.kafka import LocalKafka
+    from coordinator.local.node import LocalCoordinator
+
+    with errors_as_text(), ending_when_asked(), ExitStack() as stack:
+        data_dir = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kcoord-dev-")))
+        with jar_progress() as report:
+            broker = stack.enter_context(LocalKafka(data_dir / "kafka", port=kafka_port, report=report))
+        node = stack.enter_context(LocalCoordinator(broker.bootstrap_servers, data_dir / "coordinator", port=port))
+        _notes.print(f"Kafka and the coordinator are ready, data in {data_dir}; Ctrl-C stops both.")
+        sys.stdout.write(f"kafka {broker.bootstrap_servers}\ncoordinator {node.address}\n")
+        sys.stdout.flush()
+        ended = _first_to_end(broker, node)
+        raise LocalServiceError(
+            f"{'Kafka' if ended is broker else 'The coordinator'} ended by itself. "
+            f"The end of {ended.log_path}:\n{ended.log_tail()}"
+        )
+
+
+def _first_to_end(*services: "LocalKafka | LocalCoordinator") -> "LocalKafka | LocalCoordinator":
+    while True:
+        for service in services:
+            if not service.is_running:
+                return service
+        time.sleep(_LOOK_S)
 
 
 @contextmanager

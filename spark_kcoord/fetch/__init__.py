@@ -1,1 +1,1 @@
-"""All that an executor loads: connections to Kafka, record decoding and Arrow. Imports neither coordinator nor msgspec."""
+"""All that an executor loads: connections to Kafka, decoding and Arrow. Imports neither coordinator nor msgspec."""

@@ -1,1 +1,1 @@
-"""The log of one shard as bytes: frames, segments, recovery and snapshots, without doing any input or output."""
+"""The log of one shard as bytes: frames, segments, recovery and snapshots, without any input or output."""

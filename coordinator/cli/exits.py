@@ -1,0 +1,67 @@
+"""Exit codes of the command line; scripts rely on them, so a number never changes its meaning.
+
+Usage errors (2) are raised by the command line library.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Final
+
+import typer
+from rich.console import Console
+
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import Response
+from coordinator.runtime.tool_client import ToolError, ToolTimeoutError, refusal_of
+
+notes = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
+"""Where everything goes that is not data; colours only on a terminal and without NO_COLOR."""
+
+
+class ExitCode(IntEnum):
+    """How a command ended."""
+
+    OK = 0
+    ERROR = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    REFUSED_BY_STATE = 4
+    TIMEOUT = 6
+
+
+EXIT_OF_REFUSAL: Final = {
+    ErrorCode.GROUP_ID_NOT_FOUND: ExitCode.NOT_FOUND,
+    ErrorCode.UNKNOWN_MEMBER_ID: ExitCode.NOT_FOUND,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ExitCode.NOT_FOUND,
+    ErrorCode.NON_EMPTY_GROUP: ExitCode.REFUSED_BY_STATE,
+    ErrorCode.PARTITION_OWNED: ExitCode.REFUSED_BY_STATE,
+    ErrorCode.REBALANCE_IN_PROGRESS: ExitCode.REFUSED_BY_STATE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ExitCode.REFUSED_BY_STATE,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ExitCode.REFUSED_BY_STATE,
+    ErrorCode.REQUEST_TIMED_OUT: ExitCode.TIMEOUT,
+}
+"""Exit codes of the refusals that are not simply errors."""
+
+
+@contextmanager
+def tool_errors_as_text() -> Iterator[None]:
+    """Show a `ToolError` as its text on standard error and exit with its code."""
+    try:
+        yield
+    except ToolError as error:
+        notes.print(f"error: {error}; --coordinator or KCOORD_COORDINATOR names another")
+        raise typer.Exit(ExitCode.TIMEOUT if isinstance(error, ToolTimeoutError) else ExitCode.ERROR) from error
+
+
+def must_not_be_refused(response: Response, group_id: str = "") -> None:
+    """Show why a coordinator refused and exit with the code that belongs to it; return when it did not."""
+    refusal = refusal_of(response)
+    if refusal is None:
+        return
+    code, why = refusal
+    if code is ErrorCode.GROUP_ID_NOT_FOUND:
+        notes.print(f"Consumer group '{group_id}' does not exist.")
+    else:
+        notes.print(f"error: the coordinator refused: {why or 'it gave no reason'} ({code.name})")
+    raise typer.Exit(EXIT_OF_REFUSAL.get(code, ExitCode.ERROR))

@@ -1,0 +1,285 @@
+"""`kcoord group …`: what the coordinator says about its groups, in the columns of Kafka's own tool."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Final, TypeVar
+
+import typer
+
+from coordinator.cli.exits import ExitCode, must_not_be_refused, notes, tool_errors_as_text
+from coordinator.cli.tables import Cell, OutputFormat, write_json, write_table
+from coordinator.protocol.messages import (
+    DescribeGroup,
+    DescribeGroupResponse,
+    FindCoordinator,
+    FindCoordinatorResponse,
+    ListGroupEvents,
+    ListGroupEventsResponse,
+    ListGroups,
+    ListGroupsResponse,
+    Request,
+    Response,
+)
+from coordinator.protocol.parts import GroupEvent, MemberDescription, PartitionDescription
+from coordinator.runtime.tool_client import ask, parse_address
+
+app = typer.Typer(help="Look at consumer groups.", no_args_is_help=True)
+
+REBALANCING_STATES: Final = frozenset({"Assigning", "Reconciling"})
+
+PARTITION_COLUMNS: Final = (
+    "GROUP",
+    "TOPIC",
+    "PARTITION",
+    "CURRENT-OFFSET",
+    "LOG-END-OFFSET",
+    "LAG",
+    "CONSUMER-ID",
+    "HOST",
+    "CLIENT-ID",
+)
+MEMBER_COLUMNS: Final = ("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS")
+STATE_COLUMNS: Final = ("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
+LIST_COLUMNS: Final = ("GROUP", "STATE", "#MEMBERS", "GROUP-EPOCH")
+EVENT_COLUMNS: Final = ("SEQUENCE", "TIME", "KIND", "CONSUMER-ID", "GROUP-EPOCH", "PARTITIONS", "DURATION-MS", "WHY")
+
+
+def _checked(address: str) -> str:
+    try:
+        parse_address(address)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    return address
+
+
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
+Coordinator = Annotated[
+    str,
+    typer.Option(callback=_checked, metavar="HOST:PORT", envvar="KCOORD_COORDINATOR", help="Any coordinator node."),
+]
+Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="How to write it.")]
+Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait for the coordinator.", min=0.1, max=600)]
+
+
+@app.command("list")
+def list_groups(coordinator: Coordinator, output: Output = OutputFormat.TABLE, timeout: Timeout = 10.0) -> None:
+    """List the groups that the coordinator knows."""
+    response = _ask(coordinator, ListGroups(), timeout, ListGroupsResponse)
+    if output is OutputFormat.JSON:
+        write_json(
+            [
+                {
+                    "group": group.group_id,
+                    "state": group.state,
+                    "members": group.members,
+                    "group_epoch": group.group_epoch,
+                }
+                for group in response.groups
+            ]
+        )
+        return
+    write_table(
+        LIST_COLUMNS, [(group.group_id, group.state, group.members, group.group_epoch) for group in response.groups]
+    )
+    if not response.groups:
+        notes.print("There are no groups.")
+
+
+@app.command()
+def describe(
+    group: Group,
+    coordinator: Coordinator,
+    members: Annotated[bool, typer.Option("--members", help="Show its members.")] = False,
+    state: Annotated[bool, typer.Option("--state", help="Show its state.")] = False,
+    output: Output = OutputFormat.TABLE,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Show a group's partitions with offsets, lag and owners; or its members; or its state."""
+    if members and state:
+        raise typer.BadParameter("--members and --state are two different views: name one")
+    response = _ask(coordinator, DescribeGroup(group), timeout, DescribeGroupResponse, group)
+    if not response.members:
+        notes.print(f"Consumer group '{group}' has no active members.")
+    elif response.state in REBALANCING_STATES:
+        notes.print(f"Warning: Consumer group '{group}' is rebalancing.")
+    if state:
+        found = _ask(coordinator, FindCoordinator(group), timeout, FindCoordinatorResponse, group)
+        _write_state(group, response, found, output)
+    elif members:
+        _write_members(group, response, output)
+    else:
+        _write_partitions(group, response, output)
+
+
+@app.command()
+def events(
+    group: Group,
+    coordinator: Coordinator,
+    after: Annotated[int, typer.Option(help="Only events after this sequence number.", min=0)] = 0,
+    output: Output = OutputFormat.TABLE,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Show a group's timeline: what happened, to whom and why."""
+    response = _ask(coordinator, ListGroupEvents(group, after), timeout, ListGroupEventsResponse, group)
+    if output is OutputFormat.JSON:
+        write_json([_event_as_json(event) for event in response.events])
+        return
+    rows: list[tuple[Cell, ...]] = [
+        (
+            event.sequence,
+            _time(event.at_ms),
+            event.kind,
+            event.member_id,
+            event.group_epoch,
+            _partitions(event.partitions),
+            event.duration_ms,
+            event.why,
+        )
+        for event in response.events
+    ]
+    write_table(EVENT_COLUMNS, rows)
+
+
+_Expected = TypeVar("_Expected", bound=Response)
+
+
+def _ask(
+    coordinator: str, request: Request, timeout_s: float, expected: type[_Expected], group_id: str = ""
+) -> _Expected:
+    with tool_errors_as_text():
+        response = ask(parse_address(coordinator), request, timeout_s)
+    must_not_be_refused(response, group_id)
+    if not isinstance(response, expected):
+        notes.print(f"error: the coordinator answered with {type(response).__name__}; is it of another release?")
+        raise typer.Exit(ExitCode.ERROR)
+    return response
+
+
+def _lag(partition: PartitionDescription) -> int | None:
+    """Records between the commit and the end, both as last known: a commit can be newer than the polled end."""
+    if partition.committed is None or partition.end_offset is None:
+        return None
+    return max(0, partition.end_offset - partition.committed)
+
+
+def _write_partitions(group: str, response: DescribeGroupResponse, output: OutputFormat) -> None:
+    members = {member.member_id: member for member in response.members}
+    if output is OutputFormat.JSON:
+        partitions = [_partition_as_json(p, members.get(p.member_id or "")) for p in response.partitions]
+        write_json({**_head(group, response), "partitions": partitions})
+        return
+    rows: list[tuple[Cell, ...]] = []
+    for p in response.partitions:
+        owner = members.get(p.member_id or "")
+        host, client_id = (owner.host, owner.client_id) if owner else (None, None)
+        rows.append((group, p.topic, p.partition, p.committed, p.end_offset, _lag(p), p.member_id, host, client_id))
+    owners = {p.member_id for p in response.partitions}
+    for member in response.members:
+        if member.member_id not in owners:
+            rows.append((group, None, None, None, None, None, member.member_id, member.host, member.client_id))
+    write_table(PARTITION_COLUMNS, rows)
+
+
+def _write_members(group: str, response: DescribeGroupResponse, output: OutputFormat) -> None:
+    if output is OutputFormat.JSON:
+        write_json({**_head(group, response), "members": [_member_as_json(member) for member in response.members]})
+        return
+    rows: list[tuple[Cell, ...]] = [(group, m.member_id, m.host, m.client_id, m.owned) for m in response.members]
+    columns: tuple[str, ...] = MEMBER_COLUMNS
+    if any(member.instance_id is not None for member in response.members):
+        columns = (*columns[:2], "GROUP-INSTANCE-ID", *columns[2:])
+        rows = [(*row[:2], member.instance_id, *row[2:]) for row, member in zip(rows, response.members, strict=True)]
+    write_table(columns, rows)
+
+
+def _write_state(
+    group: str, response: DescribeGroupResponse, found: FindCoordinatorResponse, output: OutputFormat
+) -> None:
+    node = found.coordinator
+    if output is OutputFormat.JSON:
+        where = {"host": node.host, "port": node.port, "node_id": node.node_id} if node else None
+        policy = response.reset_policy
+        write_json(
+            {
+                **_head(group, response),
+                "coordinator": where,
+                "assignor": response.assignor or None,
+                "reset_policy": {"kind": policy.kind, "timestamp_ms": policy.timestamp_ms} if policy else None,
+                "handover": response.handover or None,
+                "members": len(response.members),
+            }
+        )
+        return
+    coordinator = f"{node.host}:{node.port} ({node.node_id})" if node else None
+    write_table(STATE_COLUMNS, [(group, coordinator, response.assignor, response.state, len(response.members))])
+
+
+def _head(group: str, response: DescribeGroupResponse) -> dict[str, object]:
+    return {"group": group, "state": response.state, "group_epoch": response.group_epoch}
+
+
+def _partition_as_json(p: PartitionDescription, owner: MemberDescription | None) -> dict[str, object]:
+    claim = None
+    if p.claim is not None and p.claim_state is not None:
+        claim = {
+            "from_offset": p.claim.from_offset,
+            "until_offset": p.claim.until_offset,
+            "owner_epoch": p.claim.owner_epoch,
+            "state": p.claim_state.name,
+        }
+    return {
+        "topic": p.topic,
+        "partition": p.partition,
+        "current_offset": p.committed,
+        "log_end_offset": p.end_offset,
+        "lag": _lag(p),
+        "consumer_id": p.member_id,
+        "host": owner.host if owner else None,
+        "client_id": owner.client_id if owner else None,
+        "owner_epoch": p.owner_epoch,
+        "is_stopping": p.is_stopping,
+        "claim": claim,
+    }
+
+
+def _member_as_json(member: MemberDescription) -> dict[str, object]:
+    return {
+        "consumer_id": member.member_id,
+        "group_instance_id": member.instance_id,
+        "host": member.host,
+        "client_id": member.client_id,
+        "pid": member.pid,
+        "state": member.state,
+        "member_epoch": member.member_epoch,
+        "streams": member.streams,
+        "connected": member.connected,
+        "partitions": member.owned,
+        "target_partitions": member.target,
+    }
+
+
+def _event_as_json(event: GroupEvent) -> dict[str, object]:
+    return {
+        "sequence": event.sequence,
+        "time": _time(event.at_ms),
+        "kind": event.kind,
+        "consumer_id": event.member_id or None,
+        "group_epoch": event.group_epoch,
+        "partitions": [{"topic": topic, "partition": partition} for topic, partition in event.partitions],
+        "duration_ms": event.duration_ms,
+        "why": event.why,
+    }
+
+
+def _time(at_ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):
+        return f"{at_ms} ms"
+
+
+def _partitions(partitions: tuple[tuple[str, int], ...]) -> str:
+    """Write partitions as `topic:0,1,2 other:5`."""
+    numbers: dict[str, list[str]] = {}
+    for topic, partition in partitions:
+        numbers.setdefault(topic, []).append(str(partition))
+    return " ".join(f"{topic}:{','.join(mine)}" for topic, mine in numbers.items())

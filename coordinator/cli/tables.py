@@ -1,0 +1,44 @@
+"""Writes rows to standard output: as a table with one header line, or as JSON.
+
+A table never contains a control character, whatever a member calls itself; a value that is not known is `-` in a table
+and null in JSON.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import TypeAlias
+
+import msgspec
+
+Cell: TypeAlias = str | int | None
+
+
+class OutputFormat(StrEnum):
+    """How data is written."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def write_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    """Write a header and a line a row, in columns as wide as their longest value; nothing when there are no rows."""
+    if not rows:
+        return
+    lines = [tuple(columns), *(tuple(_in_table(cell) for cell in row) for row in rows)]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    for line in lines:
+        padded = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        sys.stdout.write(f"{padded.rstrip()}\n")
+
+
+def write_json(value: Mapping[str, object] | Sequence[object]) -> None:
+    """Write one JSON document, indented."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def _in_table(cell: Cell) -> str:
+    if cell is None or cell == "":
+        return "-"
+    text = str(cell)
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")

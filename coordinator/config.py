@@ -1,0 +1,444 @@
+"""Every setting of a node: its unit, its limits, its default, and where it may be set.
+
+A flag goes before the environment (KCOORD_SECTION_KEY), the environment before the file, the file before the default.
+An unknown key and a bad value are refused wherever they stand, each with one line that names the place and, for an
+unknown one, the nearest key there is. Knows nothing of what the settings do.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings.exceptions import SettingsError
+from pydantic_settings.sources import InitSettingsSource
+
+from coordinator.core.limits import Limits
+
+ENVIRONMENT_PREFIX = "KCOORD_"
+_LIMITS = Limits()
+_LONGEST_MS = 24 * 60 * 60 * 1000
+
+
+class ConfigError(Exception):
+    """Settings that cannot be used; `lines` holds one sentence an error."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = tuple(lines)
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Split HOST:PORT; raises ValueError with what is wrong."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"{text!r} is not HOST:PORT with a port from 0 to 65535")
+    return host, int(port)
+
+
+def _split_at_commas(value: object) -> object:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _setting(default: Any, unit: str, why: str, **limits: Any) -> Any:
+    return Field(default, description=why, json_schema_extra={"unit": unit}, **limits)
+
+
+def _limit(name: str, lowest: int, why: str, unit: str = "ms", highest: int = _LONGEST_MS) -> Any:
+    """Make the setting of one of core's limits, with core's default."""
+    return _setting(getattr(_LIMITS, name), unit, why, ge=lowest, le=highest)
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class NodeSettings(_Section):
+    """This node."""
+
+    mode: Literal["standalone"] = _setting(
+        "standalone", "", "One node with one copy of its log, without ZooKeeper; the only mode there is so far."
+    )
+    id: int = _setting(1, "", "Names this node to members and in the log lines.", ge=0, le=1_000_000)
+    data_dir: Path = _setting(
+        Path("kcoord-data"),
+        "directory",
+        "Holds the log: groups, members, claims and committed offsets. One process at a time may use it.",
+    )
+    listen: str = _setting(
+        "127.0.0.1:9292", "HOST:PORT", "Where members connect; port 0 takes a free one, which is printed."
+    )
+    advertised: str = _setting(
+        "", "HOST:PORT", "What members are told to connect to, where that differs from `listen`; empty: the same."
+    )
+    shards: int = _setting(
+        8,
+        "shards",
+        "Logs that groups are spread over. Fixed when the data directory is made.",
+        ge=1,
+        le=1000,
+    )
+
+    @field_validator("listen", "advertised")
+    @classmethod
+    def _is_address(cls, value: str) -> str:
+        if value:
+            parse_address(value)
+        return value
+
+    @field_validator("listen")
+    @classmethod
+    def _is_there(cls, value: str) -> str:
+        if not value:
+            raise ValueError("must not be empty")
+        return value
+
+
+class KafkaSettings(_Section):
+    """The Kafka cluster whose topics the groups read."""
+
+    bootstrap_servers: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_at_commas)] = _setting(
+        ("127.0.0.1:9092",),
+        "HOST:PORT, ...",
+        "Brokers to ask first; members are told the same.",
+        min_length=1,
+        max_length=100,
+    )
+    topics_poll_ms: int = _setting(
+        5_000,
+        "ms",
+        "Time between two looks at the topics: how soon new partitions are seen.",
+        ge=100,
+        le=_LONGEST_MS,
+    )
+    ends_poll_ms: int = _setting(
+        1_000,
+        "ms",
+        "Time between two looks at the ends of partitions: how old a lag may be.",
+        ge=100,
+        le=_LONGEST_MS,
+    )
+    request_timeout_ms: int = _setting(
+        5_000,
+        "ms",
+        "Time a broker has to answer; members wait for it when they join.",
+        ge=100,
+        le=60_000,
+    )
+    connect_timeout_ms: int = _setting(4_000, "ms", "Time a broker has to accept a connection.", ge=100, le=60_000)
+
+    @field_validator("bootstrap_servers")
+    @classmethod
+    def _are_addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for address in value:
+            parse_address(address)
+        return value
+
+
+class ServerSettings(_Section):
+    """Connections of members and tools."""
+
+    max_connections: int = _setting(
+        100_000,
+        "connections",
+        "More are refused. The limit on open files lowers it, which is said at the start.",
+        ge=1,
+        le=1_000_000,
+    )
+    backlog: int = _setting(
+        1024,
+        "connections",
+        "Connections that may wait to be accepted, after a restart for instance.",
+        ge=16,
+        le=65_535,
+    )
+    hello_timeout_ms: int = _setting(10_000, "ms", "Time a new connection has to say its hello.", ge=100, le=600_000)
+    frame_timeout_ms: int = _setting(30_000, "ms", "Time the rest of a begun frame has to come.", ge=100, le=600_000)
+    close_timeout_ms: int = _setting(
+        5_000,
+        "ms",
+        "Time a connection that is closed has to take its last bytes.",
+        ge=100,
+        le=60_000,
+    )
+    output_buffer_bytes: int = _setting(
+        32 * 1024 * 1024,
+        "bytes",
+        "Who lets more than this wait for it does not read and is disconnected.",
+        ge=64 * 1024,
+        le=1024**3,
+    )
+    hello_bytes: int = _setting(
+        16 * 1024, "bytes", "Largest first frame, from a peer that is not known yet.", ge=64, le=1024**2
+    )
+    frame_bytes: int = _setting(1024 * 1024, "bytes", "Largest frame of a member.", ge=64 * 1024, le=64 * 1024**2)
+    answer_bytes: int = _setting(
+        16 * 1024 * 1024,
+        "bytes",
+        "Largest answer; whoever asks for more is told to ask for less.",
+        ge=64 * 1024,
+        le=64 * 1024**2,
+    )
+    requests_in_flight: int = _setting(
+        64,
+        "requests",
+        "Requests of one connection that may wait for their answers.",
+        ge=1,
+        le=10_000,
+    )
+
+
+class GroupSettings(_Section):
+    """Groups and their members."""
+
+    session_timeout_min_ms: int = _limit(
+        "session_timeout_min_ms", 100, "Shortest session time-out a member may ask for."
+    )
+    session_timeout_max_ms: int = _limit(
+        "session_timeout_max_ms", 1000, "Longest session time-out a member may ask for: how long a dead one may count."
+    )
+    rebalance_timeout_min_ms: int = _limit(
+        "rebalance_timeout_min_ms", 100, "Shortest time a member may ask for to let go of partitions."
+    )
+    rebalance_timeout_max_ms: int = _limit(
+        "rebalance_timeout_max_ms", 1000, "Longest time a member may ask for to let go of partitions."
+    )
+    ping_interval_min_ms: int = _limit("ping_interval_min_ms", 10, "Shortest ping interval a member may wish for.")
+    closed_connection_grace_ms: int = _limit(
+        "closed_connection_grace_ms", 0, "How long a member whose batch runs may be without a connection."
+    )
+    closed_connection_idle_grace_ms: int = _limit(
+        "closed_connection_idle_grace_ms", 0, "How long a member whose batch does not run may be without a connection."
+    )
+    probe_timeout_ms: int = _limit(
+        "probe_timeout_ms", 10, "How long a member has to prove it lives when another process shows its identity."
+    )
+    rebalance_window_ms: int = _limit(
+        "rebalance_window_ms", 0, "How long changes are gathered into one rebalance, from the first on."
+    )
+    registration_timeout_ms: int = _limit(
+        "registration_timeout_ms", 100, "How long a registration waits for Kafka to say whether its topics exist."
+    )
+    lookup_retry_ms: int = _limit(
+        "lookup_retry_ms", 10, "How long to wait before offsets that Kafka could not resolve are asked for again."
+    )
+    group_max_members: int = _limit("group_max_members", 1, "Members of one group.", "members", 1_000_000)
+    groups_max: int = _limit("groups_max", 1, "Groups of one shard.", "groups", 10_000_000)
+    registrations_max: int = _limit(
+        "registrations_max", 1, "Registrations of one shard that may wait for Kafka.", "registrations", 1_000_000
+    )
+    subscription_max_topics: int = _limit(
+        "subscription_max_topics", 1, "Topics one member may subscribe to.", "topics", 100_000
+    )
+    streams_max: int = _limit("streams_max", 1, "Capacity one member may claim.", "streams", 1_000_000)
+    timeline_length: int = _limit("timeline_length", 0, "Events kept of one group's timeline.", "events", 1_000_000)
+    push_max_partitions: int = _limit(
+        "push_max_partitions", 1, "Partitions in one message to a member; more come in several.", "partitions", 10_000
+    )
+    snapshot_interval_records: int = _limit(
+        "snapshot_interval_records",
+        1000,
+        "Records of a shard's log between two snapshots, which bound the time a restart takes.",
+        "records",
+        100_000_000,
+    )
+
+
+class DiskSettings(_Section):
+    """The log in the data directory."""
+
+    segment_bytes: int = _setting(
+        64 * 1024 * 1024, "bytes", "Size of one file of a shard's log.", ge=1024 * 1024, le=4 * 1024**3
+    )
+    max_pending_bytes: int = _setting(
+        64 * 1024 * 1024,
+        "bytes",
+        "Records that may wait for the disk; past this the disk has failed and the node stops.",
+        ge=16 * 1024 * 1024,
+        le=4 * 1024**3,
+    )
+    close_timeout_ms: int = _setting(
+        30_000, "ms", "Time the last writes have when the node is stopped.", ge=100, le=600_000
+    )
+
+
+class LogSettings(_Section):
+    """What the process says on standard error."""
+
+    format: Literal["auto", "console", "json"] = _setting(
+        "auto", "", "One line a fact: for eyes, as JSON, or whichever fits where standard error goes."
+    )
+    level: Literal["debug", "info", "warning", "error"] = _setting("info", "", "The least important lines to show.")
+
+
+class Settings(BaseSettings):
+    """All settings of a node; build it with `load_settings`."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        frozen=True,
+        env_prefix=ENVIRONMENT_PREFIX,
+        env_nested_delimiter="_",
+        env_nested_max_split=1,
+    )
+
+    node: NodeSettings = Field(default_factory=NodeSettings)
+    kafka: KafkaSettings = Field(default_factory=KafkaSettings)
+    server: ServerSettings = Field(default_factory=ServerSettings)
+    group: GroupSettings = Field(default_factory=GroupSettings)
+    disk: DiskSettings = Field(default_factory=DiskSettings)
+    log: LogSettings = Field(default_factory=LogSettings)
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> Self:
+        for name in ("session_timeout", "rebalance_timeout"):
+            lowest = getattr(self.group, f"{name}_min_ms")
+            highest = getattr(self.group, f"{name}_max_ms")
+            if lowest > highest:
+                raise ValueError(f"group.{name}_min_ms is {lowest}, more than group.{name}_max_ms, which is {highest}")
+        if self.server.output_buffer_bytes <= self.server.answer_bytes:
+            raise ValueError(
+                f"server.output_buffer_bytes is {self.server.output_buffer_bytes}, too little for one answer of "
+                f"server.answer_bytes, which is {self.server.answer_bytes}"
+            )
+        return self
+
+    @property
+    def limits(self) -> Limits:
+        """What core takes."""
+        return Limits(**self.group.model_dump())
+
+
+def load_settings(file: Path | None = None, flags: Mapping[str, object] | None = None) -> Settings:
+    """Read the settings; `flags` are by dotted key. Raises ConfigError with a line for every error."""
+    from_flags = _nested(flags or {})
+    from_file = _read_file(file) if file is not None else {}
+    from_environment: dict[str, Any] = {}
+
+    class Loaded(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            del dotenv_settings, file_secret_settings
+            from_environment.update(env_settings())
+            return init_settings, env_settings, InitSettingsSource(settings_cls, from_file)
+
+    def place_of(location: tuple[str | int, ...]) -> str:
+        key = ".".join(str(part) for part in location[:2])
+        if not key:
+            return "settings"
+        if _holds(from_flags, location):
+            return f"--set {key}"
+        if _holds(from_environment, location):
+            return ENVIRONMENT_PREFIX + key.upper().replace(".", "_")
+        return f"{file}: {key}" if file is not None and _holds(from_file, location) else key
+
+    try:
+        return Loaded(**from_flags)
+    except ValidationError as error:
+        raise ConfigError(
+            [f"{place_of(fault['loc'])}: {_say(fault)}" for fault in error.errors(include_url=False)]
+        ) from None
+    except SettingsError as error:
+        raise ConfigError([f"environment: {error}; a section is set by its keys, as in KCOORD_LOG_LEVEL"]) from None
+
+
+def every_setting() -> dict[str, FieldInfo]:
+    """Return the settings by dotted key, in the order of the file."""
+    return {
+        f"{section}.{key}": setting
+        for section, field in Settings.model_fields.items()
+        for key, setting in _section_of(field).model_fields.items()
+    }
+
+
+def default_file() -> str:
+    """Return the text of a configuration file that holds every key with its default, unit and reason."""
+    lines = [
+        "# Every setting of a kcoord node with its default. A flag (--set section.key=value) goes before the",
+        "# environment (KCOORD_SECTION_KEY), and that before this file.",
+    ]
+    for section, field in Settings.model_fields.items():
+        lines += ["", f"# {_section_of(field).__doc__}", f"[{section}]"]
+        for key, setting in _section_of(field).model_fields.items():
+            lines += ["", f"# {setting.description}"]
+            limits = _limits_of(setting)
+            if limits:
+                lines.append(f"# {limits}")
+            lines.append(f"{key} = {_toml_of(setting.default)}")
+    return "\n".join(lines) + "\n"
+
+
+def _section_of(field: FieldInfo) -> type[BaseModel]:
+    return cast(type[BaseModel], field.annotation)
+
+
+def _limits_of(setting: FieldInfo) -> str:
+    extra = setting.json_schema_extra
+    unit = str(extra.get("unit") or "") if isinstance(extra, dict) else ""
+    choices = getattr(setting.annotation, "__args__", ())
+    if all(isinstance(choice, str) for choice in choices) and choices:
+        return "One of: " + ", ".join(f'"{choice}"' for choice in choices)
+    lowest = next((limit.ge for limit in setting.metadata if hasattr(limit, "ge")), None)
+    highest = next((limit.le for limit in setting.metadata if hasattr(limit, "le")), None)
+    return f"Unit: {unit}" + ("" if lowest is None else f"; {lowest} to {highest}")
+
+
+def _toml_of(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_toml_of(part) for part in value) + "]"
+    return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as stream:
+            return tomllib.load(stream)
+    except OSError as error:
+        raise ConfigError([f"{file}: cannot be read: {error.strerror}"]) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError([f"{file}: is not TOML: {error}"]) from None
+
+
+def _nested(flags: Mapping[str, object]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for key, value in flags.items():
+        section, _, name = key.partition(".")
+        if name:
+            nested.setdefault(section, {})[name] = value
+        else:
+            nested[section] = value
+    return nested
+
+
+def _holds(values: object, location: tuple[str | int, ...]) -> bool:
+    for part in location[:2]:
+        if not isinstance(values, Mapping) or part not in values:
+            return False
+        values = values[part]
+    return True
+
+
+def _say(fault: Any) -> str:
+    key = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        known = list(every_setting()) if "." in key else list(Settings.model_fields)
+        near = difflib.get_close_matches(key, known, n=1, cutoff=0.4)
+        return "there is no such setting" + (f"; the nearest is {near[0]}" if near else "")
+    said = str(fault["msg"]).removeprefix("Value error, ")
+    return f"{said[:1].lower()}{said[1:]}, not {fault['input']!r}" if "not" not in said else said

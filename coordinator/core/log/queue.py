@@ -1,0 +1,123 @@
+"""What waits to be written: natural batching, decided without a clock or a thread.
+
+A group is everything that arrived while the group before it was being synced, as at most one batch a shard,
+so that only the last frame of a log can be torn. Holds the rule that offsets continue and the limit on
+memory.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coordinator.core.log.entry import MAX_BATCH_BYTES, Batch, batch_bytes
+
+
+class QueueFullError(Exception):
+    """More records wait to be written than the limit allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    leader_epoch: int
+    records: tuple[bytes, ...]
+    size: int
+
+
+@dataclass(slots=True)
+class _Shard:
+    waiting: deque[_Waiting]
+    next_write: int
+    end_offset: int
+    leader_epoch: int
+    is_open: bool = True
+
+
+class AppendQueue:
+    """Appends in the order they came, cut into groups. Not thread-safe: its owner holds a lock."""
+
+    def __init__(self, max_pending_bytes: int) -> None:
+        self._max_pending_bytes = max_pending_bytes
+        self._shards: dict[int, _Shard] = {}
+        self._waiting: dict[int, None] = {}  # the shards with something to write, oldest first
+        self._pending_bytes = 0
+        self._taken_bytes = 0
+
+    @property
+    def pending_bytes(self) -> int:
+        """Return the bytes added and not yet reported as finished, framing included."""
+        return self._pending_bytes
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def open_shard(self, shard: int, end_offset: int, leader_epoch: int) -> None:
+        """Say where the shard's log ends; nothing of it may be waiting."""
+        if shard in self._waiting:
+            raise ValueError(f"shard {shard} still has records to write")
+        self._shards[shard] = _Shard(deque(), end_offset, end_offset, leader_epoch)
+
+    def close_shard(self, shard: int) -> None:
+        """Take no more appends for the shard until it is opened again; what waits stays."""
+        state = self._shards.get(shard)
+        if state is not None:
+            state.is_open = False
+
+    def has(self, shard: int) -> bool:
+        """Whether something of the shard is waiting."""
+        return shard in self._waiting
+
+    def end_offset(self, shard: int) -> int:
+        """Return the end of the shard's log, what waits included; ValueError when the shard is not open."""
+        state = self._shards.get(shard)
+        if state is None or not state.is_open:
+            raise ValueError(f"shard {shard} has not been recovered")
+        return state.end_offset
+
+    def add(self, shard: int, base_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
+        """Add records; ValueError when they do not continue the log, QueueFullError when too much waits."""
+        end = self.end_offset(shard)
+        state = self._shards[shard]
+        if base_offset != end:
+            raise ValueError(f"shard {shard}: append at offset {base_offset}, but the log ends at {end}")
+        if leader_epoch < state.leader_epoch:
+            raise ValueError(f"shard {shard}: leader epoch {leader_epoch} is smaller than {state.leader_epoch}")
+        if not records:
+            raise ValueError(f"shard {shard}: an append carries at least one record")
+        size = batch_bytes(records)
+        if size > MAX_BATCH_BYTES:
+            raise ValueError(f"shard {shard}: {size} bytes in one append pass the limit of {MAX_BATCH_BYTES}")
+        if self._pending_bytes + size > self._max_pending_bytes:
+            raise QueueFullError(f"{self._pending_bytes} bytes wait and {size} more pass {self._max_pending_bytes}")
+        state.waiting.append(_Waiting(leader_epoch, tuple(records), size))
+        state.end_offset = end + len(records)
+        state.leader_epoch = leader_epoch
+        self._waiting[shard] = None
+        self._pending_bytes += size
+
+    def take_group(self) -> dict[int, Batch]:
+        """Take the next group: of each shard one batch, of one leader epoch and fitting a frame."""
+        group: dict[int, Batch] = {}
+        waiting, self._waiting = self._waiting, {}
+        for shard in waiting:
+            state = self._shards[shard]
+            first = state.waiting.popleft()
+            records, size = list(first.records), first.size
+            while (
+                state.waiting
+                and state.waiting[0].leader_epoch == first.leader_epoch
+                and size + state.waiting[0].size <= MAX_BATCH_BYTES
+            ):
+                following = state.waiting.popleft()
+                records.extend(following.records)
+                size += following.size
+            group[shard] = Batch(state.next_write, first.leader_epoch, tuple(records))
+            state.next_write += len(records)
+            self._taken_bytes += size
+            if state.waiting:
+                self._waiting[shard] = None
+        return group
+
+    def finish(self) -> None:
+        """Count what was taken as written."""
+        self._pending_bytes -= self._taken_bytes
+        self._taken_bytes = 0

@@ -1,0 +1,278 @@
+"""The driver: the one loop that feeds events to the node and performs the effects it returns, in their order.
+
+It decides nothing. Everything that happens reaches the node on the event loop's thread, one event at a time, stamped
+with the clock as it is delivered, so that time never goes back for the node however late another thread was. What a
+step wants is performed before the next event is taken. A node that fails, by its own word (Halt) or by a bug of ours,
+is never stepped again and says nothing more.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from structlog.typing import FilteringBoundLogger
+
+from coordinator.core.effects import (
+    Append,
+    CloseConnection,
+    Effect,
+    Halt,
+    Notice,
+    OffsetToResolve,
+    ResolveOffsets,
+    Respond,
+    SendPush,
+    WakeAt,
+    WatchTopics,
+    WriteSnapshot,
+)
+from coordinator.core.events import (
+    BecameDurable,
+    ConnectionClosed,
+    ConnectionOpened,
+    DiskFailed,
+    Event,
+    RequestArrived,
+    SnapshotWritten,
+    Ticked,
+)
+from coordinator.core.log.entry import StorageError
+from coordinator.protocol.messages import Push, RegisterConsumer, Request, Response
+from coordinator.runtime.clock import Clock
+
+TICK_MS = 100
+
+EventMaker: TypeAlias = Callable[[int], Event]
+"""Makes an event out of the time at which it is delivered; an event class whose other fields are given is one."""
+
+
+class NodeMachine(Protocol):
+    """What the driver asks of `coordinator.core.node.Node`."""
+
+    def start(self, now_ms: int, wall_ms: int) -> list[Effect]:
+        """Begin, after everything was loaded."""
+
+    def step(self, event: Event) -> list[Effect]:
+        """Take one event."""
+
+
+class DiskWriter(Protocol):
+    """What the driver asks of the disk port, which raises StorageError once it has failed.
+
+    Completion comes back through `Driver.became_durable` and its like.
+    """
+
+    def append(self, shard: int, base_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
+        """Write records in the background."""
+
+    def write_snapshot(self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
+        """Write a snapshot in the background."""
+
+
+class KafkaReader(Protocol):
+    """What the driver asks of the Kafka port."""
+
+    def watch_topics(self, topics: frozenset[str]) -> None:
+        """Poll these topics from now on."""
+
+    def resolve_offsets(self, lookup_id: int, offsets: Sequence[OffsetToResolve]) -> None:
+        """Find offsets in the background."""
+
+
+class Sender(Protocol):
+    """What the driver asks of the server."""
+
+    def send_response(self, connection_id: int, correlation_id: int, response: Response) -> None:
+        """Queue a response."""
+
+    def send_push(self, connection_id: int, push: Push) -> None:
+        """Queue a push."""
+
+    def close_connection(self, connection_id: int, why: str) -> None:
+        """Close a connection after what was queued."""
+
+    def flush(self) -> None:
+        """Write what was queued."""
+
+    def check_deadlines(self, now_ms: int) -> None:
+        """Disconnect whoever is too late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Why the node does not run any more; a failure must end the process with an error."""
+
+    why: str
+    is_failure: bool
+
+
+class Driver:
+    """The loop around one node. Its methods belong to the event loop's thread unless they say otherwise.
+
+    It is the server's ConnectionListener. Before `start` it must be connected; events that come earlier are lost.
+    """
+
+    def __init__(self, clock: Clock, log: FilteringBoundLogger, loop: asyncio.AbstractEventLoop) -> None:
+        self.clock = clock
+        self._node: NodeMachine
+        self._disk: DiskWriter
+        self._kafka: KafkaReader
+        self._sender: Sender
+        self._log = log
+        self._is_started = False
+        self._loop = loop
+        self._tick: asyncio.TimerHandle | None = None
+        self._wake: asyncio.TimerHandle | None = None
+        self._stopped: asyncio.Future[Stopped] = loop.create_future()
+
+    def connect(self, node: NodeMachine, *, disk: DiskWriter, kafka: KafkaReader, sender: Sender) -> None:
+        """Say whom to drive and through what."""
+        self._node = node
+        self._disk = disk
+        self._kafka = kafka
+        self._sender = sender
+
+    def start(self) -> None:
+        """Start the node and the ticks."""
+        self._is_started = True
+        self._run(self._node.start, self.clock.monotonic_ms(), self.clock.wall_ms())
+        self._schedule_tick()
+
+    async def run(self) -> Stopped:
+        """Wait until the node is stopped."""
+        return await asyncio.shield(self._stopped)
+
+    def stop(self, why: str) -> None:
+        """Take no more events and perform no more effects; the first reason counts."""
+        self._stop(Stopped(why, is_failure=False))
+
+    # ---- from any thread --------------------------------------------------------------------------------------------
+
+    def post(self, make: EventMaker) -> None:
+        """Deliver an event soon; may be called from any thread, also after the loop has ended."""
+        try:
+            self._loop.call_soon_threadsafe(self._deliver, make)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+
+    def became_durable(self, shard: int, end_offset: int) -> None:
+        """Report that a shard's records below `end_offset` are on disk; any thread."""
+        self.post(lambda now_ms: BecameDurable(now_ms, shard, end_offset))
+
+    def snapshot_written(self, shard: int, end_offset: int) -> None:
+        """Report that a snapshot is on disk; any thread."""
+        self.post(lambda now_ms: SnapshotWritten(now_ms, shard, end_offset))
+
+    def disk_failed(self, why: str) -> None:
+        """Report that the disk failed; any thread."""
+        self.post(lambda now_ms: DiskFailed(now_ms, why))
+
+    # ---- from the server --------------------------------------------------------------------------------------------
+
+    def connection_opened(self, connection_id: int, host: str) -> None:
+        """Tell the node about a new peer."""
+        self._step(ConnectionOpened(self.clock.monotonic_ms(), connection_id, host))
+
+    def request_received(self, connection_id: int, correlation_id: int, request: Request) -> None:
+        """Tell the node about a request; the server flushes."""
+        fresh_id = uuid.uuid4().hex if type(request) is RegisterConsumer else ""
+        self._step(RequestArrived(self.clock.monotonic_ms(), connection_id, correlation_id, request, fresh_id))
+
+    def connection_closed(self, connection_id: int, why: str) -> None:
+        """Tell the node that a peer is gone."""
+        self._step(ConnectionClosed(self.clock.monotonic_ms(), connection_id, why))
+
+    # ---- time -------------------------------------------------------------------------------------------------------
+
+    def _schedule_tick(self) -> None:
+        if not self._stopped.done():
+            self._tick = self._loop.call_later(TICK_MS / 1000, self._on_tick)
+
+    def _on_tick(self) -> None:
+        self._schedule_tick()
+        self._on_wake()
+        stall_ms = self.clock.take_stall_ms()
+        if stall_ms:
+            self._log.warning(
+                "stalled",
+                why=f"this process stood still for {stall_ms} ms; members' deadlines were moved by as much",
+                duration_ms=stall_ms,
+            )
+        self._sender.check_deadlines(self.clock.monotonic_ms())
+
+    def _on_wake(self) -> None:
+        self._step(Ticked(self.clock.monotonic_ms(), self.clock.wall_ms()))
+        self._sender.flush()
+
+    # ---- stepping ---------------------------------------------------------------------------------------------------
+
+    def _deliver(self, make: EventMaker) -> None:
+        self._run(lambda: self._node.step(make(self.clock.monotonic_ms())))
+        self._sender.flush()
+
+    def _step(self, event: Event) -> None:
+        self._run(self._node.step, event)
+
+    def _run(self, decide: Callable[..., list[Effect]], *arguments: object) -> None:
+        if self._stopped.done() or not self._is_started:
+            return
+        try:
+            for effect in decide(*arguments):
+                self._perform(effect)
+                if self._stopped.done():
+                    return
+        except StorageError as error:
+            # The disk had failed before this step was decided; the node learns of it next and halts.
+            self.disk_failed(str(error))
+        except Exception as error:  # noqa: BLE001 - the driver's last line: whatever it is, the node must not go on
+            self._log.critical("bug", why=f"the node failed and is stopped: {error!r}", exc_info=True)
+            self._stop(Stopped(f"a bug: {error!r}", is_failure=True))
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Respond(connection_id, correlation_id, response):
+                self._sender.send_response(connection_id, correlation_id, response)
+            case SendPush(connection_id, push):
+                self._sender.send_push(connection_id, push)
+            case Append(shard, base_offset, leader_epoch, records):
+                self._disk.append(shard, base_offset, leader_epoch, records)
+            case Notice():
+                self._journal(effect)
+            case WakeAt(now_ms):
+                self._wake_at(now_ms)
+            case CloseConnection(connection_id, why):
+                self._sender.close_connection(connection_id, why)
+            case WatchTopics(topics):
+                self._kafka.watch_topics(topics)
+            case ResolveOffsets(lookup_id, offsets):
+                self._kafka.resolve_offsets(lookup_id, offsets)
+            case WriteSnapshot(shard, end_offset, leader_epoch, records):
+                self._disk.write_snapshot(shard, end_offset, leader_epoch, records)
+            case Halt(why):
+                self._log.critical("halted", why=why)
+                self._stop(Stopped(why, is_failure=True))
+
+    def _wake_at(self, now_ms: int) -> None:
+        if self._wake is not None:
+            self._wake.cancel()
+        delay_ms = max(0, now_ms - self.clock.monotonic_ms())
+        self._wake = self._loop.call_later(delay_ms / 1000, self._on_wake)
+
+    def _journal(self, notice: Notice) -> None:
+        fields = {name: value for name, value in notice.fields if value is not None}
+        if notice.group_id:
+            fields["group"] = notice.group_id
+        if notice.member_id:
+            fields["member"] = notice.member_id
+        self._log.info(notice.kind, why=notice.why, **fields)
+
+    def _stop(self, stopped: Stopped) -> None:
+        if self._stopped.done():
+            return
+        self._stopped.set_result(stopped)
+        for timer in (self._tick, self._wake):
+            if timer is not None:
+                timer.cancel()

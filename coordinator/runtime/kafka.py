@@ -1,0 +1,262 @@
+"""The Kafka port: topics, their partitions and ends, and lookups of offsets, on a thread of its own.
+
+Kafka has no watches, so it polls; kafka-python is not asyncio, so nothing of it touches the event loop. Topics that
+are new are asked about at once. While Kafka is away it goes on trying for ever and says so every round (KafkaFailed);
+lookups are then answered with the reason instead of an offset. A round never takes more than a tenth of the thread's
+time: with very many partitions it polls less often. Does not promise that two answers are of one moment.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NoReturn
+
+from structlog.typing import FilteringBoundLogger
+
+from coordinator.config import KafkaSettings
+from coordinator.core.effects import OffsetToResolve
+from coordinator.core.events import EndOffsetsRead, KafkaFailed, OffsetsResolved, ResolvedOffset, TopicsRead
+from coordinator.protocol.ids import LATEST
+from coordinator.runtime.driver import EventMaker
+from coordinator.runtime.kafka_client import ClusterView, KafkaAwayError, KafkaClient
+
+_SHARE_OF_TIME = 10
+_LOOKUP_TRIES = 3
+_LOOKUP_PAUSE_S = 0.2
+_SHORTEST_BACKOFF_MS = 250
+_LONGEST_BACKOFF_MS = 2000
+_SAY_AGAIN_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    lookup_id: int
+    offsets: tuple[OffsetToResolve, ...]
+
+
+class KafkaPort:
+    """The thread that asks; `post` takes an event's maker from any thread.
+
+    `connect` makes the client that is asked; it raises KafkaAwayError.
+    """
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        post: Callable[[EventMaker], None],
+        log: FilteringBoundLogger,
+        connect: Callable[[], KafkaClient] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._post = post
+        self._log = log
+        self._connect = connect or partial(
+            KafkaClient, settings.bootstrap_servers, settings.request_timeout_ms, settings.connect_timeout_ms
+        )
+        self._thread = threading.Thread(target=self._run, name="kcoord-kafka", daemon=True)
+        self._changed = threading.Condition()
+        # Under the condition's lock: what other threads have asked for.
+        self._topics: frozenset[str] = frozenset()
+        self._new_topics: set[str] = set()
+        self._lookups: list[_Lookup] = []
+        self._is_closing = False
+        self._client: KafkaClient | None = None
+        # The thread's own.
+        self._leaders: dict[tuple[str, int], int] = {}
+        self._topics_due_s = 0.0
+        self._ends_due_s = 0.0
+        self._failures = 0
+        self._is_reachable: bool | None = None
+        self._say_again_s = 0.0
+
+    def start(self) -> None:
+        """Start asking."""
+        self._thread.start()
+
+    def watch_topics(self, topics: frozenset[str]) -> None:
+        """Poll exactly these topics from now on, new ones at once."""
+        with self._changed:
+            self._new_topics |= topics - self._topics
+            self._new_topics &= topics
+            self._topics = topics
+            self._changed.notify()
+
+    def resolve_offsets(self, lookup_id: int, offsets: Sequence[OffsetToResolve]) -> None:
+        """Find out where partitions begin, end or were at a time, and post OffsetsResolved."""
+        with self._changed:
+            self._lookups.append(_Lookup(lookup_id, tuple(offsets)))
+            self._changed.notify()
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Stop asking; nothing is posted afterwards. Returns in time even when Kafka does not answer."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify()
+            client = self._client
+        if client is not None:
+            client.interrupt()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    # ---- the thread -------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self._wait_for_work():
+                try:
+                    self._work()
+                except KafkaAwayError as error:
+                    self._fail(str(error))
+        finally:
+            self._drop_client()
+            self._emit(_thread_ended)
+
+    def _wait_for_work(self) -> bool:
+        """Wait until something is due; True means the port is closing."""
+        with self._changed:
+            while not self._is_closing:
+                is_asked = bool(self._new_topics or self._lookups)
+                due_s = self._topics_due_s if self._failures else min(self._topics_due_s, self._ends_due_s)
+                wait_s = due_s - time.monotonic()
+                if wait_s <= 0 or (is_asked and not self._failures):
+                    return False
+                self._changed.wait(wait_s)
+            return True
+
+    def _work(self) -> None:
+        client = self._connected()
+        with self._changed:
+            topics = self._topics
+            new_topics = frozenset(self._new_topics)
+            self._new_topics.clear()
+        if time.monotonic() >= self._topics_due_s:
+            started_s = time.monotonic()
+            self._read_topics(client, topics)
+            self._leaders = {key: leader for key, leader in self._leaders.items() if key[0] in topics}
+            self._topics_due_s = _next_due(started_s, self._settings.topics_poll_ms)
+        elif new_topics:
+            self._read_topics(client, new_topics)
+        self._answer_lookups(client)
+        if time.monotonic() >= self._ends_due_s:
+            started_s = time.monotonic()
+            self._read_ends(client, topics)
+            self._ends_due_s = _next_due(started_s, self._settings.ends_poll_ms)
+
+    def _connected(self) -> KafkaClient:
+        if self._client is None:
+            client = self._connect()
+            with self._changed:
+                self._client = client
+            self._topics_due_s = 0.0
+        return self._client
+
+    def _drop_client(self) -> None:
+        with self._changed:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _read_topics(self, client: KafkaClient, topics: frozenset[str]) -> None:
+        view = client.read_topics(topics)
+        self._say_reachable(view)
+        for topic in view.topics.values():
+            for partition, leader in enumerate(topic.leaders):
+                if leader is None:
+                    self._leaders.pop((topic.topic, partition), None)
+                else:
+                    self._leaders[topic.topic, partition] = leader
+        self._emit(
+            partial(
+                TopicsRead,
+                topics=view.topics,
+                absent=view.absent,
+                refused=view.refused,
+                brokers=view.brokers,
+                cluster_id=view.cluster_id,
+            )
+        )
+
+    def _read_ends(self, client: KafkaClient, topics: frozenset[str]) -> None:
+        asked = [OffsetToResolve(topic, number, LATEST) for topic, number in self._leaders if topic in topics]
+        if not asked:
+            return
+        found = client.list_offsets(asked, self._leaders)
+        ends = {(answer.topic, answer.partition): answer.offset for answer in found if answer.offset is not None}
+        if len(ends) < len(asked):
+            self._topics_due_s = 0.0
+        self._emit(partial(EndOffsetsRead, ends=ends))
+
+    def _answer_lookups(self, client: KafkaClient) -> None:
+        while True:
+            with self._changed:
+                if not self._lookups:
+                    return
+                lookup = self._lookups.pop(0)
+            try:
+                found = self._look_up(client, lookup.offsets)
+            except KafkaAwayError:
+                with self._changed:
+                    self._lookups.insert(0, lookup)
+                raise
+            self._emit(partial(OffsetsResolved, lookup_id=lookup.lookup_id, offsets=tuple(found)))
+
+    def _look_up(self, client: KafkaClient, offsets: Sequence[OffsetToResolve]) -> list[ResolvedOffset]:
+        """Ask; where a leader has moved, ask for metadata and then the new one."""
+        answers: dict[tuple[str, int], ResolvedOffset] = {}
+        left = list(offsets)
+        for attempt in range(_LOOKUP_TRIES):
+            if attempt:
+                self._pause(_LOOKUP_PAUSE_S)
+            if attempt or any((asked.topic, asked.partition) not in self._leaders for asked in left):
+                self._read_topics(client, frozenset(asked.topic for asked in left))
+            for answer in client.list_offsets(left, self._leaders):
+                answers[answer.topic, answer.partition] = answer
+            left = [asked for asked in left if answers[asked.topic, asked.partition].offset is None]
+            if not left:
+                break
+        return [answers[asked.topic, asked.partition] for asked in offsets]
+
+    def _fail(self, why: str) -> None:
+        self._drop_client()
+        self._failures += 1
+        now_s = time.monotonic()
+        backoff_ms = min(_LONGEST_BACKOFF_MS, _SHORTEST_BACKOFF_MS * 2 ** min(self._failures - 1, 16))
+        self._topics_due_s = now_s + backoff_ms * random.uniform(0.8, 1.2) / 1000  # noqa: S311 - only spread out
+        if self._is_reachable is not False or now_s >= self._say_again_s:
+            self._is_reachable = False
+            self._say_again_s = now_s + _SAY_AGAIN_MS / 1000
+            self._log.warning("kafka-unreachable", why=f"{why}; trying again until it answers")
+        with self._changed:
+            lookups, self._lookups = self._lookups, []
+        self._emit(partial(KafkaFailed, why=why))
+        for lookup in lookups:
+            unknown = tuple(ResolvedOffset(asked.topic, asked.partition, None, why=why) for asked in lookup.offsets)
+            self._emit(partial(OffsetsResolved, lookup_id=lookup.lookup_id, offsets=unknown))
+
+    def _say_reachable(self, view: ClusterView) -> None:
+        self._failures = 0
+        if not self._is_reachable:
+            self._is_reachable = True
+            self._log.info("kafka-reachable", cluster=view.cluster_id, brokers=len(view.brokers))
+
+    def _pause(self, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closing, seconds)
+
+    def _emit(self, make: EventMaker) -> None:
+        with self._changed:
+            is_closing = self._is_closing
+        if not is_closing:
+            self._post(make)
+
+
+def _thread_ended(_now_ms: int) -> NoReturn:
+    raise RuntimeError("the thread that asks Kafka has ended by a bug; its traceback is on stderr")
+
+
+def _next_due(started_s: float, interval_ms: int) -> float:
+    now_s = time.monotonic()
+    return max(started_s + interval_ms / 1000, now_s + (_SHARE_OF_TIME - 1) * (now_s - started_s))

@@ -1,0 +1,184 @@
+"""A node as a process: start (lock, load, listen), run, stop (drain, close), and a clear sentence when it cannot.
+
+Everything that is acknowledged is on disk, so a crash at any moment costs nothing but the time to load. Kafka need not
+be there at the start. The line `kcoord: listening on HOST:PORT` on standard output says that members are served.
+"""
+
+import asyncio
+import gc
+import signal
+import socket
+import sys
+import time
+import uuid
+
+from structlog.typing import FilteringBoundLogger
+
+from coordinator.config import Settings, parse_address
+from coordinator.core.groups.records import UnreadableRecordError
+from coordinator.core.log.entry import StorageError
+from coordinator.core.node import Node
+from coordinator.protocol.parts import NodeAddress
+from coordinator.runtime.clock import SystemClock
+from coordinator.runtime.disk import Disk
+from coordinator.runtime.driver import Driver, Stopped
+from coordinator.runtime.kafka import KafkaPort
+from coordinator.runtime.logs import make_log
+from coordinator.runtime.server import ListenError, Server
+
+READY_LINE = "kcoord: listening on "
+_SAY_PROGRESS_S = 1.0
+_GC_THRESHOLDS = (50_000, 25, 50)
+_EVERY_ADDRESS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - refused without an advertised one
+
+
+class StartError(Exception):
+    """The node cannot start; the text says what, why and what to do."""
+
+
+def run(settings: Settings) -> int:
+    """Run a node until it is told to stop or must; return the exit code. Raises StartError."""
+    log = make_log(settings.log.format, settings.log.level)
+    stopped = asyncio.run(_serve(settings, log))
+    (log.error if stopped.is_failure else log.info)("stopped", why=stopped.why)
+    return 1 if stopped.is_failure else 0
+
+
+async def _serve(settings: Settings, log: FilteringBoundLogger) -> Stopped:
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: _journal_loop_error(log, context))
+    driver = Driver(SystemClock(), log, loop)
+    server = Server(settings.server, driver, driver.clock, log)
+    disk = _open_disk(settings, driver)
+    try:
+        for notice in disk.notices:
+            log.warning("disk", why=notice)
+        address = await _bind(settings, server)
+        node = Node(settings.limits, settings.node.shards, address, settings.kafka.bootstrap_servers)
+        _load(node, disk, settings.node.shards, log)
+        kafka = KafkaPort(settings.kafka, driver.post, log)
+        driver.connect(node, disk=disk, kafka=kafka, sender=server)
+        return await _run(driver, server, disk, kafka, log)
+    except StorageError as error:
+        raise StartError(str(error)) from error
+    finally:
+        await server.close("the coordinator has stopped", timeout_ms=0)
+
+
+async def _run(driver: Driver, server: Server, disk: Disk, kafka: KafkaPort, log: FilteringBoundLogger) -> Stopped:
+    told = _stop_signals()
+    driver.start()
+    kafka.start()
+    try:
+        host, port = await server.accept()
+        log.info("listening", address=f"{host}:{port}")
+        sys.stdout.write(f"{READY_LINE}{host}:{port}\n")
+        sys.stdout.flush()
+        failing = asyncio.ensure_future(driver.run())
+        await asyncio.wait([failing, told], return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]
+        if failing.done():
+            return failing.result()
+        log.info("stopping", why=told.result())
+        server.stop_accepting()
+        await _drain(disk, log)
+        driver.stop(told.result())
+        await server.close("the coordinator is shutting down")
+        return await failing
+    finally:
+        await asyncio.to_thread(kafka.close)
+
+
+async def _drain(disk: Disk, log: FilteringBoundLogger) -> None:
+    """Write what waits; its answers leave when the loop has delivered what the writer reported."""
+    try:
+        await asyncio.to_thread(disk.close)
+    except StorageError as error:
+        log.error(  # noqa: TRY400 - the world's fault, no traceback
+            "drain-failed", why=f"not everything that waited was written, and none of it acknowledged: {error}"
+        )
+    await asyncio.sleep(0)
+
+
+def _open_disk(settings: Settings, driver: Driver) -> Disk:
+    try:
+        return Disk.open(
+            settings.node.data_dir,
+            settings.node.shards,
+            new_directory_id=uuid.uuid4().hex,
+            on_durable=driver.became_durable,
+            on_snapshot=driver.snapshot_written,
+            on_failure=driver.disk_failed,
+            segment_bytes=settings.disk.segment_bytes,
+            max_pending_bytes=settings.disk.max_pending_bytes,
+            wait_s=settings.disk.close_timeout_ms / 1000,
+        )
+    except StorageError as error:
+        raise StartError(f"the data directory {settings.node.data_dir} cannot be used: {error}") from error
+
+
+async def _bind(settings: Settings, server: Server) -> NodeAddress:
+    host, port = parse_address(settings.node.listen)
+    if host in _EVERY_ADDRESS and not settings.node.advertised:
+        raise StartError(
+            f"node.listen is {settings.node.listen}, which is every address of this machine: set node.advertised to "
+            f"the one that members are to use, such as {socket.gethostname()}:{port}"
+        )
+    try:
+        bound_host, bound_port = await server.bind(host, port)
+    except ListenError as error:
+        raise StartError(str(error)) from error
+    told_host, told_port = (
+        parse_address(settings.node.advertised) if settings.node.advertised else (bound_host, bound_port)
+    )
+    return NodeAddress(settings.node.id, told_host, told_port or bound_port)
+
+
+def _load(node: Node, disk: Disk, shards: int, log: FilteringBoundLogger) -> None:
+    """Replay every shard, then leave what was loaded out of the garbage collector's rounds."""
+    started_s = said_s = time.monotonic()
+    records = 0
+    for shard in range(shards):
+        recovered = disk.recover(shard)
+        for notice in recovered.notices:
+            log.warning("recovered", why=notice, shard=shard)
+        snapshot = recovered.snapshot
+        try:
+            node.load(
+                shard,
+                snapshot.records if snapshot is not None else None,
+                snapshot.end_offset if snapshot is not None else 0,
+                [(batch.base_offset, batch.records) for batch in recovered.batches],
+            )
+        except UnreadableRecordError as error:
+            raise StartError(f"the data directory cannot be used: {error}") from error
+        records += sum(len(batch.records) for batch in recovered.batches)
+        records += len(snapshot.records) if snapshot is not None else 0
+        if time.monotonic() - said_s > _SAY_PROGRESS_S:
+            said_s = time.monotonic()
+            log.info("loading", shards=f"{shard + 1} of {shards}", records=records)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+    log.info("loaded", shards=shards, records=records, duration_ms=round((time.monotonic() - started_s) * 1000))
+
+
+def _stop_signals() -> "asyncio.Future[str]":
+    """Return a future that the first SIGTERM or SIGINT resolves with its name; a second one ends the process."""
+    loop = asyncio.get_running_loop()
+    told: asyncio.Future[str] = loop.create_future()
+
+    def tell(number: signal.Signals) -> None:
+        loop.remove_signal_handler(number)
+        if not told.done():
+            told.set_result(f"{number.name} came")
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, tell, number)
+    return told
+
+
+def _journal_loop_error(log: FilteringBoundLogger, context: dict[str, object]) -> None:
+    """Log what asyncio caught: the world's faults as a line, ours with the traceback."""
+    error = context.get("exception")
+    is_ours = not isinstance(error, OSError)
+    log.error("loop-error", why=f"{context.get('message')}: {error!r}", exc_info=error if is_ours else None)

@@ -1,0 +1,60 @@
+"""The batch read: a snapshot of topics, planned once in the Spark driver, read by the executors.
+
+The reader is pickled to the executors with its options (secrets included), and each task gets its ranges and
+the Kafka servers with its input partition. Nothing is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from spark_kcoord.options import SourceOptions
+from spark_kcoord.partition import KcoordInputPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["KcoordBatchReader"]
+
+
+class KcoordBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untyped
+    """Reads each partition's range from its start to its end, both fixed when the read is planned."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Resolve the ranges; one input partition each. Runs in the planning process of the Spark driver."""
+        from spark_kcoord.fetch.offsets import KafkaLookup
+        from spark_kcoord.resolve import resolve_kafka, resolve_ranges
+
+        settings = resolve_kafka(self._options)
+        lookup = KafkaLookup(settings)
+        try:
+            ranges = resolve_ranges(self._options, lookup)
+        finally:
+            lookup.close()
+        return [KcoordInputPartition(ranges=(one,), servers=settings.servers) for one in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of one input partition. Runs in a Python worker of an executor."""
+        return read_input_partition(self._options, partition)
+
+
+def read_input_partition(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """Yield the records of one input partition, of a batch or a streaming read, in a Python worker of an executor."""
+    from spark_kcoord.fetch.ranges import read_ranges
+
+    # Spark hands out one plain InputPartition when there is nothing to read.
+    if not isinstance(partition, KcoordInputPartition):
+        return iter(())
+    return read_ranges(
+        options.kafka_at(partition.servers),
+        partition.ranges,
+        with_headers=options.with_headers,
+        fail_on_data_loss=options.fail_on_data_loss,
+        timeout_s=options.fetch_timeout_ms / 1000,
+    )

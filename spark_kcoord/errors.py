@@ -1,0 +1,32 @@
+"""What the Spark side of kcoord raises: one family whose messages say what failed, why, and what to do.
+
+Spark shows a Python data source's failure as its message and traceback, so the message has to stand alone. No
+message contains a secret. Two kinds are classes of their own because code treats them differently: data loss
+(``failOnDataLoss`` may turn it into a warning) and an unknown topic (``kcoord.wait.for.topics`` may wait).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = ["DataLossError", "KcoordError", "OptionError", "UnknownTopicError"]
+
+
+class KcoordError(Exception):
+    """A failure a user can act on; the message is the whole story."""
+
+
+class OptionError(KcoordError, ValueError):
+    """An option that is missing, misspelt, of the wrong type or not allowed here."""
+
+
+class DataLossError(KcoordError):
+    """Records of a range can no longer be read: aged out, truncated, or their topic deleted or made again."""
+
+
+class UnknownTopicError(KcoordError):
+    """Topics that Kafka does not know; ``topics`` names them."""
+
+    def __init__(self, message: str, topics: Iterable[str]) -> None:
+        super().__init__(message)
+        self.topics = tuple(topics)

@@ -1,0 +1,195 @@
+"""Connections to Kafka: kafka-python's own, driven by the calling thread, with every wait bounded.
+
+DNS, TCP, TLS, SASL and the choice of API versions are the library's. This room adds what a reader needs on
+top: which broker leads a partition (asked for by name, never creating a topic), a way to send one request to
+it, and blocking calls with a deadline. It decides nothing about offsets or records. One client is used by one
+thread.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+import kafka.errors as kafka_errors
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+from kafka.protocol.metadata import MetadataRequest
+
+from spark_kcoord.errors import KcoordError
+from spark_kcoord.kafka_options import KafkaSettings
+
+__all__ = ["Backoff", "KafkaClient", "TopicMetadata", "describe_failure", "unreachable"]
+
+T = TypeVar("T")
+
+# A broker returns a batch larger than the fetch limits whole, so the frame limit leaves room for one.
+_FRAME_LIMIT_BYTES: Final = 1 << 30
+_NO_TOPIC_ID: Final = UUID(int=0)
+# Version 4 is the first that can be told not to create the topic (Kafka 0.11).
+_METADATA_MIN_VERSION: Final = 4
+_BACKOFF_LIMIT_S: Final = 1.0
+_FLUSH_TURNS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """What Kafka said about one topic: its id (None when it has none), its leaders, or why it said nothing.
+
+    ``leaders`` maps partition to (broker id, leader epoch); a partition without a leader has broker id -1.
+    """
+
+    topic_id: str | None
+    leaders: dict[int, tuple[int, int]]
+    error: type[kafka_errors.KafkaError] | None
+    learned_at: float
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Waits that double, up to a second, with jitter; ends at a deadline of the monotonic clock."""
+
+    wait_s: float
+    deadline: float
+
+    def next_wait(self) -> float:
+        """Return how long to wait now, never past the deadline."""
+        wait = min(self.wait_s * random.uniform(0.8, 1.2), max(0.0, self.deadline - time.monotonic()))  # noqa: S311
+        self.wait_s = min(self.wait_s * 2, _BACKOFF_LIMIT_S)
+        return wait
+
+    def is_over(self) -> bool:
+        """Return whether the deadline has passed."""
+        return time.monotonic() >= self.deadline
+
+
+class KafkaClient:
+    """Warm connections to the brokers of one Kafka cluster. Opens nothing until the first call."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self.settings = settings
+        config = dict(settings.client)
+        # The loop runs only inside our calls, so a slow step of it blocks nobody else: threshold 0 is off.
+        self._net = NetworkSelector(client_id=config["client_id"], slow_task_threshold_secs=0)
+        self._manager = KafkaConnectionManager(
+            self._net,
+            bootstrap_servers=list(settings.servers),
+            receive_message_max_bytes=_FRAME_LIMIT_BYTES,
+            **config,
+        )
+        self._topics: dict[str, TopicMetadata] = {}
+        self._last_failure: kafka_errors.KafkaError | None = None
+
+    def run(self, work: Callable[[], Awaitable[T]], timeout_s: float) -> T:
+        """Run ``work`` to its end on the calling thread; raises KafkaTimeoutError when it takes longer."""
+
+        async def bounded() -> T:
+            pending = self._net.call_soon_with_future(work)
+            result: T = await self._manager.wait_for(pending, timeout_s * 1000)
+            return result
+
+        result: T = self._net.run(bounded)
+        return result
+
+    def start(self, work: Callable[[], Awaitable[T]]) -> Any:
+        """Start ``work`` and push its first request out, so that the broker works meanwhile.
+
+        Returns an awaitable to await inside later work.
+        """
+        pending = self.start_soon(work)
+        for _ in range(_FLUSH_TURNS):
+            self._net.poll(timeout_ms=0)
+        return pending
+
+    def start_soon(self, work: Callable[[], Awaitable[T]]) -> Any:
+        """Start ``work`` beside the work that calls this; returns an awaitable."""
+        return self._net.call_soon_with_future(work)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait inside ``work``."""
+        await self._net.sleep(seconds)
+
+    async def send(self, node_id: int, request: Any) -> Any:
+        """Send one request to a broker and return its response, connecting first when needed.
+
+        Raises kafka-python's errors; a connection that failed is not used again before its backoff is over.
+        """
+        connection = self._manager.get_connection(node_id, refresh_metadata_on_err=False)
+        await connection
+        return await connection.send_request(request, request_timeout_ms=self.settings.request_timeout_ms)
+
+    def topic(self, name: str) -> TopicMetadata | None:
+        """Return what is known about a topic, or None when nothing is or it is older than the age limit."""
+        known = self._topics.get(name)
+        if known is None or time.monotonic() - known.learned_at > self.settings.metadata_max_age_ms / 1000:
+            return None
+        return known
+
+    async def refresh(self, topics: Collection[str]) -> dict[str, TopicMetadata]:
+        """Ask any broker about ``topics`` and remember the answer; raises kafka-python's errors."""
+        connection = await self._any_connection()
+        request = MetadataRequest(
+            topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(topics)],
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+            min_version=_METADATA_MIN_VERSION,
+        )
+        response = await connection.send_request(request, request_timeout_ms=self.settings.request_timeout_ms)
+        self._manager.cluster.update_metadata(response)
+        now = time.monotonic()
+        for topic in response.topics:
+            error = kafka_errors.for_code(topic.error_code)
+            self._topics[topic.name] = TopicMetadata(
+                topic_id=None if topic.topic_id in (None, _NO_TOPIC_ID) else str(topic.topic_id),
+                leaders={p.partition_index: (p.leader_id, p.leader_epoch or 0) for p in topic.partitions},
+                error=None if error is kafka_errors.NoError else error,
+                learned_at=now,
+            )
+        return {name: self._topics[name] for name in topics if name in self._topics}
+
+    async def _any_connection(self) -> Any:
+        """Return a live connection, to a known broker or to one of the addresses given by the user."""
+        for connection in self._manager.least_used_connections():
+            if not connection.paused:
+                return connection
+        brokers = [broker.node_id for broker in self._manager.cluster.brokers()]
+        random.shuffle(brokers)
+        for node_id in (*brokers, *(broker.node_id for broker in self._manager.cluster.bootstrap_brokers())):
+            if self._manager.connection_delay(node_id) > 0:
+                continue
+            try:
+                return await self._manager.get_connection(node_id, refresh_metadata_on_err=False)
+            except kafka_errors.KafkaError as error:
+                if not error.retriable:
+                    raise
+                self._last_failure = error
+        raise self._last_failure or kafka_errors.NodeNotReadyError("every broker waits to be connected again")
+
+    def close(self) -> None:
+        """Close every connection; the client cannot be used again."""
+        self._manager.close()
+        self._net.close()
+
+
+def describe_failure(error: kafka_errors.KafkaError) -> str:
+    """Return a Kafka failure as a few words: its name and what the library or the broker says."""
+    description = getattr(error, "description", "")
+    said = ": ".join(str(argument) for argument in error.args) or description
+    return f"{type(error).__name__}: {said.rstrip('.')}" if said else type(error).__name__
+
+
+def unreachable(settings: KafkaSettings, timeout_s: float, error: kafka_errors.KafkaError) -> KcoordError:
+    """Return the error for a Kafka that could not be asked: where, how long, why, and what to check."""
+    servers = ", ".join(settings.servers)
+    if not error.retriable:
+        return KcoordError(f"Kafka at {servers} (option 'kafka.bootstrap.servers') refused: {describe_failure(error)}.")
+    return KcoordError(
+        f"Kafka at {servers} gave no answer in {timeout_s:g} s ({describe_failure(error)}). Check the option "
+        "'kafka.bootstrap.servers' (or the coordinator's own Kafka address), the network, and that the "
+        "broker runs."
+    )

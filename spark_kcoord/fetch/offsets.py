@@ -1,0 +1,205 @@
+"""Which partitions a topic has and where their logs begin and end: what a Spark driver asks Kafka.
+
+Many partitions cost one request a broker. Leaders that moved are looked up again; every call ends by its
+time-out with an error that names the address and the option. "Unknown" is an error or None, never offset 0.
+Under ``read_committed`` the end is the last stable offset, so that a range never ends inside an open
+transaction.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import kafka.errors as kafka_errors
+from kafka.protocol.consumer import ListOffsetsRequest
+
+from spark_kcoord.errors import UnknownTopicError
+from spark_kcoord.fetch.connection import Backoff, KafkaClient, TopicMetadata, unreachable
+from spark_kcoord.kafka_options import KafkaSettings
+from spark_kcoord.offset_specs import EARLIEST_POSITION, LATEST_POSITION
+
+__all__ = ["KafkaLookup", "Partition", "TopicPartitions", "list_offsets"]
+
+Partition = tuple[str, int]
+"""A topic's name and a partition of it."""
+
+T = TypeVar("T")
+
+_TIMEOUT_S: Final = 6.0
+# Version 2 is the first that knows isolation levels (Kafka 0.11).
+_LIST_OFFSETS_MIN_VERSION: Final = 2
+_NO_OFFSET: Final = -1
+_UNKNOWN_TOPIC: Final = (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.InvalidTopicError)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPartitions:
+    """A topic's id (UUID text, None before Kafka 2.8) and its partitions, in order."""
+
+    topic_id: str | None
+    partitions: tuple[int, ...]
+
+
+class KafkaLookup:
+    """One warm connection for a driver that asks often; used by one thread.
+
+    Every method raises KcoordError when Kafka cannot be reached, refuses, or gives no answer in ``timeout_s``: short
+    by default, so that a wrong address is told soon; a query that already runs can give a restarting broker longer.
+    """
+
+    def __init__(self, settings: KafkaSettings, *, timeout_s: float = _TIMEOUT_S) -> None:
+        self._client = KafkaClient(settings)
+        self._timeout_s = timeout_s
+
+    def topics(self, names: Collection[str], *, timeout_s: float | None = None) -> dict[str, TopicPartitions]:
+        """Return the partitions of topics, always asking Kafka; raises UnknownTopicError naming the missing ones."""
+
+        async def ask(deadline: float) -> dict[str, TopicPartitions]:
+            metadata = await _topics(self._client, names, deadline)
+            return {
+                name: TopicPartitions(found.topic_id, tuple(sorted(found.leaders))) for name, found in metadata.items()
+            }
+
+        return self._run(ask, timeout_s)
+
+    def end_offsets(self, partitions: Collection[Partition], *, timeout_s: float | None = None) -> dict[Partition, int]:
+        """Return the offset after the last readable record of each partition."""
+        return self._known(dict.fromkeys(partitions, LATEST_POSITION), timeout_s)
+
+    def earliest_offsets(
+        self, partitions: Collection[Partition], *, timeout_s: float | None = None
+    ) -> dict[Partition, int]:
+        """Return the first offset each partition still has."""
+        return self._known(dict.fromkeys(partitions, EARLIEST_POSITION), timeout_s)
+
+    def offsets_at(
+        self, timestamps_ms: Mapping[Partition, int], *, timeout_s: float | None = None
+    ) -> dict[Partition, int | None]:
+        """Return the first offset at or after a time (ms since 1970) of each partition; None when there is none."""
+        return self._list(timestamps_ms, timeout_s)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _known(self, positions: Mapping[Partition, int], timeout_s: float | None) -> dict[Partition, int]:
+        found = self._list(positions, timeout_s)
+        return {partition: offset for partition, offset in found.items() if offset is not None}
+
+    def _list(self, positions: Mapping[Partition, int], timeout_s: float | None) -> dict[Partition, int | None]:
+        if not positions:
+            return {}
+        return self._run(lambda deadline: list_offsets(self._client, positions, deadline), timeout_s)
+
+    def _run(self, work: Callable[[float], Awaitable[T]], timeout_s: float | None) -> T:
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        deadline = time.monotonic() + limit_s
+        try:
+            return self._client.run(partial(work, deadline), limit_s + 1)
+        except kafka_errors.KafkaError as error:
+            raise unreachable(self._client.settings, limit_s, error) from error
+
+
+async def list_offsets(
+    client: KafkaClient, positions: Mapping[Partition, int], deadline: float
+) -> dict[Partition, int | None]:
+    """Ask the leaders for offsets: -2 earliest, -1 latest, or from a time in ms; retries until ``deadline``.
+
+    Raises UnknownTopicError, or kafka-python's last error when the time is over.
+    """
+    answers: dict[Partition, int | None] = {}
+    backoff = Backoff(client.settings.retry_backoff_ms / 1000, deadline)
+    known = {name: client.topic(name) for name, _ in positions}
+    stale = {name for name, found in known.items() if found is None or found.error is not None}
+    while True:
+        waiting = {key: position for key, position in positions.items() if key not in answers}
+        try:
+            if stale:
+                await _topics(client, stale, deadline)
+            failure = await _ask_leaders(client, waiting, answers)
+        except kafka_errors.KafkaError as error:
+            failure = error
+        if failure is None:
+            return answers
+        if not failure.retriable or backoff.is_over():
+            raise failure
+        stale = {name for name, _ in positions}
+        await client.sleep(backoff.next_wait())
+
+
+async def _topics(client: KafkaClient, names: Collection[str], deadline: float) -> dict[str, TopicMetadata]:
+    """Return metadata of topics that exist; waits for a leader of each partition until ``deadline``."""
+    backoff = Backoff(client.settings.retry_backoff_ms / 1000, deadline)
+    while True:
+        failure: kafka_errors.KafkaError | None = None
+        try:
+            found = await client.refresh(names)
+            missing = sorted(name for name in names if name not in found or found[name].error in _UNKNOWN_TOPIC)
+            if missing:
+                raise UnknownTopicError(
+                    f"Kafka at {', '.join(client.settings.servers)} has no topic {', '.join(missing)} "
+                    "(option 'subscribe'). Create it, or correct the name; a stream can wait with "
+                    "'kcoord.wait.for.topics'.",
+                    missing,
+                )
+            failure = next((topic.error(name) for name, topic in found.items() if topic.error is not None), None)
+            if failure is None:
+                return found
+        except kafka_errors.KafkaError as error:
+            failure = error
+        if not failure.retriable or backoff.is_over():
+            raise failure
+        await client.sleep(backoff.next_wait())
+
+
+async def _ask_leaders(
+    client: KafkaClient, waiting: Mapping[Partition, int], answers: dict[Partition, int | None]
+) -> kafka_errors.KafkaError | None:
+    """Send one request a leader for ``waiting``, put answers in ``answers``; returns the last failure."""
+    failure: kafka_errors.KafkaError | None = None
+    by_leader: dict[int, dict[str, list[Any]]] = {}
+    for (name, partition), position in waiting.items():
+        topic = client.topic(name)
+        leader, epoch = topic.leaders.get(partition, (None, -1)) if topic else (None, -1)
+        if leader is None:
+            failure = kafka_errors.UnknownTopicOrPartitionError(f"{name}-{partition}")
+        elif leader < 0:
+            failure = kafka_errors.LeaderNotAvailableError(f"{name}-{partition}")
+        else:
+            asked = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
+                partition_index=partition, current_leader_epoch=epoch, timestamp=position
+            )
+            by_leader.setdefault(leader, {}).setdefault(name, []).append(asked)
+    pending = [client.start_soon(partial(_ask, client, leader, topics)) for leader, topics in by_leader.items()]
+    for answer in pending:
+        try:
+            response = await answer
+        except kafka_errors.KafkaError as error:
+            failure = error
+            continue
+        for topic_answer in response.topics:
+            for found in topic_answer.partitions:
+                error_type = kafka_errors.for_code(found.error_code)
+                where = f"{topic_answer.name}-{found.partition_index}"
+                if error_type is kafka_errors.NoError:
+                    offset = None if found.offset == _NO_OFFSET else found.offset
+                    answers[topic_answer.name, found.partition_index] = offset
+                else:
+                    failure = error_type(where)
+    return failure
+
+
+async def _ask(client: KafkaClient, leader: int, topics: Mapping[str, list[Any]]) -> Any:
+    request = ListOffsetsRequest(
+        isolation_level=int(client.settings.is_read_committed),
+        topics=[
+            ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in topics.items()
+        ],
+        timeout_ms=client.settings.request_timeout_ms,
+        min_version=_LIST_OFFSETS_MIN_VERSION,
+    )
+    return await client.send(leader, request)

@@ -1,0 +1,70 @@
+"""What the answers to a member's calls come to: are they whole, what is the result, what is worth a notice.
+
+Holdings take what was answered; nothing here decides what to do next.
+"""
+
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import Advance, AdvanceResponse, ConfirmClaims, ConfirmClaimsResponse, Response
+from coordinator.protocol.parts import Claim, PartitionResult
+from spark_kcoord.member.calls import CallRequest
+from spark_kcoord.member.effects import AdvanceOutcome, CallResult, Notice, NoticeKind
+from spark_kcoord.member.holdings import Holdings
+from spark_kcoord.member.refusals import show_refusal
+
+
+def is_whole(request: CallRequest, response: Response) -> bool:
+    """Say whether a response has one result for everything its request named."""
+    match request, response:
+        case Advance(), AdvanceResponse():
+            return (
+                len(response.finished) == len(request.finished)
+                and len(response.claims) == len(request.claims)
+                and len(response.released) == len(request.released)
+            )
+        case ConfirmClaims(), ConfirmClaimsResponse():
+            return len(response.claims) == len(request.claims)
+        case _:
+            return True
+
+
+def take_answer(holdings: Holdings, request: CallRequest, response: Response) -> tuple[CallResult, list[Notice]]:
+    """Let holdings take a whole answer; return the call's result and what is worth a notice."""
+    match request, response:
+        case Advance(), AdvanceResponse():
+            claimed = holdings.answer_advance(request, response)
+            outcome = AdvanceOutcome(claimed, response.finished, response.claims, response.released)
+            return outcome, _refused_parts(request, response)
+        case ConfirmClaims(), ConfirmClaimsResponse():
+            closed = holdings.answer_claims(request.claims, response.claims)
+            return response.claims, [
+                _skipped(claim, status.why or "the claim is closed", status.committed) for claim, status in closed
+            ]
+        case _:
+            return None, []
+
+
+def _refused_parts(request: Advance, response: AdvanceResponse) -> list[Notice]:
+    skipped = [
+        _skipped(claim, _show(result), result.committed)
+        for claim, result in zip(request.finished, response.finished, strict=True)
+        if result.error is not ErrorCode.NONE
+    ]
+    refused = [
+        Notice(NoticeKind.CLAIM_REFUSED, f"{_show_range(claim)}: {_show(result)}")
+        for claim, result in zip(request.claims, response.claims, strict=True)
+        if result.error is not ErrorCode.NONE
+    ]
+    return skipped + refused
+
+
+def _skipped(claim: Claim, why: str, committed: int | None) -> Notice:
+    known = "the group has no committed offset" if committed is None else f"the group's offset is {committed}"
+    return Notice(NoticeKind.CLAIM_SKIPPED, f"{_show_range(claim)}: {why}; {known}")
+
+
+def _show(result: PartitionResult) -> str:
+    return show_refusal((result.error, result.message))
+
+
+def _show_range(claim: Claim) -> str:
+    return f"{claim.topic}-{claim.partition} offsets [{claim.from_offset}, {claim.until_offset})"

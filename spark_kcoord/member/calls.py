@@ -1,0 +1,87 @@
+"""The calls a member has been asked for and has not answered: one is with the coordinator at a time, in order.
+
+A call whose connection is lost is asked again on the next one, which is harmless because every one of them is
+idempotent. Each gives up at its deadline. It knows nothing of what the answers mean.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from coordinator.protocol.messages import Advance, ConfirmClaims, LeaveGroup
+
+CallRequest: TypeAlias = Advance | ConfirmClaims | LeaveGroup
+
+
+@dataclass(slots=True)
+class Call:
+    """One call: its request is completed when it is sent first and stays the same when it is sent again."""
+
+    call_id: int
+    deadline_ms: int
+    request: CallRequest
+    was_sent: bool = False
+
+
+class Calls:
+    """Calls in the order they came."""
+
+    __slots__ = ("_in_flight", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: deque[Call] = deque()
+        self._in_flight: Call | None = None
+
+    def __iter__(self) -> Iterator[Call]:
+        """Yield every call not answered, the one in flight first."""
+        if self._in_flight is not None:
+            yield self._in_flight
+        yield from self._waiting
+
+    @property
+    def in_flight(self) -> Call | None:
+        """The call that is with the coordinator."""
+        return self._in_flight
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When the first of them gives up."""
+        return min((call.deadline_ms for call in self), default=None)
+
+    def add(self, call: Call) -> None:
+        """Take a new call."""
+        self._waiting.append(call)
+
+    def next_to_send(self) -> Call | None:
+        """Make the oldest waiting call the one in flight and return it, unless one is in flight already."""
+        if self._in_flight is not None or not self._waiting:
+            return None
+        self._in_flight = self._waiting.popleft()
+        return self._in_flight
+
+    def put_back(self) -> None:
+        """Make the call in flight the next one to send: its answer will not come."""
+        if self._in_flight is not None:
+            self._waiting.appendleft(self._in_flight)
+            self._in_flight = None
+
+    def finish(self) -> Call | None:
+        """Remove the call in flight, which is answered, and return it."""
+        call, self._in_flight = self._in_flight, None
+        return call
+
+    def remove_overdue(self, now_ms: int) -> list[Call]:
+        """Remove and return the calls whose deadline has passed."""
+        overdue = [call for call in self if call.deadline_ms <= now_ms]
+        if self._in_flight is not None and self._in_flight.deadline_ms <= now_ms:
+            self._in_flight = None
+        self._waiting = deque(call for call in self._waiting if call.deadline_ms > now_ms)
+        return overdue
+
+    def remove_all(self) -> list[Call]:
+        """Remove and return every call."""
+        calls = list(self)
+        self._in_flight = None
+        self._waiting.clear()
+        return calls

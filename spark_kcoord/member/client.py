@@ -1,0 +1,324 @@
+"""A member for blocking callers: the machine and its network on one background thread, calls from any other.
+
+It lives in the process that made it, is never pickled and never survives a fork; the thread is a daemon and dies with
+its process, which closes the connection. Only the background thread touches the machine: callers hand it events and
+wait for futures or for a newer assignment.
+"""
+
+import logging
+import os
+import random
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from itertools import count
+from typing import Final
+
+from coordinator.protocol.parts import Claim, ClaimStatus, StartHint
+from spark_kcoord.errors import KcoordError
+from spark_kcoord.member.effects import (
+    AdvanceOutcome,
+    CallResult,
+    Completed,
+    Connect,
+    Disconnect,
+    Effect,
+    Failed,
+    Joined,
+    Notice,
+    NoticeKind,
+    Send,
+    WakeAt,
+)
+from spark_kcoord.member.events import AdvanceAsked, CloseAsked, ConfirmAsked, Event, JoinAsked, LeaveAsked, Ticked
+from spark_kcoord.member.holdings import AssignedPartition, Assignment
+from spark_kcoord.member.machine import Member
+from spark_kcoord.member.one_shot import fetch_offsets, find_coordinator, request_once
+from spark_kcoord.member.refusals import closed
+from spark_kcoord.member.settings import MemberSettings
+from spark_kcoord.member.states import State
+from spark_kcoord.member.transport import Transport
+
+__all__ = [
+    "AdvanceOutcome",
+    "AssignedPartition",
+    "Assignment",
+    "Joined",
+    "MemberClient",
+    "MemberSettings",
+    "fetch_offsets",
+    "find_coordinator",
+    "request_once",
+]
+
+CLOSE_TIMEOUT_S: Final = 1.0
+MARGIN_S: Final = 5.0
+"""How much longer than the machine's own deadline a caller waits for the background thread."""
+
+_LOUD: Final = frozenset(
+    {
+        NoticeKind.DISCONNECTED,
+        NoticeKind.REJOINED,
+        NoticeKind.FENCED,
+        NoticeKind.SESSION_LOST,
+        NoticeKind.ID_IN_USE,
+    }
+)
+"""Notices that are warnings; the others are information: what becomes of claims, the reader says loudly itself."""
+
+_log = logging.getLogger("spark_kcoord")
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+class MemberClient:
+    """One member of one group in this process.
+
+    `member_id`, `claims` and `checkpoint_hints` come from a checkpoint. Every call raises KcoordError: when no
+    coordinator lets the member in (naming `kcoord.bootstrap.servers`), when one stays away for longer than
+    `kcoord.coordinator.timeout`, when the coordinator refuses for good, and after `close`.
+    """
+
+    def __init__(
+        self,
+        settings: MemberSettings,
+        *,
+        member_id: str = "",
+        claims: Sequence[Claim] = (),
+        checkpoint_hints: Sequence[StartHint] = (),
+    ) -> None:
+        self._settings = settings
+        self._pid = os.getpid()
+        self._member = Member(
+            settings,
+            incarnation=uuid.uuid4().hex,
+            pid=self._pid,
+            jitter=random.random,
+            member_id=member_id,
+            claims=claims,
+            checkpoint_hints=checkpoint_hints,
+        )
+        self._call_ids = count(1)
+        self._changed = threading.Condition()
+        # Guarded by _changed:
+        self._asked: deque[Callable[[int], Event]] = deque()
+        self._futures: dict[int, Future[CallResult]] = {}
+        self._assignment = self._member.assignment
+        self._over: KcoordError | None = None
+        self._is_closing = False
+        self._transport: Transport | None = None
+        self._thread: threading.Thread | None = None
+        # The background thread's own:
+        self._wake_ms: int | None = None
+
+    def __reduce__(self) -> str:
+        """Refuse to be pickled: a connection belongs to its process."""
+        raise TypeError("a MemberClient belongs to the process that made it and cannot be pickled")
+
+    # ---- calls ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the background thread; once is enough, and `join` does it too."""
+        self._must_be_at_home()
+        with self._changed:
+            if self._thread is not None or self._is_closing:
+                return
+            self._transport = Transport(_monotonic_ms)
+            self._thread = threading.Thread(
+                target=self._run, args=(self._transport,), name=f"kcoord-member-{self._settings.group_id}", daemon=True
+            )
+            self._thread.start()
+
+    def join(self) -> Joined:
+        """Be in the group: wait until a coordinator has let the member in."""
+        self.start()
+        settings = self._settings
+        timeout_ms = max(settings.join_timeout_ms, settings.coordinator_timeout_ms) + settings.session_timeout_ms
+        result = self._call(lambda call_id: lambda now_ms: JoinAsked(now_ms, call_id), timeout_ms)
+        assert isinstance(result, Joined)
+        return result
+
+    def assignment(self) -> Assignment:
+        """Return what the member owns now, without waiting; raises KcoordError once it cannot be a member any more."""
+        self._must_be_at_home()
+        with self._changed:
+            self._must_go_on()
+            return self._assignment
+
+    def wait_for_assignment(self, *, complete: bool, timeout_s: float) -> Assignment:
+        """Wait for a first partition, or with `complete` for the whole target, and return what there is then.
+
+        When the time is over it returns what there is; see `is_complete`. A complete assignment may be empty.
+        """
+        self._must_be_at_home()
+        deadline_s = time.monotonic() + timeout_s
+        with self._changed:
+            while True:
+                self._must_go_on()
+                assignment = self._assignment
+                remaining_s = deadline_s - time.monotonic()
+                has_come = assignment.is_complete or (bool(assignment.partitions) and not complete)
+                if has_come or remaining_s <= 0:
+                    return assignment
+                self._changed.wait(remaining_s)
+
+    def confirm_claims(self, claims: Sequence[Claim]) -> tuple[ClaimStatus, ...]:
+        """Mark claims as running where they are still open; return a status for each, in order.
+
+        Exactly those answered RUNNING may be read.
+        """
+        named = tuple(claims)
+        result = self._call(lambda call_id: lambda now_ms: ConfirmAsked(now_ms, call_id, named))
+        assert isinstance(result, tuple)
+        return result
+
+    def advance(self, finished: Sequence[Claim], claims: Sequence[Claim]) -> AdvanceOutcome:
+        """Commit finished ranges, let go of what is asked back and claim the next ranges, in one round trip.
+
+        It survives lost connections by being asked again, which the coordinator answers alike.
+        """
+        done, wanted = tuple(finished), tuple(claims)
+        result = self._call(lambda call_id: lambda now_ms: AdvanceAsked(now_ms, call_id, done, wanted))
+        assert isinstance(result, AdvanceOutcome)
+        return result
+
+    def leave(self) -> None:
+        """Leave the group for good and close; partitions are handed on at once."""
+        self._must_be_at_home()
+        with self._changed:
+            if self._is_closing:
+                return
+        self._call(lambda call_id: lambda now_ms: LeaveAsked(now_ms, call_id))
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection: no leave, no commit. Quick, and harmless when done twice."""
+        with self._changed:
+            is_first = not self._is_closing
+            self._is_closing = True
+            thread, transport = self._thread, self._transport
+            if self._over is None:
+                self._over = closed(self._settings)
+            self._changed.notify_all()
+            if is_first:
+                self._asked.append(CloseAsked)
+        if transport is None or thread is None or os.getpid() != self._pid:
+            return
+        transport.wake()
+        if thread is not threading.current_thread():
+            thread.join(CLOSE_TIMEOUT_S)
+
+    def _call(self, build: Callable[[int], Callable[[int], Event]], timeout_ms: int | None = None) -> CallResult:
+        self._must_be_at_home()
+        future: Future[CallResult] = Future()
+        with self._changed:
+            self._must_go_on()
+            if self._transport is None:
+                raise KcoordError("The member has not been started: call join() first.")
+            call_id = next(self._call_ids)
+            self._futures[call_id] = future
+            self._asked.append(build(call_id))
+            transport = self._transport
+        transport.wake()
+        timeout_s = (timeout_ms or self._settings.coordinator_timeout_ms) / 1000 + MARGIN_S
+        try:
+            return future.result(timeout_s)
+        except TimeoutError:
+            raise KcoordError(
+                f"The member of group '{self._settings.group_id}' did not answer its own process within "
+                f"{timeout_s:g} s: the machine may be overloaded. Start the query again from its checkpoint."
+            ) from None
+
+    def _must_be_at_home(self) -> None:
+        if os.getpid() != self._pid:
+            raise KcoordError(
+                f"This member belongs to process {self._pid} and cannot be used in process {os.getpid()}: make one "
+                "there."
+            )
+
+    def _must_go_on(self) -> None:
+        if self._over is not None:
+            raise KcoordError(str(self._over))
+
+    # ---- background thread ------------------------------------------------------------------------------------------
+
+    def _run(self, transport: Transport) -> None:
+        try:
+            while self._member.state is not State.CLOSED:
+                for event in transport.wait(self._wait_s()):
+                    self._step(event, transport)
+                for build in self._take_asked():
+                    self._step(build(_monotonic_ms()), transport)
+                now_ms = _monotonic_ms()
+                if self._wake_ms is not None and now_ms >= self._wake_ms:
+                    self._step(Ticked(now_ms), transport)
+            self._end(closed(self._settings))
+        except Exception as error:  # noqa: BLE001 - the driver's last line: nobody may wait for a dead thread
+            _log.critical("group %s: the member has stopped by a bug", self._settings.group_id, exc_info=True)
+            self._end(
+                KcoordError(
+                    f"The member of group '{self._settings.group_id}' has stopped by a bug in kcoord "
+                    f"({type(error).__name__}: {error}). Start the query again from its checkpoint, and report this "
+                    "with the traceback in the driver's log."
+                )
+            )
+        finally:
+            transport.close()
+
+    def _wait_s(self) -> float | None:
+        with self._changed:
+            if self._asked:
+                return 0.0
+        return None if self._wake_ms is None else max(0.0, (self._wake_ms - _monotonic_ms()) / 1000)
+
+    def _take_asked(self) -> list[Callable[[int], Event]]:
+        with self._changed:
+            asked = list(self._asked)
+            self._asked.clear()
+            return asked
+
+    def _step(self, event: Event, transport: Transport) -> None:
+        for effect in self._member.step(event):
+            self._perform(effect, transport)
+        assignment, fatal = self._member.assignment, self._member.fatal
+        with self._changed:
+            if assignment is not self._assignment or (fatal is not None and self._over is None):
+                self._assignment = assignment
+                self._over = self._over or fatal
+                self._changed.notify_all()
+
+    def _perform(self, effect: Effect, transport: Transport) -> None:
+        match effect:
+            case Send(connection_id, data):
+                transport.send(connection_id, data)
+            case Connect(connection_id, host, port):
+                transport.connect(connection_id, host, port)
+            case Disconnect(connection_id, _):
+                transport.disconnect(connection_id)
+            case WakeAt(now_ms):
+                self._wake_ms = now_ms
+            case Completed(call_id, result):
+                self._future_of(call_id).set_result(result)
+            case Failed(call_id, error):
+                self._future_of(call_id).set_exception(error)
+            case Notice(kind, why):
+                level = logging.WARNING if kind in _LOUD else logging.INFO
+                _log.log(level, "group %s: %s: %s", self._settings.group_id, kind.value, why)
+
+    def _future_of(self, call_id: int) -> Future[CallResult]:
+        with self._changed:
+            return self._futures.pop(call_id)
+
+    def _end(self, error: KcoordError) -> None:
+        with self._changed:
+            self._over = self._over or error
+            futures = list(self._futures.values())
+            self._futures.clear()
+            self._changed.notify_all()
+        for future in futures:
+            future.set_exception(error)

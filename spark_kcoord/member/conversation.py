@@ -1,0 +1,89 @@
+"""All that dies with a connection: the session, what was asked and not answered, and what is still to be said.
+
+Confirmations of started partitions and releases are queued here, one request of each kind being out at a time. It
+decides nothing; a new registration tells the member again what still matters of what was lost here.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from coordinator.protocol.messages import Advance, ConfirmClaims, FetcherStarted, FetcherStopped, Request
+from coordinator.protocol.parts import FinalOffset, OwnedPartition
+from coordinator.protocol.session import Role, Session, SessionEvent
+from spark_kcoord.member.holdings import TopicPartition, partition_of
+
+PARTITIONS_PER_REQUEST: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that is out, and when it was sent."""
+
+    request: Request
+    sent_ms: int
+
+
+class Conversation:
+    """One connection's worth of talk with a coordinator."""
+
+    __slots__ = ("_asked", "_session", "_to_confirm", "_to_release", "heard_ms")
+
+    def __init__(self, now_ms: int) -> None:
+        self.heard_ms = now_ms
+        """When the coordinator said something last."""
+        self._session = Session(Role.MEMBER)
+        self._asked: dict[int, Asked] = {}
+        self._to_confirm: dict[TopicPartition, OwnedPartition] = {}
+        self._to_release: dict[TopicPartition, FinalOffset] = {}
+
+    def greet(self) -> bytes:
+        """Return our hello."""
+        return self._session.send_hello()
+
+    def ask(self, request: Request, now_ms: int) -> bytes:
+        """Return the bytes of a request; raises LocalProtocolError when it is too large for a frame."""
+        correlation_id, data = self._session.send_request(request)
+        self._asked[correlation_id] = Asked(request, now_ms)
+        return data
+
+    def hear(self, data: bytes, now_ms: int) -> Iterator[SessionEvent]:
+        """Yield what the coordinator said; raises RemoteProtocolError when it broke a rule."""
+        for said in self._session.receive_bytes(data):
+            self.heard_ms = now_ms
+            yield said
+
+    def take_asked(self, correlation_id: int) -> Asked:
+        """Remove and return the request that a response answers."""
+        return self._asked.pop(correlation_id)
+
+    def busy_partitions(self) -> set[TopicPartition]:
+        """Return the partitions whose claims a call that is out may change."""
+        busy: set[TopicPartition] = set()
+        for asked in self._asked.values():
+            if isinstance(asked.request, Advance):
+                busy.update(map(partition_of, asked.request.finished))
+            if isinstance(asked.request, Advance | ConfirmClaims):
+                busy.update(map(partition_of, asked.request.claims))
+        return busy
+
+    def confirm_started(self, parts: Sequence[OwnedPartition]) -> None:
+        """Queue partitions to be named in a FetcherStarted."""
+        self._to_confirm.update((partition_of(part), part) for part in parts)
+
+    def release(self, parts: Sequence[OwnedPartition]) -> None:
+        """Queue partitions to be named in a FetcherStopped, without final offsets: Advance has committed them."""
+        for part in parts:
+            self._to_confirm.pop(partition_of(part), None)
+            self._to_release[partition_of(part)] = FinalOffset(part.topic, part.partition, part.owner_epoch)
+
+    def next_queued(self) -> Request | None:
+        """Return the next request of what is queued, releases first, if one of its kind is not out already."""
+        out = {type(asked.request) for asked in self._asked.values()}
+        if self._to_release and FetcherStopped not in out:
+            keys = list(self._to_release)[:PARTITIONS_PER_REQUEST]
+            return FetcherStopped(tuple(self._to_release.pop(key) for key in keys))
+        if self._to_confirm and FetcherStarted not in out:
+            keys = list(self._to_confirm)[:PARTITIONS_PER_REQUEST]
+            return FetcherStarted(tuple(self._to_confirm.pop(key) for key in keys))
+        return None

@@ -1,0 +1,265 @@
+"""What a member holds: granted partitions, which of them it is asked to give back, and the claims still open.
+
+Pure bookkeeping of what the coordinator has said; the coordinator alone decides. A partition is released once it is
+being stopped, has no open claim under its owner epoch and no call in flight that touches it. What was held before a
+registration counts for nothing until it is granted again, but a partition granted again under the same owner epoch
+keeps its position. A partition has at most one open claim.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import Advance, AdvanceResponse, StartFetcher, StopFetcher
+from coordinator.protocol.parts import (
+    Claim,
+    ClaimState,
+    ClaimStatus,
+    FinalOffset,
+    OwnedPartition,
+    PartitionResult,
+    StartPartition,
+)
+
+TopicPartition: TypeAlias = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedPartition:
+    """One partition a member owns under `owner_epoch`.
+
+    `start` is the offset it was granted at; `position` the next offset to claim: `start`, or the `until` of the last
+    range that was finished or is claimed. A partition that is stopping must not be claimed any more.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    owner_epoch: int
+    start: int
+    position: int
+    is_stopping: bool
+    has_claim: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A member's partitions by topic and number; `is_complete` when they are its whole target, which may be empty."""
+
+    partitions: tuple[AssignedPartition, ...] = ()
+    is_complete: bool = False
+    member_epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Grant:
+    topic_id: str
+    owner_epoch: int
+    start: int
+    committed: int
+    is_stopping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenClaim:
+    claim: Claim
+    is_running: bool
+
+
+def partition_of(part: Claim | OwnedPartition | StartPartition | PartitionResult | FinalOffset) -> TopicPartition:
+    """Return the topic and number of the partition something speaks of."""
+    return (part.topic, part.partition)
+
+
+class Holdings:
+    """The partitions and claims of one member."""
+
+    def __init__(self, claims: Iterable[Claim] = ()) -> None:
+        self._grants: dict[TopicPartition, _Grant] = {}
+        self._remembered: dict[TopicPartition, _Grant] = {}
+        self._claims = {partition_of(claim): _OpenClaim(claim, is_running=False) for claim in claims}
+        self._is_complete = False
+        self._member_epoch = 0
+        self._assignment: Assignment | None = None
+
+    # ---- what is held -----------------------------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        """True when no partition is owned."""
+        return not self._grants
+
+    @property
+    def member_epoch(self) -> int:
+        """The member epoch the coordinator named last."""
+        return self._member_epoch
+
+    @property
+    def assignment(self) -> Assignment:
+        """The partitions owned now; the same value until something changes."""
+        if self._assignment is None:
+            self._assignment = Assignment(
+                tuple(self._assigned(key, grant) for key, grant in sorted(self._grants.items())),
+                self._is_complete,
+                self._member_epoch,
+            )
+        return self._assignment
+
+    def _assigned(self, key: TopicPartition, grant: _Grant) -> AssignedPartition:
+        claim = self._claim_under(key, grant.owner_epoch)
+        return AssignedPartition(
+            topic=key[0],
+            topic_id=grant.topic_id,
+            partition=key[1],
+            owner_epoch=grant.owner_epoch,
+            start=grant.start,
+            position=grant.committed if claim is None else claim.until_offset,
+            is_stopping=grant.is_stopping,
+            has_claim=claim is not None,
+        )
+
+    def open_claims(self) -> tuple[Claim, ...]:
+        """Return every claim not known to be closed, whether its partition is granted now or not."""
+        return tuple(self._claims[key].claim for key in sorted(self._claims))
+
+    def owned(self) -> tuple[OwnedPartition, ...]:
+        """Return the partitions owned now."""
+        return tuple(OwnedPartition(key[0], key[1], grant.owner_epoch) for key, grant in sorted(self._grants.items()))
+
+    def _claim_under(self, key: TopicPartition, owner_epoch: int) -> Claim | None:
+        held = self._claims.get(key)
+        return held.claim if held is not None and held.claim.owner_epoch == owner_epoch else None
+
+    # ---- what the coordinator says ----------------------------------------------------------------------------------
+
+    def set_member_epoch(self, member_epoch: int) -> None:
+        """Take the member epoch the coordinator named."""
+        if member_epoch != self._member_epoch:
+            self._member_epoch = member_epoch
+            self._assignment = None
+
+    def start(self, push: StartFetcher) -> None:
+        """Take over granted partitions; one that is held under the same owner epoch stays as it is."""
+        for part in push.partitions:
+            key = partition_of(part)
+            current = self._grants.get(key)
+            if current is not None and current.owner_epoch == part.owner_epoch:
+                continue
+            known = self._remembered.pop(key, None)
+            committed = part.offset
+            if known is not None and known.owner_epoch == part.owner_epoch:
+                committed = max(committed, known.committed)
+            self._grants[key] = _Grant(part.topic_id, part.owner_epoch, part.offset, committed)
+            claim = self._claims.get(key)
+            if claim is not None and claim.claim.owner_epoch != part.owner_epoch:
+                del self._claims[key]
+        self._is_complete = push.is_complete
+        self._member_epoch = push.member_epoch
+        self._assignment = None
+
+    def stop(self, push: StopFetcher) -> tuple[OwnedPartition, ...]:
+        """Mark partitions as stopping; return those that are not held, which can be released without more ado."""
+        not_held = []
+        for part in push.partitions:
+            key = partition_of(part)
+            grant = self._grants.get(key)
+            if grant is None or grant.owner_epoch != part.owner_epoch:
+                not_held.append(part)
+            else:
+                self._grants[key] = replace(grant, is_stopping=True)
+        self._is_complete = False
+        self._assignment = None
+        return tuple(not_held)
+
+    def forget_grants(self) -> None:
+        """Own nothing until it is granted again; positions are kept for grants under the same owner epoch."""
+        self._remembered.update(self._grants)
+        self._grants.clear()
+        self._is_complete = False
+        self._assignment = None
+
+    def answer_claims(
+        self, claims: Sequence[Claim], statuses: Sequence[ClaimStatus]
+    ) -> list[tuple[Claim, ClaimStatus]]:
+        """Take what the coordinator says about claims, in the order asked; return those that are closed."""
+        closed = []
+        for claim, status in zip(claims, statuses, strict=True):
+            key = partition_of(claim)
+            if status.state is not ClaimState.CLOSED:
+                self._claims[key] = _OpenClaim(claim, is_running=status.state is ClaimState.RUNNING)
+                continue
+            self._drop_claim(claim)
+            closed.append((claim, status))
+            if status.committed is not None:
+                self._raise_committed(key, claim.owner_epoch, status.committed)
+        self._assignment = None
+        return closed
+
+    def answer_advance(self, request: Advance, response: AdvanceResponse) -> tuple[Claim, ...]:
+        """Take the results of an Advance; return the claims that stand.
+
+        Offered claims that it did not renew are dropped, as the coordinator drops them.
+        """
+        for claim, result in zip(request.finished, response.finished, strict=True):
+            self._drop_claim(claim)
+            committed = claim.until_offset if result.error is ErrorCode.NONE else result.committed
+            if committed is not None:
+                self._raise_committed(partition_of(claim), claim.owner_epoch, committed)
+        self._claims = {key: held for key, held in self._claims.items() if held.is_running}
+        claimed = tuple(
+            claim
+            for claim, result in zip(request.claims, response.claims, strict=True)
+            if result.error is ErrorCode.NONE
+        )
+        for claim in claimed:
+            self._claims[partition_of(claim)] = _OpenClaim(claim, is_running=False)
+        for final in request.released:
+            grant = self._grants.get(partition_of(final))
+            if grant is not None and grant.owner_epoch == final.owner_epoch:
+                # It was granted again between two tries of this Advance, and is given back now.
+                self._release(partition_of(final))
+        self._assignment = None
+        return claimed
+
+    def _drop_claim(self, claim: Claim) -> None:
+        held = self._claims.get(partition_of(claim))
+        if held is not None and held.claim == claim:
+            del self._claims[partition_of(claim)]
+
+    def _raise_committed(self, key: TopicPartition, owner_epoch: int, committed: int) -> None:
+        for grants in (self._grants, self._remembered):
+            grant = grants.get(key)
+            if grant is not None and grant.owner_epoch == owner_epoch and grant.committed < committed:
+                grants[key] = replace(grant, committed=committed)
+
+    # ---- letting go -------------------------------------------------------------------------------------------------
+
+    def release_idle(self, busy: Collection[TopicPartition]) -> tuple[OwnedPartition, ...]:
+        """Let go of stopping partitions without an open claim, but those in `busy`, and return them."""
+        idle = [
+            (key, grant)
+            for key, grant in sorted(self._grants.items())
+            if grant.is_stopping and key not in busy and self._claim_under(key, grant.owner_epoch) is None
+        ]
+        for key, _ in idle:
+            self._release(key)
+        return tuple(OwnedPartition(key[0], key[1], grant.owner_epoch) for key, grant in idle)
+
+    def release_finished(self, finished: Sequence[Claim], claims: Sequence[Claim]) -> tuple[FinalOffset, ...]:
+        """Let go of stopping partitions that hold no claim once `finished` is answered, and return them."""
+        done = {(partition_of(claim), claim.owner_epoch) for claim in finished}
+        wanted = {partition_of(claim) for claim in claims}
+        released = []
+        for key, grant in sorted(self._grants.items()):
+            claim = self._claim_under(key, grant.owner_epoch)
+            is_free = claim is None or (key, grant.owner_epoch) in done
+            if grant.is_stopping and is_free and key not in wanted:
+                released.append(FinalOffset(key[0], key[1], grant.owner_epoch))
+        for final in released:
+            self._release(partition_of(final))
+        return tuple(released)
+
+    def _release(self, key: TopicPartition) -> None:
+        self._remembered[key] = self._grants.pop(key)
+        self._assignment = None

@@ -1,0 +1,55 @@
+"""How long a member may believe in what it owns, when it pings and when its coordinator counts as dead.
+
+The coordinator forgets a member that says nothing for a session time-out. Whatever it answered had been sent before, so
+counting from the moment an answered request was sent, the member's own count is over first. Times are monotonic
+milliseconds that come in as arguments.
+"""
+
+
+class Lease:
+    """The session time-out as one member counts it."""
+
+    __slots__ = ("_answered_ms", "_next_ping_ms", "_ping_interval_ms", "session_timeout_ms")
+
+    def __init__(self, session_timeout_ms: int) -> None:
+        self.session_timeout_ms = session_timeout_ms
+        self._ping_interval_ms = session_timeout_ms // 3
+        self._next_ping_ms = 0
+        self._answered_ms = 0
+
+    def begin(self, sent_ms: int, session_timeout_ms: int, ping_interval_ms: int) -> None:
+        """Start over with a registration that was sent at this time; 0 stands for what the member wished itself."""
+        self.session_timeout_ms = session_timeout_ms or self.session_timeout_ms
+        third_ms = self.session_timeout_ms // 3
+        self._ping_interval_ms = min(ping_interval_ms or third_ms, third_ms)
+        self._answered_ms = sent_ms
+
+    def renew(self, sent_ms: int) -> None:
+        """Count from a request that has been answered."""
+        self._answered_ms = max(self._answered_ms, sent_ms)
+
+    @property
+    def ends_ms(self) -> int:
+        """When the coordinator may have declared this member dead."""
+        return self._answered_ms + self.session_timeout_ms
+
+    def unanswered_ms(self, now_ms: int) -> int:
+        """Return for how long nothing has been answered."""
+        return now_ms - self._answered_ms
+
+    @property
+    def next_ping_ms(self) -> int:
+        """When to ping next if nothing else is sent before."""
+        return self._next_ping_ms
+
+    def note_sent(self, now_ms: int, jitter: float) -> None:
+        """Put the next ping off: every request counts as one.
+
+        The interval is up to a tenth shorter at random, since members that came back together would otherwise ping in
+        step ever after.
+        """
+        self._next_ping_ms = now_ms + int(self._ping_interval_ms * (1 - jitter / 10))
+
+    def dead_at_ms(self, heard_ms: int) -> int:
+        """When a coordinator last heard at this time counts as dead: two thirds of the session time-out later."""
+        return heard_ms + self.session_timeout_ms * 2 // 3

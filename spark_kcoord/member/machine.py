@@ -1,0 +1,633 @@
+"""The member without any input or output: events in, effects out, deterministic.
+
+It decides whom to talk to, what to say and what the member owns. Time comes with each event and chance as a callable.
+It knows no sockets, threads, clocks or logs, so a simulator can run it unchanged. It keeps these promises: a partition
+is owned only as long as the coordinator could not have given it away; nothing that was granted before a registration
+is owned after it; a call is sent again after a lost connection until it is answered or its deadline has passed; a
+partition asked back is let go as soon as no claim of it is open.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from coordinator.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
+from coordinator.protocol.messages import (
+    Advance,
+    ConfirmClaims,
+    Fenced,
+    FindCoordinator,
+    FindCoordinatorResponse,
+    LeaveGroup,
+    Ping,
+    PingResponse,
+    Probe,
+    Push,
+    RegisterConsumer,
+    RegisterConsumerResponse,
+    Request,
+    Response,
+    StartFetcher,
+    StopFetcher,
+)
+from coordinator.protocol.parts import Claim, FinalOffset, OwnedPartition, StartHint, StartPartition, Subscription
+from coordinator.protocol.session import HelloReceived, PushReceived, ResponseReceived
+from spark_kcoord.errors import KcoordError
+from spark_kcoord.member import answers, refusals
+from spark_kcoord.member.calls import Call, CallRequest, Calls
+from spark_kcoord.member.conversation import Asked, Conversation
+from spark_kcoord.member.effects import (
+    CallResult,
+    Completed,
+    Connect,
+    Disconnect,
+    Effect,
+    Failed,
+    Joined,
+    Notice,
+    NoticeKind,
+    Send,
+    WakeAt,
+)
+from spark_kcoord.member.events import (
+    AdvanceAsked,
+    BytesReceived,
+    CloseAsked,
+    ConfirmAsked,
+    Connected,
+    ConnectionLost,
+    Event,
+    JoinAsked,
+    LeaveAsked,
+    Ticked,
+)
+from spark_kcoord.member.holdings import Assignment, Holdings
+from spark_kcoord.member.lease import Lease
+from spark_kcoord.member.nodes import Nodes
+from spark_kcoord.member.refusals import Refusal
+from spark_kcoord.member.settings import MemberSettings, show_address
+from spark_kcoord.member.states import TRANSITIONS, State, Step
+
+CONNECT_TIMEOUT_MS: Final = 3_000
+ANSWER_TIMEOUT_MS: Final = 3_000
+"""How long a hello and the answer to FindCoordinator may take."""
+REGISTER_TIMEOUT_MS: Final = 10_000
+"""How long the answer to RegisterConsumer may take: a coordinator may first have to ask Kafka about new topics."""
+MAX_REDIRECTS: Final = 5
+
+
+class Member:
+    """One member of one group, through all its connections.
+
+    `incarnation` is random and new for each process; `jitter` returns numbers in [0, 1). `member_id`, `claims` and
+    `checkpoint_hints` come from a checkpoint, if there is one.
+    """
+
+    def __init__(
+        self,
+        settings: MemberSettings,
+        *,
+        incarnation: str,
+        pid: int,
+        jitter: Callable[[], float],
+        member_id: str = "",
+        claims: Sequence[Claim] = (),
+        checkpoint_hints: Sequence[StartHint] = (),
+    ) -> None:
+        self.settings = settings
+        self._incarnation = incarnation
+        self._pid = pid
+        self._jitter = jitter
+        self._member_id = member_id
+        self._hints = (*checkpoint_hints, *settings.hints)
+        self._holdings = Holdings(claims)
+        self._nodes = Nodes(settings.coordinators, jitter)
+        self._calls = Calls()
+        self._joins: dict[int, int] = {}
+        self._joined: Joined | None = None
+        self._fatal: KcoordError | None = None
+
+        self._state = State.NEW
+        self._conversation: Conversation | None = None
+        self._connection_id = 0
+        self._redirects = 0
+
+        self._now_ms = 0
+        self._lease = Lease(settings.session_timeout_ms)
+        self._state_deadline_ms = 0
+        self._in_use_since_ms: int | None = None
+        self._in_use: Refusal = (ErrorCode.MEMBER_ID_IN_USE, "")
+        self._wake_ms: int | None = None
+        self._effects: list[Effect] = []
+
+    # ---- what can be seen -------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """How far the member is."""
+        return self._state
+
+    @property
+    def member_id(self) -> str:
+        """The id in the group, empty until one is known."""
+        return self._member_id
+
+    @property
+    def assignment(self) -> Assignment:
+        """What the member owns now."""
+        return self._holdings.assignment
+
+    @property
+    def fatal(self) -> KcoordError | None:
+        """Why it cannot be a member any more, if so."""
+        return self._fatal
+
+    @property
+    def unanswered_calls(self) -> int:
+        """Number of calls that are neither completed nor failed."""
+        return len(self._joins) + sum(1 for _ in self._calls)
+
+    # ---- events -----------------------------------------------------------------------------------------------------
+
+    def step(self, event: Event) -> list[Effect]:
+        """Take one event and return what is to be done, in order."""
+        self._effects = []
+        self._now_ms = event.now_ms
+        self._check_ownership()
+        match event:
+            case JoinAsked():
+                self._on_join(event)
+            case AdvanceAsked():
+                self._on_call(event.call_id, Advance(finished=event.finished, claims=event.claims))
+            case ConfirmAsked():
+                self._on_call(event.call_id, ConfirmClaims(claims=event.claims))
+            case LeaveAsked():
+                self._on_leave(event)
+            case CloseAsked():
+                self._on_close()
+            case Ticked():
+                self._on_tick()
+            case Connected() | BytesReceived() | ConnectionLost():
+                if event.connection_id == self._connection_id and self._wants_connection:
+                    self._on_connection(event)
+        self._flush()
+        self._ask_to_wake()
+        return self._effects
+
+    @property
+    def _wants_connection(self) -> bool:
+        return self._state in _CONNECTED_STATES or self._state is State.CONNECTING
+
+    def _on_join(self, event: JoinAsked) -> None:
+        if self._is_over(event.call_id):
+            return
+        if self._state is State.JOINED and self._joined is not None:
+            self._complete(event.call_id, self._joined)
+            return
+        timeout_ms = self.settings.join_timeout_ms if self._joined is None else self.settings.coordinator_timeout_ms
+        self._joins[event.call_id] = self._now_ms + timeout_ms
+        if self._state is State.NEW:
+            self._move(Step.JOIN)
+            self._connect()
+
+    def _on_call(self, call_id: int, request: CallRequest) -> None:
+        if self._is_over(call_id):
+            return
+        if self._state is State.NEW:
+            self._fail(call_id, refusals.not_joined(self.settings))
+            return
+        timeout_ms = self.settings.coordinator_timeout_ms
+        if isinstance(request, LeaveGroup):
+            timeout_ms = min(timeout_ms, self._lease.session_timeout_ms)
+        self._calls.add(Call(call_id, self._now_ms + timeout_ms, request))
+
+    def _on_leave(self, event: LeaveAsked) -> None:
+        if self._joined is None and self._fatal is None:
+            self._complete(event.call_id, None)
+            self._on_close()
+            return
+        self._on_call(event.call_id, LeaveGroup())
+
+    def _on_close(self) -> None:
+        self._end(Step.CLOSE, refusals.closed(self.settings), "closed by its owner")
+
+    def _is_over(self, call_id: int) -> bool:
+        if self._state in (State.CLOSED, State.FAILED):
+            self._fail(call_id, self._fatal or refusals.closed(self.settings))
+            return True
+        return False
+
+    # ---- connection -------------------------------------------------------------------------------------------------
+
+    def _on_connection(self, event: Connected | BytesReceived | ConnectionLost) -> None:
+        match event:
+            case Connected() if self._state is State.CONNECTING:
+                self._move(Step.CONNECTED)
+                self._conversation = Conversation(self._now_ms)
+                self._state_deadline_ms = self._now_ms + ANSWER_TIMEOUT_MS
+                self._effects.append(Send(self._connection_id, self._conversation.greet()))
+            case BytesReceived() if self._conversation is not None:
+                self._on_bytes(event.data, self._conversation)
+            case ConnectionLost():
+                is_elsewhere_better = self._state is not State.JOINED
+                self._lose(event.why, is_elsewhere_better=is_elsewhere_better, is_gone=True)
+            case _:
+                pass
+
+    def _connect(self) -> None:
+        self._connection_id += 1
+        self._state_deadline_ms = self._now_ms + CONNECT_TIMEOUT_MS
+        host, port = self._nodes.current
+        self._effects.append(Connect(self._connection_id, host, port))
+
+    def _on_bytes(self, data: bytes, conversation: Conversation) -> None:
+        try:
+            for said in conversation.hear(data, self._now_ms):
+                if isinstance(said, HelloReceived):
+                    self._on_hello()
+                elif isinstance(said, ResponseReceived):
+                    self._on_response(conversation.take_asked(said.correlation_id), said.response)
+                elif isinstance(said, PushReceived):
+                    self._on_push(said.push)
+                if self._conversation is not conversation:
+                    return
+        except RemoteProtocolError as error:
+            self._lose(str(error), is_elsewhere_better=True)
+
+    def _lose(self, why: str, *, is_elsewhere_better: bool, is_gone: bool = False) -> None:
+        """Give up the connection and wait out a backoff before the next."""
+        was_joined = self._state is State.JOINED
+        address = self._nodes.current
+        self._drop_connection(why, is_gone=is_gone)
+        self._nodes.note_trouble(why, is_elsewhere_better=is_elsewhere_better)
+        self._calls.put_back()
+        self._redirects = 0
+        self._move(Step.LOST)
+        self._state_deadline_ms = self._now_ms + self._nodes.next_backoff_ms()
+        if was_joined:
+            self._notice(NoticeKind.DISCONNECTED, f"lost the coordinator at {show_address(address)}: {why}")
+
+    def _drop_connection(self, why: str, *, is_gone: bool) -> None:
+        if self._wants_connection and not is_gone:
+            self._effects.append(Disconnect(self._connection_id, why))
+        self._conversation = None
+
+    def _send(self, request: Request) -> None:
+        data = self._open_conversation.ask(request, self._now_ms)
+        self._lease.note_sent(self._now_ms, self._jitter())
+        self._effects.append(Send(self._connection_id, data))
+
+    @property
+    def _open_conversation(self) -> Conversation:
+        assert self._conversation is not None
+        return self._conversation
+
+    # ---- what the coordinator says ----------------------------------------------------------------------------------
+
+    def _on_hello(self) -> None:
+        self._move(Step.GREETED)
+        self._state_deadline_ms = self._now_ms + ANSWER_TIMEOUT_MS
+        self._send(FindCoordinator(self.settings.group_id))
+
+    def _on_response(self, asked: Asked, response: Response) -> None:
+        refusal = refusals.refusal_of(response)
+        if self._state is State.JOINED and refusal is None:
+            self._lease.renew(asked.sent_ms)
+            self._nodes.settle()
+        match asked.request, response:
+            case FindCoordinator(), _ if refusal is not None:
+                self._on_refused_entry(refusal)
+            case FindCoordinator(), FindCoordinatorResponse():
+                self._on_found(response)
+            case RegisterConsumer(), _ if refusal is not None:
+                self._on_refused_entry(refusal)
+            case RegisterConsumer(), RegisterConsumerResponse():
+                self._on_registered(asked, response)
+            case ((Advance() | ConfirmClaims() | LeaveGroup()), _):
+                self._on_call_answered(asked.request, response, refusal)
+            case _, _ if refusal is not None:
+                self._on_refused_member(refusal)
+            case Ping(), PingResponse():
+                self._holdings.set_member_epoch(response.member_epoch)
+            case _:
+                pass
+
+    def _on_found(self, response: FindCoordinatorResponse) -> None:
+        self._nodes.learn((node.host, node.port) for node in response.nodes)
+        if response.coordinator is None:
+            self._lose("it knows no coordinator of this group", is_elsewhere_better=True)
+            return
+        address = (response.coordinator.host, response.coordinator.port)
+        if address == self._nodes.current:
+            self._move(Step.FOUND_HERE)
+            self._state_deadline_ms = self._now_ms + REGISTER_TIMEOUT_MS
+            self._register()
+            return
+        self._redirects += 1
+        if self._redirects > MAX_REDIRECTS:
+            self._lose(
+                f"nodes send each other's members around; the last named {show_address(address)}",
+                is_elsewhere_better=True,
+            )
+            return
+        self._drop_connection("the coordinator is another node", is_gone=False)
+        self._move(Step.FOUND_ELSEWHERE)
+        self._nodes.choose(address)
+        self._connect()
+
+    def _register(self) -> None:
+        try:
+            self._send(self._registration())
+        except LocalProtocolError as error:
+            if error.code is not ErrorCode.FRAME_TOO_LARGE:
+                raise
+            self._fail_for_good(refusals.call_too_large(self.settings, str(error)))
+
+    def _registration(self) -> RegisterConsumer:
+        settings = self.settings
+        return RegisterConsumer(
+            group_id=settings.group_id,
+            member_id=self._member_id,
+            incarnation=self._incarnation,
+            subscription=Subscription(topics=settings.topics),
+            client_id=settings.client_id,
+            pid=self._pid,
+            session_timeout_ms=settings.session_timeout_ms,
+            rebalance_timeout_ms=settings.rebalance_timeout_ms,
+            instance_id=settings.instance_id,
+            streams=settings.streams,
+            assignors=settings.assignors,
+            reset_policy=settings.reset_policy,
+            claims=self._holdings.open_claims(),
+            hints=self._hints,
+            owned=self._holdings.owned(),
+            wait_for_topics=settings.wait_for_topics,
+        )
+
+    def _on_registered(self, asked: Asked, response: RegisterConsumerResponse) -> None:
+        assert isinstance(asked.request, RegisterConsumer)
+        listed = asked.request.claims
+        if len(response.claims) != len(listed):
+            self._lose("it did not answer for every claim", is_elsewhere_better=False)
+            return
+        self._move(Step.REGISTERED)
+        self._redirects = 0
+        self._in_use_since_ms = None
+        self._lease.begin(asked.sent_ms, response.session_timeout_ms, response.ping_interval_ms)
+        self._member_id = response.member_id or self._member_id
+        self._holdings.forget_grants()
+        self._holdings.answer_claims(listed, response.claims)
+        self._holdings.set_member_epoch(response.member_epoch)
+        kind = NoticeKind.JOINED if self._joined is None else NoticeKind.REJOINED
+        self._joined = Joined(
+            self._member_id, response.kafka_cluster_id, response.kafka_bootstrap, tuple(response.claims)
+        )
+        self._notice(kind, f"member {self._member_id} at {show_address(self._nodes.current)}")
+        for call_id in self._joins:
+            self._complete(call_id, self._joined)
+        self._joins.clear()
+
+    def _on_refused_entry(self, refusal: Refusal) -> None:
+        code, message = refusal
+        if code is ErrorCode.MEMBER_ID_IN_USE:
+            if self._in_use_since_ms is None:
+                self._in_use_since_ms = self._now_ms
+                self._notice(NoticeKind.ID_IN_USE, f"{message}; trying for {self._lease.session_timeout_ms} ms")
+            self._in_use = refusal
+            self._lose(refusals.show_refusal(refusal), is_elsewhere_better=False)
+            self._check_id_in_use()
+        elif code in refusals.PASSING or code in refusals.LOST_MEMBERSHIP:
+            self._lose(refusals.show_refusal(refusal), is_elsewhere_better=code in refusals.BETTER_ELSEWHERE)
+        else:
+            self._fail_for_good(refusals.refused_for_good(self.settings, refusal))
+
+    def _on_refused_member(self, refusal: Refusal) -> None:
+        code, _ = refusal
+        why = refusals.show_refusal(refusal)
+        if code in refusals.LOST_MEMBERSHIP:
+            self._on_fenced(why)
+        else:
+            self._lose(why, is_elsewhere_better=code in refusals.BETTER_ELSEWHERE)
+
+    def _on_fenced(self, why: str) -> None:
+        self._holdings.forget_grants()
+        self._notice(NoticeKind.FENCED, f"{why}; it owns nothing now and registers again")
+        self._lose(why, is_elsewhere_better=False)
+
+    def _on_push(self, push: Push) -> None:
+        if self._state is not State.JOINED:
+            self._lose(f"{type(push).__name__} came before the member was registered", is_elsewhere_better=True)
+            return
+        match push:
+            case StartFetcher():
+                self._holdings.start(push)
+                self._open_conversation.confirm_started(
+                    [OwnedPartition(part.topic, part.partition, part.owner_epoch) for part in push.partitions]
+                )
+                if push.partitions:
+                    self._notice(NoticeKind.STARTED, _show_partitions(push.partitions))
+            case StopFetcher():
+                self._notice(NoticeKind.STOPPING, f"{_show_partitions(push.partitions)}: {push.why}")
+                self._release(self._holdings.stop(push))
+            case Probe():
+                self._ping()
+            case Fenced():
+                self._on_fenced(refusals.show_refusal((push.error, push.why)))
+
+    # ---- calls and other requests -----------------------------------------------------------------------------------
+
+    def _on_call_answered(self, request: CallRequest, response: Response, refusal: Refusal | None) -> None:
+        if refusal is not None:
+            self._on_call_refused(request, refusal)
+            return
+        if not answers.is_whole(request, response):
+            self._lose("it did not answer for every partition of a request", is_elsewhere_better=False)
+            return
+        result, notices = answers.take_answer(self._holdings, request, response)
+        self._effects += notices
+        call = self._calls.in_flight
+        if call is not None and call.request is request:
+            self._calls.finish()
+            self._complete(call.call_id, result)
+        if isinstance(request, LeaveGroup):
+            self._on_close()
+
+    def _on_call_refused(self, request: CallRequest, refusal: Refusal) -> None:
+        code, _ = refusal
+        call = self._calls.in_flight
+        is_current = call is not None and call.request is request
+        if isinstance(request, LeaveGroup) and code in refusals.LOST_MEMBERSHIP:
+            if call is not None and is_current:
+                self._calls.finish()
+                self._complete(call.call_id, None)
+            self._on_close()
+        elif code in refusals.LOST_MEMBERSHIP or code in refusals.PASSING:
+            self._on_refused_member(refusal)
+        elif call is not None and is_current:
+            self._calls.finish()
+            self._fail(call.call_id, refusals.call_refused(self.settings, refusal))
+
+    def _flush(self) -> None:
+        """Send what waits to be sent, now that the event is dealt with."""
+        if self._state is not State.JOINED:
+            return
+        self._send_next_call()
+        conversation = self._open_conversation
+        self._release(self._holdings.release_idle(conversation.busy_partitions()))
+        while (request := conversation.next_queued()) is not None:
+            self._send(request)
+
+    def _send_next_call(self) -> None:
+        while (call := self._calls.next_to_send()) is not None:
+            if isinstance(call.request, Advance) and not call.was_sent:
+                call.request = self._with_releases(call.request)
+            call.was_sent = True
+            try:
+                self._send(call.request)
+            except LocalProtocolError as error:
+                if error.code is not ErrorCode.FRAME_TOO_LARGE:
+                    raise
+                self._calls.finish()
+                self._fail(call.call_id, refusals.call_too_large(self.settings, str(error)))
+            else:
+                return
+
+    def _with_releases(self, request: Advance) -> Advance:
+        released = self._holdings.release_finished(request.finished, request.claims)
+        if released:
+            self._notice(NoticeKind.RELEASED, _show_partitions(released))
+        return msgspec.structs.replace(request, released=released)
+
+    def _release(self, parts: Sequence[OwnedPartition]) -> None:
+        self._open_conversation.release(parts)
+        if parts:
+            self._notice(NoticeKind.RELEASED, _show_partitions(parts))
+
+    def _ping(self) -> None:
+        self._send(Ping(self._holdings.member_epoch))
+
+    # ---- time -------------------------------------------------------------------------------------------------------
+
+    def _check_ownership(self) -> None:
+        """Own nothing once the coordinator may have declared this member dead."""
+        if not self._holdings.is_empty and self._now_ms >= self._lease.ends_ms:
+            self._holdings.forget_grants()
+            silent_ms = self._lease.unanswered_ms(self._now_ms)
+            why = f"no answer for {silent_ms} ms, a whole session time-out; it owns nothing now"
+            self._notice(NoticeKind.SESSION_LOST, why)
+            if self._state is State.JOINED:
+                self._lose(why, is_elsewhere_better=True)
+
+    def _on_tick(self) -> None:
+        self._check_id_in_use()
+        self._check_calls()
+        now_ms = self._now_ms
+        match self._state:
+            case State.WAITING if now_ms >= self._state_deadline_ms:
+                self._move(Step.RETRY)
+                self._connect()
+            case State.CONNECTING | State.GREETING | State.FINDING | State.REGISTERING:
+                if now_ms >= self._state_deadline_ms:
+                    self._lose(_SILENCE[self._state], is_elsewhere_better=True)
+            case State.JOINED if now_ms >= self._dead_at_ms:
+                self._lose(f"no answer for {now_ms - self._open_conversation.heard_ms} ms", is_elsewhere_better=True)
+            case State.JOINED if now_ms >= self._lease.next_ping_ms:
+                self._ping()
+            case _:
+                pass
+
+    @property
+    def _dead_at_ms(self) -> int:
+        return self._lease.dead_at_ms(self._open_conversation.heard_ms)
+
+    def _check_id_in_use(self) -> None:
+        since_ms = self._in_use_since_ms
+        if since_ms is not None and self._now_ms - since_ms >= self._lease.session_timeout_ms:
+            self._in_use_since_ms = None
+            self._fail_for_good(refusals.refused_for_good(self.settings, self._in_use))
+
+    def _check_calls(self) -> None:
+        troubles = self._nodes.describe_troubles()
+        overdue = [call_id for call_id, deadline_ms in self._joins.items() if deadline_ms <= self._now_ms]
+        if overdue and self._joined is None and self._in_use_since_ms is None:
+            self._fail_for_good(refusals.cannot_join(self.settings, troubles))
+        elif overdue and self._joined is not None:
+            for call_id in overdue:
+                del self._joins[call_id]
+                self._fail(call_id, refusals.call_timed_out(self.settings, troubles))
+        for call in self._calls.remove_overdue(self._now_ms):
+            if isinstance(call.request, LeaveGroup):
+                # Its session is over at the coordinator by now, which is as good as having left.
+                self._complete(call.call_id, None)
+                self._on_close()
+                return
+            self._fail(call.call_id, refusals.call_timed_out(self.settings, troubles))
+
+    def _ask_to_wake(self) -> None:
+        wake_ms = self._next_wake_ms()
+        if wake_ms != self._wake_ms:
+            self._wake_ms = wake_ms
+            self._effects.append(WakeAt(wake_ms))
+
+    def _next_wake_ms(self) -> int | None:
+        if self._state in (State.NEW, State.CLOSED, State.FAILED):
+            return None
+        times = [self._calls.deadline_ms]
+        if self._in_use_since_ms is not None:
+            times.append(self._in_use_since_ms + self._lease.session_timeout_ms)
+        elif self._joins:
+            times.append(min(self._joins.values()))
+        if not self._holdings.is_empty:
+            times.append(self._lease.ends_ms)
+        if self._state is State.JOINED:
+            times += [self._lease.next_ping_ms, self._dead_at_ms]
+        else:
+            times.append(self._state_deadline_ms)
+        return min(time_ms for time_ms in times if time_ms is not None)
+
+    # ---- ends -------------------------------------------------------------------------------------------------------
+
+    def _fail_for_good(self, error: KcoordError) -> None:
+        self._fatal = error
+        self._end(Step.REFUSED, error, str(error))
+
+    def _end(self, step: Step, error: KcoordError, why: str) -> None:
+        self._drop_connection(why, is_gone=False)
+        self._move(step)
+        self._holdings.forget_grants()
+        self._in_use_since_ms = None
+        for call_id in self._joins:
+            self._fail(call_id, error)
+        self._joins.clear()
+        for call in self._calls.remove_all():
+            self._fail(call.call_id, error)
+
+    def _move(self, step: Step) -> None:
+        following = TRANSITIONS[self._state].get(step)
+        assert following is not None, f"{step.value} while {self._state.value}"
+        self._state = following
+
+    def _complete(self, call_id: int, result: CallResult) -> None:
+        self._effects.append(Completed(call_id, result))
+
+    def _fail(self, call_id: int, error: KcoordError) -> None:
+        self._effects.append(Failed(call_id, error))
+
+    def _notice(self, kind: NoticeKind, why: str) -> None:
+        self._effects.append(Notice(kind, why))
+
+
+_CONNECTED_STATES: Final = frozenset({State.GREETING, State.FINDING, State.REGISTERING, State.JOINED})
+
+_SILENCE: Final = {
+    State.CONNECTING: f"it cannot be connected to within {CONNECT_TIMEOUT_MS} ms",
+    State.GREETING: f"it accepted the connection and did not say hello within {ANSWER_TIMEOUT_MS} ms",
+    State.FINDING: f"it did not answer within {ANSWER_TIMEOUT_MS} ms",
+    State.REGISTERING: f"it did not answer the registration within {REGISTER_TIMEOUT_MS} ms",
+}
+
+
+def _show_partitions(parts: Sequence[OwnedPartition | FinalOffset | StartPartition]) -> str:
+    shown = [f"{part.topic}-{part.partition}" for part in parts[:8]]
+    return ", ".join(shown) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")

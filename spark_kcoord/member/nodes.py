@@ -1,0 +1,77 @@
+"""Which coordinator node is tried next, how long to wait before it, and what went wrong at each.
+
+Candidates are the addresses the member was given and every one a coordinator has named since. It knows no sockets and
+draws no chance of its own: jitter comes in as a callable returning a number in [0, 1).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from spark_kcoord.member.settings import Address, show_address
+
+BACKOFF_MIN_MS: Final = 50
+BACKOFF_MAX_MS: Final = 1_000
+MAX_NODES: Final = 100
+
+
+class Nodes:
+    """The candidates of one member."""
+
+    __slots__ = ("_attempts", "_candidates", "_given", "_index", "_jitter", "_troubles")
+
+    def __init__(self, given: Iterable[Address], jitter: Callable[[], float]) -> None:
+        self._given = tuple(dict.fromkeys(given))
+        self._candidates = list(self._given)
+        self._index = 0
+        self._jitter = jitter
+        self._attempts = 0
+        self._troubles: dict[Address, str] = {}
+
+    @property
+    def candidates(self) -> tuple[Address, ...]:
+        """Every address worth trying, those given first."""
+        return tuple(self._candidates)
+
+    @property
+    def current(self) -> Address:
+        """The address to connect to now."""
+        return self._candidates[self._index]
+
+    def learn(self, named: Iterable[Address]) -> None:
+        """Replace what was learned before by the nodes a coordinator has named; those given always stay."""
+        current = self.current
+        known = list(dict.fromkeys((*self._given, *named)))[:MAX_NODES]
+        if current not in known:
+            known.append(current)
+        self._candidates = known
+        self._index = known.index(current)
+
+    def choose(self, address: Address) -> None:
+        """Make this address the current one."""
+        if address not in self._candidates:
+            self._candidates.append(address)
+        self._index = self._candidates.index(address)
+
+    def note_trouble(self, why: str, *, is_elsewhere_better: bool) -> None:
+        """Remember what went wrong at the current address, and turn to the next one if that may help."""
+        self._troubles.pop(self.current, None)
+        self._troubles[self.current] = why
+        if is_elsewhere_better:
+            self._index = (self._index + 1) % len(self._candidates)
+
+    def next_backoff_ms(self) -> int:
+        """Return how long to wait before the next attempt: 50 ms doubling to 1 s, the upper half of it jittered."""
+        whole = min(BACKOFF_MAX_MS, BACKOFF_MIN_MS << min(self._attempts, 10))
+        self._attempts += 1
+        return int(whole * (0.5 + self._jitter() / 2))
+
+    def settle(self) -> None:
+        """Forget troubles and start the backoff from its smallest: a coordinator serves this member."""
+        self._attempts = 0
+        self._troubles.clear()
+
+    def describe_troubles(self) -> str:
+        """Say what went wrong at each address, the latest last."""
+        if not self._troubles:
+            return f"{show_address(self.current)}: no answer yet"
+        return "; ".join(f"{show_address(address)}: {why}" for address, why in self._troubles.items())

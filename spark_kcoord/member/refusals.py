@@ -1,0 +1,94 @@
+"""What a refusal means to a member, and the errors its user sees: what failed, why, and what to do.
+
+Sorts error codes into those that a new connection may cure, those that end the membership under the present
+registration, and the rest, which are final. It knows no state.
+"""
+
+from typing import Final, TypeAlias
+
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import FetcherStartedResponse, FetcherStoppedResponse, ListGroupsResponse, Response
+from spark_kcoord.errors import KcoordError
+from spark_kcoord.member.settings import BOOTSTRAP_OPTION, TIMEOUT_OPTION, MemberSettings, show_address
+
+Refusal: TypeAlias = tuple[ErrorCode, str]
+
+LOST_MEMBERSHIP: Final = frozenset(
+    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.FENCED_INSTANCE_ID}
+)
+"""The coordinator does not count this connection as a member's: register again."""
+
+PASSING: Final = frozenset(
+    {
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""The coordinator cannot serve now: connect again, after a backoff."""
+
+BETTER_ELSEWHERE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+"""Another node may be able to serve."""
+
+
+def refusal_of(response: Response) -> Refusal | None:
+    """Return code and message of a response that refuses its whole request, or None."""
+    if isinstance(response, FetcherStartedResponse | FetcherStoppedResponse | ListGroupsResponse):
+        return None
+    if response.error is ErrorCode.NONE:
+        return None
+    return response.error, response.message
+
+
+def show_refusal(refusal: Refusal) -> str:
+    """Return a refusal as a piece of a sentence."""
+    code, message = refusal
+    return f"{message} ({code.name})" if message else code.name
+
+
+def cannot_join(settings: MemberSettings, troubles: str) -> KcoordError:
+    """Say that the first join took too long."""
+    addresses = ",".join(show_address(address) for address in settings.coordinators)
+    return KcoordError(
+        f"Group '{settings.group_id}' could not be joined within {settings.join_timeout_ms / 1000:g} s: {troubles}. "
+        f"Check that a kcoord coordinator runs at option '{BOOTSTRAP_OPTION}' ({addresses}) and can be reached from "
+        "the Spark driver's machine."
+    )
+
+
+def call_timed_out(settings: MemberSettings, troubles: str) -> KcoordError:
+    """Say that a coordinator was away for longer than a call waits."""
+    return KcoordError(
+        f"The coordinator of group '{settings.group_id}' has not answered for "
+        f"{settings.coordinator_timeout_ms / 1000:g} s (option '{TIMEOUT_OPTION}'): {troubles}. Nothing is lost: start "
+        "the query again from its checkpoint when the coordinator is back."
+    )
+
+
+def refused_for_good(settings: MemberSettings, refusal: Refusal) -> KcoordError:
+    """Say that a coordinator will not have this member."""
+    return KcoordError(f"The coordinator refused a member of group '{settings.group_id}': {show_refusal(refusal)}")
+
+
+def call_refused(settings: MemberSettings, refusal: Refusal) -> KcoordError:
+    """Say that a coordinator refused one call."""
+    return KcoordError(f"The coordinator refused a call in group '{settings.group_id}': {show_refusal(refusal)}")
+
+
+def call_too_large(settings: MemberSettings, why: str) -> KcoordError:
+    """Say that a call holds too many partitions for one frame."""
+    return KcoordError(
+        f"A micro-batch of group '{settings.group_id}' names so many partitions that its claims do not fit into one "
+        f"request ({why}): spread the partitions over more members."
+    )
+
+
+def not_joined(settings: MemberSettings) -> KcoordError:
+    """Say that a call came before the join."""
+    return KcoordError(f"The member of group '{settings.group_id}' has not been asked to join yet: call join() first.")
+
+
+def closed(settings: MemberSettings) -> KcoordError:
+    """Say that the member was closed by its owner."""
+    return KcoordError(f"The member of group '{settings.group_id}' is closed: the query has been stopped.")

@@ -1,0 +1,55 @@
+"""What a member wants: where its coordinators are, what it reads and how long it waits.
+
+Plain frozen values without any behaviour but their own checks. Every time here is in milliseconds. The option names
+that error messages mention are the Spark source's.
+"""
+
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from coordinator.protocol.parts import ResetPolicy, StartHint
+
+Address: TypeAlias = tuple[str, int]
+"""Host and port of a coordinator node."""
+
+BOOTSTRAP_OPTION: Final = "kcoord.bootstrap.servers"
+TIMEOUT_OPTION: Final = "kcoord.coordinator.timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    """Everything a member is told before it joins.
+
+    `join_timeout_ms` bounds the first join when no coordinator can be reached or none lets it in; once joined, a call
+    waits `coordinator_timeout_ms` for a coordinator that is away. `hints` are those of options; a checkpoint's are
+    given to the client.
+    """
+
+    coordinators: tuple[Address, ...]
+    group_id: str
+    topics: tuple[str, ...]
+    client_id: str
+    instance_id: str | None = None
+    streams: int = 1
+    assignors: tuple[str, ...] = ("sticky",)
+    session_timeout_ms: int = 10_000
+    rebalance_timeout_ms: int = 300_000
+    reset_policy: ResetPolicy | None = None
+    hints: tuple[StartHint, ...] = ()
+    wait_for_topics: bool = False
+    coordinator_timeout_ms: int = 120_000
+    join_timeout_ms: int = 9_000
+
+    def __post_init__(self) -> None:
+        """Refuse settings no coordinator could be asked with."""
+        if not self.coordinators:
+            raise ValueError("at least one coordinator address is needed")
+        for name in ("session_timeout_ms", "rebalance_timeout_ms", "coordinator_timeout_ms", "join_timeout_ms"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be positive")
+
+
+def show_address(address: Address) -> str:
+    """Return `host:port`, with brackets around an IPv6 address."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

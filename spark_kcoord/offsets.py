@@ -1,0 +1,145 @@
+"""The stream offset: what Spark writes into its checkpoint for a kcoord source, and nothing more is needed to replay.
+
+It names the Kafka cluster, the group, the member whose identity the query has, and a range for each partition of the
+micro-batch: `from` and `until` (the next offset to read) under an owner epoch. A range with `from` equal to `until` is
+a partition the query owned that had nothing new; it keeps the end known. The form is nested JSON objects with text,
+whole numbers and no lists, since that is what Spark keeps. Pure; made by us, but read back as input from a disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from coordinator.protocol.parts import Claim, StartHint
+from spark_kcoord.errors import KcoordError
+
+__all__ = ["STREAM_OFFSET_VERSION", "StreamOffset"]
+
+STREAM_OFFSET_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffset:
+    """The ranges of one micro-batch, sorted by topic and partition, and whose they are.
+
+    `cluster` is Kafka's cluster id; `member` is empty only before the query has joined for the first time.
+    """
+
+    cluster: str
+    group: str
+    member: str
+    ranges: tuple[Claim, ...] = ()
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The ranges that hold something to read."""
+        return tuple(item for item in self.ranges if item.until_offset > item.from_offset)
+
+    def hints(self, *, is_finished: bool) -> tuple[StartHint, ...]:
+        """Say where each partition is to start if the group has lost its offsets.
+
+        When the micro-batch is finished that is its end, else its beginning.
+        """
+        return tuple(
+            StartHint(
+                topic=item.topic,
+                topic_id=item.topic_id,
+                partition=item.partition,
+                offset=item.until_offset if is_finished else item.from_offset,
+                from_checkpoint=True,
+            )
+            for item in self.ranges
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form for the checkpoint; the same offset always gives the same text."""
+        topics: dict[str, dict[str, Any]] = {}
+        for item in sorted(self.ranges, key=lambda item: (item.topic, item.partition)):
+            topic = topics.setdefault(item.topic, {"id": item.topic_id, "parts": {}})
+            topic["parts"][str(item.partition)] = {
+                "from": item.from_offset,
+                "until": item.until_offset,
+                "epoch": item.owner_epoch,
+            }
+        return {
+            "v": STREAM_OFFSET_VERSION,
+            "cluster": self.cluster,
+            "group": self.group,
+            "member": self.member,
+            "topics": topics,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> StreamOffset:
+        """Read what `to_json` made.
+
+        Raises KcoordError for an offset of another source, of a newer version or that is damaged, saying which.
+        """
+        version = document.get("v")
+        if version is None and "topics" not in document:
+            raise _unreadable("it is not a kcoord stream offset; it may be another source's, such as format('kafka')")
+        if version != STREAM_OFFSET_VERSION:
+            raise _unreadable(f"it has version {version!r} and this kcoord reads version {STREAM_OFFSET_VERSION}")
+        try:
+            return cls(
+                cluster=_text(document, "cluster"),
+                group=_text(document, "group"),
+                member=_text(document, "member"),
+                ranges=tuple(_ranges(document["topics"])),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise _unreadable(f"it is damaged: {error!r}") from error
+
+    def must_belong_to(self, *, cluster: str | None, group: str) -> None:
+        """Raise KcoordError naming both when the offset is of another group or another Kafka cluster."""
+        if self.group != group:
+            raise KcoordError(
+                f"The checkpoint belongs to group '{self.group}' and option 'kcoord.group.id' says '{group}'. "
+                "Use the checkpoint's group, or a new checkpoint location for the new group."
+            )
+        if cluster is not None and self.cluster and self.cluster != cluster:
+            raise KcoordError(
+                f"The checkpoint belongs to Kafka cluster '{self.cluster}' and the coordinator's is '{cluster}'. "
+                "Offsets of one cluster mean nothing in another: use a new checkpoint location."
+            )
+
+
+def _unreadable(why: str) -> KcoordError:
+    return KcoordError(
+        f"The offset in the query's checkpoint cannot be used: {why}. "
+        "Start the query with the version that wrote it, or with a new checkpoint location; "
+        "the group's committed offsets are kept by the coordinator."
+    )
+
+
+def _text(document: Mapping[str, Any], key: str) -> str:
+    value = document[key]
+    if not isinstance(value, str):
+        raise TypeError(f"{key} is {value!r}, not text")
+    return value
+
+
+def _number(document: Mapping[str, Any], key: str) -> int:
+    value = document[key]
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{key} is {value!r}, not a whole number from 0")
+    return value
+
+
+def _ranges(topics: Mapping[str, Any]) -> Iterable[Claim]:
+    for topic, entry in sorted(topics.items()):
+        topic_id = _text(entry, "id")
+        for partition, part in sorted(entry["parts"].items(), key=lambda item: int(item[0])):
+            claim = Claim(
+                topic=topic,
+                topic_id=topic_id,
+                partition=int(partition),
+                owner_epoch=_number(part, "epoch"),
+                from_offset=_number(part, "from"),
+                until_offset=_number(part, "until"),
+            )
+            if claim.until_offset < claim.from_offset:
+                raise ValueError(f"{topic}-{partition} ends at {claim.until_offset} before {claim.from_offset}")
+            yield claim

@@ -1,0 +1,168 @@
+"""The kinds of value an option can have: how each is read from text and what a wrong one is told.
+
+A kind turns text into a Python value or raises ``ValueError``; ``Kind.read`` turns that into the one error a
+user sees, which names the option, the value (never a secret's) and what is allowed. Pure, stdlib only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spark_kcoord.errors import OptionError
+
+__all__ = [
+    "BOOLEAN",
+    "SERVERS",
+    "TEXT",
+    "TOPICS",
+    "Kind",
+    "choice",
+    "duration_ms",
+    "identifier",
+    "integer",
+    "names",
+]
+
+_DURATION: Final = re.compile(r"(\d{1,12})\s*(ms|s|m|min|h)")
+_UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_MAX_PORT: Final = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of value: its name in the docs, what is allowed, and the function that reads it."""
+
+    name: str
+    allowed: str
+    parse: Callable[[str], Any]
+    is_secret: bool = False
+
+    def read(self, option: str, text: str) -> Any:
+        """Return the value of ``text``; raises OptionError naming the option, the value and what is allowed."""
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            shown = "the given value" if self.is_secret else repr(text)
+            because = f" ({error})" if str(error) and not self.is_secret else ""
+            message = f"Option '{option}' cannot be {shown}{because}. Allowed: {self.allowed}."
+            raise OptionError(message) from None
+
+    def as_secret(self) -> Kind:
+        """Return this kind with its values kept out of error messages."""
+        return Kind(self.name, self.allowed, self.parse, is_secret=True)
+
+
+def _parse_boolean(text: str) -> bool:
+    word = text.strip().lower()
+    if word not in ("true", "false"):
+        raise ValueError
+    return word == "true"
+
+
+def _parse_text(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is empty")
+    return text.strip()
+
+
+def _split(text: str) -> tuple[str, ...]:
+    parts = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not parts:
+        raise ValueError("it is empty")
+    return parts
+
+
+def _parse_server(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    bare_ipv6 = ":" in host and not (host.startswith("[") and host.endswith("]"))
+    if not colon or not host or bare_ipv6 or "/" in host or any(character.isspace() for character in host):
+        raise ValueError(f"{text!r} is not host:port")
+    if not (port.isascii() and port.isdigit() and 0 < int(port) <= _MAX_PORT):
+        raise ValueError(f"the port of {text!r} is not a number from 1 to {_MAX_PORT}")
+    return f"{host}:{int(port)}"
+
+
+def _parse_topics(text: str) -> tuple[str, ...]:
+    topics = _split(text)
+    for topic in topics:
+        if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
+            raise ValueError(f"{topic!r} is not a topic name")
+    return topics
+
+
+BOOLEAN: Final = Kind("boolean", "true or false", _parse_boolean)
+TEXT: Final = Kind("text", "any text that is not empty", _parse_text)
+SERVERS: Final = Kind(
+    "servers",
+    "a comma-separated list of host:port (IPv6 addresses in brackets)",
+    lambda text: tuple(_parse_server(part) for part in _split(text)),
+)
+TOPICS: Final = Kind(
+    "topics",
+    "a comma-separated list of topic names (letters, digits, '.', '_', '-'; at most 249)",
+    _parse_topics,
+)
+
+
+def integer(low: int, high: int = 2**63 - 1) -> Kind:
+    """Return the kind of whole numbers from ``low`` to ``high``."""
+
+    def parse(text: str) -> int:
+        stripped = text.strip()
+        if not re.fullmatch(r"[+-]?\d{1,19}", stripped, re.ASCII) or not low <= int(stripped) <= high:
+            raise ValueError
+        return int(stripped)
+
+    upper = "" if high == 2**63 - 1 else f" to {high}"
+    return Kind("integer", f"a whole number from {low}{upper}", parse)
+
+
+def duration_ms(low: str, high: str) -> Kind:
+    """Return the kind of durations with a unit, such as ``10s``, read as milliseconds, from ``low`` to ``high``."""
+
+    def to_ms(text: str) -> int:
+        match = _DURATION.fullmatch(text.strip().lower())
+        if not match:
+            raise ValueError("it has no unit" if text.strip().isdigit() else "")
+        return int(match[1]) * _UNIT_MS[match[2]]
+
+    def parse(text: str) -> int:
+        value = to_ms(text)
+        if not to_ms(low) <= value <= to_ms(high):
+            raise ValueError
+        return value
+
+    return Kind("duration", f"a number with a unit (ms, s, m, h) from {low} to {high}, such as 10s", parse)
+
+
+def choice(values: Iterable[str], *, upper: bool = False) -> Kind:
+    """Return the kind of one word of ``values``, in any case of letters."""
+    words = tuple(values)
+
+    def parse(text: str) -> str:
+        word = text.strip().upper() if upper else text.strip().lower()
+        if word not in words:
+            raise ValueError
+        return word
+
+    return Kind("choice", ", ".join(word or "an empty text" for word in words), parse)
+
+
+def identifier(limit: int) -> Kind:
+    """Return the kind of ids of 1 to ``limit`` characters, none of them a control character."""
+
+    def parse(text: str) -> str:
+        if not 0 < len(text.strip()) <= limit or not text.strip().isprintable():
+            raise ValueError
+        return text.strip()
+
+    return Kind("id", f"1 to {limit} printable characters", parse)
+
+
+def names() -> Kind:
+    """Return the kind of comma-separated names."""
+    return Kind("names", "a comma-separated list of names", _split)

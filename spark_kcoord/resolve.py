@@ -1,0 +1,98 @@
+"""From a batch read's options to exact ranges: where Kafka is, which partitions there are, where each begins
+and ends.
+
+Runs in the Spark driver only. What Kafka knows is asked of Kafka, what the group knows of the coordinator,
+whose client is loaded only when it is needed. The result is a snapshot: ends are fixed before the first
+record is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from spark_kcoord.errors import KcoordError, OptionError
+from spark_kcoord.fetch.offsets import KafkaLookup, Partition, TopicPartitions
+from spark_kcoord.kafka_options import KafkaSettings
+from spark_kcoord.offset_specs import COMMITTED, EARLIEST_POSITION, LATEST_POSITION, OffsetSpec
+from spark_kcoord.options import SourceOptions, host_ports
+from spark_kcoord.partition import TopicRange
+
+__all__ = ["resolve_kafka", "resolve_ranges"]
+
+ONE_SHOT_TIMEOUT_S: Final = 9.0
+"""How long one question to the coordinator may take; a wrong address is told within 10 s."""
+
+
+def resolve_kafka(options: SourceOptions) -> KafkaSettings:
+    """Return how to reach Kafka: by 'kafka.bootstrap.servers', else at the address the coordinator tells."""
+    if options.kafka.servers:
+        return options.kafka
+    from spark_kcoord.member.client import find_coordinator
+
+    found = find_coordinator(host_ports(options.coordinators), options.group, timeout_s=ONE_SHOT_TIMEOUT_S)
+    return options.kafka_at(found.kafka_bootstrap)
+
+
+def resolve_ranges(options: SourceOptions, lookup: KafkaLookup) -> tuple[TopicRange, ...]:
+    """Return the range of every partition that holds something between its start and its end.
+
+    Raises KcoordError when a topic is unknown, when JSON offsets name other partitions than the topic has, or
+    when a start lies after its end.
+    """
+    topics = lookup.topics(options.topics)
+    for option, spec in (("startingOffsets", options.starting), ("endingOffsets", options.ending)):
+        _check_names_all(option, spec, topics)
+    partitions = [(name, number) for name, topic in topics.items() for number in topic.partitions]
+    earliest = lookup.earliest_offsets(partitions)
+    latest = lookup.end_offsets(partitions)
+    committed = _committed(options) if options.starting.word == COMMITTED else {}
+    ranges = []
+    for key in partitions:
+        name, number = key
+        if options.starting.word == COMMITTED:
+            start = committed.get(key, earliest[key])
+        else:
+            start = _offset(options.starting, key, earliest, latest)
+        end = _offset(options.ending, key, earliest, latest)
+        if start > end:
+            raise KcoordError(
+                f"topic '{name}' partition {number}: the start {start} lies after the end {end} "
+                f"(the log has [{earliest[key]}, {latest[key]})). Correct 'startingOffsets' or 'endingOffsets'."
+            )
+        if start < end:
+            ranges.append(TopicRange(name, topics[name].topic_id, number, start, end))
+    return tuple(ranges)
+
+
+def _committed(options: SourceOptions) -> Mapping[Partition, int]:
+    from spark_kcoord.member.client import fetch_offsets
+
+    found: Mapping[Partition, int] = fetch_offsets(
+        host_ports(options.coordinators), options.group, timeout_s=ONE_SHOT_TIMEOUT_S
+    )
+    return found
+
+
+def _offset(
+    spec: OffsetSpec, key: Partition, earliest: Mapping[Partition, int], latest: Mapping[Partition, int]
+) -> int:
+    position = spec.position(*key)
+    if position is None or position == EARLIEST_POSITION:
+        return earliest[key]
+    return latest[key] if position == LATEST_POSITION else position
+
+
+def _check_names_all(option: str, spec: OffsetSpec, topics: Mapping[str, TopicPartitions]) -> None:
+    if spec.word is not None:
+        return
+    for name, topic in topics.items():
+        wanted = spec.named_partitions(name)
+        missing = [str(number) for number in topic.partitions if spec.position(name, number) is None]
+        extra = sorted(wanted - set(topic.partitions))
+        if missing or extra:
+            said = f"leaves out {', '.join(missing)}" if missing else f"names {', '.join(map(str, extra))}"
+            raise OptionError(
+                f"Option '{option}' {said} of topic '{name}', whose partitions are "
+                f"{', '.join(map(str, topic.partitions))}. Name each of them, or the whole topic."
+            )

@@ -1,0 +1,113 @@
+"""``format("kcoord")`` as Spark sees it: the name, the columns, and which reader does the work.
+
+Every process of a query makes this object, so nothing is opened here; wrong options are refused while
+``load()`` runs as far as they do not depend on the kind of read, and the rest when Spark asks for the reader.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from spark_kcoord.errors import OptionError
+from spark_kcoord.options import parse_options, with_headers
+
+__all__ = ["KcoordDataSource"]
+
+_COLUMNS = (
+    StructType()
+    .add("key", BinaryType())
+    .add("value", BinaryType())
+    .add("topic", StringType())
+    .add("partition", IntegerType())
+    .add("offset", LongType())
+    .add("timestamp", TimestampType())
+    .add("timestampType", IntegerType())
+)
+_HEADER = StructType().add("key", StringType()).add("value", BinaryType())
+
+
+class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
+    """Kafka topics as a table or a stream, read as a member of a consumer group.
+
+    The columns are spark-sql-kafka's; ``headers`` is null for a record without any. ``timestampType`` is 0
+    for the producer's time and 1 for the time of the append.
+
+    | option | for | default | meaning |
+    |---|---|---|---|
+    | subscribe | both | required | topics, separated by commas |
+    | kcoord.bootstrap.servers | both | required in a stream | coordinator nodes, host:port |
+    | kcoord.group.id | both | required in a stream | the consumer group to join |
+    | kafka.bootstrap.servers | both | told by the coordinator | Kafka brokers, host:port |
+    | startingOffsets | both | latest; batch: earliest | earliest, latest, committed (batch) or JSON |
+    | endingOffsets | batch | latest | latest or JSON |
+    | maxOffsetsPerTrigger | stream | none | most offsets of one micro-batch |
+    | includeHeaders | both | false | add the column headers |
+    | failOnDataLoss | both | true | fail when records are gone, or warn and read on |
+    | kafkaConsumer.pollTimeoutMs | both | 120000 | longest time without progress of an executor |
+    | kcoord.wait.for.topics | stream | false | wait for topics that do not exist yet |
+    | kcoord.instance.id | stream | none | static member id |
+    | kcoord.session.timeout | stream | 10s | silence after which a member is dead |
+    | kcoord.rebalance.timeout | stream | 5m | how long a running micro-batch keeps its partitions |
+    | kcoord.streams | stream | 1 | capacity relative to the group's other members |
+    | kcoord.assignors | stream | sticky,range | assignors accepted, best first |
+    | kcoord.coordinator.timeout | stream | 2m | how long a query waits for a coordinator that is away |
+    | kcoord.commit | stream | true | false never commits |
+    | kafka.* | both | | Kafka's consumer settings; ``spark_kcoord.options.describe_options()`` lists all |
+
+    Example::
+
+        flights = (
+            spark.read.format("kcoord")
+            .option("kafka.bootstrap.servers", "localhost:9092")
+            .option("subscribe", "flights")
+            .load()
+        )
+        flights.selectExpr("CAST(key AS STRING)", "CAST(value AS STRING)").show()
+
+    Which process runs what: ``__init__`` and ``schema`` run in a process made for ``load()``; ``reader`` and
+    its ``partitions`` in one made for planning; the stream reader lives in one long-lived process beside the
+    Spark driver; ``read`` runs in the Python workers of the executors. No register call is needed.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "kcoord"
+
+    def schema(self) -> StructType:
+        """Return the columns; refuses unknown options on the way, since Spark asks for it first."""
+        columns = list(_COLUMNS.fields)
+        if with_headers(self.options):
+            columns.append(StructField("headers", ArrayType(_HEADER)))
+        return StructType(columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the batch reader; raises OptionError for wrong options or a schema of the user's own."""
+        from spark_kcoord.batch_reader import KcoordBatchReader
+
+        self._refuse_other_schema(schema)
+        return KcoordBatchReader(parse_options(self.options, "batch"))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+        """Return the stream reader; raises OptionError for wrong options or a schema of the user's own."""
+        from spark_kcoord.reader import KcoordStreamReader
+
+        self._refuse_other_schema(schema)
+        return KcoordStreamReader(parse_options(self.options, "stream"))
+
+    def _refuse_other_schema(self, schema: StructType) -> None:
+        if schema != self.schema():
+            raise OptionError(
+                f"A schema was given ({schema.simpleString()}), but the columns of kcoord are fixed: "
+                f"{self.schema().simpleString()}. Remove .schema(...) and convert key and value with Spark functions."
+            )

@@ -1,0 +1,163 @@
+"""Streaming queries on a real broker, a real coordinator process and a real Spark: rows, offsets, restarts, sharing."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from coordinator.local.kafka import LocalKafka
+from coordinator.local.node import LocalCoordinator
+from tests.helpers.group_view import GroupView
+from tests.helpers.kafka_topics import produce_numbers
+from tests.helpers.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+@pytest.fixture
+def queries() -> "Iterator[list[StreamingQuery]]":
+    """Return a list; the queries in it are stopped when the test ends."""
+    started: list[StreamingQuery] = []
+    yield started
+    for query in started:
+        query.stop()
+
+
+def a_stream(
+    spark: "SparkSession", coordinator: LocalCoordinator, group: str, topic: str, **options: str
+) -> "DataFrame":
+    reader = spark.readStream.format("kcoord").options(
+        **{
+            "kcoord.bootstrap.servers": coordinator.address,
+            "kcoord.group.id": group,
+            "subscribe": topic,
+            "startingOffsets": "earliest",
+            **options,
+        }
+    )
+    return reader.load()
+
+
+def to_parquet(frame: "DataFrame", folder: Path) -> Any:
+    return (
+        frame.selectExpr("CAST(value AS STRING) AS value", "partition", "offset")
+        .writeStream.format("parquet")
+        .option("path", str(folder / "rows"))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+    )
+
+
+def values_in(spark: "SparkSession", folder: Path) -> Counter[int]:
+    if not (folder / "rows" / "_spark_metadata").exists():
+        return Counter()
+    return Counter(int(row.value) for row in spark.read.parquet(str(folder / "rows")).collect())
+
+
+def committed(coordinator: LocalCoordinator, group: str) -> int:
+    return GroupView(coordinator.address, group).committed()
+
+
+def test_a_query_reads_every_row_once_across_a_restart_from_its_checkpoint(
+    spark: "SparkSession",
+    kafka: LocalKafka,
+    coordinator: LocalCoordinator,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    queries: "list[StreamingQuery]",
+) -> None:
+    name = topic(4)
+    produce_numbers(kafka.bootstrap_servers, name, 4, 0, 1_000)
+    frame = a_stream(spark, coordinator, "restarted", name, maxOffsetsPerTrigger="300")
+    query = to_parquet(frame, tmp_path).start()
+    queries.append(query)
+    wait_until(lambda: committed(coordinator, "restarted") == 1_000, query=query)
+    query.stop()
+    identity = _members_in_checkpoint(tmp_path)
+    produce_numbers(kafka.bootstrap_servers, name, 4, 1_000, 500)
+    again = to_parquet(frame, tmp_path).start()
+    queries.append(again)
+    wait_until(lambda: committed(coordinator, "restarted") == 1_500, query=again)
+    again.stop()
+    assert values_in(spark, tmp_path) == Counter(range(1_500))
+    assert _members_in_checkpoint(tmp_path) == identity
+    assert len(identity) == 1
+
+
+def _members_in_checkpoint(folder: Path) -> set[str]:
+    logs = sorted((folder / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+    return {json.loads(log.read_text().splitlines()[-1])["member"] for log in logs}
+
+
+def test_available_now_reads_what_is_there_commits_it_and_ends(
+    spark: "SparkSession",
+    kafka: LocalKafka,
+    coordinator: LocalCoordinator,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    queries: "list[StreamingQuery]",
+) -> None:
+    name = topic(4)
+    produce_numbers(kafka.bootstrap_servers, name, 4, 0, 600)
+    frame = a_stream(spark, coordinator, "available-now", name, maxOffsetsPerTrigger="200")
+    for total in (600, 900):
+        query = to_parquet(frame, tmp_path).trigger(availableNow=True).start()
+        queries.append(query)
+        assert query.awaitTermination(60)
+        assert committed(coordinator, "available-now") == total
+        if total == 600:
+            produce_numbers(kafka.bootstrap_servers, name, 4, 600, 300)
+    assert values_in(spark, tmp_path) == Counter(range(900))
+
+
+def test_two_queries_share_a_group_and_read_every_row_once(
+    spark: "SparkSession",
+    kafka: LocalKafka,
+    coordinator: LocalCoordinator,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    queries: "list[StreamingQuery]",
+) -> None:
+    name = topic(4)
+    produce_numbers(kafka.bootstrap_servers, name, 4, 0, 400)
+    first = to_parquet(a_stream(spark, coordinator, "shared", name), tmp_path / "a").start()
+    queries.append(first)
+    wait_until(lambda: committed(coordinator, "shared") == 400, query=first)
+    second = to_parquet(a_stream(spark, coordinator, "shared", name), tmp_path / "b").start()
+    queries.append(second)
+    wait_until(lambda: sorted(GroupView(coordinator.address, "shared").owners().values()) == [2, 2], query=second)
+    produce_numbers(kafka.bootstrap_servers, name, 4, 400, 800)
+    wait_until(lambda: committed(coordinator, "shared") == 1_200, query=second)
+    first.stop()
+    second.stop()
+    a, b = values_in(spark, tmp_path / "a"), values_in(spark, tmp_path / "b")
+    assert a + b == Counter(range(1_200))
+    assert sum(b.values()) == 400
+
+
+def test_a_running_query_outlives_the_coordinators_death_and_restart(
+    spark: "SparkSession",
+    kafka: LocalKafka,
+    own_coordinator: LocalCoordinator,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    queries: "list[StreamingQuery]",
+) -> None:
+    name = topic(2)
+    produce_numbers(kafka.bootstrap_servers, name, 2, 0, 100)
+    query = to_parquet(a_stream(spark, own_coordinator, "survivor", name), tmp_path).start()
+    queries.append(query)
+    wait_until(lambda: committed(own_coordinator, "survivor") == 100, query=query)
+    own_coordinator.kill()
+    produce_numbers(kafka.bootstrap_servers, name, 2, 100, 100)
+    own_coordinator.restart()
+    wait_until(lambda: committed(own_coordinator, "survivor") == 200, query=query)
+    assert GroupView(own_coordinator.address, "survivor").events("rebalance", "granted") == []
+    query.stop()
+    assert values_in(spark, tmp_path) == Counter(range(200))

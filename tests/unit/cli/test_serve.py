@@ -1,0 +1,53 @@
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from coordinator.cli import app
+from coordinator.config import default_file
+
+
+def kcoord(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, arguments)
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def bad_file(tmp_path: Path) -> Path:
+    file = tmp_path / "coordinator.toml"
+    file.write_text("[node]\nshardz = 3\n[group]\nrebalance_window_ms = -1\n")
+    return file
+
+
+@pytest.mark.parametrize("verb", ["serve", "check-config"])
+def test_bad_settings_are_exit_code_2_with_a_line_for_every_error(verb: str, bad_file: Path) -> None:
+    code, out, err = kcoord(verb, "--config", str(bad_file), "--set", "log.level=loud")
+    assert (code, out) == (2, "")
+    assert sorted(err.splitlines()) == [
+        "error: --set log.level: input should be 'debug', 'info', 'warning' or 'error', not 'loud'",
+        f"error: {bad_file}: group.rebalance_window_ms: input should be greater than or equal to 0, not -1",
+        f"error: {bad_file}: node.shardz: there is no such setting; the nearest is node.shards",
+    ]
+
+
+def test_a_setting_that_is_no_setting_is_named() -> None:
+    code, _, err = kcoord("check-config", "--set", "shards")
+    assert code == 2
+    assert err == "error: --set shards: is not SECTION.KEY=VALUE, such as group.rebalance_window_ms=50\n"
+
+
+def test_good_settings_are_ok(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text(default_file())
+    assert kcoord("check-config", "--config", str(file)) == (0, f"{file}: OK\n", "")
+
+
+def test_the_defaults_can_be_printed() -> None:
+    assert kcoord("check-config", "--defaults") == (0, default_file(), "")
+
+
+def test_the_versions_are_printed() -> None:
+    code, out, _ = kcoord("version")
+    assert code == 0
+    assert out.startswith("kcoord ")
+    assert "kafka-python 3" in out

@@ -1,0 +1,63 @@
+import pytest
+
+from coordinator.core.log.entry import MAX_BATCH_BYTES, Batch, batch_bytes, encode_batch
+from coordinator.core.log.queue import AppendQueue, QueueFullError
+
+
+def queue(max_pending_bytes: int = 64 * 1024 * 1024) -> AppendQueue:
+    result = AppendQueue(max_pending_bytes)
+    result.open_shard(0, 10, 1)
+    result.open_shard(1, 0, 0)
+    return result
+
+
+def test_what_waits_becomes_one_batch_a_shard() -> None:
+    waiting = queue()
+    waiting.add(0, 10, 1, [b"a"])
+    waiting.add(1, 0, 0, [b"x"])
+    waiting.add(0, 11, 1, [b"b", b"c"])
+    assert waiting.take_group() == {0: Batch(10, 1, (b"a", b"b", b"c")), 1: Batch(0, 0, (b"x",))}
+    assert not waiting
+
+
+def test_new_leader_epoch_starts_a_new_group() -> None:
+    waiting = queue()
+    waiting.add(0, 10, 1, [b"a"])
+    waiting.add(0, 11, 2, [b"b"])
+    assert waiting.take_group() == {0: Batch(10, 1, (b"a",))}
+    assert waiting.take_group() == {0: Batch(11, 2, (b"b",))}
+
+
+def test_group_that_would_pass_the_frame_limit_is_split() -> None:
+    waiting = queue()
+    half = bytes(MAX_BATCH_BYTES // 2 - 5)
+    for offset in range(3):
+        waiting.add(1, offset, 0, [half])
+    first, second = waiting.take_group()[1], waiting.take_group()[1]
+    assert (len(first.records), second.base_offset, len(second.records)) == (2, 2, 1)
+    assert encode_batch(first)
+
+
+def test_bytes_count_until_they_are_finished_and_the_limit_holds() -> None:
+    waiting = queue(max_pending_bytes=100)
+    waiting.add(0, 10, 1, [bytes(60)])
+    assert waiting.take_group()
+    assert waiting.pending_bytes == batch_bytes([bytes(60)])
+    with pytest.raises(QueueFullError, match="65 bytes wait and 65 more pass 100"):
+        waiting.add(0, 11, 1, [bytes(60)])
+    waiting.finish()
+    assert waiting.pending_bytes == 0
+    waiting.add(0, 11, 1, [bytes(60)])
+
+
+def test_closed_shard_takes_nothing_but_what_waits_is_written() -> None:
+    waiting = queue()
+    waiting.add(0, 10, 1, [b"a"])
+    waiting.close_shard(0)
+    with pytest.raises(ValueError, match="has not been recovered"):
+        waiting.add(0, 11, 1, [b"b"])
+    with pytest.raises(ValueError, match="still has records"):
+        waiting.open_shard(0, 11, 1)
+    assert waiting.take_group() == {0: Batch(10, 1, (b"a",))}
+    waiting.open_shard(0, 11, 1)
+    assert waiting.end_offset(0) == 11

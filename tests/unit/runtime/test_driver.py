@@ -1,0 +1,283 @@
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import pytest
+
+from coordinator.core.effects import (
+    Append,
+    CloseConnection,
+    Effect,
+    Halt,
+    Notice,
+    OffsetToResolve,
+    ResolveOffsets,
+    Respond,
+    SendPush,
+    WakeAt,
+    WatchTopics,
+    WriteSnapshot,
+)
+from coordinator.core.events import (
+    BecameDurable,
+    ConnectionClosed,
+    ConnectionOpened,
+    DiskFailed,
+    Event,
+    KafkaFailed,
+    RequestArrived,
+    SnapshotWritten,
+    Ticked,
+)
+from coordinator.protocol.messages import ListGroups, PingResponse, Probe, Push, RegisterConsumer, Response
+from coordinator.protocol.parts import Subscription
+from coordinator.runtime.clock import SystemClock
+from coordinator.runtime.driver import Driver, Stopped
+from coordinator.runtime.files import DiskError
+from tests.helpers.loopback import RememberedLog, until
+
+
+class ScriptedNode:
+    """Returns what the script says for each event and remembers the events."""
+
+    def __init__(self, script: Callable[[Event], list[Effect]]) -> None:
+        self.script = script
+        self.events: list[Event] = []
+
+    def start(self, now_ms: int, wall_ms: int) -> list[Effect]:
+        del now_ms, wall_ms
+        return [WatchTopics(frozenset({"t"}))]
+
+    def step(self, event: Event) -> list[Effect]:
+        self.events.append(event)
+        return self.script(event)
+
+    def of(self, kind: type[Event]) -> list[Event]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+class World:
+    """All ports at once: writes down what is asked of it, in order."""
+
+    def __init__(self, script: Callable[[Event], list[Effect]]) -> None:
+        self.done: list[tuple[object, ...]] = []
+        self.refuses = False
+        self.log = RememberedLog()
+        self.node = ScriptedNode(script)
+        self.driver = Driver(SystemClock(), self.log.logger, asyncio.get_running_loop())
+        self.driver.connect(self.node, disk=self, kafka=self, sender=self)
+        self.driver.start()
+        self.done.clear()
+
+    def append(self, shard: int, base_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
+        if self.refuses:
+            raise DiskError("no space")
+        self.done.append(("append", shard, base_offset, leader_epoch, tuple(records)))
+
+    def write_snapshot(self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
+        self.done.append(("snapshot", shard, end_offset, leader_epoch, tuple(records)))
+
+    def watch_topics(self, topics: frozenset[str]) -> None:
+        self.done.append(("watch", topics))
+
+    def resolve_offsets(self, lookup_id: int, offsets: Sequence[OffsetToResolve]) -> None:
+        self.done.append(("resolve", lookup_id, tuple(offsets)))
+
+    def send_response(self, connection_id: int, correlation_id: int, response: Response) -> None:
+        self.done.append(("respond", connection_id, correlation_id, response))
+
+    def send_push(self, connection_id: int, push: Push) -> None:
+        self.done.append(("push", connection_id, push))
+
+    def close_connection(self, connection_id: int, why: str) -> None:
+        self.done.append(("close", connection_id, why))
+
+    def flush(self) -> None:
+        self.done.append(("flush",))
+
+    def check_deadlines(self, now_ms: int) -> None:
+        del now_ms
+
+
+def play(script: Callable[[Event], list[Effect]], act: Callable[[World], object]) -> World:
+    async def whole() -> World:
+        world = World(script)
+        outcome = act(world)
+        if asyncio.iscoroutine(outcome):
+            await asyncio.wait_for(outcome, 20)
+        world.driver.stop("the test is over")
+        return world
+
+    return asyncio.run(whole())
+
+
+def test_effects_are_performed_in_the_order_of_the_step() -> None:
+    effects: list[Effect] = [
+        Append(2, 10, 0, (b"a", b"b")),
+        Respond(1, 7, PingResponse()),
+        SendPush(1, Probe()),
+        CloseConnection(3, "replaced"),
+        WatchTopics(frozenset({"t", "u"})),
+        ResolveOffsets(4, (OffsetToResolve("t", 0, -2),)),
+        WriteSnapshot(2, 10, 0, (b"s",)),
+    ]
+    world = play(lambda _: effects, lambda on: on.driver.connection_opened(1, "h"))
+    assert world.done == [
+        ("append", 2, 10, 0, (b"a", b"b")),
+        ("respond", 1, 7, PingResponse()),
+        ("push", 1, Probe()),
+        ("close", 3, "replaced"),
+        ("watch", frozenset({"t", "u"})),
+        ("resolve", 4, (OffsetToResolve("t", 0, -2),)),
+        ("snapshot", 2, 10, 0, (b"s",)),
+    ]
+
+
+def test_what_the_server_tells_reaches_the_node_and_each_registration_has_an_id_of_its_own() -> None:
+    def register(member_id: str) -> RegisterConsumer:
+        return RegisterConsumer("g", member_id, "i", Subscription(("t",)), "c", 1, 10_000, 1000)
+
+    def act(on: World) -> None:
+        on.driver.connection_opened(1, "h")
+        on.driver.request_received(1, 5, register(""))
+        on.driver.request_received(1, 6, register("m1"))
+        on.driver.request_received(1, 7, ListGroups())
+        on.driver.connection_closed(1, "it closed its connection")
+
+    opened, nameless, named, listing, closed = play(lambda _: [], act).node.events
+    assert isinstance(opened, ConnectionOpened)
+    assert opened.host == "h"
+    assert isinstance(nameless, RequestArrived)
+    assert len(nameless.fresh_id) == 32
+    assert isinstance(named, RequestArrived)
+    assert isinstance(listing, RequestArrived)
+    assert len(named.fresh_id) == 32
+    assert named.fresh_id != nameless.fresh_id
+    assert listing.fresh_id == ""
+    assert isinstance(closed, ConnectionClosed)
+    assert closed.why == "it closed its connection"
+
+
+def test_other_threads_events_are_stamped_when_they_are_delivered_and_flushed() -> None:
+    async def act(on: World) -> None:
+        loop = asyncio.get_running_loop()
+        for report in (
+            partial(on.driver.became_durable, 1, 20),
+            partial(on.driver.snapshot_written, 1, 20),
+            partial(on.driver.disk_failed, "no space"),
+            partial(on.driver.post, partial(KafkaFailed, why="away")),
+        ):
+            await loop.run_in_executor(None, report)
+        await until(lambda: len(on.node.events) == 4)
+
+    world = play(lambda _: [], act)
+    assert [type(event) for event in world.node.events] == [BecameDurable, SnapshotWritten, DiskFailed, KafkaFailed]
+    stamps = [event.now_ms for event in world.node.events]
+    assert stamps == sorted(stamps)
+    assert world.done == [("flush",)] * 4
+
+
+def test_the_node_is_woken_when_it_asked_and_the_latest_wish_counts() -> None:
+    async def act(on: World) -> None:
+        opened_ms = SystemClock().monotonic_ms()
+        on.driver.connection_opened(1, "h")
+        await until(lambda: on.node.of(Ticked))
+        assert opened_ms + 20 <= on.node.of(Ticked)[0].now_ms < opened_ms + 5000
+
+    def script(event: Event) -> list[Effect]:
+        return [WakeAt(event.now_ms + 60_000), WakeAt(event.now_ms + 20)] if isinstance(event, ConnectionOpened) else []
+
+    play(script, act)
+
+
+def test_ticks_come_by_themselves_after_the_start() -> None:
+    async def act(on: World) -> None:
+        await until(lambda: len(on.node.of(Ticked)) >= 3)
+
+    play(lambda _: [], act)
+
+
+def test_the_first_effects_are_those_of_the_start() -> None:
+    world = play(lambda _: [], lambda on: on.driver.start())
+    assert world.done == [("watch", frozenset({"t"}))]
+
+
+def test_a_disk_that_refuses_is_an_event_for_the_node_and_no_bug() -> None:
+    async def act(on: World) -> None:
+        on.refuses = True
+        on.driver.connection_opened(1, "h")
+        assert await on.driver.run() == Stopped("the disk failed: no space", is_failure=True)
+
+    def script(event: Event) -> list[Effect]:
+        if isinstance(event, DiskFailed):
+            return [Halt(f"the disk failed: {event.why}")]
+        return [Append(0, 0, 0, (b"a",)), Respond(1, 7, PingResponse())]
+
+    world = play(script, act)
+    assert [line["event"] for line in world.log.lines] == ["halted"]
+    assert ("respond", 1, 7, PingResponse()) not in world.done
+
+
+def test_halt_stops_the_node_before_anything_after_it() -> None:
+    def act(on: World) -> object:
+        on.driver.connection_opened(1, "h")
+        on.driver.connection_opened(2, "h")
+        return run(on)
+
+    async def run(on: World) -> None:
+        assert await on.driver.run() == Stopped("no space", is_failure=True)
+
+    world = play(lambda _: [Append(0, 0, 0, (b"a",)), Halt("no space"), Respond(1, 7, PingResponse())], act)
+    assert world.done == [("append", 0, 0, 0, (b"a",))]
+    assert len(world.node.events) == 1
+    assert world.log.of("halted") == [{"level": "critical", "event": "halted", "why": "no space"}]
+
+
+def test_a_bug_stops_the_node_and_says_where() -> None:
+    def script(_: Event) -> list[Effect]:
+        raise AssertionError("an owner epoch of another shard")
+
+    async def act(on: World) -> None:
+        on.driver.connection_opened(1, "h")
+        stopped = await on.driver.run()
+        assert stopped.is_failure
+        assert "an owner epoch of another shard" in stopped.why
+        on.driver.connection_opened(2, "h")
+
+    world = play(script, act)
+    assert len(world.node.events) == 1
+    assert [line["exc_info"] for line in world.log.of("bug")] == [True]
+
+
+def test_notices_become_log_lines_with_their_group_member_and_reason() -> None:
+    notice = Notice("member-expired", "no message for 10000 ms", "g", "m1", (("partitions", 4), ("duration_ms", None)))
+    world = play(lambda _: [notice], lambda on: on.driver.connection_opened(1, "h"))
+    assert world.log.lines == [
+        {
+            "level": "info",
+            "event": "member-expired",
+            "why": "no message for 10000 ms",
+            "group": "g",
+            "member": "m1",
+            "partitions": 4,
+        }
+    ]
+
+
+def test_events_after_the_loop_has_ended_are_dropped() -> None:
+    world = play(lambda _: [], lambda _: None)
+    world.driver.became_durable(0, 1)
+    assert world.node.events == []
+
+
+def test_time_that_was_not_lived_through_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ns = [5_000_000_000]
+    monkeypatch.setattr("time.monotonic_ns", lambda: now_ns[0])
+    clock = SystemClock(longest_gap_ms=1000)
+    first = clock.monotonic_ms()
+    now_ns[0] += 900_000_000
+    assert clock.monotonic_ms() - first == 900
+    assert clock.take_stall_ms() == 0
+    now_ns[0] += 61_000_000_000
+    assert clock.monotonic_ms() - first == 1900
+    assert (clock.take_stall_ms(), clock.take_stall_ms()) == (61_000, 0)

@@ -1,0 +1,175 @@
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import pytest
+
+from coordinator.config import KafkaSettings
+from coordinator.core.effects import OffsetToResolve
+from coordinator.core.events import Event, KafkaFailed, OffsetsResolved, ResolvedOffset, TopicMetadata, TopicsRead
+from coordinator.protocol.ids import LATEST
+from coordinator.runtime.driver import EventMaker
+from coordinator.runtime.kafka import KafkaPort
+from coordinator.runtime.kafka_client import ClusterView, KafkaAwayError, KafkaClient
+from tests.helpers.loopback import RememberedLog
+
+PATIENCE_S = 20
+
+
+class ScriptedKafka:
+    """A cluster whose leaders move and which can be away; remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.leaders: dict[tuple[str, int], int] = {("t", 0): 1}
+        self.known_leaders = dict(self.leaders)
+        self.is_away = False
+        self.asked: list[tuple[str, object]] = []
+        self.interrupted = threading.Event()
+        self.blocks = False
+
+    def read_topics(self, names: frozenset[str]) -> ClusterView:
+        self.asked.append(("topics", names))
+        if self.blocks:
+            assert self.interrupted.wait(PATIENCE_S)
+            raise KafkaAwayError("interrupted")
+        if self.is_away:
+            raise KafkaAwayError("Kafka at x cannot be reached: gone")
+        self.known_leaders = dict(self.leaders)
+        topics = {name: TopicMetadata(name, "id", (self.leaders.get((name, 0)),)) for name in names}
+        return ClusterView(topics, frozenset(), {}, {1: ("h", 1)}, "c")
+
+    def list_offsets(
+        self, offsets: Sequence[OffsetToResolve], leaders: Mapping[tuple[str, int], int]
+    ) -> list[ResolvedOffset]:
+        self.asked.append(("offsets", tuple(offsets)))
+        if self.is_away:
+            raise KafkaAwayError("Kafka at x cannot be reached: gone")
+        return [
+            ResolvedOffset(asked.topic, asked.partition, 5)
+            if leaders.get((asked.topic, asked.partition)) == self.leaders[asked.topic, asked.partition]
+            else ResolvedOffset(asked.topic, asked.partition, None, why="NotLeaderForPartitionError")
+            for asked in offsets
+        ]
+
+    def interrupt(self) -> None:
+        self.interrupted.set()
+
+    def close(self) -> None:
+        self.asked.append(("close", None))
+
+
+class Inbox:
+    def __init__(self) -> None:
+        self.makers: list[EventMaker] = []
+        self.came = threading.Condition()
+
+    def post(self, make: EventMaker) -> None:
+        with self.came:
+            self.makers.append(make)
+            self.came.notify_all()
+
+    def wait_for(self, kind: type[Event], count: int = 1) -> list[Any]:
+        def found() -> list[Event]:
+            return [event for event in (make(3) for make in self.makers) if isinstance(event, kind)]
+
+        with self.came:
+            assert self.came.wait_for(lambda: len(found()) >= count, PATIENCE_S)
+        return found()
+
+
+@contextmanager
+def running(kafka: ScriptedKafka, connect: Callable[[], object] | None = None) -> Iterator[tuple[KafkaPort, Inbox]]:
+    inbox = Inbox()
+    settings = KafkaSettings(topics_poll_ms=60_000, ends_poll_ms=60_000)
+    port = KafkaPort(settings, inbox.post, RememberedLog().logger, cast(Any, connect or (lambda: kafka)))
+    port.start()
+    try:
+        yield port, inbox
+    finally:
+        port.close()
+
+
+def test_a_lookup_follows_a_leader_that_moved() -> None:
+    kafka = ScriptedKafka()
+    with running(kafka) as (port, inbox):
+        port.watch_topics(frozenset({"t"}))
+        inbox.wait_for(TopicsRead, 2)
+        kafka.leaders["t", 0] = 2
+        port.resolve_offsets(4, [OffsetToResolve("t", 0, LATEST)])
+        (resolved,) = inbox.wait_for(OffsetsResolved)
+    assert resolved == OffsetsResolved(3, 4, (ResolvedOffset("t", 0, 5),))
+
+
+def test_a_lookup_that_stays_unanswered_says_why() -> None:
+    kafka = ScriptedKafka()
+    kafka.leaders["t", 0] = 7
+    kafka.list_offsets = lambda offsets, _: [  # type: ignore[method-assign]
+        ResolvedOffset(asked.topic, asked.partition, None, why="NotLeaderForPartitionError") for asked in offsets
+    ]
+    with running(kafka) as (port, inbox):
+        port.resolve_offsets(4, [OffsetToResolve("t", 0, LATEST)])
+        (resolved,) = inbox.wait_for(OffsetsResolved)
+    assert resolved.offsets == (ResolvedOffset("t", 0, None, why="NotLeaderForPartitionError"),)
+
+
+def test_only_new_topics_are_asked_about_between_two_polls() -> None:
+    kafka = ScriptedKafka()
+    with running(kafka) as (port, inbox):
+        inbox.wait_for(TopicsRead, 1)
+        port.watch_topics(frozenset({"t"}))
+        inbox.wait_for(TopicsRead, 2)
+        port.watch_topics(frozenset({"t", "u"}))
+        inbox.wait_for(TopicsRead, 3)
+    assert [names for what, names in kafka.asked if what == "topics"] == [
+        frozenset(),
+        frozenset({"t"}),
+        frozenset({"u"}),
+    ]
+
+
+def test_after_a_failure_everything_watched_is_asked_again_over_a_new_client() -> None:
+    kafka = ScriptedKafka()
+    made = []
+
+    def connect() -> ScriptedKafka:
+        made.append(1)
+        return kafka
+
+    with running(kafka, connect) as (port, inbox):
+        port.watch_topics(frozenset({"t"}))
+        inbox.wait_for(TopicsRead, 2)
+        kafka.is_away = True
+        port.resolve_offsets(4, [OffsetToResolve("t", 0, LATEST)])
+        (resolved,) = inbox.wait_for(OffsetsResolved)
+        assert resolved.offsets[0].why == "Kafka at x cannot be reached: gone"
+        inbox.wait_for(KafkaFailed, 2)
+        kafka.is_away = False
+        kafka.asked.clear()
+        reads = len(inbox.wait_for(TopicsRead))
+        last = inbox.wait_for(TopicsRead, reads + 1)[-1]
+    assert "t" in last.topics
+    assert len(made) >= 3
+    assert ("close", None) in kafka.asked
+
+
+def test_closing_interrupts_the_call_in_progress_and_says_nothing_more() -> None:
+    kafka = ScriptedKafka()
+    kafka.blocks = True
+    with running(kafka) as (port, inbox):
+        with inbox.came:
+            inbox.came.wait_for(lambda: kafka.asked, 0.5)
+        port.close(timeout_s=10)
+    assert kafka.interrupted.is_set()
+    assert inbox.makers == []
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_ends_by_a_bug_is_an_event_that_stops_the_node() -> None:
+    def connect() -> KafkaClient:
+        raise AssertionError("a bug")
+
+    with running(ScriptedKafka(), connect) as (_, inbox), inbox.came:
+        assert inbox.came.wait_for(lambda: inbox.makers, PATIENCE_S)
+        with pytest.raises(RuntimeError, match="the thread that asks Kafka has ended"):
+            inbox.makers[0](3)

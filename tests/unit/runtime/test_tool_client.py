@@ -1,0 +1,133 @@
+"""The one-shot client against a scripted coordinator on a real loopback socket."""
+
+import socket
+import threading
+import time
+
+import pytest
+
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.framing import VersionRange, encode_hello
+from coordinator.protocol.messages import (
+    DescribeGroup,
+    DescribeGroupResponse,
+    ErrorResponse,
+    FindCoordinator,
+    FindCoordinatorResponse,
+    ListGroups,
+    ListGroupsResponse,
+    Probe,
+)
+from coordinator.protocol.parts import NodeAddress
+from coordinator.runtime.tool_client import ToolError, ToolTimeoutError, ask, format_address, parse_address, refusal_of
+from tests.helpers.scripted_coordinator import ScriptedCoordinator
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [("localhost:9000", ("localhost", 9000)), ("[::1]:1", ("::1", 1)), ("10.0.0.1:65535", ("10.0.0.1", 65535))],
+)
+def test_addresses_are_read_and_written(text, address):
+    assert parse_address(text) == address
+    assert format_address(address) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "localhost", ":9000", "host:", "host:x", "host:0", "host:65536", "::1:9", "h:٣", "h:-1"]
+)
+def test_what_is_no_address_is_refused_by_name(text):
+    with pytest.raises(ValueError) as caught:
+        parse_address(text)
+    assert f"'{text}'" in str(caught.value)
+
+
+def test_a_request_gets_its_response():
+    expected = DescribeGroupResponse(group_id="team", state="Stable")
+    with ScriptedCoordinator({DescribeGroup: expected}) as coordinator:
+        assert ask(coordinator.address, DescribeGroup("team"), 5) == expected
+    assert coordinator.asked == [DescribeGroup("team")]
+
+
+def test_pushes_are_passed_over():
+    with ScriptedCoordinator({ListGroups: ListGroupsResponse()}, pushes=(Probe(), Probe())) as coordinator:
+        assert ask(coordinator.address, ListGroups(), 5) == ListGroupsResponse()
+
+
+def test_a_refusal_is_the_response():
+    refusal = DescribeGroupResponse(ErrorCode.GROUP_ID_NOT_FOUND, "no such group")
+    with ScriptedCoordinator({DescribeGroup: refusal}) as coordinator:
+        response = ask(coordinator.address, DescribeGroup("team"), 5)
+    assert response == refusal
+    assert refusal_of(response) == (ErrorCode.GROUP_ID_NOT_FOUND, "no such group")
+    assert refusal_of(ListGroupsResponse()) is None
+    assert coordinator.asked == [DescribeGroup("team")]
+
+
+def test_a_group_is_followed_to_the_node_that_coordinates_it():
+    expected = DescribeGroupResponse(group_id="team", state="Stable")
+    with ScriptedCoordinator({DescribeGroup: expected}) as right:
+        found = FindCoordinatorResponse(coordinator=NodeAddress(2, *right.address))
+        refusal = ErrorResponse(ErrorCode.NOT_COORDINATOR, "ask node 2")
+        with ScriptedCoordinator({DescribeGroup: refusal, FindCoordinator: found}) as wrong:
+            assert ask(wrong.address, DescribeGroup("team"), 5) == expected
+    assert wrong.asked == [DescribeGroup("team"), FindCoordinator("team")]
+    assert right.asked == [DescribeGroup("team")]
+
+
+def test_a_refusal_that_passes_is_asked_again():
+    loading = DescribeGroupResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
+    loaded = DescribeGroupResponse(state="Stable")
+    with ScriptedCoordinator({DescribeGroup: [loading, loaded]}) as coordinator:
+        assert ask(coordinator.address, DescribeGroup("team"), 5) == loaded
+
+
+def test_a_refusal_that_does_not_pass_in_time_is_returned():
+    loading = DescribeGroupResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
+    with ScriptedCoordinator({DescribeGroup: loading}) as coordinator:
+        assert ask(coordinator.address, DescribeGroup("team"), 0.3) == loading
+
+
+def test_nobody_there_is_said_with_the_address():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+    with pytest.raises(ToolError, match=f"{format_address(address)} cannot be reached: Connection refused; check"):
+        ask(address, ListGroups(), 5)
+
+
+def test_a_silent_address_costs_no_more_than_the_time_out():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        before = time.monotonic()
+        with pytest.raises(ToolTimeoutError, match=r"did not answer within 0\.2 s; check"):
+            ask(listener.getsockname(), ListGroups(), 0.2)
+        assert time.monotonic() - before < 2
+
+
+@pytest.mark.parametrize(
+    ("greeting", "why"),
+    [
+        (b"", "closed the connection without an answer; check that the address is a kcoord coordinator's"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the first bytes are those of an HTTP answer"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "the first bytes are those of an SSH greeting"),
+        (encode_hello(VersionRange(7, 9)), "speaks protocol version 7 to 9, this end 1; upgrade the older one"),
+    ],
+    ids=["nothing", "HTTP", "SSH", "newer"],
+)
+def test_a_stranger_is_named(greeting, why):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer():
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(64)
+                connection.sendall(greeting)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(ToolError, match=why):
+            ask(listener.getsockname(), ListGroups(), 5)
+        thread.join()
+
+
+def test_a_request_too_large_is_an_error_of_the_tool():
+    with ScriptedCoordinator({}) as coordinator, pytest.raises(ToolError, match="cannot be sent: DescribeGroup has"):
+        ask(coordinator.address, DescribeGroup("g" * 2_000_000), 5)

@@ -1,0 +1,399 @@
+"""The blocking client on real loopback sockets, against a scripted coordinator."""
+
+import logging
+import os
+import pickle
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import (
+    Advance,
+    ErrorResponse,
+    FetcherStopped,
+    FetchOffsets,
+    FetchOffsetsResponse,
+    FindCoordinator,
+    FindCoordinatorResponse,
+    LeaveGroup,
+    ListGroups,
+    ListGroupsResponse,
+    RegisterConsumer,
+    RegisterConsumerResponse,
+)
+from coordinator.protocol.parts import CommittedOffset, FinalOffset, GroupSummary, OwnedPartition
+from spark_kcoord.errors import KcoordError
+from spark_kcoord.member.client import MemberClient, fetch_offsets, find_coordinator, request_once
+from spark_kcoord.member.machine import Member
+from tests.helpers.loopback_coordinator import LoopbackCoordinator
+from tests.helpers.member_pair import accepted, claim, found, settings, start_fetcher, stop_fetcher
+
+
+@pytest.fixture
+def coordinator() -> Iterator[LoopbackCoordinator]:
+    with LoopbackCoordinator() as scripted:
+        yield scripted
+
+
+@contextmanager
+def member(coordinator: LoopbackCoordinator, **changes: Any) -> Iterator[MemberClient]:
+    client = MemberClient(settings(coordinators=(coordinator.address,), **changes))
+    client.start()
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 10) -> None:
+    """Wait for something another thread does; the pause only spares the processor."""
+    pause = threading.Event()
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline_s, f"not within {timeout_s} s: {what}"
+        pause.wait(0.002)
+
+
+def unused_address() -> tuple[str, int]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address: tuple[str, int] = listener.getsockname()
+        return address
+
+
+# ---- a member's life ------------------------------------------------------------------------------------------------
+
+
+def test_client_joins_is_assigned_claims_advances_and_leaves(coordinator: LoopbackCoordinator) -> None:
+    with member(coordinator) as client:
+        joined = client.join()
+        assignment = client.wait_for_assignment(complete=True, timeout_s=10)
+        first = client.advance((), (claim(0), claim(1)))
+        statuses = client.confirm_claims((claim(0), claim(1)))
+        second = client.advance((claim(0), claim(1)), (claim(0, start=5, until=9),))
+        client.leave()
+
+    assert (joined.member_id, joined.kafka_cluster_id, joined.kafka_bootstrap) == ("m1", "cluster", ("k:9092",))
+    assert [part.partition for part in assignment.partitions] == [0, 1]
+    assert first.claimed == (claim(0), claim(1))
+    assert [status.state.name for status in statuses] == ["RUNNING", "RUNNING"]
+    assert second.claimed == (claim(0, start=5, until=9),)
+    assert len(coordinator.received(LeaveGroup)) == 1
+
+
+def test_stop_is_obeyed_without_any_call(coordinator: LoopbackCoordinator) -> None:
+    with member(coordinator) as client:
+        client.join()
+        client.wait_for_assignment(complete=True, timeout_s=10)
+        coordinator.push(stop_fetcher(1))
+        wait_until(lambda: len(coordinator.received(FetcherStopped)) == 1, "the release")
+        assert coordinator.received(FetcherStopped)[0].partitions == (FinalOffset("t", 1, 10),)
+        assert [part.partition for part in client.assignment().partitions] == [0]
+
+
+def test_wait_for_assignment_returns_what_there_is_when_time_is_over(coordinator: LoopbackCoordinator) -> None:
+    coordinator.grants = [start_fetcher(0, complete=False)]
+    with member(coordinator) as client:
+        client.join()
+        assert not client.wait_for_assignment(complete=False, timeout_s=10).is_complete
+        started_s = time.monotonic()
+        late = client.wait_for_assignment(complete=True, timeout_s=0.05)
+        assert 0.05 <= time.monotonic() - started_s < 5
+        assert ([part.partition for part in late.partitions], late.is_complete) == ([0], False)
+
+
+def test_many_threads_may_call_at_once(coordinator: LoopbackCoordinator) -> None:
+    with member(coordinator) as client:
+        client.join()
+        outcomes: list[object] = []
+
+        def advance(partition: int) -> None:
+            outcomes.append(client.advance((), (claim(partition),)).claimed[0].partition)
+
+        threads = [threading.Thread(target=advance, args=(partition,)) for partition in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+        assert sorted(map(str, outcomes)) == sorted(map(str, range(20)))
+
+
+def test_close_is_quick_harmless_twice_and_says_nothing_to_the_group(coordinator: LoopbackCoordinator) -> None:
+    with member(coordinator) as client:
+        client.join()
+        started_s = time.monotonic()
+        client.close()
+        client.close()
+        assert time.monotonic() - started_s < 1
+        assert not coordinator.received(LeaveGroup)
+        with pytest.raises(KcoordError, match="is closed"):
+            client.advance((), ())
+        with pytest.raises(KcoordError, match="is closed"):
+            client.assignment()
+        client.leave()
+
+
+def test_close_ends_the_background_thread(coordinator: LoopbackCoordinator) -> None:
+    with member(coordinator, group_id="ended") as client:
+        client.join()
+    names = {thread.name for thread in threading.enumerate()}
+    assert "kcoord-member-ended" not in names
+
+
+def test_close_fails_a_call_that_waits(coordinator: LoopbackCoordinator) -> None:
+    coordinator.script[Advance] = lambda _: None
+    with member(coordinator) as client:
+        client.join()
+        errors: list[str] = []
+
+        def advance() -> None:
+            try:
+                client.advance((), (claim(),))
+            except KcoordError as error:
+                errors.append(str(error))
+
+        thread = threading.Thread(target=advance)
+        thread.start()
+        wait_until(lambda: bool(coordinator.received(Advance)), "the call")
+        client.close()
+        thread.join(10)
+        assert len(errors) == 1
+        assert "is closed" in errors[0]
+
+
+def test_client_that_was_never_started_closes_too() -> None:
+    client = MemberClient(settings())
+    client.close()
+    with pytest.raises(KcoordError, match="is closed"):
+        client.join()
+
+
+# ---- trouble --------------------------------------------------------------------------------------------------------
+
+
+def test_unreachable_coordinator_is_a_clear_error_in_time() -> None:
+    address = unused_address()
+    client = MemberClient(settings(coordinators=(address,), join_timeout_ms=400))
+    started_s = time.monotonic()
+    with pytest.raises(KcoordError) as raised:
+        client.join()
+    assert time.monotonic() - started_s < 2
+    for part in ("kcoord.bootstrap.servers", f"127.0.0.1:{address[1]}", "Connection refused", "'g'"):
+        assert part in str(raised.value)
+    with pytest.raises(KcoordError, match=r"kcoord\.bootstrap\.servers"):
+        client.assignment()
+    client.close()
+
+
+def test_default_time_for_an_unreachable_coordinator_is_below_ten_seconds() -> None:
+    assert settings().join_timeout_ms < 10_000
+
+
+def test_name_that_cannot_be_resolved_is_a_clear_error() -> None:
+    client = MemberClient(settings(coordinators=(("no.such.host.invalid", 7600),), join_timeout_ms=600))
+    with pytest.raises(KcoordError, match=r"no\.such\.host\.invalid:7600"):
+        client.join()
+    client.close()
+
+
+@pytest.mark.parametrize("host", ["a" * 70, "bad\0name", ""])
+def test_host_no_resolver_takes_is_a_clear_error(host: str) -> None:
+    client = MemberClient(settings(coordinators=((host, 1),), join_timeout_ms=200))
+    with pytest.raises(KcoordError, match="could not be joined"):
+        client.join()
+    client.close()
+
+
+@pytest.mark.parametrize("greeting", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x06\0\0\0\0\0\0", b"\xff" * 64])
+def test_stranger_at_the_address_is_a_clear_error(greeting: bytes) -> None:
+    with LoopbackCoordinator(greeting) as stranger:
+        client = MemberClient(settings(coordinators=(stranger.address,), join_timeout_ms=300))
+        with pytest.raises(KcoordError, match=r"check address and port|over the limit") as raised:
+            client.join()
+        assert "kcoord.bootstrap.servers" in str(raised.value)
+        client.close()
+
+
+def test_final_refusal_is_raised_at_once_and_by_every_later_call(coordinator: LoopbackCoordinator) -> None:
+    refusal = RegisterConsumerResponse(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message="topic t is not there")
+    coordinator.script[RegisterConsumer] = lambda _: refusal
+    with member(coordinator) as client:
+        for _ in range(2):
+            with pytest.raises(KcoordError, match="topic t is not there"):
+                client.join()
+        with pytest.raises(KcoordError, match="topic t is not there"):
+            client.assignment()
+
+
+def test_coordinator_killed_and_back_on_the_same_port_is_found_again(
+    coordinator: LoopbackCoordinator, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "spark_kcoord")
+    with member(coordinator) as client:
+        client.join()
+        client.wait_for_assignment(complete=True, timeout_s=10)
+        coordinator.kill()
+        outcomes: list[object] = []
+        thread = threading.Thread(target=lambda: outcomes.append(client.advance((), (claim(),)).claimed))
+        thread.start()
+        wait_until(lambda: "disconnected" in caplog.text, "the notice")
+        assert [part.partition for part in client.assignment().partitions] == [0, 1]
+        coordinator.come_back()
+        thread.join(10)
+
+        assert outcomes == [(claim(),)]
+        again = coordinator.received(RegisterConsumer)[-1]
+        assert (again.member_id, again.owned) == ("m1", (OwnedPartition("t", 0, 10), OwnedPartition("t", 1, 10)))
+        assert again.incarnation == coordinator.received(RegisterConsumer)[0].incarnation
+        assert "rejoined" in caplog.text
+
+
+def test_advance_whose_answer_was_lost_is_asked_again(coordinator: LoopbackCoordinator) -> None:
+    tries: list[Advance] = []
+
+    def lose_the_first(request: Advance) -> Any:
+        tries.append(request)
+        if len(tries) == 1:
+            coordinator.drop_connections()
+            return None
+        return accepted(request)
+
+    coordinator.script[Advance] = lose_the_first
+    with member(coordinator) as client:
+        client.join()
+        client.wait_for_assignment(complete=True, timeout_s=10)
+        assert client.advance((), (claim(),)).claimed == (claim(),)
+        assert tries == [tries[0], tries[0]]
+
+
+def test_call_without_a_coordinator_fails_at_its_time_out(coordinator: LoopbackCoordinator) -> None:
+    with member(coordinator, coordinator_timeout_ms=300) as client:
+        client.join()
+        coordinator.kill()
+        started_s = time.monotonic()
+        with pytest.raises(KcoordError, match=r"kcoord\.coordinator\.timeout"):
+            client.advance((), (claim(),))
+        assert 0.29 < time.monotonic() - started_s < 3
+
+
+def test_garbage_in_the_middle_of_a_conversation_leads_to_a_new_one(coordinator: LoopbackCoordinator) -> None:
+    with member(coordinator) as client:
+        client.join()
+        client.wait_for_assignment(complete=True, timeout_s=10)
+        coordinator.say(b"\0\0\0\x05\0\0\0\0\xc1")
+        wait_until(lambda: len(coordinator.received(RegisterConsumer)) == 2, "a second registration")
+        assert client.advance((), (claim(),)).claimed == (claim(),)
+
+
+def test_bug_on_the_background_thread_fails_every_caller(
+    coordinator: LoopbackCoordinator, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(Member, "step", fail)
+    with member(coordinator) as client:
+        with pytest.raises(KcoordError, match=r"stopped by a bug in kcoord \(RuntimeError: planted\)"):
+            client.join()
+        with pytest.raises(KcoordError, match="planted"):
+            client.assignment()
+    assert "Traceback" in caplog.text
+
+
+def test_call_before_the_join_is_a_clear_error(coordinator: LoopbackCoordinator) -> None:
+    unstarted = MemberClient(settings())
+    with pytest.raises(KcoordError, match=r"call join\(\) first"):
+        unstarted.advance((), ())
+    with member(coordinator) as started, pytest.raises(KcoordError, match=r"call join\(\) first"):
+        started.advance((), ())
+
+
+# ---- its process ----------------------------------------------------------------------------------------------------
+
+
+def test_client_cannot_be_pickled() -> None:
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(MemberClient(settings()))
+
+
+def test_client_refuses_to_be_used_in_another_process(
+    coordinator: LoopbackCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with member(coordinator) as client:
+        client.join()
+        home = os.getpid()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: home + 1)
+            with pytest.raises(KcoordError, match=f"belongs to process {home}"):
+                client.assignment()
+
+
+def test_settings_without_a_coordinator_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least one coordinator"):
+        settings(coordinators=())
+
+
+# ---- one-shot questions ---------------------------------------------------------------------------------------------
+
+
+def test_find_coordinator_names_node_and_kafka(coordinator: LoopbackCoordinator) -> None:
+    answer = find_coordinator((unused_address(), coordinator.address), "g", timeout_s=5)
+    assert answer.coordinator is not None
+    assert (answer.coordinator.port, answer.kafka_bootstrap) == (coordinator.address[1], ("k:9092",))
+
+
+def test_fetch_offsets_asks_the_groups_coordinator(coordinator: LoopbackCoordinator) -> None:
+    with LoopbackCoordinator() as other:
+        other.script[FetchOffsets] = lambda _: FetchOffsetsResponse(
+            offsets=(CommittedOffset("t", "id", 3, 0, None, "", 1),)
+        )
+        coordinator.script[FindCoordinator] = lambda _: found(other.address)
+        assert fetch_offsets((coordinator.address,), "g", timeout_s=5) == {("t", 3): 0}
+
+
+def test_question_about_an_unknown_group_is_an_error_naming_it(coordinator: LoopbackCoordinator) -> None:
+    coordinator.script[FetchOffsets] = lambda _: FetchOffsetsResponse(error=ErrorCode.GROUP_ID_NOT_FOUND)
+    with pytest.raises(KcoordError, match=r"'g'.*GROUP_ID_NOT_FOUND"):
+        fetch_offsets((coordinator.address,), "g", timeout_s=5)
+
+
+def test_question_is_asked_again_while_the_refusal_may_pass(coordinator: LoopbackCoordinator) -> None:
+    answers = iter(
+        [
+            ErrorResponse(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, message="loading"),
+            ListGroupsResponse(groups=(GroupSummary("g", "Stable", 1, 1),)),
+        ]
+    )
+    coordinator.script[ListGroups] = lambda _: next(answers)
+    response = request_once((coordinator.address,), None, ListGroups(), timeout_s=5)
+    assert response == ListGroupsResponse(groups=(GroupSummary("g", "Stable", 1, 1),))
+
+
+def test_refused_question_is_an_error(coordinator: LoopbackCoordinator) -> None:
+    coordinator.script[ListGroups] = lambda _: ErrorResponse(error=ErrorCode.INVALID_REQUEST, message="not so")
+    with pytest.raises(KcoordError, match="not so"):
+        request_once((coordinator.address,), None, ListGroups(), timeout_s=5)
+
+
+def test_question_nobody_answers_fails_in_time_with_every_reason() -> None:
+    address = unused_address()
+    started_s = time.monotonic()
+    with pytest.raises(KcoordError, match=r"Connection refused.*kcoord\.bootstrap\.servers"):
+        request_once((address,), None, ListGroups(), timeout_s=0.3)
+    assert time.monotonic() - started_s < 2
+
+
+def test_question_to_a_silent_node_fails_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(KcoordError, match="timed out"):
+        request_once((silent.getsockname(),), None, ListGroups(), timeout_s=0.3)
+
+
+def test_question_to_a_node_that_knows_no_coordinator_fails_saying_so(coordinator: LoopbackCoordinator) -> None:
+    coordinator.script[FindCoordinator] = lambda _: FindCoordinatorResponse()
+    with pytest.raises(KcoordError, match="knows no coordinator"):
+        fetch_offsets((coordinator.address,), "g", timeout_s=0.3)

@@ -1,0 +1,119 @@
+"""The member's network on loopback sockets: every failure comes out as an event with its reason."""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from spark_kcoord.member.events import BytesReceived, Connected, ConnectionLost
+from spark_kcoord.member.transport import MAX_UNSENT_BYTES, NetworkEvent, Transport
+
+
+@pytest.fixture
+def transport() -> Iterator[Transport]:
+    made = Transport(lambda: 0)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        yield made
+
+
+def events_of(transport: Transport, kind: type[NetworkEvent]) -> list[NetworkEvent]:
+    """Wait until something of this kind happens and return all that happened with it."""
+    deadline_s = time.monotonic() + 10
+    seen: list[NetworkEvent] = []
+    while not any(isinstance(event, kind) for event in seen):
+        assert time.monotonic() < deadline_s, f"no {kind.__name__}: {seen}"
+        seen += transport.wait(1)
+    return seen
+
+
+def connected(transport: Transport, listener: socket.socket, connection_id: int = 1) -> socket.socket:
+    transport.connect(connection_id, *listener.getsockname())
+    peer, _ = listener.accept()
+    assert events_of(transport, Connected) == [Connected(0, connection_id)]
+    return peer
+
+
+def test_bytes_go_both_ways(transport: Transport, listener: socket.socket) -> None:
+    with connected(transport, listener) as peer:
+        transport.send(1, b"ping")
+        assert peer.recv(100) == b"ping"
+        peer.sendall(b"pong")
+        assert events_of(transport, BytesReceived) == [BytesReceived(0, 1, b"pong")]
+
+
+def test_what_came_before_the_close_is_delivered_first(transport: Transport, listener: socket.socket) -> None:
+    with connected(transport, listener) as peer:
+        peer.sendall(b"last words")
+    assert events_of(transport, ConnectionLost) == [
+        BytesReceived(0, 1, b"last words"),
+        ConnectionLost(0, 1, "it closed the connection"),
+    ]
+
+
+def test_refused_connection_is_an_event_with_the_systems_reason(transport: Transport) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closing:
+        address = closing.getsockname()
+    transport.connect(4, *address)
+    assert events_of(transport, ConnectionLost) == [ConnectionLost(0, 4, "Connection refused")]
+
+
+@pytest.mark.parametrize(("host", "port"), [("no.such.host.invalid", 1), ("a" * 70, 1), ("127.0.0.1", 70_000)])
+def test_address_that_leads_nowhere_is_an_event(transport: Transport, host: str, port: int) -> None:
+    transport.connect(1, host, port)
+    (event,) = events_of(transport, ConnectionLost)
+    assert isinstance(event, ConnectionLost)
+    assert event.why
+
+
+def test_large_message_is_written_as_the_peer_takes_it(transport: Transport, listener: socket.socket) -> None:
+    size = MAX_UNSENT_BYTES // 2
+    with connected(transport, listener) as peer:
+        transport.send(1, b"x" * size)
+        received = 0
+        peer.settimeout(10)
+        while received < size:
+            transport.wait(0)
+            received += len(peer.recv(1 << 20))
+        assert received == size
+
+
+def test_peer_that_takes_nothing_is_given_up(transport: Transport, listener: socket.socket) -> None:
+    with connected(transport, listener):
+        for _ in range(40):
+            transport.send(1, b"x" * (MAX_UNSENT_BYTES // 8))
+        (event,) = events_of(transport, ConnectionLost)
+        assert isinstance(event, ConnectionLost)
+        assert "it has not taken" in event.why
+
+
+def test_outcome_of_an_abandoned_attempt_is_dropped(transport: Transport, listener: socket.socket) -> None:
+    transport.connect(1, *listener.getsockname())
+    abandoned, _ = listener.accept()
+    with abandoned, connected(transport, listener, connection_id=2):
+        transport.send(1, b"to nobody")
+        transport.disconnect(1)
+        abandoned.settimeout(0.05)
+        deadline_s = time.monotonic() + 10
+        said: bytes | None = None
+        while said is None and time.monotonic() < deadline_s:
+            assert transport.wait(0) == []
+            with suppress(TimeoutError):
+                said = abandoned.recv(10)
+        assert said == b""
+
+
+def test_wake_ends_a_wait_and_is_harmless_after_the_close(transport: Transport) -> None:
+    transport.wake()
+    started_s = time.monotonic()
+    assert transport.wait(60) == []
+    assert time.monotonic() - started_s < 10
+    transport.close()
+    transport.wake()

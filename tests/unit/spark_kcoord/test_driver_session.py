@@ -1,0 +1,245 @@
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
+from spark_kcoord.driver_session import DriverSession
+from spark_kcoord.errors import DataLossError, KcoordError
+from spark_kcoord.member.client import AdvanceOutcome, AssignedPartition, Assignment, Joined
+from spark_kcoord.offsets import StreamOffset
+
+OK = ErrorCode.NONE
+
+
+def owned(
+    partition: int, start: int, epoch: int = 7, *, is_stopping: bool = False, topic_id: str = "id"
+) -> AssignedPartition:
+    return AssignedPartition(
+        topic="t",
+        topic_id=topic_id,
+        partition=partition,
+        owner_epoch=epoch,
+        start=start,
+        position=start,
+        is_stopping=is_stopping,
+        has_claim=False,
+    )
+
+
+def claim(partition: int, start: int, until: int, epoch: int = 7, topic_id: str = "id") -> Claim:
+    return Claim("t", topic_id, partition, epoch, start, until)
+
+
+@dataclass
+class FakeMember:
+    """Answers what it is told to, and remembers what it was asked."""
+
+    partitions: tuple[AssignedPartition, ...] = ()
+    is_complete: bool = True
+    advanced: list[tuple[tuple[Claim, ...], tuple[Claim, ...]]] = field(default_factory=list)
+    refused: Mapping[int, ErrorCode] = field(default_factory=dict)
+    lost: frozenset[int] = frozenset()
+    closed_claims: frozenset[int] = frozenset()
+    waits: list[tuple[bool, float]] = field(default_factory=list)
+    is_closed: bool = False
+
+    def join(self) -> Joined:
+        return Joined(member_id="m-1", kafka_cluster_id="c", kafka_bootstrap=("127.0.0.1:1",), claims=())
+
+    def assignment(self) -> Assignment:
+        return Assignment(partitions=self.partitions, is_complete=self.is_complete, member_epoch=1)
+
+    def wait_for_assignment(self, *, complete: bool, timeout_s: float) -> Assignment:
+        self.waits.append((complete, timeout_s))
+        return self.assignment()
+
+    def confirm_claims(self, claims: Sequence[Claim]) -> tuple[ClaimStatus, ...]:
+        return tuple(
+            ClaimStatus(
+                c.topic,
+                c.partition,
+                c.owner_epoch,
+                ClaimState.CLOSED if c.partition in self.closed_claims else ClaimState.RUNNING,
+                why="taken over by m-2" if c.partition in self.closed_claims else "",
+                committed=99,
+            )
+            for c in claims
+        )
+
+    def advance(self, finished: Sequence[Claim], claims: Sequence[Claim]) -> AdvanceOutcome:
+        self.advanced.append((tuple(finished), tuple(claims)))
+        return AdvanceOutcome(
+            finished=tuple(
+                PartitionResult(c.topic, c.partition, ErrorCode.CLAIM_CLOSED, "taken over by m-2", 99)
+                if c.partition in self.lost
+                else PartitionResult(c.topic, c.partition)
+                for c in finished
+            ),
+            claimed=tuple(c for c in claims if c.partition not in self.refused),
+            claims=tuple(PartitionResult(c.topic, c.partition, self.refused.get(c.partition, OK)) for c in claims),
+            released=(),
+        )
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@dataclass
+class FakeEnds:
+    ends: dict[int, int] = field(default_factory=dict)
+    asked: int = 0
+
+    def end_offsets(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+        self.asked += 1
+        return {key: self.ends[key[1]] for key in partitions if key[1] in self.ends}
+
+    def close(self) -> None:
+        pass
+
+
+def a_session(member: FakeMember, ends: Mapping[int, int], *, fail: bool = True) -> DriverSession:
+    return DriverSession(
+        member,
+        FakeEnds(dict(ends)),
+        member.join(),
+        group_id="g",
+        fail_on_data_loss=fail,
+        complete_timeout_s=30.0,
+    )
+
+
+def test_the_first_batch_claims_all_there_is_and_returns_only_what_was_claimed() -> None:
+    member = FakeMember((owned(0, 5), owned(1, 3)))
+    session = a_session(member, {0: 9, 1: 3})
+    latest = session.next_offset(session.identity, None, is_single_run=False)
+    assert member.advanced == [((), (claim(0, 5, 9),))]
+    assert latest.claims == (claim(0, 5, 9),)
+    assert latest.ranges == (claim(0, 5, 9), claim(1, 3, 3))
+
+
+def test_the_next_call_commits_the_batch_and_claims_on_in_one_round_trip() -> None:
+    member = FakeMember((owned(0, 5),))
+    session = a_session(member, {0: 9})
+    first = session.next_offset(session.identity, 2, is_single_run=False)
+    second = session.next_offset(first, 10, is_single_run=False)
+    assert member.advanced[1] == ((claim(0, 5, 7),), (claim(0, 7, 9),))
+    assert second.claims == (claim(0, 7, 9),)
+
+
+def test_with_no_news_the_finished_batch_is_committed_once_and_the_start_comes_back() -> None:
+    member = FakeMember((owned(0, 5),))
+    session = a_session(member, {0: 9})
+    first = session.next_offset(session.identity, None, is_single_run=False)
+    assert session.next_offset(first, None, is_single_run=False) == first
+    assert session.next_offset(first, None, is_single_run=False) == first
+    assert member.advanced[1:] == [((claim(0, 5, 9),), ())]
+
+
+def test_the_same_start_again_replaces_what_was_offered() -> None:
+    member = FakeMember((owned(0, 5),))
+    session = a_session(member, {0: 9})
+    start = session.identity
+    once = session.next_offset(start, 1, is_single_run=False)
+    again = session.next_offset(start, 2, is_single_run=False)
+    assert (once.claims, again.claims) == ((claim(0, 5, 6),), (claim(0, 5, 7),))
+
+
+def test_an_offer_nobody_took_is_dropped_when_nothing_is_left_to_offer() -> None:
+    member = FakeMember((owned(0, 5),))
+    session = a_session(member, {0: 9})
+    session.next_offset(session.identity, None, is_single_run=False)
+    member.partitions = ()
+    assert session.next_offset(session.identity, None, is_single_run=False) == session.identity
+    assert member.advanced[-1] == ((), ())
+
+
+def test_a_partition_that_is_wanted_back_gets_no_new_claim() -> None:
+    member = FakeMember((owned(0, 5, is_stopping=True), owned(1, 5)))
+    session = a_session(member, {0: 9, 1: 9})
+    assert session.next_offset(session.identity, None, is_single_run=False).claims == (claim(1, 5, 9),)
+
+
+def test_a_refused_claim_is_left_out_of_the_batch() -> None:
+    member = FakeMember((owned(0, 5), owned(1, 5)), refused={0: ErrorCode.REBALANCE_IN_PROGRESS})
+    session = a_session(member, {0: 9, 1: 9})
+    assert session.next_offset(session.identity, None, is_single_run=False).claims == (claim(1, 5, 9),)
+
+
+def test_a_batch_of_which_nothing_was_claimed_is_no_batch() -> None:
+    member = FakeMember((owned(0, 5),), refused={0: ErrorCode.FENCED_OWNER_EPOCH})
+    session = a_session(member, {0: 9})
+    assert session.next_offset(session.identity, None, is_single_run=False) == session.identity
+
+
+def test_the_epochs_committed_are_those_of_the_checkpoint_and_not_the_current_ones(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    member = FakeMember((owned(0, 20, epoch=30),), lost=frozenset({0}))
+    session = a_session(member, {0: 25})
+    start = StreamOffset("c", "g", "m-1", (claim(0, 5, 9, epoch=7),))
+    with caplog.at_level(logging.WARNING):
+        latest = session.next_offset(start, None, is_single_run=False)
+    assert member.advanced == [((claim(0, 5, 9, epoch=7),), (claim(0, 20, 25, epoch=30),))]
+    assert latest.claims == (claim(0, 20, 25, epoch=30),)
+    assert "not committed: taken over by m-2" in caplog.text
+    assert "starts at the group's committed offset 20 and not at the checkpoint's 9" in caplog.text
+
+
+def test_a_replayed_batch_reads_only_claims_still_open(caplog: pytest.LogCaptureFixture) -> None:
+    member = FakeMember((owned(0, 5),), closed_claims=frozenset({1}))
+    session = a_session(member, {})
+    end = StreamOffset("c", "g", "m-1", (claim(0, 5, 9), claim(1, 5, 9), claim(2, 4, 4)))
+    assert session.readable(end) == (claim(0, 5, 9),)
+    assert "offsets [5, 9) of t-1 are not read in this micro-batch: taken over by m-2" in caplog.text
+
+
+def test_a_run_that_ends_waits_for_a_complete_assignment_and_keeps_to_it() -> None:
+    member = FakeMember((owned(0, 5),))
+    session = a_session(member, {0: 100, 1: 100})
+    session.freeze_ends({("t", 0): 9, ("t", 1): 9})
+    first = session.next_offset(session.identity, None, is_single_run=True)
+    member.partitions = (owned(0, 5), owned(1, 0))
+    second = session.next_offset(first, None, is_single_run=True)
+    assert member.waits == [(True, 30.0)]
+    assert first.claims == (claim(0, 5, 9),)
+    assert second == first
+
+
+def test_another_topic_id_is_data_loss_naming_both() -> None:
+    member = FakeMember((owned(0, 0, epoch=8, topic_id="new"),))
+    start = StreamOffset("c", "g", "m-1", (claim(0, 5, 9, topic_id="old"),))
+    with pytest.raises(DataLossError, match=r"old.*new"):
+        a_session(member, {0: 3}).next_offset(start, None, is_single_run=False)
+    lenient = a_session(member, {0: 3}, fail=False)
+    assert lenient.next_offset(start, None, is_single_run=False).claims == (claim(0, 0, 3, epoch=8, topic_id="new"),)
+
+
+def test_an_end_before_the_position_is_data_loss_naming_both() -> None:
+    member = FakeMember((owned(0, 50),))
+    session = a_session(member, {0: 9})
+    with pytest.raises(DataLossError, match=r"offset 9 .*offset 50"):
+        session.next_offset(session.identity, None, is_single_run=False)
+
+
+def test_an_offset_of_another_group_is_refused() -> None:
+    member = FakeMember((owned(0, 5),))
+    session = a_session(member, {0: 9})
+    with pytest.raises(KcoordError, match="'other'"):
+        session.next_offset(replace(session.identity, group="other"), None, is_single_run=False)
+
+
+def test_an_idle_query_without_partitions_asks_nobody() -> None:
+    member = FakeMember(())
+    session = a_session(member, {})
+    for _ in range(3):
+        assert session.next_offset(session.identity, None, is_single_run=False) == session.identity
+    assert member.advanced == []
+
+
+def test_a_query_without_an_identity_gets_it_before_there_is_anything_to_read() -> None:
+    session = a_session(FakeMember(()), {})
+    nobody = StreamOffset("", "g", "")
+    assert session.next_offset(nobody, None, is_single_run=False) == StreamOffset("c", "g", "m-1")

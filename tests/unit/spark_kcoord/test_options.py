@@ -1,0 +1,320 @@
+"""Options: every one read, every mistake named with what to do, and no secret ever shown."""
+
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from spark_kcoord.errors import OptionError
+from spark_kcoord.kafka_options import KAFKA_OPTIONS, REFUSED_KAFKA_OPTIONS
+from spark_kcoord.offset_specs import OffsetSpec
+from spark_kcoord.options import NOT_YET, OPTIONS, Mode, SourceOptions, describe_options, parse_options
+from spark_kcoord.source import KcoordDataSource
+
+BATCH = {"subscribe": "flights", "kafka.bootstrap.servers": "kafka:9092"}
+STREAM = {"subscribe": "flights", "kcoord.bootstrap.servers": "c1:7070", "kcoord.group.id": "g"}
+
+
+def parse(mode: Mode, **more: str) -> SourceOptions:
+    required = STREAM if mode == "stream" else BATCH
+    return parse_options({**required, **{name.replace("__", "."): text for name, text in more.items()}}, mode)
+
+
+def parse_one(name: str, text: str, mode: Mode = "stream") -> SourceOptions:
+    return parse_options({**(STREAM if mode == "stream" else BATCH), name: text}, mode)
+
+
+def test_defaults_are_those_of_the_table() -> None:
+    assert parse_options(STREAM, "stream") == SourceOptions(
+        mode="stream",
+        topics=("flights",),
+        starting=OffsetSpec(word="latest"),
+        coordinators=("c1:7070",),
+        group_id="g",
+        kafka=parse("stream").kafka,
+    )
+    assert parse_options(BATCH, "batch").starting == OffsetSpec(word="earliest")
+    assert parse_options(BATCH, "batch").ending == OffsetSpec(word="latest")
+    read = parse_options(STREAM, "stream")
+    for option in OPTIONS:
+        if option.default is not None and option.field not in ("starting", "ending"):
+            assert getattr(read, option.field) == option.kind.read(option.name, option.default), option.name
+
+
+GOOD = {
+    "subscribe": (" a, b.c ,,a", "topics", ("a", "b.c")),
+    "kcoord.bootstrap.servers": ("c1:1, [::1]:2", "coordinators", ("c1:1", "[::1]:2")),
+    "kcoord.group.id": (" my group ", "group_id", "my group"),
+    "startingOffsets": (" EARLIEST ", "starting", OffsetSpec(word="earliest")),
+    "maxOffsetsPerTrigger": ("1000", "max_offsets_per_trigger", 1000),
+    "includeHeaders": ("True", "with_headers", True),
+    "failOnDataLoss": ("false", "fail_on_data_loss", False),
+    "kafkaConsumer.pollTimeoutMs": ("512", "fetch_timeout_ms", 512),
+    "kcoord.wait.for.topics": ("true", "wait_for_topics", True),
+    "kcoord.instance.id": ("i-1", "instance_id", "i-1"),
+    "kcoord.session.timeout": ("30 s", "session_timeout_ms", 30_000),
+    "kcoord.rebalance.timeout": ("2m", "rebalance_timeout_ms", 120_000),
+    "kcoord.streams": ("8", "streams", 8),
+    "kcoord.assignors": ("range, sticky", "assignors", ("range", "sticky")),
+    "kcoord.coordinator.timeout": ("500ms", "coordinator_timeout_ms", 500),
+    "kcoord.commit": ("false", "commit", False),
+}
+BAD = {
+    "subscribe": ("a/b", "is not a topic name"),
+    "kcoord.bootstrap.servers": ("c1", "'c1' is not host:port"),
+    "kcoord.group.id": ("g" * 251, "1 to 250 printable characters"),
+    "startingOffsets": ("newest", "'earliest', 'latest' or JSON"),
+    "maxOffsetsPerTrigger": ("0", "a whole number from 1"),
+    "includeHeaders": ("yes", "true or false"),
+    "failOnDataLoss": ("1", "true or false"),
+    "kafkaConsumer.pollTimeoutMs": ("1.5", "a whole number"),
+    "kcoord.wait.for.topics": ("", "true or false"),
+    "kcoord.instance.id": (" ", "printable characters"),
+    "kcoord.session.timeout": ("10", "has no unit"),
+    "kcoord.rebalance.timeout": ("25h", "from 1s to 24h"),
+    "kcoord.streams": ("-1", "a whole number from 1 to 100000"),
+    "kcoord.assignors": (",", "names"),
+    "kcoord.coordinator.timeout": ("soon", "with a unit"),
+    "kcoord.commit": ("no", "true or false"),
+}
+
+
+def test_good_and_bad_values_of_every_option_are_tried() -> None:
+    assert {*GOOD, "endingOffsets"} == {*BAD, "endingOffsets"} == {option.name for option in OPTIONS}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_good_value_is_read_whatever_the_case_of_the_name(name: str) -> None:
+    text, field, value = GOOD[name]
+
+    assert getattr(parse_options({**STREAM, name: text}, "stream"), field) == value
+    lower = {key.lower(): given for key, given in STREAM.items()} | {name.lower(): text}
+    assert getattr(parse_options(lower, "stream"), field) == value
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_value_names_the_option_and_what_is_allowed(name: str) -> None:
+    text, said = BAD[name]
+
+    with pytest.raises(OptionError, match=said) as raised:
+        parse_one(name, text)
+    assert f"'{name}'" in str(raised.value)
+    assert repr(text) in str(raised.value)
+
+
+@pytest.mark.parametrize("name", [option.name for option in (*OPTIONS, *KAFKA_OPTIONS)])
+def test_misspelt_name_is_told_the_nearest_one(name: str) -> None:
+    misspelt = name[:-2] + name[-1] + name[-2] + "x"
+
+    with pytest.raises(OptionError, match=r"is unknown\. Did you mean '") as raised:
+        parse_one(misspelt, "x")
+    assert f"'{misspelt.lower()}'" in str(raised.value)
+
+
+def test_name_near_none_is_told_all_names() -> None:
+    with pytest.raises(OptionError, match=r"'zzzzzz' is unknown. Known: .*subscribe"):
+        parse_one("zzzzzz", "1")
+
+
+def test_path_is_told_to_subscribe() -> None:
+    with pytest.raises(OptionError, match=r"kcoord reads topics\. Name them with the option 'subscribe'"):
+        parse_one("path", "/data")
+
+
+@pytest.mark.parametrize("name", NOT_YET)
+def test_known_option_that_is_not_built_yet_says_so(name: str) -> None:
+    with pytest.raises(OptionError, match=f"Option '{name}' is not supported yet"):
+        parse_one(name, "x")
+
+
+@pytest.mark.parametrize("name", REFUSED_KAFKA_OPTIONS)
+def test_refused_kafka_option_is_told_why(name: str) -> None:
+    with pytest.raises(OptionError, match=rf"Option '{name}' is not supported\. "):
+        parse_one(name, "x")
+
+
+def test_kafka_option_without_counterpart_is_an_error() -> None:
+    with pytest.raises(OptionError, match=r"'kafka\.zzz\.qqq' has no counterpart in kafka-python"):
+        parse_one("kafka.zzz.qqq", "x")
+
+
+@pytest.mark.parametrize("name", ["subscribe", "kcoord.bootstrap.servers", "kcoord.group.id"])
+def test_missing_option_of_a_stream_is_named(name: str) -> None:
+    with pytest.raises(OptionError, match=f"Option '{name}' is missing"):
+        parse_options({key: text for key, text in STREAM.items() if key != name}, "stream")
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({"subscribe": "t"}, "kcoord.bootstrap.servers"),
+        ({"subscribe": "t", "kcoord.bootstrap.servers": "c:1"}, "kcoord.group.id"),
+        ({**BATCH, "startingOffsets": "committed"}, "kcoord.bootstrap.servers"),
+        ({**BATCH, "startingOffsets": "committed", "kcoord.bootstrap.servers": "c:1"}, "kcoord.group.id"),
+    ],
+)
+def test_missing_option_of_a_batch_that_needs_the_coordinator_is_named(given: dict[str, str], missing: str) -> None:
+    with pytest.raises(OptionError, match=f"Option '{missing}' is missing"):
+        parse_options(given, "batch")
+
+
+def test_ending_offsets_are_refused_in_a_stream() -> None:
+    with pytest.raises(OptionError, match="'endingOffsets' is for batch reads"):
+        parse_one("endingOffsets", "latest")
+
+
+def test_option_of_streams_only_warns_in_a_batch(caplog: pytest.LogCaptureFixture) -> None:
+    assert parse_one("maxOffsetsPerTrigger", "5", "batch").max_offsets_per_trigger is None
+    assert "'maxOffsetsPerTrigger' is for streaming queries" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ('{"flights": {"0": 7, "1": -1, "2": -2}}', {("flights", 0): 7, ("flights", 1): -1, ("flights", 2): -2}),
+        ('{"flights": "latest"}', {("flights", 0): -1, ("flights", 9): -1}),
+        ('{"flights": "Earliest"}', {("flights", 0): -2}),
+    ],
+)
+def test_starting_offsets_in_json(text: str, spec: dict[tuple[str, int], int]) -> None:
+    starting = parse_one("startingOffsets", text).starting
+
+    assert {key: starting.position(*key) for key in spec} == spec
+    assert starting.position("other", 0) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is not valid JSON"),
+        ("{}", "names no topic"),
+        ('{"flights": {}}', "gives topic 'flights' no partitions"),
+        ('{"flights": 5}', "gives topic 'flights' no partitions"),
+        ('{"flights": {"x": 5}}', "names partition 'x'"),
+        ('{"flights": {"-1": 5}}', "names partition '-1'"),
+        ('{"flights": {"0": -3}}', "the offset -3"),
+        ('{"flights": {"0": true}}', "the offset True"),
+        ('{"flights": {"0": "latest"}}', "the offset 'latest'"),
+        ('{"flights": {"0": 9223372036854775808}}', "the offset 9223372036854775808"),
+        ('{"flights": "sometime"}', "says 'sometime'"),
+        ('{"flights": {"0": 1, "0": 2}}', "0 is given twice"),
+        ('{"other": {"0": 1}}', "names topics that 'subscribe' does not: other"),
+        ("committed", "not an offset specification"),
+    ],
+)
+def test_wrong_starting_offsets_are_explained(text: str, said: str) -> None:
+    with pytest.raises(OptionError, match=said) as raised:
+        parse_one("startingOffsets", text)
+    assert "'startingOffsets'" in str(raised.value)
+
+
+def test_batch_refuses_to_start_at_the_end_or_to_end_at_the_start() -> None:
+    for name, text in (
+        ("startingOffsets", "latest"),
+        ("startingOffsets", '{"flights": {"0": -1}}'),
+        ("endingOffsets", "earliest"),
+        ("endingOffsets", '{"flights": {"0": -2}}'),
+    ):
+        with pytest.raises(OptionError, match=f"'{name}'"):
+            parse_one(name, text, "batch")
+
+
+def client(**more: str) -> dict[str, Any]:
+    return dict(parse("batch", **more).kafka.client)
+
+
+def test_kafka_options_become_kafka_pythons() -> None:
+    kafka = parse(
+        "batch",
+        kafka__isolation__level="READ_COMMITTED",
+        kafka__client__rack="r1",
+        kafka__check__crcs="false",
+        kafka__fetch__max__bytes="1000",
+        kafka__max__partition__fetch__bytes="2000",
+        kafka__request__timeout__ms="3000",
+        kafka__client__id="me",
+        kafka__receive__buffer__bytes="65536",
+    ).kafka
+
+    assert kafka.servers == ("kafka:9092",)
+    assert (kafka.is_read_committed, kafka.rack, kafka.check_crcs) == (True, "r1", False)
+    assert (kafka.fetch_max_bytes, kafka.max_partition_fetch_bytes, kafka.request_timeout_ms) == (1000, 2000, 3000)
+    settings = dict(kafka.client)
+    assert (settings["client_id"], settings["request_timeout_ms"]) == ("me", 3000)
+    assert settings["socket_options"][-1][-1] == 65536
+
+
+def test_every_client_setting_is_one_of_kafka_pythons() -> None:
+    from kafka.net.manager import KafkaConnectionManager
+
+    names = {option.client for option in KAFKA_OPTIONS if option.client is not None}
+
+    assert names <= KafkaConnectionManager.DEFAULT_CONFIG.keys()
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        {"kafka.sasl.username": "u", "kafka.sasl.password": "hunter2"},
+        {
+            "kafka.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+            'username="u" password="hunter2";'
+        },
+    ],
+)
+def test_login_is_passed_on_and_never_shown(login: dict[str, str]) -> None:
+    given = {**BATCH, "kafka.security.protocol": "sasl_ssl", "kafka.sasl.mechanism": "PLAIN", **login}
+
+    options = parse_options(given, "batch")
+
+    settings = dict(options.kafka.client)
+    assert (settings["sasl_plain_username"], settings["sasl_plain_password"]) == ("u", "hunter2")
+    assert "hunter2" not in f"{options!r} {options} {options.kafka!r}"
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"kafka.security.protocol": "SASL_SSL"}, "'kafka.sasl.mechanism' is missing"),
+        ({"kafka.security.protocol": "TLS"}, "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ({"kafka.sasl.username": "u", "kafka.sasl.password": "hunter2"}, "which does not log in"),
+        (
+            {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.password": "hunter2"},
+            "PLAIN needs both",
+        ),
+        ({"kafka.sasl.jaas.config": "Other required password='hunter2';"}, "its value is not shown"),
+        ({"kafka.sasl.password": " "}, "the given value"),
+        ({"kafka.ssl.truststore.location": "/a/b.jks"}, "Java key store, which Python cannot read"),
+        ({"kafka.ssl.keystore.type": "JKS"}, "Allowed: PEM"),
+        ({"kafka.bootstrap.servers": "kafka:99999"}, "is not a number from 1 to 65535"),
+        ({"kafka.isolation.level": "serializable"}, "read_uncommitted, read_committed"),
+    ],
+)
+def test_wrong_kafka_options_are_explained_without_secrets(given: dict[str, str], said: str) -> None:
+    with pytest.raises(OptionError, match=said) as raised:
+        parse_options({**BATCH, **given}, "batch")
+    assert "hunter2" not in str(raised.value)
+
+
+def test_host_name_check_can_be_switched_off_as_in_java() -> None:
+    assert client(kafka__ssl__endpoint__identification__algorithm="")["ssl_check_hostname"] is False
+    assert "ssl_check_hostname" not in client(kafka__ssl__endpoint__identification__algorithm="https")
+
+
+def test_documentation_lists_every_option() -> None:
+    table = describe_options()
+
+    assert all(f"| `{option.name}` |" in table for option in (*OPTIONS, *KAFKA_OPTIONS))
+    assert all(f"| {option.name} |" in (KcoordDataSource.__doc__ or "") for option in OPTIONS)
+
+
+def test_options_load_nothing_but_the_standard_library() -> None:
+    code = (
+        "import sys, spark_kcoord.options; "
+        "print(sorted({'kafka', 'pyspark', 'pyarrow', 'msgspec', 'coordinator', 'cramjam'} & set(sys.modules)))"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

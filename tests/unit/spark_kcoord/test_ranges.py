@@ -1,0 +1,297 @@
+"""Reading a range against a scripted broker: what is retried, what is skipped, what fails and how."""
+
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import kafka.errors as kafka_errors
+import pytest
+from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
+
+from spark_kcoord.errors import DataLossError, KcoordError
+from spark_kcoord.fetch.connection import TopicMetadata
+from spark_kcoord.fetch.pool import ClientPool
+from spark_kcoord.fetch.ranges import read_ranges
+from spark_kcoord.kafka_options import KafkaSettings
+from spark_kcoord.partition import TopicRange
+from tests.helpers.record_batches import Row, record_batch
+
+TOPIC_ID = "12345678-1234-5678-1234-567812345678"
+SETTINGS = KafkaSettings(servers=("k:1",), retry_backoff_ms=1)
+WANTED = TopicRange("t", TOPIC_ID, 0, 0, 4)
+TIMEOUT_S = 0.2
+
+Answer = FetchResponse | Exception
+
+
+def fetched(
+    records: bytes = b"", *, error: int = 0, watermark: int = 4, stable: int = 4, throttle: int = 0, replica: int = -1
+) -> FetchResponse:
+    partition = FetchResponse.FetchableTopicResponse.PartitionData(
+        partition_index=0,
+        error_code=error,
+        high_watermark=watermark,
+        last_stable_offset=stable,
+        aborted_transactions=[],
+        preferred_read_replica=replica,
+        records=records,
+    )
+    topic = FetchResponse.FetchableTopicResponse(topic="t", partitions=[partition])
+    return FetchResponse(throttle_time_ms=throttle, error_code=0, responses=[topic])
+
+
+def values(*offsets: int) -> bytes:
+    return record_batch([Row(value=b"v")] * len(offsets), base_offset=offsets[0])
+
+
+class ScriptedKafka:
+    """Answers fetches from a script, in order, and everything else like a broker 1 that leads the partition."""
+
+    def __init__(self, *answers: Answer, leaders: dict[int, tuple[int, int]] | None = None) -> None:
+        self.settings = SETTINGS
+        self.answers = list(answers)
+        self.asked: list[tuple[int, int]] = []
+        self.log = (0, 4)
+        self.leaders = {0: (1, 7)} if leaders is None else leaders
+        self.refreshed = 0
+        self.is_closed = False
+
+    def run(self, work: Callable[[], Awaitable[Any]], timeout_s: float) -> Any:
+        assert timeout_s > 0
+        steps = work().__await__()
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value
+        raise AssertionError("scripted work waits for nothing")
+
+    def start(self, work: Callable[[], Awaitable[Any]]) -> Awaitable[Any]:
+        return work()
+
+    start_soon = start
+
+    async def sleep(self, seconds: float) -> None:
+        assert seconds <= 1.2
+
+    def topic(self, name: str) -> TopicMetadata:
+        return TopicMetadata(TOPIC_ID, self.leaders, None, time.monotonic())
+
+    async def refresh(self, topics: list[str]) -> dict[str, TopicMetadata]:
+        self.refreshed += 1
+        return {name: self.topic(name) for name in topics}
+
+    async def send(self, node_id: int, request: Any) -> Any:
+        if isinstance(request, ListOffsetsRequest):
+            (partition,) = request.topics[0].partitions
+            answer = ListOffsetsResponse.ListOffsetsTopicResponse.ListOffsetsPartitionResponse(
+                partition_index=0, error_code=0, offset=self.log[0 if partition.timestamp == -2 else 1]
+            )
+            topic = ListOffsetsResponse.ListOffsetsTopicResponse(name="t", partitions=[answer])
+            return ListOffsetsResponse(topics=[topic])
+        assert isinstance(request, FetchRequest)
+        self.asked.append((node_id, request.topics[0].partitions[0].fetch_offset))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def read(kafka: ScriptedKafka, *, fail_on_data_loss: bool = True, wanted: TopicRange = WANTED) -> list[int]:
+    pool = ClientPool(connect=lambda _: kafka)  # type: ignore[arg-type,return-value]  # a scripted stand-in
+    batches = read_ranges(
+        SETTINGS,
+        [wanted],
+        with_headers=False,
+        fail_on_data_loss=fail_on_data_loss,
+        timeout_s=TIMEOUT_S,
+        pool=pool,
+    )
+    return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+
+
+def test_next_request_is_on_its_way_while_rows_are_read() -> None:
+    kafka = ScriptedKafka(fetched(values(0, 1)), fetched(values(2, 3)))
+
+    assert read(kafka) == [0, 1, 2, 3]
+    assert kafka.asked == [(1, 0), (1, 2)]
+
+
+def test_range_ends_although_more_was_sent() -> None:
+    kafka = ScriptedKafka(fetched(values(0, 1, 2, 3, 4, 5)))
+
+    assert read(kafka) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "passing",
+    [
+        fetched(error=kafka_errors.NotLeaderForPartitionError.errno),
+        fetched(error=kafka_errors.FencedLeaderEpochError.errno),
+        fetched(error=kafka_errors.UnknownTopicOrPartitionError.errno),
+        fetched(error=kafka_errors.KafkaStorageError.errno),
+        kafka_errors.KafkaConnectionError("reset by peer"),
+        kafka_errors.RequestTimedOutError(),
+        kafka_errors.NodeNotReadyError(1),
+    ],
+    ids=str,
+)
+def test_what_may_pass_is_retried_with_fresh_metadata(passing: Answer) -> None:
+    kafka = ScriptedKafka(passing, passing, fetched(values(0, 1, 2, 3)))
+
+    assert read(kafka) == [0, 1, 2, 3]
+    assert kafka.refreshed == 2
+
+
+def test_fetching_ahead_that_fails_is_asked_again() -> None:
+    kafka = ScriptedKafka(
+        fetched(values(0, 1)), kafka_errors.KafkaConnectionError("reset by peer"), fetched(values(2, 3))
+    )
+
+    assert read(kafka) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (
+            kafka_errors.KafkaConnectionError("no route"),
+            "offset 0 cannot be read. Kafka at k:1 gave no answer in 0.2 s",
+        ),
+        (fetched(error=kafka_errors.TopicAuthorizationFailedError.errno), "refused: TopicAuthorizationFailedError"),
+        (fetched(error=2), "refused: CorruptRecordError"),
+    ],
+)
+def test_what_does_not_pass_is_a_clear_error(answer: Answer, said: str) -> None:
+    kafka = ScriptedKafka(answer)
+
+    with pytest.raises(KcoordError, match="topic 't' partition 0") as raised:
+        read(kafka)
+    assert said in str(raised.value)
+    assert kafka.is_closed
+
+
+def test_throttled_answers_do_not_end_a_range() -> None:
+    kafka = ScriptedKafka(*[fetched(throttle=5)] * 10, fetched(values(0, 1, 2, 3)))
+
+    assert read(kafka) == [0, 1, 2, 3]
+
+
+def test_records_that_come_late_are_waited_for() -> None:
+    kafka = ScriptedKafka(fetched(values(0, 1)), *[fetched(watermark=2)] * 5, fetched(values(2, 3)))
+
+    assert read(kafka) == [0, 1, 2, 3]
+
+
+def test_offsets_that_hold_nothing_end_the_range_after_several_empty_answers() -> None:
+    kafka = ScriptedKafka(fetched(values(0, 1)), fetched(), fetched(), fetched())
+
+    assert read(kafka) == [0, 1]
+    assert kafka.asked == [(1, 0), (1, 2), (1, 2), (1, 2)]
+
+
+def test_end_that_the_log_does_not_reach_is_data_loss() -> None:
+    with pytest.raises(DataLossError, match="its log can be read up to offset 2 only, but records up to 4 are wanted"):
+        read(ScriptedKafka(fetched(values(0, 1)), fetched(watermark=2)))
+    assert read(ScriptedKafka(fetched(values(0, 1)), fetched(watermark=2)), fail_on_data_loss=False) == [0, 1]
+
+
+def out_of_range(log: tuple[int, int], *answers: Answer) -> ScriptedKafka:
+    kafka = ScriptedKafka(fetched(error=kafka_errors.OffsetOutOfRangeError.errno), *answers)
+    kafka.log = log
+    return kafka
+
+
+def test_aged_out_offsets_are_data_loss_or_skipped() -> None:
+    with pytest.raises(DataLossError, match=r"offset 0 of \[0, 4\) is gone; the log has \[2, 9\) now"):
+        read(out_of_range((2, 9)))
+    assert read(out_of_range((2, 9), fetched(values(2, 3))), fail_on_data_loss=False) == [2, 3]
+    assert read(out_of_range((9, 9)), fail_on_data_loss=False) == []
+
+
+def test_out_of_range_of_a_leader_that_does_have_the_offset_is_asked_again() -> None:
+    assert read(out_of_range((0, 4), fetched(values(0, 1, 2, 3)))) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("errno", [3, 100, 103])
+def test_topic_that_stays_unknown_is_data_loss(errno: int) -> None:
+    with pytest.raises(DataLossError, match=r"the topic was deleted or made again; \[0, 4\) is gone"):
+        read(ScriptedKafka(fetched(error=errno)))
+    assert read(ScriptedKafka(fetched(error=errno)), fail_on_data_loss=False) == []
+
+
+def test_partition_that_is_gone_from_the_metadata_is_data_loss() -> None:
+    with pytest.raises(DataLossError, match="the topic was deleted or made again"):
+        read(ScriptedKafka(fetched(), leaders={}))
+
+
+def test_topic_with_another_id_is_data_loss_before_anything_is_fetched() -> None:
+    kafka = ScriptedKafka(fetched(values(0, 1, 2, 3)))
+    wanted = TopicRange("t", "00000000-0000-0000-0000-000000000001", 0, 0, 4)
+
+    with pytest.raises(DataLossError, match="made again"):
+        read(kafka, wanted=wanted)
+    assert kafka.asked == []
+
+
+def test_leader_is_waited_for() -> None:
+    with pytest.raises(KcoordError, match="LeaderNotAvailableError"):
+        read(ScriptedKafka(fetched(), leaders={0: (-1, 7)}))
+
+
+def test_preferred_replica_is_read_until_it_fails() -> None:
+    kafka = ScriptedKafka(
+        fetched(replica=2),
+        fetched(values(0, 1)),
+        fetched(error=kafka_errors.OffsetOutOfRangeError.errno),
+        fetched(error=kafka_errors.OffsetOutOfRangeError.errno),
+        fetched(values(2, 3)),
+    )
+
+    assert read(kafka) == [0, 1, 2, 3]
+    assert kafka.asked == [(1, 0), (2, 0), (2, 2), (2, 2), (1, 2)]
+
+
+def test_bytes_without_a_whole_batch_are_a_clear_error() -> None:
+    with pytest.raises(KcoordError, match="without one whole record batch"):
+        read(ScriptedKafka(fetched(values(0, 1)[:-1])))
+
+
+def test_read_committed_waits_for_the_last_stable_offset() -> None:
+    kafka = ScriptedKafka(fetched(stable=0))
+    settings = KafkaSettings(servers=("k:1",), retry_backoff_ms=1, is_read_committed=True)
+    kafka.settings = settings
+    pool = ClientPool(connect=lambda _: kafka)  # type: ignore[arg-type,return-value]  # a scripted stand-in
+
+    with pytest.raises(DataLossError, match="can be read up to offset 0 only"):
+        list(
+            read_ranges(settings, [WANTED], with_headers=False, fail_on_data_loss=True, timeout_s=TIMEOUT_S, pool=pool)
+        )
+
+
+@pytest.fixture
+def idle_pool() -> Iterator[tuple[ClientPool, list[ScriptedKafka]]]:
+    made: list[ScriptedKafka] = []
+
+    def connect(settings: KafkaSettings) -> Any:
+        made.append(ScriptedKafka())
+        made[-1].settings = settings
+        return made[-1]
+
+    pool = ClientPool(idle_s=3600, connect=connect)
+    yield pool, made
+    pool.close_idle()
+
+
+def test_pool_lends_each_client_to_one_at_a_time(idle_pool: tuple[ClientPool, list[ScriptedKafka]]) -> None:
+    pool, made = idle_pool
+
+    with pool.lease(SETTINGS) as first, pool.lease(SETTINGS) as second:
+        assert first is not second
+    with pool.lease(SETTINGS) as again, pool.lease(KafkaSettings(servers=("other:1",))) as other:
+        assert again in made[:2]
+        assert other is made[2]
+    assert (len(pool), pool.close_idle(3600), pool.close_idle(), len(pool)) == (3, 0, 3, 0)
+    assert all(client.is_closed for client in made)

@@ -1,0 +1,143 @@
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from coordinator.config import (
+    ConfigError,
+    GroupSettings,
+    Settings,
+    default_file,
+    every_setting,
+    load_settings,
+    parse_address,
+)
+from coordinator.core.limits import Limits
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    for name in tuple(os.environ):
+        if name.startswith("KCOORD_"):
+            monkeypatch.delenv(name)
+
+
+def errors_of(text: str, tmp_path: Path, flags: dict[str, object] | None = None) -> list[str]:
+    file = tmp_path / "c.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_settings(file, flags)
+    return [line.replace(str(file), "c.toml") for line in caught.value.lines]
+
+
+def test_the_shipped_file_holds_every_key_with_its_default() -> None:
+    shipped = ROOT / "conf" / "coordinator.toml"
+    assert shipped.read_text() == default_file()
+    assert load_settings(shipped).model_dump() == Settings().model_dump()
+
+
+def test_every_setting_says_what_it_is_for_and_every_number_has_unit_and_limits() -> None:
+    for key, setting in every_setting().items():
+        assert setting.description, key
+        if setting.annotation is int:
+            limits = {name for part in setting.metadata for name in ("ge", "le") if hasattr(part, name)}
+            assert limits == {"ge", "le"}, key
+            assert isinstance(setting.json_schema_extra, dict), key
+            assert key == "node.id" or setting.json_schema_extra["unit"], key
+            assert not key.endswith("_ms") or setting.json_schema_extra["unit"] == "ms", key
+            assert not key.endswith("_bytes") or setting.json_schema_extra["unit"] == "bytes", key
+
+
+def test_every_limit_of_core_is_a_setting_with_cores_default() -> None:
+    assert Settings().limits == Limits()
+    assert set(asdict(Limits())) - set(GroupSettings.model_fields) == {"tick_ms"}
+
+
+def test_a_flag_goes_before_the_environment_and_that_before_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text("[group]\nrebalance_window_ms = 1\nprobe_timeout_ms = 11\nlookup_retry_ms = 12\n[node]\nid = 7\n")
+    monkeypatch.setenv("KCOORD_GROUP_REBALANCE_WINDOW_MS", "2")
+    monkeypatch.setenv("KCOORD_GROUP_PROBE_TIMEOUT_MS", "22")
+    monkeypatch.setenv("KCOORD_KAFKA_BOOTSTRAP_SERVERS", "a:1, b:2")
+    monkeypatch.setenv("KCOORD_COORDINATOR", "somebody:else")
+    loaded = load_settings(file, {"group.rebalance_window_ms": "3"})
+    assert loaded.limits.rebalance_window_ms == 3
+    assert loaded.limits.probe_timeout_ms == 22
+    assert loaded.limits.lookup_retry_ms == 12
+    assert loaded.kafka.bootstrap_servers == ("a:1", "b:2")
+    assert loaded.node.id == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "[group]\nrebalance_widow_ms = 1",
+            "c.toml: group.rebalance_widow_ms: there is no such setting; the nearest is group.rebalance_window_ms",
+        ),
+        ("[gruop]\nx = 1", "c.toml: gruop: there is no such setting; the nearest is group"),
+        (
+            "[node]\nshards = 0",
+            "c.toml: node.shards: input should be greater than or equal to 1, not 0",
+        ),
+        (
+            '[server]\nbacklog = "many"',
+            "c.toml: server.backlog: input should be a valid integer, unable to parse string as an integer, not 'many'",
+        ),
+        ('[node]\nlisten = "here"', "c.toml: node.listen: 'here' is not HOST:PORT with a port from 0 to 65535"),
+        (
+            '[log]\nlevel = "loud"',
+            "c.toml: log.level: input should be 'debug', 'info', 'warning' or 'error', not 'loud'",
+        ),
+        ("[kafka]\nbootstrap_servers = []", "at least 1 item"),
+        ("[node\n", "c.toml: is not TOML: "),
+        (
+            "[group]\nsession_timeout_min_ms = 9000\nsession_timeout_max_ms = 8000",
+            "settings: group.session_timeout_min_ms is 9000, more than group.session_timeout_max_ms, which is 8000",
+        ),
+        ("[server]\noutput_buffer_bytes = 100_000", "settings: server.output_buffer_bytes is 100000, too little"),
+    ],
+)
+def test_a_bad_file_is_refused_with_the_place_and_what_is_wrong(text: str, line: str, tmp_path: Path) -> None:
+    (said,) = errors_of(text, tmp_path)
+    assert line in said
+
+
+def test_every_error_has_a_line_that_names_its_own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KCOORD_SERVER_BACKLOGS", "3")
+    said = errors_of("[node]\nshard = 3", tmp_path, {"node.id": "x"})
+    assert sorted(line.split(": there")[0].split(": input")[0] for line in said) == [
+        "--set node.id",
+        "KCOORD_SERVER_BACKLOGS",
+        "c.toml: node.shard",
+    ]
+
+
+def test_a_file_that_cannot_be_read_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.toml: cannot be read: No such file or directory"):
+        load_settings(tmp_path / "none.toml")
+
+
+def test_a_section_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KCOORD_LOG", "debug")
+    with pytest.raises(ConfigError, match=r"environment: .*log.*KCOORD_LOG_LEVEL"):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "address"), [("h:1", ("h", 1)), ("[::1]:9292", ("::1", 9292)), ("127.0.0.1:0", ("127.0.0.1", 0))]
+)
+def test_addresses_are_split(text: str, address: tuple[str, int]) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "h", ":1", "h:", "h:x", "h:65536", "h:-1"])
+def test_bad_addresses_are_named(text: str) -> None:
+    with pytest.raises(ValueError, match="is not HOST:PORT"):
+        parse_address(text)
