@@ -55,6 +55,11 @@ class KafkaLookup:
         self._client = KafkaClient(settings)
         self._timeout_s = timeout_s
 
+    @property
+    def cluster_id(self) -> str | None:
+        """The id of the Kafka cluster that has answered, None before the first answer."""
+        return self._client.cluster_id
+
     def topics(self, names: Collection[str], *, timeout_s: float | None = None) -> dict[str, TopicPartitions]:
         """Return the partitions of topics, always asking Kafka; raises UnknownTopicError naming the missing ones."""
 
