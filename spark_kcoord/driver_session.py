@@ -96,6 +96,7 @@ class DriverSession:
         self._kafka_timeout_s = kafka_timeout_s
         self._clock = clock
         self._has_seen_kafka = False
+        self._quiet: tuple[Assignment, Sequence[PartitionKey], Mapping[PartitionKey, int]] | None = None
         self._running_since: float | None = None
         self._said_lost: set[PartitionKey] = set()
         self._frozen: Mapping[PartitionKey, int] | None = None
@@ -135,7 +136,7 @@ class DriverSession:
         )
         self._watch_batch_time()
         finished = () if start == self._settled else start.claims
-        if not finished and not assignment.partitions and not self._has_offers:
+        if not finished and not self._has_offers and (not assignment.partitions or self._is_quiet(assignment)):
             self._settled = start
             return self._unchanged(start)
         usable = self._usable(assignment)
@@ -158,6 +159,7 @@ class DriverSession:
         next_claims = _next_claims(usable, positions, limit_ends(positions, ends, limit))
         if not next_claims and not finished and not self._has_offers:
             self._settled = start
+            self._quiet = (assignment, sorted(positions), ends) if self._frozen is None else None
             return self._unchanged(start)
         accepted = self._advance(start, finished, next_claims)
         if len(accepted) < len(next_claims) and (known := self._positions(usable, ())) != positions:
@@ -165,6 +167,15 @@ class DriverSession:
             positions = known
             accepted = self._advance(start, (), _next_claims(usable, positions, limit_ends(positions, ends, limit)))
         return self._offset_of(accepted, usable, positions) if accepted else self._unchanged(start)
+
+    def _is_quiet(self, assignment: Assignment) -> bool:
+        """Say whether nothing has happened since the last look, which an idle query takes many times a second."""
+        if self._quiet is None or self._quiet[0] is not assignment:
+            return False
+        try:
+            return self._kafka.end_offsets(self._quiet[1]) == self._quiet[2]
+        except (KafkaAwayError, UnknownTopicError):
+            return False
 
     def _advance(
         self, start: StreamOffset, finished: Sequence[Claim], next_claims: Sequence[Claim]

@@ -45,8 +45,10 @@ _log = logging.getLogger(__name__)
 NO_LIMIT: Final = 2**63 - 1
 """The default read limit where no option limits: Spark's ReadAllAvailable then stands for Trigger.Once alone."""
 
-_ENDS_MAX_AGE_S: Final = 0.025
-"""Spark asks an idle query about every 11 ms; the brokers are asked at most this often."""
+_ENDS_AGE_S: Final = (0.025, 0.5)
+"""Spark asks an idle query about every 11 ms; the brokers are asked at most this often, and less often the longer the
+answer takes, so that asking takes about a tenth of the time."""
+_ENDS_AGE_PER_ANSWER: Final = 10
 
 _JOIN_TIMEOUT_MS: Final = 6_000
 """How long the first join may take; with Spark's own start a wrong address is told within 10 s."""
@@ -66,6 +68,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._frozen: Mapping[tuple[str, int], int] | None = None
         self._frozen_cluster: str | None = None
         self._is_stopped = False
+        self._read_last: tuple[dict[str, Any], StreamOffset] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Give executors the options and nothing that is open."""
@@ -101,7 +104,9 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         """Commit everything up to `start`, claim the next ranges and return them, or `start` when nothing is new."""
         from spark_kcoord.offsets import StreamOffset
 
-        offset = StreamOffset.from_json(start)
+        if self._read_last is None or self._read_last[0] != start:
+            self._read_last = (start, StreamOffset.from_json(start))
+        offset = self._read_last[1]
         session = self._joined(offset, is_finished=True)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         is_single_run = self._frozen is not None or isinstance(limit, ReadAllAvailable)
@@ -249,6 +254,7 @@ class _RecentEnds:
         self._cluster_id = cluster_id
         self._servers = servers
         self._asked_at = float("-inf")
+        self._max_age_s = 0.0
         self._ends: dict[tuple[str, int], int] = {}
 
     def end_offsets(
@@ -256,12 +262,16 @@ class _RecentEnds:
     ) -> Mapping[tuple[str, int], int]:
         """Return the ends, asking the brokers when the last answer is too old or of other partitions."""
         now = time.monotonic()
-        if now - self._asked_at >= _ENDS_MAX_AGE_S or any(key not in self._ends for key in partitions):
+        if now - self._asked_at >= self._max_age_s or any(key not in self._ends for key in partitions):
             from spark_kcoord.resolve import must_be_same_cluster
 
             self._ends = self._lookup.end_offsets(partitions, timeout_s=timeout_s)
             must_be_same_cluster(self._cluster_id, self._lookup.cluster_id, self._servers)
             self._asked_at = time.monotonic()
+            shortest_s, longest_s = _ENDS_AGE_S
+            self._max_age_s = min(longest_s, max(shortest_s, (self._asked_at - now) * _ENDS_AGE_PER_ANSWER))
+        if len(partitions) == len(self._ends):
+            return self._ends
         return {key: self._ends[key] for key in partitions if key in self._ends}
 
     def close(self) -> None:

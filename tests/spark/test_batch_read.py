@@ -2,16 +2,17 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import unix_millis
 from pyspark.sql.types import StringType, StructType
 
 from coordinator.local.kafka import LocalKafka
 from tests.helpers.kafka_topics import consume, produce
 from tests.helpers.record_batches import Row
+from tests.helpers.spark_rows import rows_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -29,22 +30,12 @@ def load(spark: SparkSession, kafka: LocalKafka, topic: str, **more: str) -> Dat
     return spark.read.format("kcoord").options(**options).load()
 
 
-def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
-    ms = frame.selectExpr("*", "unix_millis(timestamp) AS ms").drop("timestamp").withColumnRenamed("ms", "timestamp")
-    rows = [row.asDict(recursive=True) for row in ms.orderBy("partition", "offset").collect()]
-    return [
-        {name: bytes(value) if isinstance(value, bytearray) else value for name, value in row.items()} for row in rows
-    ]
-
-
 def test_rows_are_those_of_kafka_pythons_consumer(spark: SparkSession, kafka: LocalKafka, topic: MakeTopic) -> None:
     name = topic(3)
     produce(kafka.bootstrap_servers, name, ROWS)
 
-    rows = rows_of(load(spark, kafka, name, includeHeaders="true"))
+    rows = rows_of(load(spark, kafka, name, includeHeaders="true").withColumn("timestamp", unix_millis("timestamp")))
 
-    for row in rows:
-        row["headers"] = row["headers"] and [header | {"value": bytes(header["value"])} for header in row["headers"]]
     assert rows == consume(kafka.bootstrap_servers, name)
 
 

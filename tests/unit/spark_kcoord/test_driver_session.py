@@ -334,3 +334,39 @@ def test_a_batch_that_takes_more_than_half_the_rebalance_timeout_is_told(
     for _ in range(2):
         session.next_offset(batch, None, is_single_run=False)
     assert caplog.text.count("kcoord.rebalance.timeout") == times_told
+
+
+class SteadyMember(FakeMember):
+    """Returns the same assignment until its partitions change, as the client does."""
+
+    kept: Assignment | None = None
+
+    def assignment(self) -> Assignment:
+        if self.kept is None or self.kept.partitions != self.partitions:
+            self.kept = super().assignment()
+        return self.kept
+
+
+def test_a_quiet_query_asks_for_ends_alone_and_sees_every_kind_of_news() -> None:
+    member = SteadyMember((owned(0, 5),))
+    kafka = FakeEnds({0: 5, 1: 7})
+    session = a_session(member, kafka)
+    start = session.identity
+    for _ in range(3):
+        assert session.next_offset(start, None, is_single_run=False) == start
+    assert member.advanced == []
+    member.partitions = (owned(0, 5), owned(1, 3))
+    assert session.next_offset(start, None, is_single_run=False).claims == (claim(1, 3, 7),)
+    quiet = a_session(SteadyMember((owned(0, 5),)), kafka)
+    quiet.next_offset(start, None, is_single_run=False)
+    kafka.ends[0] = 6
+    assert quiet.next_offset(start, None, is_single_run=False).claims == (claim(0, 5, 6),)
+
+
+def test_a_quiet_query_notices_that_a_topic_is_gone() -> None:
+    kafka = FakeEnds({0: 5})
+    session = a_session(SteadyMember((owned(0, 5),)), kafka)
+    session.next_offset(session.identity, None, is_single_run=False)
+    kafka.failures = [UnknownTopicError("gone", ["t"])] * 2
+    with pytest.raises(DataLossError):
+        session.next_offset(session.identity, None, is_single_run=False)
