@@ -149,7 +149,7 @@ class DriverSession:
         except KafkaAwayError as error:
             if not self._has_seen_kafka:
                 raise
-            _log.warning("group %s: %s Waiting for it up to %g s.", self._group_id, error, self._kafka_timeout_s)
+            self._say_waiting(error)
             if finished or self._has_offers:
                 # What is done is committed, and what is wanted back let go, before Kafka is waited for.
                 self._advance(start, finished, ())
@@ -172,10 +172,18 @@ class DriverSession:
         """Say whether nothing has happened since the last look, which an idle query takes many times a second."""
         if self._quiet is None or self._quiet[0] is not assignment:
             return False
+        _, partitions, ends = self._quiet
         try:
-            return self._kafka.end_offsets(self._quiet[1]) == self._quiet[2]
-        except (KafkaAwayError, UnknownTopicError):
+            try:
+                return self._kafka.end_offsets(partitions) == ends
+            except KafkaAwayError as error:
+                self._say_waiting(error)
+                return self._kafka.end_offsets(partitions, timeout_s=self._kafka_timeout_s) == ends
+        except UnknownTopicError:
             return False
+
+    def _say_waiting(self, error: KafkaAwayError) -> None:
+        _log.warning("group %s: %s Waiting for it up to %g s.", self._group_id, error, self._kafka_timeout_s)
 
     def _advance(
         self, start: StreamOffset, finished: Sequence[Claim], next_claims: Sequence[Claim]
