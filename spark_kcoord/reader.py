@@ -50,7 +50,7 @@ _ENDS_AGE_S: Final = (0.025, 0.5)
 answer takes, so that asking takes about a tenth of the time."""
 _ENDS_AGE_PER_ANSWER: Final = 10
 
-_JOIN_TIMEOUT_MS: Final = 6_000
+_JOIN_TIMEOUT_MS: Final = 5_000
 """How long the first join may take; with Spark's own start a wrong address is told within 10 s."""
 
 

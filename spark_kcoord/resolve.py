@@ -19,7 +19,7 @@ from spark_kcoord.partition import TopicRange
 
 __all__ = ["TopicLookup", "must_be_same_cluster", "resolve_kafka", "resolve_ranges", "start_positions", "topics_of"]
 
-ONE_SHOT_TIMEOUT_S: Final = 6.0
+ONE_SHOT_TIMEOUT_S: Final = 5.0
 """How long one question to the coordinator may take; a wrong address is told within 10 s, Spark's start included."""
 
 

@@ -29,7 +29,7 @@ Partition = tuple[str, int]
 
 T = TypeVar("T")
 
-_TIMEOUT_S: Final = 6.0
+_TIMEOUT_S: Final = 5.0
 # Version 2 is the first that knows isolation levels (Kafka 0.11).
 _LIST_OFFSETS_MIN_VERSION: Final = 2
 _NO_OFFSET: Final = -1
