@@ -37,7 +37,7 @@ class Decompressor:
 
     def __init__(self, limit: int = LARGEST_PLAIN_BYTES) -> None:
         self._limit = limit
-        self._buffer = memoryview(b"")
+        self._buffer = memoryview(bytearray())
 
     def decompress(self, codec: int, data: memoryview) -> memoryview:
         """Return the plain bytes, which hold until the next call.

@@ -73,6 +73,10 @@ class ChosenDecoder:
     why: str
     decoder: Decoder
 
+    def __str__(self) -> str:
+        """Say it in a sentence."""
+        return f"record batches are decoded by the {self.name} decoder: {self.why}"
+
 
 def load_decoder(name: str) -> Decoder:
     """Return an implementation by its name in ``DECODERS``; raises ImportError where this install lacks it."""
@@ -86,12 +90,7 @@ def chosen_decoder() -> ChosenDecoder:
     Raises KcoordError where KCOORD_DECODER names none, or one that this install lacks.
     """
     chosen = _choose(os.environ.get(_OVERRULE, ""))
-    _log.log(
-        logging.INFO if chosen.name == "native" else logging.WARNING,
-        "record batches are decoded by the %s decoder: %s",
-        chosen.name,
-        chosen.why,
-    )
+    _log.log(logging.INFO if chosen.name == "native" else logging.WARNING, "%s", chosen)
     return chosen
 
 
@@ -152,3 +151,7 @@ def decode(
         max_bytes=max_bytes,
         columns=columns,
     )
+
+
+if __name__ == "__main__":
+    print(_choose(os.environ.get(_OVERRULE, "")))  # noqa: T201 - what set-up shows
