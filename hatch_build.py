@@ -76,7 +76,7 @@ def try_to_compile(directory: Path) -> tuple[Path | None, str]:
         return built, ""
     try:
         return compile_native(directory), ""
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - compilers fail in many ways, and an install must not
+    except (Exception, SystemExit) as error:  # compilers fail in many ways, and an install must not
         built.unlink(missing_ok=True)
         if setting == "require":
             raise RuntimeError(f"the compiled decoder cannot be built but {SETTING}=require") from error

@@ -58,12 +58,12 @@ def topic_column(topic: str, rows: int, where: str) -> pa.Array[Any]:
     if rows * len(topic.encode()) > _LARGEST_COLUMN_BYTES:
         raise KcoordError(f"{where}: a batch of {rows} records is more than one Arrow array can hold the topic of.")
     most = _LARGEST_COLUMN_BYTES // max(1, len(topic.encode()))
-    return _repeated(topic, min(most, _rounded(rows)), pa.string()).slice(0, rows)
+    return _repeated(topic, pa.string(), min(most, _rounded(rows))).slice(0, rows)
 
 
 def partition_column(partition: int, rows: int) -> pa.Array[Any]:
     """Return the partition's number ``rows`` times."""
-    return _repeated(partition, _rounded(rows), pa.int32()).slice(0, rows)
+    return _repeated(partition, pa.int32(), _rounded(rows)).slice(0, rows)
 
 
 def header_keys(keys: pa.Array[Any]) -> pa.Array[Any]:
@@ -71,10 +71,8 @@ def header_keys(keys: pa.Array[Any]) -> pa.Array[Any]:
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:
-        texts = [
-            _ENCODED_SURROGATE.sub(_REPLACEMENT, key).decode(errors="replace") for key in keys.to_pylist()
-        ]
-        return pa.array(texts, pa.string())
+        replaced = [_ENCODED_SURROGATE.sub(_REPLACEMENT, key or b"") for key in keys.to_pylist()]
+        return pa.array([key.decode(errors="replace") for key in replaced], pa.string())
 
 
 def _rounded(rows: int) -> int:
@@ -83,5 +81,6 @@ def _rounded(rows: int) -> int:
 
 
 @lru_cache(maxsize=_KEPT_ARRAYS)
-def _repeated(value: Any, rows: int, kind: Any) -> pa.Array[Any]:
-    return pa.repeat(pa.scalar(value, kind), rows)
+def _repeated(value: Any, kind: Any, rows: int) -> pa.Array[Any]:
+    column: pa.Array[Any] = pa.repeat(pa.scalar(value, kind), rows)
+    return column

@@ -80,7 +80,8 @@ class ChosenDecoder:
 
 def load_decoder(name: str) -> Decoder:
     """Return an implementation by its name in ``DECODERS``; raises ImportError where this install lacks it."""
-    return import_module(DECODERS[name])  # type: ignore[return-value]
+    decoder: Decoder = import_module(DECODERS[name])
+    return decoder
 
 
 @cache

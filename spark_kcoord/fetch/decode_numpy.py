@@ -281,9 +281,7 @@ class _Fields:
         return _Fields(time_delta, offset_delta, key, value, header_count, header_key, header_value)
 
 
-def _headers(
-    data: npt.NDArray[np.uint8], at: _Integers, ends: _Integers, counts: _Integers
-) -> tuple[_Bytes, _Bytes]:
+def _headers(data: npt.NDArray[np.uint8], at: _Integers, ends: _Integers, counts: _Integers) -> tuple[_Bytes, _Bytes]:
     """Read the first header of all records together, then the second of those that have one, and so on."""
     _expect(counts >= 0, sets.ABSENT)
     _expect(counts <= (ends - at) // _SMALLEST_HEADER, sets.CUT)
@@ -318,9 +316,7 @@ def _byte_strings(data: npt.NDArray[np.uint8], at: _Integers, ends: _Integers) -
     return _Bytes(at, length), at + np.maximum(length, 0)
 
 
-def _varints(
-    data: npt.NDArray[np.uint8], at: _Integers, ends: _Integers, most: int
-) -> tuple[_Integers, _Integers]:
+def _varints(data: npt.NDArray[np.uint8], at: _Integers, ends: _Integers, most: int) -> tuple[_Integers, _Integers]:
     """Read a zigzag number of at most ``most`` bytes at each position; return them and the positions after them."""
     _expect(at < ends, sets.CUT)
     byte = data[at]
@@ -385,7 +381,7 @@ def _header_column(rows: _Rows) -> pa.Array[Any]:
     offsets = np.concatenate(([0], np.cumsum(rows.header_count))).astype(np.int32)
     has_headers = rows.header_count > 0
     valid = pa.py_buffer(np.packbits(has_headers, bitorder="little").tobytes())
-    buffers = [None if has_headers.all() else valid, pa.py_buffer(offsets)]
+    buffers = [None if has_headers.all() else valid, _buffer(offsets)]
     return pa.Array.from_buffers(kind, len(has_headers), buffers, int((~has_headers).sum()), children=[pairs])
 
 
@@ -397,5 +393,10 @@ def _gather(plain: bytes, strings: _Bytes) -> pa.Array[Any]:
     bounds = np.empty(2 * count, np.int32)
     bounds[0::2] = strings.at
     bounds[1::2] = strings.at + np.maximum(strings.length, 0)
-    with_gaps = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), pa.py_buffer(plain)])
-    return with_gaps.take(pa.array(np.arange(0, 2 * count, 2, np.int32), mask=strings.length < 0))
+    with_gaps = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, _buffer(bounds), pa.py_buffer(plain)])
+    wanted: pa.Int32Array = pa.array(np.arange(2 * count, step=2).astype(np.int32), mask=strings.length < 0)
+    return with_gaps.take(wanted)
+
+
+def _buffer(array: npt.NDArray[Any]) -> pa.Buffer:
+    return pa.py_buffer(memoryview(array).cast("B"))

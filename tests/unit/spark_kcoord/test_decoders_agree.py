@@ -122,9 +122,7 @@ def damage(record_set: bytes, chance: random.Random) -> bytes:
 
 @settings(deadline=None, max_examples=300)
 @given(drawn=record_sets(), seed=st.integers(0, 1 << 32))
-def test_damaged_batches_are_an_error_or_correct_rows(
-    drawn: tuple[bytes, list[AbortedTransaction]], seed: int
-) -> None:
+def test_damaged_batches_are_an_error_or_correct_rows(drawn: tuple[bytes, list[AbortedTransaction]], seed: int) -> None:
     record_set, aborted = drawn
     if not record_set:
         return
