@@ -30,7 +30,9 @@ def run_checked(arguments: argparse.Namespace) -> int:
         command = [sys.executable, str(ROOT / "hatch_build.py"), directory, "--checked"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         libraries = [
-            subprocess.run(["gcc", f"-print-file-name={name}"], check=True, capture_output=True, text=True).stdout.strip()
+            subprocess.run(
+                ["gcc", f"-print-file-name={name}"], check=True, capture_output=True, text=True
+            ).stdout.strip()
             for name in ("libasan.so", "libubsan.so", "libstdc++.so.6")
         ]
         environment = os.environ | {
@@ -119,7 +121,11 @@ def fuzz(seconds: float, seed: int, directory: str) -> int:
     while time.monotonic() < until:
         data = mutated(chance.choice(record_sets), chance)
         exact = np.array(bytearray(data), dtype=np.uint8)  # memory of its own without a byte behind it
-        more = {"aborted": chance.choice((None, [], [AbortedTransaction(7, 0)])), "max_bytes": chance.choice((50, 1 << 24))}
+        more = {
+            "aborted": chance.choice((None, [], [AbortedTransaction(7, 0)])),
+            "max_bytes": chance.choice((50, 1 << 24)),
+        }
+        decode_numpy._MANY_BATCHES = chance.choice((1, 128))
         found = outcome(checked, memoryview(exact), **more)
         if found != outcome(decode_numpy, data, **more):
             print(f"{TARGET}: FAILED the decoders disagree seed={seed} case={cases} data={data.hex()} {more}")

@@ -28,6 +28,8 @@ _Mask = npt.NDArray[np.bool_]
 _INT_BYTES: Final = 5
 _LONG_BYTES: Final = 10
 _SMALLEST_HEADER: Final = 2
+_MANY_BATCHES: Final = 128
+"""From so many on a step of NumPy is faster than as many steps of Python."""
 _LARGEST_BUFFER: Final = (1 << 31) - 1
 _LARGEST_MS: Final = ((1 << 63) - 1) // 1000
 
@@ -220,39 +222,73 @@ def _of_batches(chosen: _Chosen, name: str) -> _Integers:
 
 
 def _record_bounds(chosen: _Chosen, where: str) -> tuple[_Integers, _Integers]:
-    """Return where each record starts and ends, by going from length to length."""
-    starts: list[int] = []
-    ends: list[int] = []
-    plain = chosen.plain
-    for batch, begin, end in zip(chosen.batches, chosen.begins, chosen.ends, strict=True):
-        position = begin
-        first = len(starts)
-        append = starts.append
-        try:
-            for _ in range(batch.record_count):
-                append(position)
-                byte = plain[position]
-                if byte < 0x80:
-                    position += 1 + (byte >> 1)
-                    continue
-                raw = byte & 0x7F
-                shift = 7
-                while True:
-                    position += 1
-                    byte = plain[position]
-                    raw |= (byte & 0x7F) << shift
-                    if byte < 0x80:
-                        break
-                    shift += 7
-                position += 1 + (raw >> 1)
-        except IndexError:
-            position = end + 1
+    """Return where each record starts and ends, by going from length to length.
+
+    While many batches have a next record all of those are passed together, then the rest one by one.
+    """
+    counts = _of_batches(chosen, "record_count")
+    first = np.cumsum(counts) - counts
+    starts = np.empty(int(counts.sum()), np.int64)
+    at, done = _step_together(chosen, counts, first, starts)
+    for index in np.flatnonzero(counts > done).tolist():
+        passed, at[index] = _step_alone(chosen.plain, int(at[index]), int(counts[index]) - done)
+        begin = int(first[index]) + done
+        starts[begin : begin + len(passed)] = passed
+    for batch, position, end in zip(chosen.batches, at.tolist(), chosen.ends, strict=True):
         if position != end:
             raise sets.unreadable(where, batch.base_offset, sets.CUT if position > end else sets.REST)
-        if batch.record_count:
-            ends.extend(starts[first + 1 :])
-            ends.append(end)
-    return np.array(starts, np.int64), np.array(ends, np.int64)
+    ends = np.empty_like(starts)
+    ends[:-1] = starts[1:]
+    has_records = counts > 0
+    ends[(first + counts - 1)[has_records]] = np.array(chosen.ends, np.int64)[has_records]
+    return starts, ends
+
+
+def _step_together(chosen: _Chosen, counts: _Integers, first: _Integers, starts: _Integers) -> tuple[_Integers, int]:
+    """Return where each batch is after how many records; none are passed where a length is bad."""
+    begins = np.array(chosen.begins, np.int64)
+    ends = np.array(chosen.ends, np.int64)
+    data = np.frombuffer(chosen.plain, np.uint8)
+    at = begins.copy()
+    done = 0
+    active = np.flatnonzero(counts)
+    try:
+        while active.size >= _MANY_BATCHES:
+            position = at[active]
+            starts[first[active] + done] = position
+            length, after = _varints(data, position, ends[active], _INT_BYTES)
+            at[active] = after + np.maximum(length, 0)
+            done += 1
+            active = active[counts[active] > done]
+    except _BadRecordError:
+        return begins, 0
+    return at, done
+
+
+def _step_alone(plain: bytes, position: int, count: int) -> tuple[list[int], int]:
+    """Return the starts of the next ``count`` records and where the last ends, past all bytes if one is cut."""
+    starts: list[int] = []
+    append = starts.append
+    try:
+        for _ in range(count):
+            append(position)
+            byte = plain[position]
+            if byte < 0x80:
+                position += 1 + (byte >> 1)
+                continue
+            raw = byte & 0x7F
+            shift = 7
+            while True:
+                position += 1
+                byte = plain[position]
+                raw |= (byte & 0x7F) << shift
+                if byte < 0x80:
+                    break
+                shift += 7
+            position += 1 + (raw >> 1)
+    except IndexError:
+        position = len(plain) + 1
+    return starts, position
 
 
 @dataclass(slots=True)
@@ -394,9 +430,9 @@ def _gather(plain: bytes, strings: _Bytes) -> pa.Array[Any]:
     bounds[0::2] = strings.at
     bounds[1::2] = strings.at + np.maximum(strings.length, 0)
     with_gaps = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, _buffer(bounds), pa.py_buffer(plain)])
-    wanted: pa.Int32Array = pa.array(np.arange(2 * count, step=2).astype(np.int32), mask=strings.length < 0)
+    wanted: Any = pa.array(np.arange(2 * count, step=2).astype(np.int32), mask=strings.length < 0)
     return with_gaps.take(wanted)
 
 
 def _buffer(array: npt.NDArray[Any]) -> pa.Buffer:
-    return pa.py_buffer(memoryview(array).cast("B"))
+    return pa.py_buffer(array.data)

@@ -168,16 +168,16 @@ class VisibleBatches:
     def shows(self, attributes: int, producer_id: int, base_offset: int, end: int, plain: Callable[[], bytes]) -> bool:
         """Return whether the records of the batch [base_offset, end) are for the reader; asked once, in order.
 
-        ``plain`` returns the batch's records without compression; only those of a control batch are looked at.
+        ``plain`` returns the batch's records without compression; only those of an end marker are looked at.
         """
         is_control = bool(attributes & CONTROL)
         if self._is_read_committed and producer_id != _NO_PRODUCER:
             while self._coming and self._coming[0].first_offset < end:
                 self._aborted_producers.add(self._coming.popleft().producer_id)
-            if is_control:
-                if _is_abort_marker(plain(), base_offset, self._where):
-                    self._aborted_producers.discard(producer_id)
-            elif attributes & TRANSACTIONAL and producer_id in self._aborted_producers:
+            is_aborting = producer_id in self._aborted_producers
+            if is_aborting and is_control and _is_abort_marker(plain(), base_offset, self._where):
+                self._aborted_producers.discard(producer_id)
+            elif is_aborting and attributes & TRANSACTIONAL:
                 return False
         return not is_control
 

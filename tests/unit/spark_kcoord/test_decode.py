@@ -17,6 +17,8 @@ from tests.helpers.decoders import decoder as decoder
 from tests.helpers.memory_records import decoded_rows, oracle_rows
 from tests.helpers.record_batches import COMPRESS, TRANSACTIONAL, Row, end_marker, record_batch
 
+RECORD_AT = 61
+"""Of a batch with one record without key, value and headers: length, attributes, time, offset, key, value, count."""
 ROWS = [
     Row(b"k0", b"v0", 0, [("h", b"1"), ("h", b"2"), ("empty", b""), ("none", None), ("ключ", b"\x00")]),
     Row(None, b"v1", 1_700_000_000_123),
@@ -270,6 +272,35 @@ def test_batches_of_many_sizes_and_codecs_make_one_record_batch() -> None:
     decoded.rows.validate(full=True)
 
 
+def many_batches() -> list[bytes]:
+    """Return batches of very different numbers of records, more of them than one by one is worth."""
+    sizes = [n % 7 if n else 40 for n in range(300)]
+    return [
+        record_batch([Row(b"%d" % n, bytes(n)) for n in range(size)], base_offset=100 * n, last_offset=100 * n + 99)
+        for n, size in enumerate(sizes)
+    ]
+
+
+def test_many_batches_give_every_row() -> None:
+    record_set = b"".join(many_batches())
+
+    decoded = decode_all(record_set, 5, 1 << 40, with_headers=True)
+
+    assert decoded_rows(decoded.rows) == oracle_rows(record_set)[5:]
+    assert decoded.next_offset == 30_000
+
+
+@pytest.mark.parametrize(("at", "value"), [(RECORD_AT, 0x7E), (RECORD_AT, 0x80), (RECORD_AT, 0x01), (57 + 3, 1)])
+def test_bad_batch_among_many_is_named(at: int, value: int) -> None:
+    batches = many_batches()
+    bad = bytearray(batches[202])
+    bad[at] = value
+    batches[202] = bytes(bad)
+
+    with pytest.raises(KcoordError, match="the batch at offset 20200 cannot be read"):
+        decode_all(b"".join(batches), 0, 1 << 40, check_crcs=False)
+
+
 def test_unknown_codec_is_a_clear_error() -> None:
     batch = bytearray(record_batch([Row()]))
     batch[22] |= 6
@@ -324,10 +355,6 @@ def test_header_with_negative_numbers_is_a_clear_error(at: int, value: int) -> N
 
     with pytest.raises(KcoordError, match="damaged: its header cannot be read"):
         decode_all(bytes(batch), check_crcs=False)
-
-
-RECORD_AT = 61
-"""Of a batch with one record without key, value and headers: length, attributes, time, offset, key, value, count."""
 
 
 @pytest.mark.parametrize(
