@@ -34,8 +34,8 @@ _SCHEMA_WITH_HEADERS: Final = pa.schema((*_FIELDS, pa.field("headers", _HEADERS)
 _KEPT_ARRAYS: Final = 4
 _SMALLEST_ROWS: Final = 1 << 14
 _LARGEST_COLUMN_BYTES: Final = (1 << 31) - 1
-# Java reads an encoded surrogate as one bad character, Python as three.
-_ENCODED_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+# Java reads an encoded surrogate, whole or cut short, as one bad character, Python each of its bytes.
+_ENCODED_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 
 

@@ -17,7 +17,6 @@ class JavaProducers:
 
     def __init__(self, gateway: JavaGateway) -> None:
         self._jvm: Any = gateway.jvm
-        self._object = gateway.jvm.java.lang.Object
 
     def producer(self, servers: str, config: Mapping[str, str]) -> Any:
         """Return an org.apache.kafka.clients.producer.KafkaProducer of bytes."""
@@ -32,6 +31,11 @@ class JavaProducers:
         }.items():
             properties.setProperty(name, value)
         return self._jvm.org.apache.kafka.clients.producer.KafkaProducer(properties)
+
+    def decode_utf8(self, data: bytes) -> str:
+        """Return what Java's String makes of bytes, as its consumer does with header keys."""
+        text: str = self._jvm.java.lang.String(data, "UTF-8")
+        return text
 
     def send(self, producer: Any, topic: str, row: Row) -> None:
         """Queue one record for partition 0."""

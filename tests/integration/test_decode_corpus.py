@@ -4,13 +4,16 @@ The record sets are the broker's own segment files. Transactions are read from t
 name the aborted ones.
 """
 
+import random
 import time
 from collections.abc import Callable, Iterator
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from coordinator.local.kafka import LocalKafka
+from spark_kcoord.fetch.columns import header_keys
 from spark_kcoord.fetch.decode import DecodedBatch, load_decoder
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
@@ -164,6 +167,25 @@ def test_broker_that_stamps_and_compresses_anew_is_read_as_the_oracles_do(
 
     assert rows == oracle_rows(record_set) == confluent_rows(kafka.bootstrap_servers, name)
     assert {row[2] for row in rows} == {1}
+
+
+def test_header_keys_that_are_not_utf8_are_replaced_as_java_does(java: JavaProducers) -> None:
+    chance = random.Random(11)
+    pieces = [
+        b"a",
+        b"\xc3\xa9",
+        b"\xe2\x82\xac",
+        b"\xf0\x9f\x98\x80",
+        b"\xed\xa0\x80",
+        b"\xc0\x80",
+        b"\xf4\x90\x80\x80",
+    ]
+    leads = [bytes([byte]) for byte in (0x80, 0xBF, 0xC3, 0xE0, 0xE2, 0xED, 0xEF, 0xF0, 0xF1, 0xF4, 0xF8, 0xFF)]
+    keys = [b"".join(chance.choices([*pieces, *leads, *leads], k=chance.randint(1, 6))) for _ in range(500)]
+
+    texts = header_keys(pa.array(keys, pa.binary())).to_pylist()
+
+    assert dict(zip(keys, texts, strict=True)) == {key: java.decode_utf8(key) for key in keys}
 
 
 def write_transactions_by_java(java: JavaProducers, servers: str, topic: str) -> None:
