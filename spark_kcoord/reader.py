@@ -176,6 +176,8 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             hints=self._hints(),
             wait_for_topics=options.wait_for_topics,
             coordinator_timeout_ms=options.coordinator_timeout_ms,
+            handover=options.handover,
+            claim_timeout_ms=options.claim_timeout_ms,
         )
         client = MemberClient(
             settings,

@@ -33,6 +33,12 @@ class Limits:
     """How long a registration waits for Kafka to say whether its topics exist."""
     lookup_retry_ms: int = 1_000
     """How long to wait before offsets that Kafka could not resolve are asked for again."""
+    claim_timeout_min_ms: int = 1_000
+    """Shortest claim time-out a member may ask for."""
+    claim_timeout_max_ms: int = 2_592_000_000
+    """Longest claim time-out a member may ask for."""
+    claim_age_notice_ms: int = 900_000
+    """How long a claim runs before that is said: a micro-batch that hangs still pings."""
     group_max_members: int = 10_000
     """Members of one group."""
     groups_max: int = 100_000

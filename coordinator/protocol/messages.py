@@ -52,7 +52,11 @@ class RegisterConsumer(_Message, frozen=True, tag=2):
 
     An empty member id asks for a new one. `claims` are those the member still holds or its checkpoint shows; any
     other claim of the same identity is dropped. `owned` lists what a reconnecting process holds. No ping interval
-    means a third of the session time-out; no reset policy means the group's.
+    means a third of the session time-out; no reset policy and no claim time-out mean the group's.
+
+    `handover` says what becomes of a running claim whose owner is gone: `takeover` closes it when the partition has
+    its next owner; `hold` keeps it until the same instance id is back, an operator lets it go, or the claim time-out
+    is over.
     """
 
     group_id: str
@@ -74,6 +78,7 @@ class RegisterConsumer(_Message, frozen=True, tag=2):
     owned: Listed[OwnedPartition] = ()
     handover: str = "takeover"
     wait_for_topics: bool = False
+    claim_timeout_ms: int | None = None
 
 
 class Ping(_Message, frozen=True, tag=3):

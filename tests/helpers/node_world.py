@@ -443,6 +443,7 @@ class NodeWorld:
         hints: Iterable[StartHint] = (),
         handover: str = "takeover",
         wait_for_topics: bool = False,
+        claim_timeout_ms: int | None = None,
         subscription: Subscription | None = None,
         pid: int = 42,
     ) -> Member:
@@ -465,6 +466,7 @@ class NodeWorld:
             hints=tuple(hints),
             handover=handover,
             wait_for_topics=wait_for_topics,
+            claim_timeout_ms=claim_timeout_ms,
         )
         return member
 

@@ -50,6 +50,7 @@ REQUESTS: tuple[m.Request, ...] = (
         owned=(OWNED,),
         handover="hold",
         wait_for_topics=True,
+        claim_timeout_ms=86_400_000,
     ),
     m.Ping(12, (TO_COMMIT,)),
     m.FetcherStarted((OWNED,)),

@@ -10,9 +10,11 @@ from coordinator.core.groups.journal import Journal
 from coordinator.core.groups.records import (
     Advanced,
     ClaimsClosed,
+    ClaimsGivenUp,
     ClaimsRunning,
     CommittedPart,
     Granted,
+    GroupSettings,
     MemberJoined,
     MemberRemoved,
     OffsetsCommitted,
@@ -56,6 +58,7 @@ class LogReader:
         self.granted: set[tuple[str, TopicPartition, int]] = set()
         self.offered: set[tuple[TopicPartition, int, int, int]] = set()
         self.members: set[str] = set()
+        self.handover = ""
 
     def read_on(self, log: list[bytes]) -> None:
         for data in log[self.read :]:
@@ -64,12 +67,16 @@ class LogReader:
 
     def _look_at(self, record: Record, offset: int) -> None:
         match record:
+            case GroupSettings():
+                self.handover = record.handover
             case MemberJoined():
                 self.members.add(record.facts.member_id)
             case Granted():
                 partition = (record.topic, record.partition)
                 owner = self.owners.get(partition)
                 assert owner is None or owner[0] not in self.members, f"{partition} is granted while {owner} owns it"
+                is_held = self.handover == "hold" and partition in self.running
+                assert not is_held, f"{partition} is granted while {owner} has a running claim on it"
                 assert record.member_id in self.members
                 assert record.owner_epoch == offset
                 self._close_claim(partition)
@@ -105,6 +112,8 @@ class LogReader:
             case ClaimsClosed():
                 for partition in record.partitions:
                     self._close_claim(partition)
+            case ClaimsGivenUp():
+                self._release(record.partitions)
             case MemberRemoved():
                 self.members.discard(record.member_id)
                 had = [partition for partition, owner in self.owners.items() if owner[0] == record.member_id]
@@ -140,9 +149,15 @@ class LogReader:
 
 class ShardMachine(RuleBasedStateMachine):
     @initialize(
-        is_durable_at_once=st.booleans(), snapshot_interval=st.sampled_from([15, 1_000]), members=st.integers(0, 2)
+        is_durable_at_once=st.booleans(),
+        snapshot_interval=st.sampled_from([15, 1_000]),
+        members=st.integers(0, 2),
+        handover=st.sampled_from(["takeover", "hold"]),
     )
-    def begin(self, is_durable_at_once: bool, snapshot_interval: int, members: int) -> None:
+    def begin(self, is_durable_at_once: bool, snapshot_interval: int, members: int, handover: str) -> None:
+        self.handover: dict[str, object] = {"handover": handover}
+        if handover == "hold":
+            self.handover["claim_timeout_ms"] = 5_000
         self.world = NodeWorld(
             {"t": 3, "u": 2},
             shards=1,
@@ -174,6 +189,8 @@ class ShardMachine(RuleBasedStateMachine):
             session_timeout_ms=6_000,
             rebalance_timeout_ms=4_000,
             claims=list(self.claims[name].values()) if lists_claims else (),
+            instance_id=f"instance-of-{name}",
+            **self.handover,  # type: ignore[arg-type]
         )
         assert member.registration is not None
         member.send(member.registration)
@@ -387,7 +404,9 @@ class ShardMachine(RuleBasedStateMachine):
             member.close()
         world.poll_topics()
         world.advance(12_000)
-        last = world.join("last", topics=("t", "u"), session_timeout_ms=60_000)
+        last = world.join(
+            "last", topics=("t", "u"), session_timeout_ms=60_000, instance_id="instance-of-last", **self.handover
+        )
         world.poll_topics()
         world.advance(2_000)
         everything = {(topic, number) for topic, count in world.kafka.topics.items() for number in range(count)}

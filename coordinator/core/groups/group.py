@@ -9,7 +9,9 @@ from enum import StrEnum
 from typing import Final
 
 from coordinator.core.groups.assignors import Assignor, AssignorInput, AssignorMember
+from coordinator.core.groups.holds import held_partitions
 from coordinator.core.groups.records import MemberTarget, TargetsAssigned, TopicSeen
+from coordinator.core.groups.reserved import assign_around
 from coordinator.core.groups.soft import GroupSoft
 from coordinator.core.groups.state import GroupState, TopicState
 from coordinator.core.groups.timeline import EventKind
@@ -75,7 +77,7 @@ def next_targets(group: GroupState, known_assignors: Mapping[str, Assignor]) -> 
             for member_id, member in group.members.items()
         },
     )
-    assigned = known_assignors[name](given)
+    assigned = assign_around(known_assignors[name], given, held_partitions(group))
     targets = tuple(
         MemberTarget(member_id, tuple(sorted(assigned[member_id])))
         for member_id, member in group.members.items()

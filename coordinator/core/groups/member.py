@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from coordinator.core.groups.holds import HANDOVERS, HOLD, held_partitions, say_awaited
 from coordinator.core.groups.records import MemberFacts
 from coordinator.core.groups.starts import POLICY_KINDS
 from coordinator.core.groups.state import GroupState
@@ -109,6 +110,7 @@ def why_malformed(request: RegisterConsumer, limits: Limits, known_assignors: Se
         _why_bad_ids(request)
         or _why_bad_numbers(request, limits)
         or _why_bad_subscription(request, limits)
+        or _why_bad_handover(request, limits)
         or _why_bad_start(request)
         or _why_unknown_assignors(request, known_assignors)
     )
@@ -179,10 +181,30 @@ def _why_bad_subscription(request: RegisterConsumer, limits: Limits) -> Refusal 
                 ErrorCode.INVALID_REQUEST,
                 f"{topic[:250]!r} is no name of a Kafka topic: 1 to 249 of a-z A-Z 0-9 . _ - are allowed",
             )
-    if request.handover != "takeover":
+    return None
+
+
+def _why_bad_handover(request: RegisterConsumer, limits: Limits) -> Refusal | None:
+    if request.handover not in HANDOVERS:
         return Refusal(
             ErrorCode.INVALID_REQUEST,
-            f"the hand-over {request.handover[:50]!r} is not supported yet; use 'takeover'",
+            f"the hand-over {request.handover[:50]!r} is not known; use one of {', '.join(HANDOVERS)}",
+        )
+    if request.handover == HOLD and request.instance_id is None:
+        return Refusal(
+            ErrorCode.INVALID_REQUEST,
+            "the hand-over hold needs an instance id, by which a claim's owner is known again; set kcoord.instance.id",
+        )
+    timeout_ms = request.claim_timeout_ms
+    if timeout_ms is None:
+        return None
+    if request.handover != HOLD:
+        return Refusal(ErrorCode.INVALID_REQUEST, "a claim time-out belongs to the hand-over hold, and to no other")
+    if not limits.claim_timeout_min_ms <= timeout_ms <= limits.claim_timeout_max_ms:
+        return Refusal(
+            ErrorCode.INVALID_REQUEST,
+            f"a claim time-out of {timeout_ms} ms is not allowed; choose one from {limits.claim_timeout_min_ms} to "
+            f"{limits.claim_timeout_max_ms} ms",
         )
     return None
 
@@ -254,6 +276,27 @@ def why_unfit(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             f"the reset policy {say_policy(policy)} differs from {say_policy(group.reset_policy)}, which the first "
             f"member of group {group.group_id} to name one has set; use that one, or none",
+        )
+    return _why_other_handover(group, request, member_id, others)
+
+
+def _why_other_handover(group: GroupState, request: RegisterConsumer, member_id: str, others: int) -> Refusal | None:
+    awaited = {group.grants[partition].member_id for partition in held_partitions(group)} - {member_id}
+    if not others and not awaited:
+        return None
+    if request.handover != group.handover:
+        whose = "its other members use" if others else f"{say_awaited(group, min(awaited))} left a running claim under"
+        return Refusal(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"the hand-over {request.handover} differs from {group.handover}, which {whose} in group {group.group_id}; "
+            f"set kcoord.handover to {group.handover}",
+        )
+    wanted, set_by_first = request.claim_timeout_ms, group.claim_timeout_ms
+    if wanted is not None and set_by_first is not None and wanted != set_by_first:
+        return Refusal(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"the claim time-out of {wanted} ms differs from {set_by_first} ms, which the first member of group "
+            f"{group.group_id} to name one has set; use that one, or none",
         )
     return None
 

@@ -12,12 +12,13 @@ from coordinator.core.groups import claims
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.group import look_at_topic, say_topic_change
+from coordinator.core.groups.holds import HOLD, ClaimWatch, outlives_stop
 from coordinator.core.groups.member import facts_of, why_malformed, why_unfit
 from coordinator.core.groups.ownership import Ownership
 from coordinator.core.groups.records import ClaimsClosed, GroupSettings, MemberJoined, MemberRemoved
 from coordinator.core.groups.replay import changes_target
 from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
-from coordinator.core.groups.state import GroupState
+from coordinator.core.groups.state import GroupState, TopicPartition
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Fenced, Probe, RegisterConsumerResponse
@@ -26,9 +27,12 @@ from coordinator.protocol.messages import Fenced, Probe, RegisterConsumerRespons
 class Membership:
     """The members of the groups of one shard."""
 
-    def __init__(self, desk: Desk, ownership: Ownership, assignors: Mapping[str, Assignor]) -> None:
+    def __init__(
+        self, desk: Desk, ownership: Ownership, claim_watch: ClaimWatch, assignors: Mapping[str, Assignor]
+    ) -> None:
         self._desk = desk
         self._ownership = ownership
+        self._claim_watch = claim_watch
         self._known_assignors = tuple(assignors)
 
     # ---- registration -----------------------------------------------------------------------------------------------
@@ -68,7 +72,7 @@ class Membership:
         request = registration.request
         known = None
         if group is not None and request.instance_id is not None:
-            known = group.instances.get(request.instance_id)
+            known = group.instances.get(request.instance_id) or group.awaited.get(request.instance_id)
         if known is not None and request.member_id not in {"", known}:
             return None
         assert request.member_id or registration.fresh_id, "a registration without a member id comes with a fresh one"
@@ -253,13 +257,23 @@ class Membership:
         group = desk.group(request.group_id)
         policy = request.reset_policy
         if group is None:
-            desk.journal.decide(GroupSettings(request.group_id, 0, "", policy, request.handover, is_target_stale=False))
-        elif policy is not None and policy != group.reset_policy:
-            desk.journal.decide(
-                GroupSettings(
-                    group.group_id, group.group_epoch, group.assignor, policy, group.handover, group.is_target_stale
-                )
+            settings = GroupSettings(request.group_id, 0, "", policy, request.handover, False, request.claim_timeout_ms)
+            desk.journal.decide(settings)
+        else:
+            is_other_handover = request.handover != group.handover
+            kept_timeout_ms = None if is_other_handover else group.claim_timeout_ms
+            settings = GroupSettings(
+                group.group_id,
+                group.group_epoch,
+                group.assignor,
+                policy or group.reset_policy,
+                request.handover,
+                group.is_target_stale,
+                request.claim_timeout_ms or kept_timeout_ms,
             )
+            before = (group.reset_policy, group.handover, group.claim_timeout_ms)
+            if (settings.reset_policy, settings.handover, settings.claim_timeout_ms) != before:
+                desk.journal.decide(settings)
         topics = sorted(set(request.subscription.topics))
         news = [topic for topic in topics if self.look_at_topic(request.group_id, topic)]
         return bool(news)
@@ -384,16 +398,53 @@ class Membership:
         session = self._desk.session_of(group_id, member_id)
         if session is None:
             return
-        late = [partition for partition, at_ms in session.stop_deadlines.items() if at_ms <= self._desk.now_ms]
+        late = self._late_stops(group_id, member_id, session)
         if not late:
             return
         names = ", ".join(f"{topic}-{number}" for topic, number in sorted(late)[:5])
         why = f"it has not let go of {names} within its rebalance time-out"
         newcomer = self._take_newcomer(group_id, member_id)
         self._say_fenced(session, ErrorCode.FENCED_MEMBER_EPOCH, f"{why}; forget what you own and register again")
-        self._remove(group_id, member_id, EventKind.MEMBER_FENCED, why, None, keeps_running_claims=False)
+        group = self._desk.group(group_id)
+        assert group is not None
+        keeps = group.handover == HOLD
+        self._remove(group_id, member_id, EventKind.MEMBER_FENCED, why, None, keeps_running_claims=keeps)
         if newcomer is not None:
             self.register(newcomer)
+
+    def _late_stops(self, group_id: str, member_id: str, session: MemberSession) -> list[TopicPartition]:
+        """Return what should have been let go by now; a running claim under `hold` has its claim time-out instead."""
+        desk = self._desk
+        group = desk.group(group_id)
+        assert group is not None
+        timeout_ms = group.members[member_id].facts.rebalance_timeout_ms
+        late, given_up, kept = [], [], []
+        for partition, deadline_ms in sorted(session.stop_deadlines.items()):
+            if deadline_ms > desk.now_ms:
+                continue
+            if not outlives_stop(group, partition):
+                late.append(partition)
+                continue
+            since_ms = session.overstaying_since_ms.get(partition)
+            if since_ms is None:
+                since_ms = session.overstaying_since_ms[partition] = desk.now_ms - timeout_ms
+                kept.append(partition)
+            end_ms = None if group.claim_timeout_ms is None else since_ms + group.claim_timeout_ms
+            if end_ms is not None and end_ms <= desk.now_ms:
+                given_up.append(partition)
+            else:
+                again_ms = desk.now_ms + timeout_ms
+                session.stop_deadlines[partition] = again_ms if end_ms is None else min(end_ms, again_ms)
+        if given_up:
+            why = f"they ran on for the whole claim time-out of {group.claim_timeout_ms} ms after they were wanted back"
+            desk.journal.decide(ClaimsClosed(group_id, tuple(given_up)))
+            desk.note(group_id, EventKind.CLAIM_GIVEN_UP, why, member_id=member_id, partitions=given_up)
+        elif kept:
+            why = f"the rebalance time-out of {timeout_ms} ms is over, and running claims under hold outlive it"
+            desk.note(group_id, EventKind.CLAIM_HELD, why, member_id=member_id, partitions=kept)
+        if not late and not given_up:
+            self._ownership.set_stop_timer(group_id, member_id)
+        return late + given_up
 
     def leave(self, group_id: str, member_id: str, why: str) -> None:
         """Remove a member that wants to go; its claims are closed and everything is released."""
@@ -434,6 +485,7 @@ class Membership:
         self._ownership.note_lost(group_id, had, since_ms, why)
         released = had - group.owned_by(member_id)
         desk.note(group_id, kind, why, member_id=member_id, partitions=released)
+        self._claim_watch.note_abandoned(group, member_id)
         cause = f"{member_id} left" if kind is EventKind.MEMBER_LEFT else f"{member_id} {_SAID_OF[kind]}: {why}"
         self._ownership.note_change(group_id, cause)
         self._ownership.reconcile(group_id, had, ())

@@ -13,6 +13,7 @@ from coordinator.core.events import OffsetsResolved
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.group import next_targets
+from coordinator.core.groups.holds import is_held
 from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.pushes import start_fetchers, stop_fetchers
 from coordinator.core.groups.records import CommittedPart, Granted, MemberEpochsAdvanced, StopBegan
@@ -114,7 +115,7 @@ class Ownership:
         wanted_by = group.target_owners.get(partition)
         grant = group.grants.get(partition)
         if grant is None or grant.member_id not in group.members:
-            if wanted_by is not None:
+            if wanted_by is not None and not is_held(group, partition):
                 self._try_to_grant(turn, partition, wanted_by)
             return
         if grant.stop_why is not None:
@@ -206,7 +207,7 @@ class Ownership:
             session.stop_deadlines[partition] = desk.now_ms + timeout_ms
         for push in stop_fetchers(group, partitions, timeout_ms, desk.limits.push_max_partitions):
             desk.push(session.connection_id, push)
-        self._set_stop_timer(group_id, member_id)
+        self.set_stop_timer(group_id, member_id)
 
     def forget_stops(self, group_id: str, member_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Drop the deadlines of partitions that a member has let go of."""
@@ -214,9 +215,11 @@ class Ownership:
         if session is not None and session.stop_deadlines:
             for partition in partitions:
                 session.stop_deadlines.pop(partition, None)
-            self._set_stop_timer(group_id, member_id)
+                session.overstaying_since_ms.pop(partition, None)
+            self.set_stop_timer(group_id, member_id)
 
-    def _set_stop_timer(self, group_id: str, member_id: str) -> None:
+    def set_stop_timer(self, group_id: str, member_id: str) -> None:
+        """Have the earliest deadline of a member's stops looked at."""
         timer = Timer(TimerKind.STOP, group_id, member_id)
         deadlines = self._desk.soft_of(group_id).sessions[member_id].stop_deadlines
         if deadlines:

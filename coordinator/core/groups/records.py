@@ -92,6 +92,7 @@ class GroupSettings(_Record, frozen=True, tag=1):
     reset_policy: ResetPolicy | None
     handover: str
     is_target_stale: bool
+    claim_timeout_ms: int | None = None
 
 
 class TopicSeen(_Record, frozen=True, tag=2):
@@ -210,6 +211,22 @@ class ClaimsClosed(_Record, frozen=True, tag=13):
     partitions: tuple[tuple[str, int], ...]
 
 
+class IdentityAwaited(_Record, frozen=True, tag=40):
+    """A member is gone and its running claims wait for its instance id; in snapshots, where its removal is not."""
+
+    group_id: str
+    member_id: str
+    instance_id: str
+
+
+class ClaimsGivenUp(_Record, frozen=True, tag=41):
+    """Nobody waits any longer for the owner of these partitions, who is gone: claims are closed, grants over."""
+
+    group_id: str
+    partitions: tuple[tuple[str, int], ...]
+    why: str
+
+
 Record: TypeAlias = (
     GroupSettings
     | TopicSeen
@@ -224,6 +241,8 @@ Record: TypeAlias = (
     | Advanced
     | ClaimsRunning
     | ClaimsClosed
+    | IdentityAwaited
+    | ClaimsGivenUp
 )
 
 _encoder = msgspec.msgpack.Encoder()

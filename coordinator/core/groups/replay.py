@@ -11,10 +11,12 @@ from typing import Any, Final, TypeVar
 from coordinator.core.groups.records import (
     Advanced,
     ClaimsClosed,
+    ClaimsGivenUp,
     ClaimsRunning,
     CommittedPart,
     Granted,
     GroupSettings,
+    IdentityAwaited,
     MemberEpochsAdvanced,
     MemberFacts,
     MemberJoined,
@@ -67,6 +69,7 @@ def _group_settings(group: GroupState, record: GroupSettings) -> None:
     group.assignor = record.assignor
     group.reset_policy = record.reset_policy
     group.handover = record.handover
+    group.claim_timeout_ms = record.claim_timeout_ms
     group.is_target_stale = record.is_target_stale
 
 
@@ -84,6 +87,7 @@ def _member_joined(group: GroupState, record: MemberJoined) -> None:
         group.is_target_stale = True
     if member is None:
         member = group.members[facts.member_id] = MemberState(facts)
+        _await_no_longer(group, facts.member_id)
     else:
         _uncount(group, member.facts)
         member.facts = facts
@@ -129,6 +133,8 @@ def _member_removed(group: GroupState, record: MemberRemoved) -> None:
             group.grants[partition] = replace(grant, stop_why=None)
         else:
             _release(group, partition)
+    if member.facts.instance_id is not None and record.member_id in group.owned:
+        group.awaited[member.facts.instance_id] = record.member_id
     group.is_target_stale = True
 
 
@@ -206,6 +212,16 @@ def _claims_closed(group: GroupState, record: ClaimsClosed) -> None:
         _close_claim(group, partition)
 
 
+def _identity_awaited(group: GroupState, record: IdentityAwaited) -> None:
+    group.awaited[record.instance_id] = record.member_id
+
+
+def _claims_given_up(group: GroupState, record: ClaimsGivenUp) -> None:
+    for partition in record.partitions:
+        _release(group, partition)
+    group.is_target_stale = True
+
+
 def _commit(group: GroupState, parts: Iterable[CommittedPart]) -> None:
     for part in parts:
         group.offsets[part.topic, part.partition] = Committed(
@@ -221,6 +237,13 @@ def _release(group: GroupState, partition: TopicPartition) -> None:
     owner = group.grants.pop(partition).member_id
     _discard(group.owned, owner, partition)
     _discard(group.stopping, owner, partition)
+    if owner not in group.members and owner not in group.owned:
+        _await_no_longer(group, owner)
+
+
+def _await_no_longer(group: GroupState, member_id: str) -> None:
+    for instance_id in [instance_id for instance_id, awaited in group.awaited.items() if awaited == member_id]:
+        del group.awaited[instance_id]
 
 
 def _discard(index: dict[K, set[V]], key: K, value: V) -> None:
@@ -245,4 +268,6 @@ _REPLAY: Final[dict[type[Record], Callable[[GroupState, Any], None]]] = {
     Advanced: _advanced,
     ClaimsRunning: _claims_running,
     ClaimsClosed: _claims_closed,
+    IdentityAwaited: _identity_awaited,
+    ClaimsGivenUp: _claims_given_up,
 }

@@ -10,6 +10,7 @@ from coordinator.core.events import OffsetsResolved, TopicsRead
 from coordinator.core.groups import claims, offsets
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.holds import ClaimWatch
 from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.ownership import Ownership
@@ -52,7 +53,8 @@ class Shard:
     def __init__(self, desk: Desk, assignors: Mapping[str, Assignor], new_lookup_id: Callable[[], int]) -> None:
         self.desk = desk
         self._ownership = Ownership(desk, assignors, new_lookup_id)
-        self._membership = Membership(desk, self._ownership, assignors)
+        self._claim_watch = ClaimWatch(desk)
+        self._membership = Membership(desk, self._ownership, self._claim_watch, assignors)
 
     def watched_topics(self) -> set[str]:
         """Return the topics that Kafka is to be asked about for this shard."""
@@ -79,6 +81,7 @@ class Shard:
                 self._ownership.push_stops(group_id, member_id, sorted(group.stopping.get(member_id, ())))
                 if not is_complete(group, member_id):
                     soft.unsettled.add(member_id)
+            self._claim_watch.start(group)
             if group.is_target_stale:
                 self._ownership.note_change(group_id, "the coordinator restarted amid a change")
             elif soft.unsettled:
@@ -101,6 +104,8 @@ class Shard:
             self._ownership.rebalance(group_id)
         elif kind is TimerKind.LOOKUP:
             self._ownership.grant_what_is_free(group_id)
+        elif kind in {TimerKind.CLAIM_AGE, TimerKind.CLAIM_TIMEOUT}:
+            self._claims_due(kind, group_id)
         elif kind is TimerKind.GRACE:
             self._membership.grace_is_over(group_id, subject)
         elif kind is TimerKind.PROBE:
@@ -108,6 +113,16 @@ class Shard:
         else:
             assert kind is TimerKind.STOP, f"nothing is known to do about {timer}"
             self._membership.stop_timed_out(group_id, subject)
+
+    def _claims_due(self, kind: TimerKind, group_id: str) -> None:
+        group = self.desk.group(group_id)
+        if group is None:
+            return
+        if kind is TimerKind.CLAIM_AGE:
+            self._claim_watch.ages_are_due(group)
+        elif given_up := self._claim_watch.timeout_is_due(group):
+            self._ownership.note_lost(group_id, given_up, self.desk.now_ms, "its claim was given up")
+            self._ownership.note_change(group_id, "running claims were given up")
 
     # ---- Kafka ------------------------------------------------------------------------------------------------------
 
@@ -232,6 +247,7 @@ class Shard:
         )
         if offered:
             self.desk.journal.decide(ClaimsRunning(group.group_id, offered))
+            self._claim_watch.note_running(group, offered)
             found = claims.statuses(group, member_id, request.claims)
         return ConfirmClaimsResponse(claims=found)
 

@@ -13,6 +13,7 @@ from coordinator.core.groups.records import (
     CommittedPart,
     Granted,
     GroupSettings,
+    IdentityAwaited,
     MemberJoined,
     MemberTarget,
     OffsetsCommitted,
@@ -67,8 +68,16 @@ def _records_of_group(group: GroupState) -> Iterator[Record]:
         yield Granted(group_id, grant.member_id, topic, grant.topic_id, partition, grant.owner_epoch)
     for member_id in group.owned:
         yield from _records_of_owner(group, member_id)
+    for instance_id, member_id in group.awaited.items():
+        yield IdentityAwaited(group_id, member_id, instance_id)
     yield GroupSettings(
-        group_id, group.group_epoch, group.assignor, group.reset_policy, group.handover, group.is_target_stale
+        group_id,
+        group.group_epoch,
+        group.assignor,
+        group.reset_policy,
+        group.handover,
+        group.is_target_stale,
+        group.claim_timeout_ms,
     )
 
 

@@ -87,6 +87,7 @@ class GroupState:
     assignor: str = ""
     reset_policy: ResetPolicy | None = None
     handover: str = "takeover"
+    claim_timeout_ms: int | None = None
     is_target_stale: bool = False
     topics: dict[str, TopicState] = field(default_factory=dict)
     members: dict[str, MemberState] = field(default_factory=dict)
@@ -100,6 +101,8 @@ class GroupState:
     """Index: what each owner has to let go of; no empty sets."""
     instances: dict[str, str] = field(default_factory=dict)
     """Index: the member of each instance id."""
+    awaited: dict[str, str] = field(default_factory=dict)
+    """The instance ids of members that are gone and whose running claims are still theirs."""
     subscribers: dict[str, int] = field(default_factory=dict)
     """Index: the number of members that subscribe to a topic; no zeros."""
     assignor_supporters: dict[str, int] = field(default_factory=dict)

@@ -8,10 +8,12 @@ from coordinator.core.groups.records import (
     Advanced,
     ClaimPart,
     ClaimsClosed,
+    ClaimsGivenUp,
     ClaimsRunning,
     CommittedPart,
     Granted,
     GroupSettings,
+    IdentityAwaited,
     MemberEpochsAdvanced,
     MemberFacts,
     MemberJoined,
@@ -35,8 +37,8 @@ COMMITTED = CommittedPart("t", "id", 0, 5, None, "", 9, 3)
 
 GOLDEN: list[tuple[Record, str]] = [
     (
-        GroupSettings("g", 1, "sticky", ResetPolicy("latest"), "takeover", True),
-        "019701a16701a6737469636b7992a66c6174657374c0a874616b656f766572c3",
+        GroupSettings("g", 1, "sticky", ResetPolicy("latest"), "hold", True, 5_000),
+        "019801a16701a6737469636b7992a66c6174657374c0a4686f6c64c3cd1388",
     ),
     (TopicSeen("g", "t", "id", 2, 4), "019602a167a174a269640204"),
     (MemberJoined("g", FACTS, 1), "019403a1679ea26d31a169c0a163a1680791a1740191a6737469636b79cd2710cdea60cd0bb8c29001"),
@@ -62,6 +64,8 @@ GOLDEN: list[tuple[Record, str]] = [
     ),
     (ClaimsRunning("g", (("t", 0),)), "01930ca1679192a17400"),
     (ClaimsClosed("g", (("t", 0),)), "01930da1679192a17400"),
+    (IdentityAwaited("g", "m1", "i"), "019428a167a26d31a169"),
+    (ClaimsGivenUp("g", (("t", 0),), "why"), "019429a1679192a17400a3776879"),
 ]
 
 
@@ -73,6 +77,11 @@ def test_record_keeps_its_bytes(record: Record, hexadecimal: str) -> None:
 
 def test_every_record_has_golden_bytes() -> None:
     assert {type(record) for record, _ in GOLDEN} == set(Record.__args__)
+
+
+def test_record_without_the_newest_fields_is_read() -> None:
+    shorter = bytes.fromhex("019701a16701a6737469636b7992a66c6174657374c0a874616b656f766572c3")
+    assert decode_record(shorter) == GroupSettings("g", 1, "sticky", ResetPolicy("latest"), "takeover", True)
 
 
 def test_record_with_fields_of_a_newer_program_is_read() -> None:

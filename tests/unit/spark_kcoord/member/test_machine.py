@@ -220,6 +220,14 @@ def test_registration_carries_identity_claims_and_hints_of_the_checkpoint() -> N
     assert pair.results[call].claims == (ClaimStatus("t", 0, 10, ClaimState.RUNNING),)
 
 
+def test_registration_carries_the_hand_over() -> None:
+    pair = MemberPair(member_settings=settings(instance_id="i", handover="hold", claim_timeout_ms=60_000))
+    pair.join()
+    request = pair.register()
+
+    assert (request.instance_id, request.handover, request.claim_timeout_ms) == ("i", "hold", 60_000)
+
+
 def test_member_goes_to_the_node_that_coordinates_its_group() -> None:
     pair = MemberPair()
     pair.join()
