@@ -39,6 +39,10 @@ class Limits:
     """Longest claim time-out a member may ask for."""
     claim_age_notice_ms: int = 900_000
     """How long a claim runs before that is said: a micro-batch that hangs still pings."""
+    offsets_retention_ms: int = 604_800_000
+    """How long the offsets of a group are kept that has no members."""
+    empty_group_retention_ms: int = 600_000
+    """How long a group is kept that has neither members nor offsets."""
     group_max_members: int = 10_000
     """Members of one group."""
     groups_max: int = 100_000
