@@ -95,8 +95,8 @@ class Node:
         ]
         self._snapshot_ends = [0] * shards
         self._snapshots_under_way: set[int] = set()
-        self._watched: frozenset[str] = frozenset()
-        self._watch_marks = [(0, 0)] * shards
+        self._watched = WatchTopics(frozenset())
+        self._watch_marks = [(0, 0, 0)] * shards
         self._wake_at_ms: int | None = None
         self._touched: set[int] = set()
         self._direct: list[Effect] = []
@@ -330,12 +330,15 @@ class Node:
             return []
         for index, mark in marks.items():
             self._watch_marks[index] = mark
-        watched = frozenset().union(*(shard.watched_topics() for shard in self._shards))
+        watched = WatchTopics(
+            frozenset().union(*(shard.watched_topics() for shard in self._shards)),
+            any(shard.watches_all_topics() for shard in self._shards),
+        )
         if watched == self._watched:
             return []
         self._watched = watched
-        self._catalog.keep_only(watched)
-        return [WatchTopics(watched)]
+        self._catalog.keep_only(watched.topics, lists_all=watched.lists_all)
+        return [watched]
 
     def _wake(self, now_ms: int, shards: Iterable[int]) -> list[Effect]:
         """Ask to be woken for the earliest deadline that comes before the next regular tick."""

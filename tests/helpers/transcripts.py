@@ -166,8 +166,8 @@ class Transcript:
             case ResolveOffsets():
                 asked = [(item.topic, item.partition) for item in effect.offsets]
                 return [f"ask Kafka about {say_partitions(asked)}"]
-            case WatchTopics(topics):
-                return [f"watch {', '.join(sorted(topics))}"]
+            case WatchTopics(topics, lists_all):
+                return [f"watch {', '.join(sorted(topics) + ['all other topics'] * lists_all)}"]
             case Halt(why):
                 return [f"halt: {why}"]
             case _:

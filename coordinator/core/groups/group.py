@@ -14,6 +14,7 @@ from coordinator.core.groups.records import MemberTarget, TargetsAssigned, Topic
 from coordinator.core.groups.reserved import assign_around
 from coordinator.core.groups.soft import GroupSoft
 from coordinator.core.groups.state import GroupState, TopicState
+from coordinator.core.groups.subscriptions import explicit_target
 from coordinator.core.groups.timeline import EventKind
 
 
@@ -66,18 +67,25 @@ def next_targets(group: GroupState, known_assignors: Mapping[str, Assignor]) -> 
     if not group.members:
         return TargetsAssigned(group.group_id, group.group_epoch + 1, group.assignor, ())
     name = choose_assignor(group, known_assignors)
+    assigned_to = {member_id: member for member_id, member in group.members.items() if not member.facts.partitions}
     given = AssignorInput(
         members=tuple(
             AssignorMember(member_id, frozenset(member.facts.topics), member.facts.streams)
-            for member_id, member in group.members.items()
+            for member_id, member in assigned_to.items()
         ),
         partitions={topic: group.topics[topic].partitions for topic in group.subscribers if topic in group.topics},
         current={
             member_id: member.target if member.member_epoch else group.owned_by(member_id)
-            for member_id, member in group.members.items()
+            for member_id, member in assigned_to.items()
         },
     )
-    assigned = assign_around(known_assignors[name], given, held_partitions(group))
+    assigned = {
+        member_id: explicit_target(group, member.facts)
+        for member_id, member in group.members.items()
+        if member.facts.partitions
+    }
+    if assigned_to:
+        assigned |= assign_around(known_assignors[name], given, held_partitions(group) | group.explicit.keys())
     targets = tuple(
         MemberTarget(member_id, tuple(sorted(assigned[member_id])))
         for member_id, member in group.members.items()
@@ -98,11 +106,20 @@ def look_at_topic(group: GroupState, topic: str, topic_id: str, partitions: int)
     return None
 
 
+def note_deleted(group: GroupState, topic: str) -> TopicSeen | None:
+    """Return the record of a topic that is no more, unless the group knows."""
+    seen = group.topics.get(topic)
+    return TopicSeen(group.group_id, topic, "", 0, 0) if seen is not None and seen.partitions else None
+
+
 def say_topic_change(before: TopicState | None, after: TopicSeen) -> tuple[EventKind, str] | None:
     """Say what a look at a topic showed, unless it was the group's first."""
     if before is None:
         return None
-    if before.topic_id == "":
+    if after.partitions == 0:
+        why = f"topic {after.topic} was deleted; its offsets stay until the group's expire"
+        return EventKind.TOPIC_DELETED, why
+    if before.partitions == 0:
         return EventKind.TOPIC_GROWN, f"topic {after.topic} exists now, with {after.partitions} partitions"
     if before.topic_id != after.topic_id:
         why = f"topic {after.topic} was deleted and made again; its new partitions start at earliest"

@@ -4,7 +4,6 @@ The states are KIP-848's and follow from hard state alone. The checks know the l
 answer with the first thing that is wrong: what, why, and what to do.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -13,6 +12,7 @@ from coordinator.core.groups.holds import HANDOVERS, HOLD, held_partitions, say_
 from coordinator.core.groups.records import MemberFacts
 from coordinator.core.groups.starts import POLICY_KINDS
 from coordinator.core.groups.state import GroupState
+from coordinator.core.groups.subscriptions import why_bad_subscription, why_owned
 from coordinator.core.limits import Limits
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import EARLIEST, LATEST, MAX_ID_LENGTH, why_bad_id
@@ -21,8 +21,6 @@ from coordinator.protocol.parts import ResetPolicy, StartHint
 
 DEFAULT_ASSIGNORS: Final = ("sticky",)
 """The assignors of a member that names none."""
-
-_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class MemberStatus(StrEnum):
@@ -83,8 +81,8 @@ def assignors_of(request: RegisterConsumer) -> tuple[str, ...]:
     return tuple(dict.fromkeys(request.assignors)) or DEFAULT_ASSIGNORS
 
 
-def facts_of(request: RegisterConsumer, member_id: str, host: str) -> MemberFacts:
-    """Return what a registration says of a member, in the form of the records."""
+def facts_of(request: RegisterConsumer, member_id: str, host: str, topics: tuple[str, ...]) -> MemberFacts:
+    """Return what a registration says of a member, in the form of the records; `topics` are those it stands for."""
     longest = max(1, request.session_timeout_ms // 3)
     return MemberFacts(
         member_id=member_id,
@@ -93,7 +91,7 @@ def facts_of(request: RegisterConsumer, member_id: str, host: str) -> MemberFact
         client_id=request.client_id,
         host=host,
         pid=request.pid,
-        topics=tuple(sorted(set(request.subscription.topics))),
+        topics=topics,
         streams=request.streams,
         assignors=assignors_of(request),
         session_timeout_ms=request.session_timeout_ms,
@@ -101,6 +99,9 @@ def facts_of(request: RegisterConsumer, member_id: str, host: str) -> MemberFact
         ping_interval_ms=longest if request.ping_interval_ms is None else min(request.ping_interval_ms, longest),
         auto_commit=request.auto_commit,
         hints=request.hints,
+        pattern=request.subscription.pattern,
+        partitions=tuple(sorted(set(request.subscription.partitions))),
+        exclusions=tuple(sorted(set(request.subscription.exclusions))),
     )
 
 
@@ -161,27 +162,8 @@ def _why_bad_numbers(request: RegisterConsumer, limits: Limits) -> Refusal | Non
 
 
 def _why_bad_subscription(request: RegisterConsumer, limits: Limits) -> Refusal | None:
-    subscription = request.subscription
-    if subscription.pattern is not None or subscription.partitions or subscription.exclusions:
-        return Refusal(
-            ErrorCode.INVALID_REQUEST,
-            "subscriptions by pattern, by partitions or with exclusions are not supported yet; name the topics",
-        )
-    if not subscription.topics:
-        return Refusal(ErrorCode.INVALID_REQUEST, "the subscription names no topic; name at least one")
-    if len(subscription.topics) > limits.subscription_max_topics:
-        return Refusal(
-            ErrorCode.INVALID_REQUEST,
-            f"the subscription names {len(subscription.topics)} topics and at most {limits.subscription_max_topics} "
-            "are allowed",
-        )
-    for topic in subscription.topics:
-        if not _TOPIC_NAME.fullmatch(topic) or topic in {".", ".."}:
-            return Refusal(
-                ErrorCode.INVALID_REQUEST,
-                f"{topic[:250]!r} is no name of a Kafka topic: 1 to 249 of a-z A-Z 0-9 . _ - are allowed",
-            )
-    return None
+    why = why_bad_subscription(request.subscription, limits)
+    return Refusal(ErrorCode.INVALID_REQUEST, why) if why is not None else None
 
 
 def _why_bad_handover(request: RegisterConsumer, limits: Limits) -> Refusal | None:
@@ -270,6 +252,8 @@ def why_unfit(
                 f"none of the assignors {', '.join(assignors_of(request))} is common to all members of group "
                 f"{group.group_id}; name one of {', '.join(common)}",
             )
+    if owned := why_owned(group, member_id, request.subscription.partitions):
+        return Refusal(ErrorCode.PARTITION_OWNED, owned)
     policy = request.reset_policy
     if others and policy is not None and group.reset_policy is not None and policy != group.reset_policy:
         return Refusal(

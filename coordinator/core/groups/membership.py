@@ -11,14 +11,22 @@ from coordinator.core.events import TopicsRead
 from coordinator.core.groups import claims
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.desk import Desk
-from coordinator.core.groups.group import look_at_topic, say_topic_change
+from coordinator.core.groups.group import look_at_topic, note_deleted, say_topic_change
 from coordinator.core.groups.holds import HOLD, ClaimWatch, outlives_stop
 from coordinator.core.groups.member import facts_of, why_malformed, why_unfit
 from coordinator.core.groups.ownership import Ownership
-from coordinator.core.groups.records import ClaimsClosed, GroupSettings, MemberJoined, MemberRemoved
+from coordinator.core.groups.records import (
+    ClaimsClosed,
+    GroupSettings,
+    MemberJoined,
+    MemberRemoved,
+    TopicSeen,
+    TopicsMatched,
+)
 from coordinator.core.groups.replay import changes_target
 from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
 from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.subscriptions import matching_topics, named_topics, why_no_such_partition
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Fenced, Probe, RegisterConsumerResponse
@@ -80,8 +88,13 @@ class Membership:
 
     def _knows_topics(self, registration: Registration, group: GroupState | None, read: TopicsRead | None) -> bool:
         desk, request = self._desk, registration.request
+        if request.subscription.pattern is not None:
+            if desk.catalog.all_topics is None and self._matched_before(registration, group) is None:
+                self._wait_for_kafka(registration)
+                return False
+            return True
         unknown, absent = [], []
-        for topic in sorted(set(request.subscription.topics)):
+        for topic in named_topics(request.subscription):
             seen = group.topics.get(topic) if group is not None else None
             if desk.catalog.topic(topic) is not None or (seen is not None and seen.partitions > 0):
                 continue
@@ -103,7 +116,66 @@ class Membership:
         if unknown:
             self._wait_for_kafka(registration)
             return False
+        if request.subscription.partitions and not request.wait_for_topics:
+            return self._has_partitions(registration)
         return True
+
+    def _has_partitions(self, registration: Registration) -> bool:
+        subscription = registration.request.subscription
+        known = [topic for name in named_topics(subscription) if (topic := self._desk.catalog.topic(name)) is not None]
+        why = why_no_such_partition({topic.topic: topic.partitions for topic in known}, subscription.partitions)
+        if why is not None:
+            self._refuse(registration, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why)
+        return why is None
+
+    def _matched_before(self, registration: Registration, group: GroupState | None) -> tuple[str, ...] | None:
+        """Return what a pattern matched as a member that comes back had it, if it had the same."""
+        request = registration.request
+        old = group.members.get(self._identity(registration, group) or "") if group is not None else None
+        if old is None or old.facts.pattern != request.subscription.pattern:
+            return None
+        same = old.facts.exclusions == tuple(sorted(set(request.subscription.exclusions)))
+        return old.facts.topics if same else None
+
+    def _topics_of(self, registration: Registration) -> tuple[str, ...]:
+        """Return the topics that a subscription stands for now."""
+        subscription = registration.request.subscription
+        if subscription.pattern is None:
+            return named_topics(subscription)
+        names = self._desk.catalog.all_topics
+        if names is not None:
+            return matching_topics(subscription.pattern, subscription.exclusions, names)
+        before = self._matched_before(registration, self._desk.group(registration.request.group_id))
+        assert before is not None, "a pattern is matched once Kafka has said what topics there are"
+        return before
+
+    def match_patterns(self, group_id: str) -> bool:
+        """Match the patterns of a group's members anew, and return whether they stand for other topics now."""
+        desk = self._desk
+        group = desk.group(group_id)
+        names = desk.catalog.all_topics
+        assert group is not None
+        assert names is not None
+        soft = desk.soft_of(group_id)
+        if soft.matched_listing == desk.catalog.listings:
+            return False
+        soft.matched_listing = desk.catalog.listings
+        matched: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
+        changed: dict[tuple[str, ...], list[str]] = {}
+        for member_id, member in group.members.items():
+            pattern, exclusions = member.facts.pattern, member.facts.exclusions
+            if pattern is None:
+                continue
+            topics = matched.get((pattern, exclusions))
+            if topics is None:
+                topics = matched[pattern, exclusions] = matching_topics(pattern, exclusions, names)
+            if topics != member.facts.topics:
+                changed.setdefault(topics, []).append(member_id)
+        for topics, member_ids in changed.items():
+            for topic in topics:
+                self.look_at_topic(group_id, topic, is_new=True)
+            desk.journal.decide(TopicsMatched(group_id, tuple(member_ids), topics))
+        return bool(changed)
 
     def _wait_for_kafka(self, registration: Registration) -> None:
         desk = self._desk
@@ -218,14 +290,15 @@ class Membership:
     def _accept(self, registration: Registration, connection: Connection, member_id: str) -> None:
         desk, request = self._desk, registration.request
         self.forget_registration(registration.connection_id)
-        has_news_of_topics = self._settle_group(registration)
+        topics = self._topics_of(registration)
+        has_news_of_topics = self._settle_group(registration, topics)
         group = desk.group(request.group_id)
         assert group is not None
         soft = desk.soft_of(request.group_id)
         was_empty = not group.members
         old = group.members.get(member_id)
         old_facts = old.facts if old is not None else None
-        facts = facts_of(request, member_id, connection.host)
+        facts = facts_of(request, member_id, connection.host, topics)
         if old_facts != facts:
             desk.journal.decide(MemberJoined(group.group_id, facts, old.member_epoch if old is not None else 0))
         dropped = claims.open_claims_not_listed(group, member_id, request.claims)
@@ -251,7 +324,7 @@ class Membership:
         if was_empty:
             self._ownership.rebalance(group.group_id)
 
-    def _settle_group(self, registration: Registration) -> bool:
+    def _settle_group(self, registration: Registration, topics: tuple[str, ...]) -> bool:
         """Record what the registration says of its group, and return whether its topics are news."""
         desk, request = self._desk, registration.request
         group = desk.group(request.group_id)
@@ -274,22 +347,26 @@ class Membership:
             before = (group.reset_policy, group.handover, group.claim_timeout_ms)
             if (settings.reset_policy, settings.handover, settings.claim_timeout_ms) != before:
                 desk.journal.decide(settings)
-        topics = sorted(set(request.subscription.topics))
         news = [topic for topic in topics if self.look_at_topic(request.group_id, topic)]
         return bool(news)
 
-    def look_at_topic(self, group_id: str, topic: str) -> bool:
-        """Record what Kafka says of a topic that a group reads, and return whether anything is new."""
+    def look_at_topic(self, group_id: str, topic: str, *, is_new: bool = False) -> bool:
+        """Record what Kafka says of a topic that a group reads, and return whether anything is new.
+
+        A topic that `is_new` was not there before the group: all of it is read from its beginning.
+        """
         desk = self._desk
         group = desk.group(group_id)
         assert group is not None
         known = desk.catalog.topic(topic)
-        if known is None and topic in group.topics:
-            return False
         before = group.topics.get(topic)
-        record = look_at_topic(
-            group, topic, known.topic_id if known is not None else "", known.partitions if known is not None else 0
-        )
+        if known is None and before is not None:
+            record = note_deleted(group, topic) if desk.catalog.is_deleted(topic) else None
+        else:
+            topic_id, partitions = (known.topic_id, known.partitions) if known is not None else ("", 0)
+            record = look_at_topic(group, topic, topic_id, partitions)
+        if record is not None and before is None and is_new:
+            record = TopicSeen(group_id, topic, record.topic_id, 0, record.partitions)
         if record is None:
             return False
         desk.journal.decide(record)

@@ -122,12 +122,17 @@ class Ownership:
             return
         is_of_old_topic = grant.topic_id != group.topics[partition[0]].topic_id
         if grant.member_id != wanted_by or is_of_old_topic:
-            stop_why = "its topic was deleted and made again" if is_of_old_topic else why or "the target has changed"
+            stop_why = why or "the target has changed"
+            if is_of_old_topic:
+                is_there = group.topics[partition[0]].partitions > 0
+                stop_why = f"its topic was deleted{' and made again' if is_there else ''}"
             turn.stops.setdefault((grant.member_id, stop_why), []).append(partition)
 
     def _try_to_grant(self, turn: _Round, partition: TopicPartition, member_id: str) -> None:
         group = turn.group
         topic = group.topics[partition[0]]
+        if partition[1] >= topic.partitions:
+            return
         start: Start = CommittedStart()
         if group.committed_offset(partition, topic.topic_id) is None:
             if turn.hints is None:

@@ -24,7 +24,7 @@ class _Part(msgspec.Struct, frozen=True, array_like=True):
 
 
 class MemberFacts(_Part, frozen=True):
-    """What a member said of itself when it registered."""
+    """What a member said of itself when it registered; with a pattern, `topics` are those it matches now."""
 
     member_id: str
     incarnation: str
@@ -40,6 +40,9 @@ class MemberFacts(_Part, frozen=True):
     ping_interval_ms: int
     auto_commit: bool = False
     hints: tuple[StartHint, ...] = ()
+    pattern: str | None = None
+    partitions: tuple[tuple[str, int], ...] = ()
+    exclusions: tuple[str, ...] = ()
 
 
 class MemberTarget(_Part, frozen=True):
@@ -227,6 +230,14 @@ class ClaimsGivenUp(_Record, frozen=True, tag=41):
     why: str
 
 
+class TopicsMatched(_Record, frozen=True, tag=42):
+    """The pattern of these members matches these topics now."""
+
+    group_id: str
+    member_ids: tuple[str, ...]
+    topics: tuple[str, ...]
+
+
 Record: TypeAlias = (
     GroupSettings
     | TopicSeen
@@ -243,6 +254,7 @@ Record: TypeAlias = (
     | ClaimsClosed
     | IdentityAwaited
     | ClaimsGivenUp
+    | TopicsMatched
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -8,6 +8,8 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+from msgspec import structs
+
 from coordinator.core.groups.records import (
     Advanced,
     ClaimsClosed,
@@ -27,6 +29,7 @@ from coordinator.core.groups.records import (
     StopBegan,
     TargetsAssigned,
     TopicSeen,
+    TopicsMatched,
 )
 from coordinator.core.groups.state import (
     Committed,
@@ -55,13 +58,19 @@ def replay(state: ShardState, record: Record, offset: int | None) -> None:
     if group is None:
         group = state.groups[record.group_id] = GroupState(record.group_id)
     _REPLAY[type(record)](group, record)
+    if group.patterns:
+        state.groups_with_patterns.add(record.group_id)
+    else:
+        state.groups_with_patterns.discard(record.group_id)
 
 
 def changes_target(before: MemberFacts | None, after: MemberFacts) -> bool:
     """True when a member with these facts instead of the former ones may be due other partitions."""
-    return before is None or (
-        (before.topics, before.streams, before.assignors) != (after.topics, after.streams, after.assignors)
-    )
+    return before is None or _wishes(before) != _wishes(after)
+
+
+def _wishes(facts: MemberFacts) -> tuple[object, ...]:
+    return facts.topics, facts.streams, facts.assignors, facts.pattern, facts.partitions
 
 
 def _group_settings(group: GroupState, record: GroupSettings) -> None:
@@ -95,9 +104,22 @@ def _member_joined(group: GroupState, record: MemberJoined) -> None:
     _count(group, facts)
 
 
+def _topics_matched(group: GroupState, record: TopicsMatched) -> None:
+    for member_id in record.member_ids:
+        member = group.members[member_id]
+        _uncount(group, member.facts)
+        member.facts = structs.replace(member.facts, topics=record.topics)
+        _count(group, member.facts)
+    group.is_target_stale = True
+
+
 def _count(group: GroupState, facts: MemberFacts) -> None:
     if facts.instance_id is not None:
         group.instances[facts.instance_id] = facts.member_id
+    for partition in facts.partitions:
+        group.explicit[partition] = facts.member_id
+    if facts.pattern is not None:
+        _add(group.patterns, (facts.pattern,), 1)
     _add(group.subscribers, facts.topics, 1)
     _add(group.assignor_supporters, facts.assignors, 1)
     _add(group.assignor_favourites, facts.assignors[:1], 1)
@@ -106,6 +128,11 @@ def _count(group: GroupState, facts: MemberFacts) -> None:
 def _uncount(group: GroupState, facts: MemberFacts) -> None:
     if facts.instance_id is not None:
         group.instances.pop(facts.instance_id, None)
+    for partition in facts.partitions:
+        if group.explicit.get(partition) == facts.member_id:
+            del group.explicit[partition]
+    if facts.pattern is not None:
+        _add(group.patterns, (facts.pattern,), -1)
     _add(group.subscribers, facts.topics, -1)
     _add(group.assignor_supporters, facts.assignors, -1)
     _add(group.assignor_favourites, facts.assignors[:1], -1)
@@ -270,4 +297,5 @@ _REPLAY: Final[dict[type[Record], Callable[[GroupState, Any], None]]] = {
     ClaimsClosed: _claims_closed,
     IdentityAwaited: _identity_awaited,
     ClaimsGivenUp: _claims_given_up,
+    TopicsMatched: _topics_matched,
 }

@@ -22,6 +22,7 @@ from coordinator.core.groups.records import (
 )
 from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
 from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.subscriptions import named_topics
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import why_bad_id
@@ -60,13 +61,20 @@ class Shard:
         """Return the topics that Kafka is to be asked about for this shard."""
         watched = set(self.desk.journal.state.groups_of_topic)
         for registration in self.desk.registrations.values():
-            watched.update(registration.request.subscription.topics)
+            watched.update(named_topics(registration.request.subscription))
         return watched
 
+    def watches_all_topics(self) -> bool:
+        """True while a member subscribes by a pattern, or wants to."""
+        return bool(self.desk.journal.state.groups_with_patterns) or any(
+            registration.request.subscription.pattern is not None for registration in self.desk.registrations.values()
+        )
+
     @property
-    def watch_mark(self) -> tuple[int, int]:
+    def watch_mark(self) -> tuple[int, int, int]:
         """A value that differs whenever the watched topics may have changed."""
-        return len(self.desk.journal.state.groups_of_topic), self.desk.registration_changes
+        state = self.desk.journal.state
+        return len(state.groups_of_topic), self.desk.registration_changes, len(state.groups_with_patterns)
 
     # ---- start and time ---------------------------------------------------------------------------------------------
 
@@ -134,9 +142,15 @@ class Shard:
                 is_read = topic in state.groups[group_id].subscribers
                 if is_read and self._membership.look_at_topic(group_id, topic):
                     self._ownership.note_change(group_id, f"topic {topic} changed")
+        if event.is_whole:
+            for group_id in sorted(state.groups_with_patterns):
+                if self._membership.match_patterns(group_id):
+                    self._ownership.note_change(group_id, "other topics match its patterns")
         answered = set(event.topics) | event.absent | set(event.refused)
         for registration in list(self.desk.registrations.values()):
-            if answered.intersection(registration.request.subscription.topics):
+            subscription = registration.request.subscription
+            is_matched = event.is_whole and subscription.pattern is not None
+            if is_matched or answered.intersection(named_topics(subscription)):
                 self._membership.register(registration, event)
 
     def handle_resolved(self, event: OffsetsResolved) -> None:

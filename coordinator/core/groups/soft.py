@@ -130,6 +130,8 @@ class GroupSoft:
     """Why a partition has no start, as last said."""
     running_since: dict[TopicPartition, RunningSince] = field(default_factory=dict)
     """Claims whose age has not been said; a claim that is over may still be here."""
+    matched_listing: int | None = None
+    """The listing of all topics that the patterns were matched against last."""
     awaited_since: dict[TopicPartition, int] = field(default_factory=dict)
     """Since when a held partition waits for its owner; one that is over may still be here."""
 

@@ -103,6 +103,10 @@ class GroupState:
     """Index: the member of each instance id."""
     awaited: dict[str, str] = field(default_factory=dict)
     """The instance ids of members that are gone and whose running claims are still theirs."""
+    explicit: dict[TopicPartition, str] = field(default_factory=dict)
+    """Index: the member that names a partition for itself."""
+    patterns: dict[str, int] = field(default_factory=dict)
+    """Index: the number of members that subscribe by a pattern; no zeros."""
     subscribers: dict[str, int] = field(default_factory=dict)
     """Index: the number of members that subscribe to a topic; no zeros."""
     assignor_supporters: dict[str, int] = field(default_factory=dict)
@@ -134,6 +138,8 @@ class ShardState:
     groups: dict[str, GroupState] = field(default_factory=dict)
     groups_of_topic: dict[str, set[str]] = field(default_factory=dict)
     """Index: the groups that have seen a topic."""
+    groups_with_patterns: set[str] = field(default_factory=set)
+    """Index: the groups that subscribe by patterns."""
 
 
 def is_same_topic(recorded_id: str, topic_id: str) -> bool:

@@ -31,6 +31,7 @@ class EventKind(StrEnum):
     START_RESOLVED = "start-resolved"
     START_UNRESOLVED = "start-unresolved"
     TOPIC_GROWN = "topic-grown"
+    TOPIC_DELETED = "topic-deleted"
     TOPIC_RECREATED = "topic-recreated"
 
 

@@ -26,13 +26,30 @@ from coordinator.core.groups.records import (
     StopBegan,
     TargetsAssigned,
     TopicSeen,
+    TopicsMatched,
     UnreadableRecordError,
     decode_record,
     encode_record,
 )
 from coordinator.protocol.parts import ResetPolicy
 
-FACTS = MemberFacts("m1", "i", None, "c", "h", 7, ("t",), 1, ("sticky",), 10_000, 60_000, 3_000)
+FACTS = MemberFacts(
+    "m1",
+    "i",
+    None,
+    "c",
+    "h",
+    7,
+    ("t",),
+    1,
+    ("sticky",),
+    10_000,
+    60_000,
+    3_000,
+    pattern="t.*",
+    partitions=(("t", 0),),
+    exclusions=("u",),
+)
 COMMITTED = CommittedPart("t", "id", 0, 5, None, "", 9, 3)
 
 GOLDEN: list[tuple[Record, str]] = [
@@ -41,7 +58,10 @@ GOLDEN: list[tuple[Record, str]] = [
         "019801a16701a6737469636b7992a66c6174657374c0a4686f6c64c3cd1388",
     ),
     (TopicSeen("g", "t", "id", 2, 4), "019602a167a174a269640204"),
-    (MemberJoined("g", FACTS, 1), "019403a1679ea26d31a169c0a163a1680791a1740191a6737469636b79cd2710cdea60cd0bb8c29001"),
+    (
+        MemberJoined("g", FACTS, 1),
+        "019403a167dc0011a26d31a169c0a163a1680791a1740191a6737469636b79cd2710cdea60cd0bb8c290a3742e2a9192a1740091a17501",
+    ),
     (MemberRemoved("g", "m1", True), "019404a167a26d31c3"),
     (
         TargetsAssigned("g", 2, "sticky", (MemberTarget("m1", (("t", 0),)),)),
@@ -64,6 +84,7 @@ GOLDEN: list[tuple[Record, str]] = [
     ),
     (ClaimsRunning("g", (("t", 0),)), "01930ca1679192a17400"),
     (ClaimsClosed("g", (("t", 0),)), "01930da1679192a17400"),
+    (TopicsMatched("g", ("m1",), ("t",)), "01942aa16791a26d3191a174"),
     (IdentityAwaited("g", "m1", "i"), "019428a167a26d31a169"),
     (ClaimsGivenUp("g", (("t", 0),), "why"), "019429a1679192a17400a3776879"),
 ]
