@@ -11,6 +11,7 @@ from coordinator.core.events import TopicsRead
 from coordinator.core.groups import claims
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.expiry import Expiry
 from coordinator.core.groups.group import look_at_topic, note_deleted, say_topic_change
 from coordinator.core.groups.holds import HOLD, ClaimWatch, outlives_stop
 from coordinator.core.groups.member import facts_of, why_malformed, why_unfit
@@ -36,11 +37,17 @@ class Membership:
     """The members of the groups of one shard."""
 
     def __init__(
-        self, desk: Desk, ownership: Ownership, claim_watch: ClaimWatch, assignors: Mapping[str, Assignor]
+        self,
+        desk: Desk,
+        ownership: Ownership,
+        claim_watch: ClaimWatch,
+        expiry: Expiry,
+        assignors: Mapping[str, Assignor],
     ) -> None:
         self._desk = desk
         self._ownership = ownership
         self._claim_watch = claim_watch
+        self._expiry = expiry
         self._known_assignors = tuple(assignors)
 
     # ---- registration -----------------------------------------------------------------------------------------------
@@ -563,6 +570,7 @@ class Membership:
         released = had - group.owned_by(member_id)
         desk.note(group_id, kind, why, member_id=member_id, partitions=released)
         self._claim_watch.note_abandoned(group, member_id)
+        self._expiry.note_used(group)
         cause = f"{member_id} left" if kind is EventKind.MEMBER_LEFT else f"{member_id} {_SAID_OF[kind]}: {why}"
         self._ownership.note_change(group_id, cause)
         self._ownership.reconcile(group_id, had, ())

@@ -52,10 +52,8 @@ def commit_by_owner(
             results.append(_refused(group, partition, ErrorCode.FENCED_OWNER_EPOCH, why))
             continue
         if grant.claim is not None:
-            why = (
-                f"[{grant.claim.from_offset}, {grant.claim.until_offset}) of {asked.topic}-{asked.partition} is claimed; "
-                "finish the claim, which commits it"
-            )
+            claimed = f"[{grant.claim.from_offset}, {grant.claim.until_offset}) of {asked.topic}-{asked.partition}"
+            why = f"{claimed} is claimed; finish the claim, which commits it"
             results.append(_refused(group, partition, ErrorCode.INVALID_REQUEST, why))
             continue
         results.append(_commit_one(group, grant.topic_id, grant.owner_epoch, asked, commit_ms, accepted))

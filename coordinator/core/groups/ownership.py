@@ -333,7 +333,7 @@ class Ownership:
     def handle_resolved(self, event: OffsetsResolved) -> None:
         """Take Kafka's answers: grant what has a start now, ask again for what has none."""
         lookup = self._desk.lookups.pop(event.lookup_id, None)
-        if lookup is None:
+        if lookup is None or self._desk.group(lookup.group_id) is None:
             return
         soft = self._desk.soft_of(lookup.group_id)
         ask_for_end: dict[TopicPartition, tuple[str, int]] = {}

@@ -238,6 +238,20 @@ class TopicsMatched(_Record, frozen=True, tag=42):
     topics: tuple[str, ...]
 
 
+class GroupEmptied(_Record, frozen=True, tag=43):
+    """A group has no members as of this wall-clock time; when it has one again, that is over."""
+
+    group_id: str
+    at_ms: int
+
+
+class GroupExpired(_Record, frozen=True, tag=44):
+    """A group had no members for so long that it is forgotten with all it had."""
+
+    group_id: str
+    why: str
+
+
 Record: TypeAlias = (
     GroupSettings
     | TopicSeen
@@ -255,6 +269,8 @@ Record: TypeAlias = (
     | IdentityAwaited
     | ClaimsGivenUp
     | TopicsMatched
+    | GroupEmptied
+    | GroupExpired
 )
 
 _encoder = msgspec.msgpack.Encoder()

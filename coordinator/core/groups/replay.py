@@ -17,6 +17,8 @@ from coordinator.core.groups.records import (
     ClaimsRunning,
     CommittedPart,
     Granted,
+    GroupEmptied,
+    GroupExpired,
     GroupSettings,
     IdentityAwaited,
     MemberEpochsAdvanced,
@@ -52,6 +54,9 @@ def replay(state: ShardState, record: Record, offset: int | None) -> None:
         assert offset is None or record.owner_epoch == offset, (
             f"the grant at offset {offset} has owner epoch {record.owner_epoch}"
         )
+    if isinstance(record, GroupExpired):
+        _group_expired(state, record)
+        return
     if isinstance(record, TopicSeen):
         state.groups_of_topic.setdefault(record.topic, set()).add(record.group_id)
     group = state.groups.get(record.group_id)
@@ -62,6 +67,17 @@ def replay(state: ShardState, record: Record, offset: int | None) -> None:
         state.groups_with_patterns.add(record.group_id)
     else:
         state.groups_with_patterns.discard(record.group_id)
+
+
+def _group_expired(state: ShardState, record: GroupExpired) -> None:
+    group = state.groups.pop(record.group_id)
+    state.groups_with_patterns.discard(record.group_id)
+    for topic in group.topics:
+        _discard(state.groups_of_topic, topic, record.group_id)
+
+
+def _group_emptied(group: GroupState, record: GroupEmptied) -> None:
+    group.empty_since_ms = record.at_ms
 
 
 def changes_target(before: MemberFacts | None, after: MemberFacts) -> bool:
@@ -97,6 +113,7 @@ def _member_joined(group: GroupState, record: MemberJoined) -> None:
     if member is None:
         member = group.members[facts.member_id] = MemberState(facts)
         _await_no_longer(group, facts.member_id)
+        group.empty_since_ms = None
     else:
         _uncount(group, member.facts)
         member.facts = facts
@@ -298,4 +315,5 @@ _REPLAY: Final[dict[type[Record], Callable[[GroupState, Any], None]]] = {
     IdentityAwaited: _identity_awaited,
     ClaimsGivenUp: _claims_given_up,
     TopicsMatched: _topics_matched,
+    GroupEmptied: _group_emptied,
 }

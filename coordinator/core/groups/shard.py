@@ -10,6 +10,7 @@ from coordinator.core.events import OffsetsResolved, TopicsRead
 from coordinator.core.groups import claims, offsets
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.expiry import Expiry
 from coordinator.core.groups.holds import ClaimWatch
 from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.membership import Membership
@@ -55,7 +56,8 @@ class Shard:
         self.desk = desk
         self._ownership = Ownership(desk, assignors, new_lookup_id)
         self._claim_watch = ClaimWatch(desk)
-        self._membership = Membership(desk, self._ownership, self._claim_watch, assignors)
+        self._expiry = Expiry(desk)
+        self._membership = Membership(desk, self._ownership, self._claim_watch, self._expiry, assignors)
 
     def watched_topics(self) -> set[str]:
         """Return the topics that Kafka is to be asked about for this shard."""
@@ -90,6 +92,7 @@ class Shard:
                 if not is_complete(group, member_id):
                     soft.unsettled.add(member_id)
             self._claim_watch.start(group)
+            self._expiry.start(group)
             if group.is_target_stale:
                 self._ownership.note_change(group_id, "the coordinator restarted amid a change")
             elif soft.unsettled:
@@ -112,8 +115,8 @@ class Shard:
             self._ownership.rebalance(group_id)
         elif kind is TimerKind.LOOKUP:
             self._ownership.grant_what_is_free(group_id)
-        elif kind in {TimerKind.CLAIM_AGE, TimerKind.CLAIM_TIMEOUT}:
-            self._claims_due(kind, group_id)
+        elif kind in {TimerKind.CLAIM_AGE, TimerKind.CLAIM_TIMEOUT, TimerKind.EXPIRY}:
+            self._group_is_due(kind, group_id)
         elif kind is TimerKind.GRACE:
             self._membership.grace_is_over(group_id, subject)
         elif kind is TimerKind.PROBE:
@@ -122,11 +125,13 @@ class Shard:
             assert kind is TimerKind.STOP, f"nothing is known to do about {timer}"
             self._membership.stop_timed_out(group_id, subject)
 
-    def _claims_due(self, kind: TimerKind, group_id: str) -> None:
+    def _group_is_due(self, kind: TimerKind, group_id: str) -> None:
         group = self.desk.group(group_id)
         if group is None:
             return
-        if kind is TimerKind.CLAIM_AGE:
+        if kind is TimerKind.EXPIRY:
+            self._expiry.is_due(group)
+        elif kind is TimerKind.CLAIM_AGE:
             self._claim_watch.ages_are_due(group)
         elif given_up := self._claim_watch.timeout_is_due(group):
             self._ownership.note_lost(group_id, given_up, self.desk.now_ms, "its claim was given up")
@@ -301,6 +306,7 @@ class Shard:
             if is_new:
                 desk.journal.decide(GroupSettings(request.group_id, 0, "", None, group.handover, is_target_stale=False))
             desk.journal.decide(OffsetsCommitted(request.group_id, committed))
+            self._expiry.note_used(desk.journal.state.groups[request.group_id])
             if not is_new:
                 partitions = [(part.topic, part.partition) for part in committed]
                 self._ownership.reconcile(request.group_id, partitions, ())

@@ -12,6 +12,7 @@ from coordinator.core.groups.records import (
     ClaimsRunning,
     CommittedPart,
     Granted,
+    GroupEmptied,
     GroupSettings,
     IdentityAwaited,
     MemberJoined,
@@ -70,6 +71,8 @@ def _records_of_group(group: GroupState) -> Iterator[Record]:
         yield from _records_of_owner(group, member_id)
     for instance_id, member_id in group.awaited.items():
         yield IdentityAwaited(group_id, member_id, instance_id)
+    if group.empty_since_ms is not None:
+        yield GroupEmptied(group_id, group.empty_since_ms)
     yield GroupSettings(
         group_id,
         group.group_epoch,

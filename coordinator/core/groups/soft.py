@@ -30,6 +30,8 @@ class TimerKind(Enum):
     """Some claim of the group may have run for long."""
     CLAIM_TIMEOUT = "claim time-out"
     """Some owner that is gone may have been waited for long enough."""
+    EXPIRY = "expiry"
+    """A group may have been without members for long enough to be forgotten."""
     REGISTRATION = "registration"
     """Kafka did not say in time whether a member's topics exist; `subject` is the connection."""
 

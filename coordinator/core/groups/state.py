@@ -89,6 +89,8 @@ class GroupState:
     handover: str = "takeover"
     claim_timeout_ms: int | None = None
     is_target_stale: bool = False
+    empty_since_ms: int | None = None
+    """Since when it has no members, in wall-clock time."""
     topics: dict[str, TopicState] = field(default_factory=dict)
     members: dict[str, MemberState] = field(default_factory=dict)
     grants: dict[TopicPartition, Grant] = field(default_factory=dict)

@@ -27,6 +27,7 @@ class EventKind(StrEnum):
     CLAIM_SKIPPED = "claim-skipped"
     CLAIM_HELD = "claim-held"
     CLAIM_GIVEN_UP = "claim-given-up"
+    GROUP_EXPIRED = "group-expired"
     CLAIM_OLD = "claim-old"
     START_RESOLVED = "start-resolved"
     START_UNRESOLVED = "start-unresolved"

@@ -12,6 +12,8 @@ from coordinator.core.groups.records import (
     ClaimsRunning,
     CommittedPart,
     Granted,
+    GroupEmptied,
+    GroupExpired,
     GroupSettings,
     IdentityAwaited,
     MemberEpochsAdvanced,
@@ -85,6 +87,8 @@ GOLDEN: list[tuple[Record, str]] = [
     (ClaimsRunning("g", (("t", 0),)), "01930ca1679192a17400"),
     (ClaimsClosed("g", (("t", 0),)), "01930da1679192a17400"),
     (TopicsMatched("g", ("m1",), ("t",)), "01942aa16791a26d3191a174"),
+    (GroupEmptied("g", 9), "01932ba16709"),
+    (GroupExpired("g", "why"), "01932ca167a3776879"),
     (IdentityAwaited("g", "m1", "i"), "019428a167a26d31a169"),
     (ClaimsGivenUp("g", (("t", 0),), "why"), "019429a1679192a17400a3776879"),
 ]
