@@ -63,7 +63,7 @@ T0, T1, T2, T3 = [("t", number) for number in range(4)]
         ({"reset_policy": ResetPolicy("timestamp", -5)}, ErrorCode.INVALID_REQUEST, "is negative"),
         ({"hints": (StartHint("t", "", 0, -3, False),)}, ErrorCode.INVALID_REQUEST, "the start -3 of t-0"),
         ({"hints": (StartHint("t", "", 0, -1, True),)}, ErrorCode.INVALID_REQUEST, "an end in a checkpoint never is"),
-        ({"assignors": ("magic",)}, ErrorCode.UNSUPPORTED_ASSIGNOR, "name one of sticky, range"),
+        ({"assignors": ("magic",)}, ErrorCode.UNSUPPORTED_ASSIGNOR, "name one of sticky, range, round-robin"),
         ({"topics": ("missing",)}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "set kcoord.wait.for.topics to true"),
     ],
 )
