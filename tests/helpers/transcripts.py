@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Any
 
 from coordinator.core.effects import (
     CloseConnection,
@@ -39,7 +40,7 @@ from coordinator.protocol.messages import (
     StartFetcher,
     StopFetcher,
 )
-from coordinator.protocol.parts import Claim, ClaimStatus, FinalOffset, PartitionResult
+from coordinator.protocol.parts import Claim, ClaimStatus, FinalOffset, PartitionResult, Subscription
 from tests.helpers.node_world import Member, NodeWorld, replace_registration
 
 
@@ -74,11 +75,19 @@ class Transcript:
 
     def do_topic(self, name: str, partitions: str) -> None:
         self.world.kafka.topics[name] = int(partitions)
-        if name in self.world.watched:
+        if name in self.world.watched or self.world.lists_all:
             self.world.poll_topics()
 
     def do_join(self, name: str, incarnation: str = "first") -> None:
-        member = self.world.joining(name, incarnation=incarnation, claims=self.claims.get(name, ()))
+        self._join(name, incarnation, {})
+
+    def do_hold(self, name: str, instance_id: str, incarnation: str = "first") -> None:
+        """Join, as whichever process, a group whose hand-over is hold."""
+        self.members.pop(name, None)
+        self._join(name, incarnation, {"handover": "hold", "instance_id": instance_id, "claim_timeout_ms": 5_000})
+
+    def _join(self, name: str, incarnation: str, facts: dict[str, Any]) -> None:
+        member = self.world.joining(name, incarnation=incarnation, claims=self.claims.get(name, ()), **facts)
         if name not in self.members or incarnation == "first":
             self.members[name] = member
             self.names[member.connection_id] = name
@@ -87,6 +96,14 @@ class Transcript:
             self.members[f"{name}'s {incarnation}"] = member
         assert member.registration is not None
         member.send(member.registration)
+
+    def do_match(self, name: str, pattern: str) -> None:
+        """Join by a pattern."""
+        self._join(name, "first", {"subscription": Subscription(pattern=pattern)})
+
+    def do_own(self, name: str, *numbers: str) -> None:
+        """Join for explicit partitions of t."""
+        self._join(name, "first", {"subscription": Subscription(partitions=tuple(("t", int(n)) for n in numbers))})
 
     def do_claim(self, name: str, *ranges: str) -> None:
         """Finish what is claimed and claim ranges written as 0:100-110."""

@@ -31,19 +31,32 @@ class GroupStatus(StrEnum):
     """Every member holds exactly its target. A change leads out."""
 
 
-GROUP_TRANSITIONS: Final[Mapping[GroupStatus, frozenset[GroupStatus]]] = {
-    GroupStatus.EMPTY: frozenset(
-        {GroupStatus.EMPTY, GroupStatus.ASSIGNING, GroupStatus.RECONCILING, GroupStatus.STABLE}
-    ),
-    GroupStatus.ASSIGNING: frozenset(
-        {GroupStatus.ASSIGNING, GroupStatus.RECONCILING, GroupStatus.STABLE, GroupStatus.EMPTY}
-    ),
-    GroupStatus.RECONCILING: frozenset(
-        {GroupStatus.RECONCILING, GroupStatus.STABLE, GroupStatus.ASSIGNING, GroupStatus.EMPTY}
-    ),
-    GroupStatus.STABLE: frozenset({GroupStatus.STABLE, GroupStatus.ASSIGNING, GroupStatus.EMPTY}),
+GROUP_TRANSITIONS: Final[Mapping[GroupStatus, Mapping[GroupStatus, str]]] = {
+    GroupStatus.EMPTY: {
+        GroupStatus.EMPTY: "nobody joins",
+        GroupStatus.ASSIGNING: "a member joins and its window is open",
+        GroupStatus.RECONCILING: "a member joins whose partitions have no start yet",
+        GroupStatus.STABLE: "a member joins and gets all at once",
+    },
+    GroupStatus.ASSIGNING: {
+        GroupStatus.ASSIGNING: "another change",
+        GroupStatus.RECONCILING: "the window ends and partitions have to move",
+        GroupStatus.STABLE: "the window ends and nothing has to move",
+        GroupStatus.EMPTY: "the last member goes",
+    },
+    GroupStatus.RECONCILING: {
+        GroupStatus.RECONCILING: "some member still lacks or has to let go of partitions",
+        GroupStatus.STABLE: "every member holds its target",
+        GroupStatus.ASSIGNING: "a change",
+        GroupStatus.EMPTY: "the last member goes",
+    },
+    GroupStatus.STABLE: {
+        GroupStatus.STABLE: "nothing changes",
+        GroupStatus.ASSIGNING: "a change",
+        GroupStatus.EMPTY: "the last member goes",
+    },
 }
-"""Where each state can lead. A first member is assigned at once, without a window."""
+"""Where each state can lead, and by what. A first member is assigned at once, without a window."""
 
 
 def group_status(group: GroupState, soft: GroupSoft) -> GroupStatus:

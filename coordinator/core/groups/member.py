@@ -36,18 +36,24 @@ class MemberStatus(StrEnum):
     has. The grants lead out, or a new target."""
 
 
-MEMBER_TRANSITIONS: Final[Mapping[MemberStatus, frozenset[MemberStatus]]] = {
-    MemberStatus.STABLE: frozenset(
-        {MemberStatus.STABLE, MemberStatus.UNREVOKED_PARTITIONS, MemberStatus.UNRELEASED_PARTITIONS}
-    ),
-    MemberStatus.UNREVOKED_PARTITIONS: frozenset(
-        {MemberStatus.UNREVOKED_PARTITIONS, MemberStatus.STABLE, MemberStatus.UNRELEASED_PARTITIONS}
-    ),
-    MemberStatus.UNRELEASED_PARTITIONS: frozenset(
-        {MemberStatus.UNRELEASED_PARTITIONS, MemberStatus.STABLE, MemberStatus.UNREVOKED_PARTITIONS}
-    ),
+MEMBER_TRANSITIONS: Final[Mapping[MemberStatus, Mapping[MemberStatus, str]]] = {
+    MemberStatus.STABLE: {
+        MemberStatus.STABLE: "a target that is what it holds",
+        MemberStatus.UNREVOKED_PARTITIONS: "a target without some of what it holds",
+        MemberStatus.UNRELEASED_PARTITIONS: "a target with partitions it has to wait for",
+    },
+    MemberStatus.UNREVOKED_PARTITIONS: {
+        MemberStatus.UNREVOKED_PARTITIONS: "it has more to let go of",
+        MemberStatus.STABLE: "it has let go and holds its target",
+        MemberStatus.UNRELEASED_PARTITIONS: "it has let go and waits for others",
+    },
+    MemberStatus.UNRELEASED_PARTITIONS: {
+        MemberStatus.UNRELEASED_PARTITIONS: "it waits for more",
+        MemberStatus.STABLE: "the last of its target is granted",
+        MemberStatus.UNREVOKED_PARTITIONS: "a target without some of what it holds",
+    },
 }
-"""Where each state can lead; besides, a member can be gone from any."""
+"""Where each state can lead, and by what; besides, a member can be gone from any."""
 
 
 def member_status(group: GroupState, member_id: str) -> MemberStatus:
