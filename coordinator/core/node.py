@@ -58,6 +58,7 @@ from coordinator.protocol.messages import (
     Ping,
     RegisterConsumer,
     RegisterConsumerResponse,
+    ReportOutOfRange,
 )
 from coordinator.protocol.parts import NodeAddress
 
@@ -220,7 +221,15 @@ class Node:
         match request:
             case RegisterConsumer():
                 self._register(connection, event, request)
-            case Ping() | FetcherStarted() | FetcherStopped() | Advance() | ConfirmClaims() | LeaveGroup():
+            case (
+                Ping()
+                | FetcherStarted()
+                | FetcherStopped()
+                | Advance()
+                | ConfirmClaims()
+                | LeaveGroup()
+                | ReportOutOfRange()
+            ):
                 if own_shard is not None:
                     own_shard.handle_member(connection, correlation_id, request)
                     return

@@ -155,6 +155,15 @@ class ListGroupEvents(_Message, frozen=True, tag=13):
     after_sequence: int = 0
 
 
+class ReportOutOfRange(_Message, frozen=True, tag=30):
+    """Say that Kafka no longer has, or does not have yet, the offset at which the member is to read partitions.
+
+    Their starts are resolved anew by the group's policy and granted under new owner epochs; claims on them are closed.
+    """
+
+    partitions: Listed[OwnedPartition]
+
+
 # ---- responses ------------------------------------------------------------------------------------------------------
 
 
@@ -289,6 +298,12 @@ class ListGroupEventsResponse(_Message, frozen=True, tag=113):
     events: tuple[GroupEvent, ...] = ()
 
 
+class ReportOutOfRangeResponse(_Message, frozen=True, tag=130):
+    """Answers ReportOutOfRange, a result a partition in the order asked; with the policy none it is an error."""
+
+    results: tuple[PartitionResult, ...] = ()
+
+
 # ---- pushes ---------------------------------------------------------------------------------------------------------
 
 
@@ -339,6 +354,7 @@ Request: TypeAlias = (
     | ListGroups
     | DescribeGroup
     | ListGroupEvents
+    | ReportOutOfRange
 )
 Response: TypeAlias = (
     ErrorResponse
@@ -355,6 +371,7 @@ Response: TypeAlias = (
     | ListGroupsResponse
     | DescribeGroupResponse
     | ListGroupEventsResponse
+    | ReportOutOfRangeResponse
 )
 Push: TypeAlias = StartFetcher | StopFetcher | Probe | Fenced
 Message: TypeAlias = Request | Response | Push
@@ -373,6 +390,7 @@ RESPONSE_OF: Final[dict[type[Request], type[Response]]] = {
     ListGroups: ListGroupsResponse,
     DescribeGroup: DescribeGroupResponse,
     ListGroupEvents: ListGroupEventsResponse,
+    ReportOutOfRange: ReportOutOfRangeResponse,
 }
 """The response that answers each request; any request may be answered by ErrorResponse instead."""
 

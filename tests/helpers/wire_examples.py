@@ -63,6 +63,7 @@ REQUESTS: tuple[m.Request, ...] = (
     m.ListGroups(),
     m.DescribeGroup("team"),
     m.ListGroupEvents("team", 16),
+    m.ReportOutOfRange((OWNED,)),
 )
 
 RESPONSES: tuple[m.Response, ...] = (
@@ -84,6 +85,7 @@ RESPONSES: tuple[m.Response, ...] = (
     m.DescribeGroupResponse(**_REFUSED, group_id="team", state="Stable", group_epoch=12, assignor="sticky",
                             reset_policy=POLICY, handover="takeover", members=(MEMBER,), partitions=(PARTITION,)),
     m.ListGroupEventsResponse(**_REFUSED, events=(EVENT,)),
+    m.ReportOutOfRangeResponse((RESULT,)),
 )  # fmt: skip
 
 PUSHES: tuple[m.Push, ...] = (

@@ -252,6 +252,13 @@ class GroupExpired(_Record, frozen=True, tag=44):
     why: str
 
 
+class WentOutOfRange(_Record, frozen=True, tag=45):
+    """Kafka does not have the offsets of these partitions: they are nobody's, and start anew by the group's policy."""
+
+    group_id: str
+    partitions: tuple[tuple[str, int], ...]
+
+
 Record: TypeAlias = (
     GroupSettings
     | TopicSeen
@@ -271,6 +278,7 @@ Record: TypeAlias = (
     | TopicsMatched
     | GroupEmptied
     | GroupExpired
+    | WentOutOfRange
 )
 
 _encoder = msgspec.msgpack.Encoder()

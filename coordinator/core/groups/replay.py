@@ -32,6 +32,7 @@ from coordinator.core.groups.records import (
     TargetsAssigned,
     TopicSeen,
     TopicsMatched,
+    WentOutOfRange,
 )
 from coordinator.core.groups.state import (
     Committed,
@@ -212,9 +213,18 @@ def _granted(group: GroupState, record: Granted) -> None:
     if partition in group.grants:
         _release(group, partition)
     group.grants[partition] = Grant(record.member_id, record.topic_id, record.owner_epoch)
+    group.out_of_range.discard(partition)
     group.owned.setdefault(record.member_id, set()).add(partition)
     if record.start is not None:
         _commit(group, (record.start,))
+
+
+def _went_out_of_range(group: GroupState, record: WentOutOfRange) -> None:
+    for partition in record.partitions:
+        if partition in group.grants:
+            _release(group, partition)
+        group.offsets.pop(partition, None)
+        group.out_of_range.add(partition)
 
 
 def _released(group: GroupState, record: Released) -> None:
@@ -316,4 +326,5 @@ _REPLAY: Final[dict[type[Record], Callable[[GroupState, Any], None]]] = {
     ClaimsGivenUp: _claims_given_up,
     TopicsMatched: _topics_matched,
     GroupEmptied: _group_emptied,
+    WentOutOfRange: _went_out_of_range,
 }

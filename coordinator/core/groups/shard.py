@@ -20,6 +20,7 @@ from coordinator.core.groups.records import (
     GroupSettings,
     OffsetsCommitted,
     Released,
+    WentOutOfRange,
 )
 from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
 from coordinator.core.groups.state import GroupState, TopicPartition
@@ -42,11 +43,13 @@ from coordinator.protocol.messages import (
     LeaveGroupResponse,
     Ping,
     PingResponse,
+    ReportOutOfRange,
+    ReportOutOfRangeResponse,
     Response,
 )
 from coordinator.protocol.parts import ClaimState, FinalOffset, OffsetToCommit, PartitionResult
 
-MemberRequest = Ping | FetcherStarted | FetcherStopped | Advance | ConfirmClaims | LeaveGroup
+MemberRequest = Ping | FetcherStarted | FetcherStopped | Advance | ConfirmClaims | LeaveGroup | ReportOutOfRange
 
 
 class Shard:
@@ -194,6 +197,9 @@ class Shard:
                 self.desk.respond(connection.connection_id, correlation_id, FetcherStoppedResponse(results))
                 self._after_release(group, member_id, released)
                 return
+            case ReportOutOfRange():
+                self._out_of_range(group, member_id, request, connection.connection_id, correlation_id)
+                return
             case Advance():
                 self._advance(group, member_id, request, connection.connection_id, correlation_id)
                 return
@@ -238,6 +244,20 @@ class Shard:
         self._ownership.note_lost(group.group_id, released, self.desk.now_ms, why)
         self.desk.note(group.group_id, EventKind.RELEASED, why, member_id=member_id, partitions=released)
         self._ownership.reconcile(group.group_id, released, (member_id,))
+
+    def _out_of_range(
+        self, group: GroupState, member_id: str, request: ReportOutOfRange, connection_id: int, correlation_id: int
+    ) -> None:
+        anew, results = offsets.out_of_range(group, member_id, request.partitions)
+        for topic, number in anew:
+            committed = group.offsets.get((topic, number))
+            why = f"Kafka does not have offset {committed.offset if committed else None}; it starts anew by the policy"
+            partitions = ((topic, number),)
+            self.desk.note(group.group_id, EventKind.OUT_OF_RANGE, why, member_id=member_id, partitions=partitions)
+        if anew:
+            self.desk.journal.decide(WentOutOfRange(group.group_id, anew))
+        self.desk.respond(connection_id, correlation_id, ReportOutOfRangeResponse(results))
+        self._after_release(group, member_id, anew)
 
     def _advance(
         self, group: GroupState, member_id: str, request: Advance, connection_id: int, correlation_id: int

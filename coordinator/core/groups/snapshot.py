@@ -22,6 +22,7 @@ from coordinator.core.groups.records import (
     StopBegan,
     TargetsAssigned,
     TopicSeen,
+    WentOutOfRange,
 )
 from coordinator.core.groups.state import GroupState, ShardState, TopicPartition
 
@@ -48,6 +49,8 @@ def _records_of_group(group: GroupState) -> Iterator[Record]:
             if member.target
         ),
     )
+    if group.out_of_range:
+        yield WentOutOfRange(group_id, tuple(sorted(group.out_of_range)))
     if group.offsets:
         yield OffsetsCommitted(
             group_id,

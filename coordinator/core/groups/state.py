@@ -95,6 +95,8 @@ class GroupState:
     members: dict[str, MemberState] = field(default_factory=dict)
     grants: dict[TopicPartition, Grant] = field(default_factory=dict)
     offsets: dict[TopicPartition, Committed] = field(default_factory=dict)
+    out_of_range: set[TopicPartition] = field(default_factory=set)
+    """Partitions that start by the policy alone, because Kafka does not have the offset they had."""
     target_owners: dict[TopicPartition, str] = field(default_factory=dict)
     """Index: who is to have a partition."""
     owned: dict[str, set[TopicPartition]] = field(default_factory=dict)

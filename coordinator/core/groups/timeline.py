@@ -31,6 +31,7 @@ class EventKind(StrEnum):
     CLAIM_OLD = "claim-old"
     START_RESOLVED = "start-resolved"
     START_UNRESOLVED = "start-unresolved"
+    OUT_OF_RANGE = "out-of-range"
     TOPIC_GROWN = "topic-grown"
     TOPIC_DELETED = "topic-deleted"
     TOPIC_RECREATED = "topic-recreated"

@@ -30,6 +30,7 @@ from coordinator.core.groups.records import (
     TopicSeen,
     TopicsMatched,
     UnreadableRecordError,
+    WentOutOfRange,
     decode_record,
     encode_record,
 )
@@ -89,6 +90,7 @@ GOLDEN: list[tuple[Record, str]] = [
     (TopicsMatched("g", ("m1",), ("t",)), "01942aa16791a26d3191a174"),
     (GroupEmptied("g", 9), "01932ba16709"),
     (GroupExpired("g", "why"), "01932ca167a3776879"),
+    (WentOutOfRange("g", (("t", 0),)), "01932da1679192a17400"),
     (IdentityAwaited("g", "m1", "i"), "019428a167a26d31a169"),
     (ClaimsGivenUp("g", (("t", 0),), "why"), "019429a1679192a17400a3776879"),
 ]
