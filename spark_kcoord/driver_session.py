@@ -9,12 +9,13 @@ a claim is never read. It knows the member client and the Kafka lookup by their 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
-from spark_kcoord.errors import DataLossError
+from spark_kcoord.errors import DataLossError, KafkaAwayError, UnknownTopicError
 from spark_kcoord.member.client import AdvanceOutcome, AssignedPartition, Assignment, Joined
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.rate_limit import limit_ends
@@ -54,8 +55,14 @@ class Member(Protocol):
 class EndOffsets(Protocol):
     """Where partitions end at the brokers."""
 
-    def end_offsets(self, partitions: Sequence[PartitionKey]) -> Mapping[PartitionKey, int]:
-        """Return the exclusive end of each partition; raises KcoordError when Kafka cannot be asked."""
+    def end_offsets(
+        self, partitions: Sequence[PartitionKey], *, timeout_s: float | None = None
+    ) -> Mapping[PartitionKey, int]:
+        """Return the exclusive end of each partition.
+
+        Raises UnknownTopicError naming topics that are gone, KafkaAwayError after `timeout_s` (None: soon) without an
+        answer, another KcoordError when Kafka refuses.
+        """
 
     def close(self) -> None:
         """Close the connections."""
@@ -76,14 +83,22 @@ class DriverSession:
         *,
         group_id: str,
         fail_on_data_loss: bool,
-        complete_timeout_s: float,
+        rebalance_timeout_s: float,
+        kafka_timeout_s: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._member = member
         self._kafka = kafka
         self._joined = joined
         self._group_id = group_id
         self._fail_on_data_loss = fail_on_data_loss
-        self._complete_timeout_s = complete_timeout_s
+        self._rebalance_timeout_s = rebalance_timeout_s
+        self._kafka_timeout_s = kafka_timeout_s
+        self._clock = clock
+        self._has_seen_kafka = False
+        self._quiet: tuple[Assignment, Sequence[PartitionKey], Mapping[PartitionKey, int]] | None = None
+        self._running_since: float | None = None
+        self._said_lost: set[PartitionKey] = set()
         self._frozen: Mapping[PartitionKey, int] | None = None
         self._allowed: frozenset[tuple[str, int, int]] | None = None
         self._has_waited = False
@@ -119,8 +134,9 @@ class DriverSession:
             if not self._has_waited
             else self._member.assignment()
         )
+        self._watch_batch_time()
         finished = () if start == self._settled else start.claims
-        if not finished and not assignment.partitions and not self._has_offers:
+        if not finished and not self._has_offers and (not assignment.partitions or self._is_quiet(assignment)):
             self._settled = start
             return self._unchanged(start)
         usable = self._usable(assignment)
@@ -128,23 +144,54 @@ class DriverSession:
         self._finished_until = {key: until for key, until in self._finished_until.items() if key in owned}
         self._check_topics(start, usable)
         positions = self._positions(usable, finished)
-        next_claims = self._next_claims(usable, positions, limit)
+        try:
+            ends = self._ends(positions)
+        except KafkaAwayError as error:
+            if not self._has_seen_kafka:
+                raise
+            _log.warning("group %s: %s Waiting for it up to %g s.", self._group_id, error, self._kafka_timeout_s)
+            if finished or self._has_offers:
+                # What is done is committed, and what is wanted back let go, before Kafka is waited for.
+                self._advance(start, finished, ())
+                finished = ()
+                positions = self._positions(usable, finished)
+            ends = self._ends(positions, timeout_s=self._kafka_timeout_s)
+        next_claims = _next_claims(usable, positions, limit_ends(positions, ends, limit))
         if not next_claims and not finished and not self._has_offers:
             self._settled = start
+            self._quiet = (assignment, sorted(positions), ends) if self._frozen is None else None
             return self._unchanged(start)
+        accepted = self._advance(start, finished, next_claims)
+        if len(accepted) < len(next_claims) and (known := self._positions(usable, ())) != positions:
+            # A finished range was skipped, so its partition goes on somewhere else: where the group's offset is.
+            positions = known
+            accepted = self._advance(start, (), _next_claims(usable, positions, limit_ends(positions, ends, limit)))
+        return self._offset_of(accepted, usable, positions) if accepted else self._unchanged(start)
+
+    def _is_quiet(self, assignment: Assignment) -> bool:
+        """Say whether nothing has happened since the last look, which an idle query takes many times a second."""
+        if self._quiet is None or self._quiet[0] is not assignment:
+            return False
+        try:
+            return self._kafka.end_offsets(self._quiet[1]) == self._quiet[2]
+        except (KafkaAwayError, UnknownTopicError):
+            return False
+
+    def _advance(
+        self, start: StreamOffset, finished: Sequence[Claim], next_claims: Sequence[Claim]
+    ) -> tuple[Claim, ...]:
         outcome = self._member.advance(finished, next_claims)
         self._settle(start, finished, outcome.finished)
         self._report_refused(next_claims, outcome.claims)
-        accepted = outcome.claimed
-        self._has_offers = bool(accepted)
-        return self._offset_of(accepted, usable, positions) if accepted else self._unchanged(start)
+        self._has_offers = bool(outcome.claimed)
+        return outcome.claimed
 
     def _unchanged(self, start: StreamOffset) -> StreamOffset:
         # Spark runs the first micro-batch of a query even when it is empty: the identity is in the checkpoint then.
         return start if start.member else self.identity
 
     def _first_assignment(self, start: StreamOffset, *, is_single_run: bool) -> Assignment:
-        timeout_s = self._complete_timeout_s if is_single_run else FIRST_ASSIGNMENT_TIMEOUT_S
+        timeout_s = self._rebalance_timeout_s if is_single_run else FIRST_ASSIGNMENT_TIMEOUT_S
         assignment = self._member.wait_for_assignment(complete=is_single_run, timeout_s=timeout_s)
         self._has_waited = True
         if is_single_run:
@@ -205,37 +252,43 @@ class DriverSession:
             for owned in usable
         }
 
-    def _next_claims(
-        self, usable: Sequence[AssignedPartition], positions: Mapping[PartitionKey, int], limit: int | None
-    ) -> list[Claim]:
-        if not usable:
-            return []
-        ends: Mapping[PartitionKey, int]
+    def _ends(
+        self, positions: Mapping[PartitionKey, int], *, timeout_s: float | None = None
+    ) -> Mapping[PartitionKey, int]:
         if self._frozen is not None:
-            frozen = self._frozen
-            ends = {key: frozen[key] for key in positions if key in frozen}
-        else:
-            ends = self._kafka.end_offsets(sorted(positions))
-        for (topic, partition), end in ends.items():
-            position = positions[topic, partition]
-            if end < position and self._frozen is None:
+            return {key: self._frozen[key] for key in positions if key in self._frozen}
+        ends = self._ends_at_brokers(sorted(positions), timeout_s)
+        for key, end in ends.items():
+            if end >= positions[key]:
+                self._said_lost.discard(key)
+            elif key not in self._said_lost:
+                self._said_lost.add(key)
                 self._data_lost(
-                    f"Partition {topic}-{partition} ends at offset {end} at the broker, before offset {position} where "
-                    "this group would go on: it was truncated, or the topic was deleted and created again."
+                    f"Partition {key[0]}-{key[1]} ends at offset {end} at the broker, before offset {positions[key]} "
+                    "where this group would go on: it was truncated, or the topic was deleted and created again."
                 )
-        untils = limit_ends(positions, ends, limit)
-        return [
-            Claim(
-                topic=owned.topic,
-                topic_id=owned.topic_id,
-                partition=owned.partition,
-                owner_epoch=owned.owner_epoch,
-                from_offset=positions[owned.topic, owned.partition],
-                until_offset=untils[owned.topic, owned.partition],
-            )
-            for owned in usable
-            if untils[owned.topic, owned.partition] > positions[owned.topic, owned.partition]
-        ]
+        return ends
+
+    def _ends_at_brokers(
+        self, partitions: Sequence[PartitionKey], timeout_s: float | None
+    ) -> Mapping[PartitionKey, int]:
+        if not partitions:
+            return {}
+        try:
+            ends = self._kafka.end_offsets(partitions, timeout_s=timeout_s)
+        except UnknownTopicError as error:
+            gone = [key for key in partitions if key[0] in error.topics]
+            if not gone:
+                raise
+            if not self._said_lost.issuperset(gone):
+                self._said_lost.update(gone)
+                self._data_lost(
+                    f"Kafka does not know topic {', '.join(sorted(error.topics))} any more: it was deleted. What the "
+                    "query had not read of it is gone."
+                )
+            return self._ends_at_brokers([key for key in partitions if key not in set(gone)], timeout_s)
+        self._has_seen_kafka = True
+        return ends
 
     def _settle(self, start: StreamOffset, finished: Sequence[Claim], results: Sequence[PartitionResult]) -> None:
         self._settled = start
@@ -244,6 +297,9 @@ class DriverSession:
             if result.error is ErrorCode.NONE:
                 self._finished_until[key] = claim.until_offset
             else:
+                if result.committed is not None:
+                    # Counts only while the partition is owned under that very owner epoch.
+                    self._finished_until[key] = result.committed
                 _log.warning(
                     "group %s: offsets [%d, %d) of %s-%d were read under owner epoch %d and are not committed: %s "
                     "(the group's committed offset is %s)",
@@ -304,6 +360,7 @@ class DriverSession:
         claims = end.claims
         if not claims:
             return ()
+        self._running_since = self._clock()
         statuses = self._member.confirm_claims(claims)
         readable = []
         for claim, status in zip(claims, statuses, strict=True):
@@ -323,6 +380,21 @@ class DriverSession:
                 )
         return tuple(readable)
 
+    def _watch_batch_time(self) -> None:
+        if self._running_since is None:
+            return
+        seconds = self._clock() - self._running_since
+        self._running_since = None
+        if seconds > self._rebalance_timeout_s / 2:
+            _log.warning(
+                "group %s: from the planning of the last micro-batch to the next trigger it took %.0f s, more than "
+                "half of the %.0f s (option 'kcoord.rebalance.timeout') after which its partitions are given to "
+                "others and read again: raise the option, or make batches and the trigger interval shorter",
+                self._group_id,
+                seconds,
+                self._rebalance_timeout_s,
+            )
+
     def _data_lost(self, what: str) -> None:
         if self._fail_on_data_loss:
             raise DataLossError(
@@ -330,3 +402,20 @@ class DriverSession:
                 "and reset the group's offsets."
             )
         _log.warning("group %s: %s Going on, because failOnDataLoss is false.", self._group_id, what)
+
+
+def _next_claims(
+    usable: Iterable[AssignedPartition], positions: Mapping[PartitionKey, int], untils: Mapping[PartitionKey, int]
+) -> list[Claim]:
+    return [
+        Claim(
+            topic=owned.topic,
+            topic_id=owned.topic_id,
+            partition=owned.partition,
+            owner_epoch=owned.owner_epoch,
+            from_offset=positions[owned.topic, owned.partition],
+            until_offset=untils[owned.topic, owned.partition],
+        )
+        for owned in usable
+        if untils[owned.topic, owned.partition] > positions[owned.topic, owned.partition]
+    ]
