@@ -7,7 +7,13 @@ registration, and the rest, which are final. It knows no state.
 from typing import Final, TypeAlias
 
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import FetcherStartedResponse, FetcherStoppedResponse, ListGroupsResponse, Response
+from coordinator.protocol.messages import (
+    FetcherStartedResponse,
+    FetcherStoppedResponse,
+    ListGroupsResponse,
+    ReportOutOfRangeResponse,
+    Response,
+)
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.settings import BOOTSTRAP_OPTION, TIMEOUT_OPTION, MemberSettings, show_address
 
