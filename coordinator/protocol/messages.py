@@ -12,7 +12,9 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
+from coordinator.protocol import operator_messages as operator
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.operator_messages import OperatorRequest, OperatorResponse
 from coordinator.protocol.parts import (
     Claim,
     ClaimStatus,
@@ -334,6 +336,7 @@ Request: TypeAlias = (
     | ListGroups
     | DescribeGroup
     | ListGroupEvents
+    | OperatorRequest
 )
 Response: TypeAlias = (
     ErrorResponse
@@ -350,6 +353,7 @@ Response: TypeAlias = (
     | ListGroupsResponse
     | DescribeGroupResponse
     | ListGroupEventsResponse
+    | OperatorResponse
 )
 Push: TypeAlias = StartFetcher | StopFetcher | Probe | Fenced
 Message: TypeAlias = Request | Response | Push
@@ -368,6 +372,14 @@ RESPONSE_OF: Final[dict[type[Request], type[Response]]] = {
     ListGroups: ListGroupsResponse,
     DescribeGroup: DescribeGroupResponse,
     ListGroupEvents: ListGroupEventsResponse,
+    operator.ChangePause: operator.ChangePauseResponse,
+    operator.ChangeDrain: operator.ChangeDrainResponse,
+    operator.ResetOffsets: operator.ResetOffsetsResponse,
+    operator.CancelResets: operator.CancelResetsResponse,
+    operator.DeleteOffsets: operator.DeleteOffsetsResponse,
+    operator.DeleteGroup: operator.DeleteGroupResponse,
+    operator.ReleaseClaims: operator.ReleaseClaimsResponse,
+    operator.DescribeControls: operator.DescribeControlsResponse,
 }
 """The response that answers each request; any request may be answered by ErrorResponse instead."""
 

@@ -11,7 +11,7 @@ from typing import Final
 from coordinator.core.groups.assignors import Assignor, AssignorInput, AssignorMember
 from coordinator.core.groups.records import MemberTarget, TargetsAssigned, TopicSeen
 from coordinator.core.groups.soft import GroupSoft
-from coordinator.core.groups.state import GroupState, TopicState
+from coordinator.core.groups.state import GroupState, TopicPartition, TopicState
 from coordinator.core.groups.timeline import EventKind
 
 
@@ -64,22 +64,26 @@ def next_targets(group: GroupState, known_assignors: Mapping[str, Assignor]) -> 
     if not group.members:
         return TargetsAssigned(group.group_id, group.group_epoch + 1, group.assignor, ())
     name = choose_assignor(group, known_assignors)
+    takers = {
+        member_id: member for member_id, member in group.members.items() if member_id not in group.controls.drained
+    }
     given = AssignorInput(
         members=tuple(
             AssignorMember(member_id, frozenset(member.facts.topics), member.facts.streams)
-            for member_id, member in group.members.items()
+            for member_id, member in takers.items()
         ),
         partitions={topic: group.topics[topic].partitions for topic in group.subscribers if topic in group.topics},
         current={
             member_id: member.target if member.member_epoch else group.owned_by(member_id)
-            for member_id, member in group.members.items()
+            for member_id, member in takers.items()
         },
     )
-    assigned = known_assignors[name](given)
+    assigned = known_assignors[name](given) if takers else {}
+    nothing: frozenset[TopicPartition] = frozenset()
     targets = tuple(
-        MemberTarget(member_id, tuple(sorted(assigned[member_id])))
+        MemberTarget(member_id, tuple(sorted(assigned.get(member_id, nothing))))
         for member_id, member in group.members.items()
-        if assigned[member_id] != member.target
+        if assigned.get(member_id, nothing) != member.target
     )
     return TargetsAssigned(group.group_id, group.group_epoch + 1, name, targets)
 

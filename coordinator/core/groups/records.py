@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from coordinator.core.groups.operator_records import OperatorRecord
 from coordinator.protocol.parts import ResetPolicy, StartHint
 
 FORMAT_VERSION: Final = 1
@@ -224,6 +225,7 @@ Record: TypeAlias = (
     | Advanced
     | ClaimsRunning
     | ClaimsClosed
+    | OperatorRecord
 )
 
 _encoder = msgspec.msgpack.Encoder()

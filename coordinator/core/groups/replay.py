@@ -4,15 +4,17 @@ It trusts its records: they were decided by handlers that had checked them. An a
 damaged log, and stops the node.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+from coordinator.core.groups.changes import close_claim, commit, discard, release
+from coordinator.core.groups.operator_records import GroupDeleted, ResetApplied
+from coordinator.core.groups.operator_replay import OPERATOR_REPLAY, delete_group
 from coordinator.core.groups.records import (
     Advanced,
     ClaimsClosed,
     ClaimsRunning,
-    CommittedPart,
     Granted,
     GroupSettings,
     MemberEpochsAdvanced,
@@ -27,23 +29,21 @@ from coordinator.core.groups.records import (
     TopicSeen,
 )
 from coordinator.core.groups.state import (
-    Committed,
     Grant,
     GroupState,
     MemberState,
     OpenClaim,
     ShardState,
-    TopicPartition,
     TopicState,
 )
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 
 
 def replay(state: ShardState, record: Record, offset: int | None) -> None:
     """Apply one record; `offset` is its place in the log, None for a record of a snapshot."""
-    if isinstance(record, Granted):
+    if isinstance(record, GroupDeleted):
+        delete_group(state, record)
+        return
+    if isinstance(record, Granted | ResetApplied) and record.owner_epoch is not None:
         assert offset is None or record.owner_epoch == offset, (
             f"the grant at offset {offset} has owner epoch {record.owner_epoch}"
         )
@@ -119,16 +119,17 @@ def _add(counts: dict[str, int], names: Iterable[str], amount: int) -> None:
 def _member_removed(group: GroupState, record: MemberRemoved) -> None:
     member = group.members.pop(record.member_id)
     _uncount(group, member.facts)
+    group.controls.drained.pop(record.member_id, None)
     for partition in member.target:
         if group.target_owners.get(partition) == record.member_id:
             del group.target_owners[partition]
     for partition in group.owned_by(record.member_id):
         grant = group.grants[partition]
-        _discard(group.stopping, record.member_id, partition)
+        discard(group.stopping, record.member_id, partition)
         if record.keeps_running_claims and grant.has_running_claim:
             group.grants[partition] = replace(grant, stop_why=None)
         else:
-            _release(group, partition)
+            release(group, partition)
     group.is_target_stale = True
 
 
@@ -160,33 +161,33 @@ def _stop_began(group: GroupState, record: StopBegan) -> None:
 def _granted(group: GroupState, record: Granted) -> None:
     partition = (record.topic, record.partition)
     if partition in group.grants:
-        _release(group, partition)
+        release(group, partition)
     group.grants[partition] = Grant(record.member_id, record.topic_id, record.owner_epoch)
     group.owned.setdefault(record.member_id, set()).add(partition)
     if record.start is not None:
-        _commit(group, (record.start,))
+        commit(group, (record.start,))
 
 
 def _released(group: GroupState, record: Released) -> None:
-    _commit(group, record.committed)
+    commit(group, record.committed)
     for part in record.partitions:
-        _release(group, (part.topic, part.partition))
+        release(group, (part.topic, part.partition))
 
 
 def _offsets_committed(group: GroupState, record: OffsetsCommitted) -> None:
-    _commit(group, record.committed)
+    commit(group, record.committed)
 
 
 def _advanced(group: GroupState, record: Advanced) -> None:
-    _commit(group, record.committed)
+    commit(group, record.committed)
     for partition in record.finished:
-        _close_claim(group, partition)
+        close_claim(group, partition)
     for part in record.released:
-        _release(group, (part.topic, part.partition))
+        release(group, (part.topic, part.partition))
     for partition in group.owned.get(record.member_id, ()):
         claim = group.grants[partition].claim
         if claim is not None and not claim.is_running:
-            _close_claim(group, partition)
+            close_claim(group, partition)
     for offered in record.offered:
         partition = (offered.topic, offered.partition)
         group.grants[partition] = replace(
@@ -203,32 +204,7 @@ def _claims_running(group: GroupState, record: ClaimsRunning) -> None:
 
 def _claims_closed(group: GroupState, record: ClaimsClosed) -> None:
     for partition in record.partitions:
-        _close_claim(group, partition)
-
-
-def _commit(group: GroupState, parts: Iterable[CommittedPart]) -> None:
-    for part in parts:
-        group.offsets[part.topic, part.partition] = Committed(
-            part.topic_id, part.offset, part.leader_epoch, part.metadata, part.commit_ms, part.owner_epoch
-        )
-
-
-def _close_claim(group: GroupState, partition: TopicPartition) -> None:
-    group.grants[partition] = replace(group.grants[partition], claim=None)
-
-
-def _release(group: GroupState, partition: TopicPartition) -> None:
-    owner = group.grants.pop(partition).member_id
-    _discard(group.owned, owner, partition)
-    _discard(group.stopping, owner, partition)
-
-
-def _discard(index: dict[K, set[V]], key: K, value: V) -> None:
-    values = index.get(key)
-    if values is not None:
-        values.discard(value)
-        if not values:
-            del index[key]
+        close_claim(group, partition)
 
 
 _REPLAY: Final[dict[type[Record], Callable[[GroupState, Any], None]]] = {
@@ -245,4 +221,5 @@ _REPLAY: Final[dict[type[Record], Callable[[GroupState, Any], None]]] = {
     Advanced: _advanced,
     ClaimsRunning: _claims_running,
     ClaimsClosed: _claims_closed,
+    **OPERATOR_REPLAY,
 }
