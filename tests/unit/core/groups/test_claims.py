@@ -269,3 +269,13 @@ def test_committed_offset_never_moves_back() -> None:
     assert refused.error is ErrorCode.INVALID_REQUEST
     assert refused.message == "offset 99 is before the committed offset 100; committed offsets never move back"
     assert refusals(m1.commit(T0, -1).results) == [ErrorCode.INVALID_REQUEST]
+
+
+def test_plain_commit_goes_not_past_the_begin_of_an_open_claim() -> None:
+    world, m1 = alone()
+    claim = m1.run(T0, 100, 110)
+    assert refusals(m1.commit(T0, 105).results) == [ErrorCode.INVALID_REQUEST]
+    assert refusals(m1.commit(T0, 100).results) == [ErrorCode.NONE]
+    m1.advance([claim])
+    assert refusals(m1.commit(T0, 115).results) == [ErrorCode.NONE]
+    assert world.committed() == {T0: 115}
