@@ -20,6 +20,7 @@ from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as sf
 
 from spark_kcoord.job_arguments import add_source_arguments, source_options
+from spark_kcoord.job_failures import failure_cause
 
 log = logging.getLogger("ingest_batch")
 
@@ -75,7 +76,7 @@ def main(given: Sequence[str] | None = None) -> int:
     try:
         rows = write_snapshot(spark, arguments, options)
     except PySparkException as error:
-        log.error("the snapshot failed: %s", error)  # noqa: TRY400
+        log.error("the snapshot failed: %s", failure_cause(error))  # noqa: TRY400
         return 1
     finally:
         spark.stop()

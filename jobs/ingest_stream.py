@@ -4,8 +4,10 @@
         --output /data/flights --checkpoint /data/flights-checkpoint
 
 Several of these may share a group; each needs an output and a checkpoint of its own. It needs `spark_kcoord` where
-the driver and the executors run. SIGTERM and Ctrl-C end the query between two micro-batches. Exit codes: 0 the query
-ended as asked, 1 it failed, 2 the arguments are wrong.
+the driver and the executors run. SIGTERM and Ctrl-C to this Python process end the query between two micro-batches.
+A SIGTERM to spark-submit itself reaches the Java process alone, which ends at once: the micro-batch in flight is then
+replayed at the next start. `python jobs/ingest_stream.py …` with PYSPARK_SUBMIT_ARGS="… pyspark-shell" avoids that.
+Exit codes: 0 the query ended as asked, 1 it failed, 2 the arguments are wrong.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_kcoord.job_arguments import add_source_arguments, read_pairs, source_options
+from spark_kcoord.job_failures import failure_cause
 
 POLL_S = 1
 REFUSED_SINK_OPTION = "asyncprogresstracking"
@@ -166,7 +169,7 @@ def main(given: Sequence[str] | None = None) -> int:
         log.info("query %s runs, checkpoint %s", query.id, arguments.checkpoint)
         follow(query, asked, arguments.stop_seconds)
     except PySparkException as error:
-        log.error("the query failed: %s", error)  # noqa: TRY400
+        log.error("the query failed: %s", failure_cause(error))  # noqa: TRY400
         return 1
     finally:
         spark.stop()

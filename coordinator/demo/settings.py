@@ -11,10 +11,10 @@ PARTITIONS: Final = 8
 FIRST: Final = "first"
 SECOND: Final = "second"
 
-JOIN_TIMEOUT_S: Final = 90.0
+JOIN_TIMEOUT_S: Final = 120.0
 """From the start of a Spark application to its place in the group."""
 
-STEP_TIMEOUT_S: Final = 60.0
+STEP_TIMEOUT_S: Final = 90.0
 """For everything else that is waited for."""
 
 
