@@ -51,11 +51,9 @@ def commit_by_owner(
             why = why_fenced(group, partition, asked.owner_epoch, member_id)
             results.append(_refused(group, partition, ErrorCode.FENCED_OWNER_EPOCH, why))
             continue
-        if grant.claim is not None and asked.offset > grant.claim.from_offset:
-            why = (
-                f"the claim [{grant.claim.from_offset}, {grant.claim.until_offset}) is open and is committed when it "
-                "is finished; finish it first"
-            )
+        if grant.claim is not None:
+            claimed = f"[{grant.claim.from_offset}, {grant.claim.until_offset}) of {asked.topic}-{asked.partition}"
+            why = f"{claimed} is claimed; finish the claim, which commits it"
             results.append(_refused(group, partition, ErrorCode.INVALID_REQUEST, why))
             continue
         results.append(_commit_one(group, grant.topic_id, grant.owner_epoch, asked, commit_ms, accepted))
