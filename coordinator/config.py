@@ -253,6 +253,13 @@ class GroupSettings(_Section):
     registrations_max: int = _limit(
         "registrations_max", 1, "Registrations of one shard that may wait for Kafka.", "registrations", 1_000_000
     )
+    reset_lookups_max: int = _limit(
+        "reset_lookups_max",
+        1,
+        "Questions to Kafka of one shard that resets of offsets may wait for.",
+        "questions",
+        100_000,
+    )
     subscription_max_topics: int = _limit(
         "subscription_max_topics", 1, "Topics one member may subscribe to.", "topics", 100_000
     )

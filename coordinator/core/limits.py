@@ -49,6 +49,8 @@ class Limits:
     """Groups of one shard."""
     registrations_max: int = 20_000
     """Registrations of one shard that wait for Kafka at the same time."""
+    reset_lookups_max: int = 1_000
+    """Questions to Kafka of one shard that resets of offsets wait for at the same time."""
     subscription_max_topics: int = 1_000
     """Topics one member may subscribe to."""
     streams_max: int = 10_000

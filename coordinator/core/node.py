@@ -164,7 +164,7 @@ class Node:
                     self._touched.add(index)
             case OffsetsResolved():
                 for index, shard in enumerate(self._shards):
-                    if event.lookup_id in shard.desk.lookups:
+                    if shard.awaits(event.lookup_id):
                         shard.handle_resolved(event)
                         self._touched.add(index)
             case EndOffsetsRead():
@@ -243,6 +243,8 @@ class Node:
                 self._list_groups(event)
             case FetchOffsets() | DescribeGroup() | ListGroupEvents():
                 self._read(event, request)
+            case _:
+                self._shard(request.group_id).handle_operator(connection, correlation_id, request)
 
     def _respond_now(self, event: RequestArrived, response: FindCoordinatorResponse | ErrorResponse) -> None:
         self._direct.append(Respond(event.connection_id, event.correlation_id, response))

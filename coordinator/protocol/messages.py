@@ -12,7 +12,9 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
+from coordinator.protocol import operator_messages as operator
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.operator_messages import OperatorRequest, OperatorResponse
 from coordinator.protocol.parts import (
     Claim,
     ClaimStatus,
@@ -355,6 +357,7 @@ Request: TypeAlias = (
     | DescribeGroup
     | ListGroupEvents
     | ReportOutOfRange
+    | OperatorRequest
 )
 Response: TypeAlias = (
     ErrorResponse
@@ -372,6 +375,7 @@ Response: TypeAlias = (
     | DescribeGroupResponse
     | ListGroupEventsResponse
     | ReportOutOfRangeResponse
+    | OperatorResponse
 )
 Push: TypeAlias = StartFetcher | StopFetcher | Probe | Fenced
 Message: TypeAlias = Request | Response | Push
@@ -391,6 +395,14 @@ RESPONSE_OF: Final[dict[type[Request], type[Response]]] = {
     DescribeGroup: DescribeGroupResponse,
     ListGroupEvents: ListGroupEventsResponse,
     ReportOutOfRange: ReportOutOfRangeResponse,
+    operator.ChangePause: operator.ChangePauseResponse,
+    operator.ChangeDrain: operator.ChangeDrainResponse,
+    operator.ResetOffsets: operator.ResetOffsetsResponse,
+    operator.CancelResets: operator.CancelResetsResponse,
+    operator.DeleteOffsets: operator.DeleteOffsetsResponse,
+    operator.DeleteGroup: operator.DeleteGroupResponse,
+    operator.ReleaseClaims: operator.ReleaseClaimsResponse,
+    operator.DescribeControls: operator.DescribeControlsResponse,
 }
 """The response that answers each request; any request may be answered by ErrorResponse instead."""
 

@@ -40,8 +40,30 @@ from coordinator.protocol.messages import (
     StartFetcher,
     StopFetcher,
 )
-from coordinator.protocol.parts import Claim, ClaimStatus, FinalOffset, PartitionResult, Subscription
+from coordinator.protocol.operator_messages import (
+    CancelResets,
+    CancelResetsResponse,
+    ChangeDrain,
+    ChangeDrainResponse,
+    DescribeControls,
+    DescribeControlsResponse,
+    OperatorRequest,
+    ResetOffsets,
+    ResetOffsetsResponse,
+)
+from coordinator.protocol.parts import (
+    Claim,
+    ClaimStatus,
+    ControlDescription,
+    FinalOffset,
+    PartitionResult,
+    ResetResult,
+    ResetTarget,
+    Subscription,
+)
 from tests.helpers.node_world import Member, NodeWorld, replace_registration
+
+OPERATOR = "ann@ops"
 
 
 @dataclass
@@ -128,8 +150,10 @@ class Transcript:
         member = self.members[name]
         finals = [FinalOffset(*partition, member.epoch(partition)) for partition in sorted(member.stopping)]
         member.advance(self.claims.pop(name, ()), (), finals)
-        for partition in list(member.stopping):
-            del member.owned[partition]
+        for final in finals:
+            partition = (final.topic, final.partition)
+            if member.epoch(partition) == final.owner_epoch:
+                del member.owned[partition]
         member.stopping.clear()
 
     def do_commit(self, name: str, number: str, offset: str) -> None:
@@ -165,6 +189,32 @@ class Transcript:
         tool = self.world.connect()
         self.names[tool.connection_id] = "tool"
         tool.send(FetchOffsets("g"))
+
+    # ---- operators ----
+
+    def do_drain(self, name: str, *why: str) -> None:
+        self._operate(ChangeDrain("g", name, is_drained=True, who=OPERATOR, why=" ".join(why), is_dry_run=False))
+
+    def do_undrain(self, name: str) -> None:
+        self._operate(ChangeDrain("g", name, is_drained=False, who=OPERATOR, is_dry_run=False))
+
+    def do_reset(self, number: str, offset: str, *words: str) -> None:
+        """Set a partition's offset; the words are `dry-run` or `release-claims`, or the reason."""
+        options = {"dry-run", "release-claims"}
+        why = " ".join(word for word in words if word not in options)
+        targets = (ResetTarget("t", int(number), "offset", int(offset)),)
+        self._operate(ResetOffsets("g", targets, OPERATOR, why, "release-claims" in words, "dry-run" in words))
+
+    def do_cancel(self, number: str) -> None:
+        self._operate(CancelResets("g", (("t", int(number)),), OPERATOR, is_dry_run=False))
+
+    def do_controls(self) -> None:
+        self._operate(DescribeControls("g"))
+
+    def _operate(self, request: OperatorRequest) -> None:
+        tool = self.world.connect()
+        self.names[tool.connection_id] = "tool"
+        tool.send(request)
 
     # ---- effects ----
 
@@ -215,6 +265,14 @@ def say_response(response: Response) -> str:
             return "claims: " + ", ".join(map(say_status, response.claims))
         case FetchOffsetsResponse():
             return "offsets: " + ", ".join(f"{part.topic}-{part.partition}={part.offset}" for part in response.offsets)
+        case ChangeDrainResponse():
+            return f"drain changed, it has [{say_partitions(response.partitions)}]"
+        case ResetOffsetsResponse():
+            return "reset: " + ", ".join(map(say_reset, response.results))
+        case CancelResetsResponse():
+            return "cancelled: " + ", ".join(map(say_result, response.results))
+        case DescribeControlsResponse():
+            return "stands: " + (", ".join(map(say_control, response.controls)) or "nothing")
         case PingResponse():
             return f"alive in epoch {response.member_epoch} of {response.group_epoch}"
         case LeaveGroupResponse():
@@ -242,6 +300,19 @@ def say_result(result: PartitionResult) -> str:
     if result.error is not ErrorCode.NONE:
         return f"{said} {result.error.name} (committed {result.committed})"
     return f"{said} (committed {result.committed})"
+
+
+def say_reset(result: ResetResult) -> str:
+    said = f"{result.topic}-{result.partition}"
+    if result.error is not ErrorCode.NONE:
+        return f"{said} {result.error.name}: {result.message}"
+    return f"{said} {result.old_offset} -> {result.new_offset}{' pending' if result.is_pending else ''}"
+
+
+def say_control(control: ControlDescription) -> str:
+    subject = control.member_id or f"{control.topic}-{control.partition}"
+    said = f"{control.kind} {subject}"
+    return f"{said} to {control.offset}" if control.offset is not None else said
 
 
 def say_status(status: ClaimStatus) -> str:

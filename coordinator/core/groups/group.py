@@ -13,7 +13,7 @@ from coordinator.core.groups.holds import held_partitions
 from coordinator.core.groups.records import MemberTarget, TargetsAssigned, TopicSeen
 from coordinator.core.groups.reserved import assign_around
 from coordinator.core.groups.soft import GroupSoft
-from coordinator.core.groups.state import GroupState, TopicState
+from coordinator.core.groups.state import GroupState, TopicPartition, TopicState
 from coordinator.core.groups.subscriptions import explicit_target
 from coordinator.core.groups.timeline import EventKind
 
@@ -80,7 +80,10 @@ def next_targets(group: GroupState, known_assignors: Mapping[str, Assignor]) -> 
     if not group.members:
         return TargetsAssigned(group.group_id, group.group_epoch + 1, group.assignor, ())
     name = choose_assignor(group, known_assignors)
-    assigned_to = {member_id: member for member_id, member in group.members.items() if not member.facts.partitions}
+    takers = {
+        member_id: member for member_id, member in group.members.items() if member_id not in group.controls.drained
+    }
+    assigned_to = {member_id: member for member_id, member in takers.items() if not member.facts.partitions}
     given = AssignorInput(
         members=tuple(
             AssignorMember(member_id, frozenset(member.facts.topics), member.facts.streams)
@@ -94,15 +97,16 @@ def next_targets(group: GroupState, known_assignors: Mapping[str, Assignor]) -> 
     )
     assigned = {
         member_id: explicit_target(group, member.facts)
-        for member_id, member in group.members.items()
+        for member_id, member in takers.items()
         if member.facts.partitions
     }
     if assigned_to:
         assigned |= assign_around(known_assignors[name], given, held_partitions(group) | group.explicit.keys())
+    nothing: frozenset[TopicPartition] = frozenset()
     targets = tuple(
-        MemberTarget(member_id, tuple(sorted(assigned[member_id])))
+        MemberTarget(member_id, tuple(sorted(assigned.get(member_id, nothing))))
         for member_id, member in group.members.items()
-        if assigned[member_id] != member.target
+        if assigned.get(member_id, nothing) != member.target
     )
     return TargetsAssigned(group.group_id, group.group_epoch + 1, name, targets)
 

@@ -60,18 +60,17 @@ def member_status(group: GroupState, member_id: str) -> MemberStatus:
     """Return the state of a member."""
     if member_id in group.stopping:
         return MemberStatus.UNREVOKED_PARTITIONS
-    target = group.members[member_id].target
     owned = group.owned.get(member_id, set())
-    return MemberStatus.STABLE if target <= owned else MemberStatus.UNRELEASED_PARTITIONS
+    return MemberStatus.STABLE if group.due_to(member_id) <= owned else MemberStatus.UNRELEASED_PARTITIONS
 
 
 def is_complete(group: GroupState, member_id: str) -> bool:
-    """True when a member holds exactly its target of the newest epoch."""
+    """True when a member holds exactly its target of the newest epoch, less what is paused."""
     member = group.members[member_id]
     return (
         member.member_epoch == group.group_epoch > 0
         and member_id not in group.stopping
-        and group.owned.get(member_id, set()) == member.target
+        and group.owned.get(member_id, set()) == group.due_to(member_id)
     )
 
 

@@ -324,6 +324,7 @@ class Membership:
         self._ownership.push_whole(group.group_id, member_id)
         stopping = sorted(group.stopping.get(member_id, ()))
         self._ownership.push_stops(group.group_id, member_id, stopping)
+        self._ownership.hold_back(group.group_id, member_id)
         if changes_target(old_facts, facts):
             self._ownership.note_change(group.group_id, f"{member_id} {'changed' if old_facts else 'joined'}")
         elif has_news_of_topics:

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from coordinator.core.groups.operator_records import OperatorRecord
 from coordinator.protocol.parts import ResetPolicy, StartHint
 
 FORMAT_VERSION: Final = 1
@@ -279,6 +280,7 @@ Record: TypeAlias = (
     | GroupEmptied
     | GroupExpired
     | WentOutOfRange
+    | OperatorRecord
 )
 
 _encoder = msgspec.msgpack.Encoder()

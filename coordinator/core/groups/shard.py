@@ -14,6 +14,7 @@ from coordinator.core.groups.expiry import Expiry
 from coordinator.core.groups.holds import ClaimWatch
 from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.membership import Membership
+from coordinator.core.groups.operators import Operators
 from coordinator.core.groups.ownership import Ownership
 from coordinator.core.groups.records import (
     ClaimsRunning,
@@ -47,6 +48,7 @@ from coordinator.protocol.messages import (
     ReportOutOfRangeResponse,
     Response,
 )
+from coordinator.protocol.operator_messages import OperatorRequest
 from coordinator.protocol.parts import ClaimState, FinalOffset, OffsetToCommit, PartitionResult
 
 MemberRequest = Ping | FetcherStarted | FetcherStopped | Advance | ConfirmClaims | LeaveGroup | ReportOutOfRange
@@ -61,6 +63,7 @@ class Shard:
         self._claim_watch = ClaimWatch(desk)
         self._expiry = Expiry(desk)
         self._membership = Membership(desk, self._ownership, self._claim_watch, self._expiry, assignors)
+        self._operators = Operators(desk, self._ownership, new_lookup_id)
 
     def watched_topics(self) -> set[str]:
         """Return the topics that Kafka is to be asked about for this shard."""
@@ -100,7 +103,7 @@ class Shard:
                 self._ownership.note_change(group_id, "the coordinator restarted amid a change")
             elif soft.unsettled:
                 soft.changing_since_ms = desk.now_ms
-            if group.members:
+            if group.members or group.controls.resets:
                 desk.timers.set(Timer(TimerKind.LOOKUP, group_id), desk.now_ms)
 
     def time_passed(self) -> None:
@@ -161,9 +164,16 @@ class Shard:
             if is_matched or answered.intersection(named_topics(subscription)):
                 self._membership.register(registration, event)
 
+    def awaits(self, lookup_id: int) -> bool:
+        """True when an answer of Kafka is meant for this shard."""
+        return lookup_id in self.desk.lookups or self._operators.awaits(lookup_id)
+
     def handle_resolved(self, event: OffsetsResolved) -> None:
-        """Take in where partitions start."""
-        self._ownership.handle_resolved(event)
+        """Take in where partitions start, or what an operator wanted to know."""
+        if self._operators.awaits(event.lookup_id):
+            self._operators.handle_resolved(event)
+        else:
+            self._ownership.handle_resolved(event)
 
     # ---- connections and requests -----------------------------------------------------------------------------------
 
@@ -289,6 +299,10 @@ class Shard:
             self._claim_watch.note_running(group, offered)
             found = claims.statuses(group, member_id, request.claims)
         return ConfirmClaimsResponse(claims=found)
+
+    def handle_operator(self, connection: Connection, correlation_id: int, request: OperatorRequest) -> None:
+        """Answer a request of an operator."""
+        self._operators.handle(connection.connection_id, correlation_id, request)
 
     def handle_commit(self, connection: Connection, correlation_id: int, request: CommitOffsets) -> None:
         """Answer CommitOffsets of a member or of an operator."""

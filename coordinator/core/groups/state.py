@@ -8,6 +8,7 @@ that two states made from the same records are equal field by field.
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from coordinator.core.groups.controls import Controls
 from coordinator.core.groups.records import MemberFacts
 from coordinator.protocol.parts import ResetPolicy
 
@@ -97,6 +98,8 @@ class GroupState:
     offsets: dict[TopicPartition, Committed] = field(default_factory=dict)
     out_of_range: set[TopicPartition] = field(default_factory=set)
     """Partitions that start by the policy alone, because Kafka does not have the offset they had."""
+    controls: Controls = field(default_factory=Controls)
+    """What operators decided."""
     target_owners: dict[TopicPartition, str] = field(default_factory=dict)
     """Index: who is to have a partition."""
     owned: dict[str, set[TopicPartition]] = field(default_factory=dict)
@@ -117,6 +120,17 @@ class GroupState:
     """Index: the number of members that name an assignor; no zeros."""
     assignor_favourites: dict[str, int] = field(default_factory=dict)
     """Index: the number of members that name an assignor first; no zeros."""
+
+    def wanted_owner(self, partition: TopicPartition) -> str | None:
+        """Return who is to have a partition now: nobody while it is paused."""
+        return None if self.controls.pause_of(partition) else self.target_owners.get(partition)
+
+    def due_to(self, member_id: str) -> frozenset[TopicPartition]:
+        """Return what a member is to have now: its target without what is paused."""
+        target = self.members[member_id].target
+        if self.controls.group_pause:
+            return frozenset()
+        return target.difference(self.controls.paused) if self.controls.paused else target
 
     def owned_by(self, member_id: str) -> frozenset[TopicPartition]:
         """Return what a member has, including what it has to let go of."""

@@ -35,6 +35,16 @@ class EventKind(StrEnum):
     TOPIC_GROWN = "topic-grown"
     TOPIC_DELETED = "topic-deleted"
     TOPIC_RECREATED = "topic-recreated"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    DRAINED = "drained"
+    UNDRAINED = "undrained"
+    RESET_PLANNED = "reset-planned"
+    RESET_APPLIED = "reset-applied"
+    RESET_CANCELLED = "reset-cancelled"
+    OFFSETS_DELETED = "offsets-deleted"
+    GROUP_DELETED = "group-deleted"
+    CLAIM_RELEASED = "claim-released"
 
 
 class Timeline:

@@ -4,6 +4,7 @@ import pytest
 
 from coordinator.core.limits import Limits
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.operator_messages import ReleaseClaims, ReleaseClaimsResponse
 from coordinator.protocol.parts import Claim, ClaimState, PartitionResult
 from tests.helpers.node_world import Member, NodeWorld
 
@@ -105,6 +106,17 @@ def test_claim_time_out_counts_anew_after_a_restart() -> None:
     assert world.owners()[T1] == "m2"
     world.advance(300)
     assert world.owners()[T1] == "m1"
+
+
+def test_operator_gives_a_held_partition_to_the_next_owner() -> None:
+    world, m1, claim, _ = world_with_a_dead_owner()
+    released = ReleaseClaims("g", (T1,), "op@host", "the machine is gone", is_dry_run=False)
+    response = world.connect().ask(released, ReleaseClaimsResponse)
+    assert [result.error for result in response.results] == [ErrorCode.NONE]
+    world.settle()
+    assert (m1.owned[T1].offset, m1.is_complete) == (100, True)
+    again = join(world, "m2", claims=[claim])
+    assert [status.state for status in again.confirm(claim).claims] == [ClaimState.CLOSED]
 
 
 def owner_that_reads_on(**facts: object) -> tuple[NodeWorld, Member, Claim, Member]:

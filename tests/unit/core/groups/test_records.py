@@ -4,6 +4,17 @@ import msgspec
 import pytest
 
 from coordinator.core.groups.journal import Journal
+from coordinator.core.groups.operator_records import (
+    ClaimsReleased,
+    DrainChanged,
+    GroupDeleted,
+    OffsetsDeleted,
+    PauseChanged,
+    PlannedReset,
+    ResetApplied,
+    ResetsCancelled,
+    ResetsPlanned,
+)
 from coordinator.core.groups.records import (
     Advanced,
     ClaimPart,
@@ -93,6 +104,17 @@ GOLDEN: list[tuple[Record, str]] = [
     (WentOutOfRange("g", (("t", 0),)), "01932da1679192a17400"),
     (IdentityAwaited("g", "m1", "i"), "019428a167a26d31a169"),
     (ClaimsGivenUp("g", (("t", 0),), "why"), "019429a1679192a17400a3776879"),
+    (PauseChanged("g", (("t", 0),), True, "a@h", "why", 9), "01973ca1679192a17400c3a3614068a377687909"),
+    (DrainChanged("g", "m1", True, "a@h", "why", 9), "01973da167a26d31c3a3614068a377687909"),
+    (
+        ResetsPlanned("g", (PlannedReset("t", "id", 0, 5, 7, True),), "a@h", "why", 9),
+        "01963ea1679196a174a26964000507c3a3614068a377687909",
+    ),
+    (ResetApplied("g", "t", "id", 0, 5, 7, 9, "m1", 3), "019a3fa167a174a2696400050709a26d3103"),
+    (ResetsCancelled("g", (("t", 0),), "a@h", "why", 9), "019640a1679192a17400a3614068a377687909"),
+    (OffsetsDeleted("g", (("t", 0),), "a@h", "why", 9), "019641a1679192a17400a3614068a377687909"),
+    (GroupDeleted("g", "a@h", "why", 9), "019542a167a3614068a377687909"),
+    (ClaimsReleased("g", (("t", 0),), "a@h", "why", 9), "019643a1679192a17400a3614068a377687909"),
 ]
 
 
