@@ -65,3 +65,30 @@ def test_one_seed_gives_one_history() -> None:
         return world.trace
 
     assert history() == history()
+
+
+def starts_of(world: MemberWorld, partition: int) -> list[tuple[int, int]]:
+    """Return owner epoch and start of a partition as those believe who believe to own it."""
+    held = [part for query in world.queries for part in query.member.assignment.partitions]
+    return [(part.owner_epoch, part.start) for part in held if part.partition == partition]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_queries_read_on_from_where_an_operator_has_set_them_back(seed: int) -> None:
+    world = MemberWorld(seed)
+    names = ["q1", "q2"]
+    for name in names:
+        world.start_query(name)
+    for partition in (0, 3, 0):
+        world.run_until(world.now_ms + 4_000)
+        before = max(starts_of(world, partition), default=(0, 0))[0]
+        world.reset(partition)
+        asked_ms = world.now_ms
+        while not any(epoch > before and start == 0 for epoch, start in starts_of(world, partition)):
+            assert world.now_ms - asked_ms < 20_000, f"seed {seed}: partition {partition} was not set back"
+            world.run_until(world.now_ms + 10)
+        disturb(world, names)
+    world.run_until(world.now_ms + 10_000)
+    then = dict(world.committed)
+    world.run_until(world.now_ms + 10_000)
+    assert all(offset > then[key] for key, offset in world.committed.items()), f"seed {seed}: a partition stands still"
