@@ -42,6 +42,7 @@ from tests.sim.kafka import Kafka
 from tests.sim.log_model import ClaimEntry, GroupModel, LogModel, Violation
 
 REFUSED_TO_OTHERS = frozenset({ErrorCode.FENCED_OWNER_EPOCH, ErrorCode.CLAIM_CLOSED})
+ACCEPTED = frozenset({"member-joined", "member-returned", "member-replaced"})
 
 
 @dataclass(slots=True)
@@ -341,9 +342,7 @@ class Checker:
         if group.is_superseded(response.member_id, request.incarnation, at):
             self._life.removed[connection_id] = member
         else:
-            self._unbind(member)
             self._life.bound[connection_id] = member
-            self._life.sessions[member] = _Session(asked.arrived_ms)
             if connection_id in self._life.gone:
                 self._life.sessions[member].closed_ms = asked.arrived_ms
         self._group_epoch_seen(request.group_id, response.group_epoch)
@@ -398,9 +397,12 @@ class Checker:
         """Check what the node gives out as a fact."""
         if notice.kind == "taken-over":
             self.counts.takeovers += 1
+        member = (notice.group_id, notice.member_id)
+        if notice.kind in ACCEPTED:
+            self._unbind(member)
+            self._life.sessions[member] = _Session(now_ms)
         if notice.kind != "member-expired":
             return
-        member = (notice.group_id, notice.member_id)
         session = self._life.sessions.get(member)
         timeout_ms = self._session_timeout_ms(member, shard)
         heard_ms = session.heard_ms if session is not None else self._life.started_ms

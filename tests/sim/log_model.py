@@ -224,7 +224,7 @@ class LogModel:
         for partition in record.partitions:
             owner = self._owner(group, at, partition, record.member_id)
             owner.is_stopping = True
-            group.stopped[partition, owner.owner_epoch] = at
+            group.stopped.setdefault((partition, owner.owner_epoch), at)
 
     def _granted(self, group: GroupModel, at: int, record: r.Granted) -> None:
         partition = (record.topic, record.partition)
