@@ -185,10 +185,17 @@ class BatchPlanner:
             )
 
     def _usable(self, assignment: Assignment) -> list[AssignedPartition]:
+        # While a topic that was made again is handed over, grants of both can be held. A stream offset holds one topic
+        # id a topic, and what was granted last is what exists now.
+        newest: dict[str, AssignedPartition] = {}
+        for owned in assignment.partitions:
+            if owned.topic not in newest or owned.owner_epoch > newest[owned.topic].owner_epoch:
+                newest[owned.topic] = owned
         return [
             owned
             for owned in assignment.partitions
             if not owned.is_stopping
+            and owned.topic_id == newest[owned.topic].topic_id
             and (self._allowed is None or (owned.topic, owned.partition, owned.owner_epoch) in self._allowed)
         ]
 
@@ -208,8 +215,11 @@ class BatchPlanner:
         done = self._finished_until | {
             (claim.topic, claim.partition, claim.owner_epoch): claim.until_offset for claim in finished
         }
+        # Another process with a copy of the checkpoint can have had this identity meanwhile, and moved the start on.
         return {
-            (owned.topic, owned.partition): done.get((owned.topic, owned.partition, owned.owner_epoch), owned.start)
+            (owned.topic, owned.partition): max(
+                owned.start, done.get((owned.topic, owned.partition, owned.owner_epoch), owned.start)
+            )
             for owned in usable
         }
 

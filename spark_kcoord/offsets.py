@@ -58,6 +58,7 @@ class StreamOffset:
         topics: dict[str, dict[str, Any]] = {}
         for item in sorted(self.ranges, key=lambda item: (item.topic, item.partition)):
             topic = topics.setdefault(item.topic, {"id": item.topic_id, "parts": {}})
+            assert topic["id"] == item.topic_id, f"ranges of two topics called {item.topic} in one stream offset"
             topic["parts"][str(item.partition)] = {
                 "from": item.from_offset,
                 "until": item.until_offset,

@@ -231,6 +231,26 @@ def test_an_offset_of_another_group_is_refused() -> None:
         session.next_offset(replace(session.identity, group="other"), None, is_single_run=False)
 
 
+def test_a_start_past_what_this_process_finished_counts_also_under_the_same_owner_epoch() -> None:
+    member = FakeMember((owned(0, 5),))
+    session = a_session(member, {0: 20})
+    first = session.next_offset(session.identity, 4, is_single_run=False)
+    session.next_offset(first, 2, is_single_run=False)
+    # A process with a copied checkpoint had the identity, and the partition with it, for a while.
+    member.partitions = (owned(0, 13),)
+    member.lost = frozenset({0})
+    third = session.next_offset(replace(first, ranges=(claim(0, 9, 11),)), None, is_single_run=False)
+    assert third.claims == (claim(0, 13, 20),)
+
+
+def test_a_micro_batch_holds_one_topic_id_a_topic_which_is_the_newest() -> None:
+    member = FakeMember((owned(0, 5, epoch=7, topic_id="old"), owned(1, 0, epoch=30, topic_id="new")))
+    session = a_session(member, {0: 9, 1: 9}, fail=False)
+    latest = session.next_offset(session.identity, None, is_single_run=False)
+    assert latest.ranges == (claim(1, 0, 9, epoch=30, topic_id="new"),)
+    assert StreamOffset.from_json(latest.to_json()) == latest
+
+
 def test_an_idle_query_without_partitions_asks_nobody() -> None:
     member = FakeMember(())
     session = a_session(member, {})
