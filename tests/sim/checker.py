@@ -5,6 +5,7 @@ that runs. And whatever was said once stays true after a crash. Reads return wha
 the reader could know. Nobody is declared dead before its time.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -89,6 +90,8 @@ class _Life:
     bound: dict[int, tuple[str, str]] = field(default_factory=dict)
     removed: dict[int, tuple[str, str]] = field(default_factory=dict)
     """Connections whose member was removed: they are nobody's, but may still be told so."""
+    accepted: dict[tuple[str, str], deque[int]] = field(default_factory=dict)
+    """Where the log ended whenever a member was let in and was not told yet."""
     gone: set[int] = field(default_factory=set)
     """Connections that closed."""
     sessions: dict[tuple[str, str], _Session] = field(default_factory=dict)
@@ -334,12 +337,12 @@ class Checker:
         assert isinstance(request, RegisterConsumer)
         member = (request.group_id, response.member_id)
         group = self.group(request.group_id, shard)
-        joined_at = group.joined_at.get((response.member_id, request.incarnation))
-        if joined_at is None:
-            raise Violation("no-such-member", f"{response.member_id} is let in and not in the log")
-        at = next((at for at in joined_at if at >= asked.end_at_arrival), joined_at[-1])
-        self._must_be_durable(shard, at, f"member {response.member_id}")
-        if group.is_superseded(response.member_id, request.incarnation, at):
+        accepted = self._life.accepted.get(member)
+        if not accepted:
+            raise Violation("no-such-member", f"{member} is told that it is let in, and was not")
+        end = accepted.popleft()
+        self._must_be_durable(shard, end - 1, f"member {response.member_id}")
+        if group.is_superseded(response.member_id, request.incarnation, end):
             self._life.removed[connection_id] = member
         else:
             self._life.bound[connection_id] = member
@@ -401,6 +404,7 @@ class Checker:
         if notice.kind in ACCEPTED:
             self._unbind(member)
             self._life.sessions[member] = _Session(now_ms)
+            self._life.accepted.setdefault(member, deque()).append(self.logs[shard].end)
         if notice.kind != "member-expired":
             return
         session = self._life.sessions.get(member)

@@ -98,12 +98,12 @@ class GroupModel:
         return commits[-1].offset
 
 
-    def is_superseded(self, member_id: str, incarnation: str, joined_at: int) -> bool:
-        """Say whether a process that became a member at this place has been removed or replaced since."""
-        if any(at > joined_at for at in self.removed_at.get(member_id, ())):
+    def is_superseded(self, member_id: str, incarnation: str, end: int) -> bool:
+        """Say whether a process that was let in when the log ended here has been removed or replaced since."""
+        if any(at >= end for at in self.removed_at.get(member_id, ())):
             return True
         return any(
-            name == member_id and process != incarnation and places[-1] > joined_at
+            name == member_id and process != incarnation and places[-1] >= end
             for (name, process), places in self.joined_at.items()
         )
 
