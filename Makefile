@@ -1,12 +1,14 @@
 # Two commands matter: `make demo` and `make test`. Each sets up what it needs; Python 3.11+ and Java 17+ must be there.
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types imports pytest demo clean
+.PHONY: help setup test lint types imports pytest demo sim mutants clean
 
 help:
 	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes)'
 	@echo 'make test      all checks and tests'
 	@echo 'make lint | types | imports | pytest    one of them'
+	@echo 'make sim SEED=0 RUNS=500    run the real coordinator and members through simulated failures'
+	@echo 'make mutants   plant known mistakes and see that the simulator finds each'
 	@echo 'make setup     only install what the others need'
 	@echo 'make clean     remove everything that was made here (the jars in the user cache stay)'
 
@@ -30,6 +32,15 @@ pytest: setup
 
 demo: setup
 	@.venv/bin/kcoord demo
+
+SEED = 0
+RUNS = 500
+
+sim: setup
+	@.venv/bin/python -m tests.sim run --seed $(SEED) --runs $(RUNS)
+
+mutants: setup
+	@.venv/bin/python -m tests.sim mutants
 
 clean:
 	rm -rf .venv .tools .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -8,7 +8,6 @@ the reader could know. Nobody is declared dead before its time.
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from coordinator.core.effects import Notice
 from coordinator.core.groups.records import MemberRemoved
@@ -40,7 +39,7 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus
 from tests.sim.kafka import Kafka
-from tests.sim.log_model import ClaimEntry, GroupModel, LogModel, Violation
+from tests.sim.log_model import ClaimEntry, GroupModel, LogModel, ViolationError
 
 REFUSED_TO_OTHERS = frozenset({ErrorCode.FENCED_OWNER_EPOCH, ErrorCode.CLAIM_CLOSED})
 ACCEPTED = frozenset({"member-joined", "member-returned", "member-replaced"})
@@ -161,17 +160,19 @@ class Checker:
         """Check what is there after a crash."""
         log = self.logs[shard]
         if end_offset < self._told[shard]:
-            raise Violation(
+            raise ViolationError(
                 "lost-commit",
                 f"shard {shard}: the log ends at {end_offset} after a crash, but what stands at "
                 f"{self._told[shard] - 1} was told to others",
             )
         if end_offset > log.end:
-            raise Violation("phantom-record", f"shard {shard}: {end_offset} records, {log.end} were written")
+            raise ViolationError("phantom-record", f"shard {shard}: {end_offset} records, {log.end} were written")
         log.cut(end_offset)
         log.compare(state, log.groups)
         if set(state.groups) != set(log.groups):
-            raise Violation("state-differs", f"shard {shard}: groups {set(state.groups)}, in its log {set(log.groups)}")
+            raise ViolationError(
+                "state-differs", f"shard {shard}: groups {set(state.groups)}, in its log {set(log.groups)}"
+            )
         self._durable[shard] = end_offset
         self._life = _Life(now_ms)
 
@@ -224,10 +225,12 @@ class Checker:
                 for final, result in zip(asked.request.partitions, response.results, strict=True):
                     if result.error is ErrorCode.NONE:
                         self._is_let_go(asked, (final.topic, final.partition), final.owner_epoch, shard)
-            case CommitOffsets(), CommitOffsetsResponse(error=ErrorCode.NONE):
+            case CommitOffsets(group_id=group_id), CommitOffsetsResponse(error=ErrorCode.NONE):
                 for wish, result in zip(asked.request.offsets, response.results, strict=True):
                     if result.error is ErrorCode.NONE:
-                        self._is_committed(asked, asked.request.group_id, (wish.topic, wish.partition), wish.offset, None)
+                        self._is_committed(
+                            asked, asked.request.group_id, (wish.topic, wish.partition), wish.offset, None
+                        )
             case FetchOffsets(), FetchOffsetsResponse(error=ErrorCode.NONE):
                 seen = {(part.topic, part.partition): part.offset for part in response.offsets}
                 self._read(asked, asked.request.group_id, seen, shard)
@@ -242,7 +245,7 @@ class Checker:
 
     def _must_be_durable(self, shard: int, at: int, what: object) -> None:
         if at >= self._durable[shard]:
-            raise Violation(
+            raise ViolationError(
                 "said-before-durable",
                 f"shard {shard}: {what} is said and record {at} is not on disk, which ends at {self._durable[shard]}",
             )
@@ -250,7 +253,7 @@ class Checker:
 
     def _group_epoch_seen(self, group_id: str, group_epoch: int) -> None:
         if group_epoch < self._group_epochs.get(group_id, 0):
-            raise Violation("epoch-regress", f"{group_id}: group epoch {group_epoch} is shown after a greater one")
+            raise ViolationError("epoch-regress", f"{group_id}: group epoch {group_epoch} is shown after a greater one")
         self._group_epochs[group_id] = group_epoch
 
     def _model_of(self, asked: _Asked, shard: int) -> GroupModel:
@@ -273,7 +276,7 @@ class Checker:
             if result.error is ErrorCode.NONE:
                 entries = self._entries(group, claim)
                 if not entries:
-                    raise Violation("phantom-claim", f"{claim} is accepted and not in the log")
+                    raise ViolationError("phantom-claim", f"{claim} is accepted and not in the log")
                 self._must_be_durable(shard, entries[-1].opened_at, claim)
             elif result.error is ErrorCode.FENCED_OWNER_EPOCH:
                 self.counts.fenced += 1
@@ -287,7 +290,7 @@ class Checker:
         commits = self.group(group_id, asked.shard).commits.get(partition, ())
         fitting = [each.at for each in commits if (each.offset, each.owner_epoch) == (offset, owner_epoch)]
         if not fitting:
-            raise Violation(
+            raise ViolationError(
                 "lost-commit", f"{partition} at {offset} by {owner_epoch} is acknowledged, the log has {commits}"
             )
         at = next((at for at in fitting if at >= asked.end_at_arrival), fitting[-1])
@@ -298,7 +301,7 @@ class Checker:
         assert asked.member is not None
         owner = group.owners.get(partition)
         if owner is not None and (owner.member_id, owner.owner_epoch) == (asked.member[1], owner_epoch):
-            raise Violation("lost-release", f"letting go of {partition} is acknowledged and it is {owner}'s")
+            raise ViolationError("lost-release", f"letting go of {partition} is acknowledged and it is {owner}'s")
         ended_at = group.ended.get((partition, owner_epoch))
         if ended_at is not None:
             self._must_be_durable(shard, ended_at, f"release of {partition}")
@@ -307,9 +310,7 @@ class Checker:
         entries = group.claims.get(((claim.topic, claim.partition), claim.owner_epoch), ())
         return [entry for entry in entries if entry.range == (claim.from_offset, claim.until_offset)]
 
-    def _statuses(
-        self, asked: _Asked, claims: Sequence[Claim], statuses: Sequence[ClaimStatus], shard: int
-    ) -> None:
+    def _statuses(self, asked: _Asked, claims: Sequence[Claim], statuses: Sequence[ClaimStatus], shard: int) -> None:
         group = self._model_of(asked, shard)
         assert asked.member is not None
         for claim, status in zip(claims, statuses, strict=True):
@@ -319,27 +320,25 @@ class Checker:
             ]
             if status.state is ClaimState.CLOSED:
                 if any(entry.closed_at is None and entry.opened_at < asked.end_at_arrival for entry in mine):
-                    raise Violation("claim-denied", f"{claim} is open and {status} is said")
+                    raise ViolationError("claim-denied", f"{claim} is open and {status} is said")
                 continue
             if not open_since_asked:
-                raise Violation("phantom-claim", f"{claim} is said to be open and is not: {mine}")
+                raise ViolationError("phantom-claim", f"{claim} is said to be open and is not: {mine}")
             entry = open_since_asked[-1]
             self._must_be_durable(shard, entry.opened_at, claim)
             if status.state is ClaimState.RUNNING:
                 if entry.running_at is None:
-                    raise Violation("phantom-claim", f"{claim} is said to run and does not")
+                    raise ViolationError("phantom-claim", f"{claim} is said to run and does not")
                 self._must_be_durable(shard, entry.running_at, claim)
 
-    def _registered(
-        self, connection_id: int, asked: _Asked, response: RegisterConsumerResponse, shard: int
-    ) -> None:
+    def _registered(self, connection_id: int, asked: _Asked, response: RegisterConsumerResponse, shard: int) -> None:
         request = asked.request
         assert isinstance(request, RegisterConsumer)
         member = (request.group_id, response.member_id)
         group = self.group(request.group_id, shard)
         accepted = self._life.accepted.get(member)
         if not accepted:
-            raise Violation("no-such-member", f"{member} is told that it is let in, and was not")
+            raise ViolationError("no-such-member", f"{member} is told that it is let in, and was not")
         end = accepted.popleft()
         self._must_be_durable(shard, end - 1, f"member {response.member_id}")
         if group.is_superseded(response.member_id, request.incarnation, end):
@@ -362,12 +361,12 @@ class Checker:
             offset = seen.pop(partition, None)
             if offset is None:
                 if known:
-                    raise Violation("lost-commit", f"{partition} of {group_id} is absent and was at {known[-1]}")
+                    raise ViolationError("lost-commit", f"{partition} of {group_id} is absent and was at {known[-1]}")
             elif offset not in {commit.offset for commit in fresh}:
                 name = "phantom-commit" if offset not in {commit.offset for commit in commits} else "stale-read"
-                raise Violation(name, f"{partition} of {group_id} is read as {offset}; possible are {fresh}")
+                raise ViolationError(name, f"{partition} of {group_id} is read as {offset}; possible are {fresh}")
         if seen:
-            raise Violation("phantom-commit", f"{group_id}: {seen} is read and nobody committed it")
+            raise ViolationError("phantom-commit", f"{group_id}: {seen} is read and nobody committed it")
 
     def pushed(self, connection_id: int, push: Push, shard: int) -> None:
         """Check a push that leaves the node."""
@@ -383,10 +382,10 @@ class Checker:
                     self._must_be_durable(shard, part.owner_epoch, f"grant of {partition} to {member[1]}")
                     granted = self.logs[shard].records[part.owner_epoch]
                     if getattr(granted, "member_id", None) != member[1]:
-                        raise Violation("phantom-grant", f"{part} is said to {member[1]}, the log says {granted}")
+                        raise ViolationError("phantom-grant", f"{part} is said to {member[1]}, the log says {granted}")
                     possible = [commit for commit in group.commits.get(partition, ()) if commit.offset == part.offset]
                     if not possible:
-                        raise Violation("phantom-commit", f"{part} starts where nobody ever committed")
+                        raise ViolationError("phantom-commit", f"{part} starts where nobody ever committed")
                     self._must_be_durable(shard, possible[0].at, f"start of {partition}")
             case StopFetcher():
                 for owned in push.partitions:
@@ -412,11 +411,11 @@ class Checker:
         heard_ms = session.heard_ms if session is not None else self._life.started_ms
         if notice.why.startswith("its connection closed"):
             if (session is None or session.closed_ms is None) and not self._one_closed_while_registering():
-                raise Violation("expired-too-early", f"{member} never closed a connection: {notice.why}")
+                raise ViolationError("expired-too-early", f"{member} never closed a connection: {notice.why}")
         elif now_ms - heard_ms < timeout_ms:
-            raise Violation(
+            raise ViolationError(
                 "expired-too-early",
-                f"{member} was heard {now_ms - heard_ms} ms ago and its session time-out is {timeout_ms} ms: {notice.why}",
+                f"{member} was heard {now_ms - heard_ms} ms ago, its time-out is {timeout_ms} ms: {notice.why}",
             )
 
     def _one_closed_while_registering(self) -> bool:
@@ -431,4 +430,4 @@ class Checker:
             facts = getattr(record, "facts", None)
             if facts is not None and (record.group_id, facts.member_id) == member:
                 return int(facts.session_timeout_ms)
-        raise Violation("no-such-member", f"{member} expires and never joined")
+        raise ViolationError("no-such-member", f"{member} expires and never joined")

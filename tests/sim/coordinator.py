@@ -245,9 +245,7 @@ class Coordinator:
     def _append(self, effect: e.Append) -> None:
         for record in effect.records:
             self._schedule.stamp(record)
-        self._checker.appended(
-            effect.shard, effect.base_offset, effect.records, self.node.hard_state(effect.shard)
-        )
+        self._checker.appended(effect.shard, effect.base_offset, effect.records, self.node.hard_state(effect.shard))
         self._schedule.tell(f"log {effect.base_offset}", self._checker.logs[effect.shard].records[effect.base_offset :])
         self._disk.append(effect.shard, effect.base_offset, effect.leader_epoch, effect.records)
         self._use_disk()

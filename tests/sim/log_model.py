@@ -13,7 +13,7 @@ from coordinator.core.groups import records as r
 from coordinator.core.groups.state import ShardState, TopicPartition
 
 
-class Violation(AssertionError):
+class ViolationError(AssertionError):
     """A promise was broken; `name` is the anomaly's."""
 
     def __init__(self, name: str, why: str) -> None:
@@ -97,7 +97,6 @@ class GroupModel:
             return None
         return commits[-1].offset
 
-
     def is_superseded(self, member_id: str, incarnation: str, end: int) -> bool:
         """Say whether a process that was let in when the log ended here has been removed or replaced since."""
         if any(at >= end for at in self.removed_at.get(member_id, ())):
@@ -126,7 +125,7 @@ class LogModel:
     def append(self, base_offset: int, records: Iterable[bytes]) -> None:
         """Take in what the node wants written."""
         if base_offset != self.end:
-            raise Violation("log-gap", f"shard {self.shard}: append at {base_offset}, the log ends at {self.end}")
+            raise ViolationError("log-gap", f"shard {self.shard}: append at {base_offset}, the log ends at {self.end}")
         for data in records:
             self._take(r.decode_record(data))
 
@@ -146,8 +145,8 @@ class LogModel:
             group = self.groups[record.group_id] = GroupModel()
         _RULES[type(record)](self, group, at, record)
 
-    def _broken(self, name: str, at: int, why: str) -> Violation:
-        return Violation(name, f"shard {self.shard}, record {at}: {why}")
+    def _broken(self, name: str, at: int, why: str) -> ViolationError:
+        return ViolationError(name, f"shard {self.shard}, record {at}: {why}")
 
     # ---- groups and members -----------------------------------------------------------------------------------------
 
@@ -213,7 +212,9 @@ class LogModel:
     def _epochs_advanced(self, group: GroupModel, at: int, record: r.MemberEpochsAdvanced) -> None:
         for member_id in record.member_ids:
             if not group.member_epochs[member_id] <= record.member_epoch <= group.group_epoch:
-                raise self._broken("epoch-regress", at, f"{member_id} was in {group.member_epochs[member_id]}: {record}")
+                raise self._broken(
+                    "epoch-regress", at, f"{member_id} was in {group.member_epochs[member_id]}: {record}"
+                )
             if any(owner.member_id == member_id and owner.is_stopping for owner in group.owners.values()):
                 raise self._broken("epoch-before-revoke", at, f"{member_id} still has to let go")
             group.member_epochs[member_id] = record.member_epoch
@@ -369,7 +370,7 @@ class LogModel:
         for group_id in group_ids:
             theirs, ours = state.groups.get(group_id), self.groups.get(group_id)
             if theirs is None or ours is None:
-                raise Violation("state-differs", f"group {group_id}: in the node {theirs}, in the log {ours}")
+                raise ViolationError("state-differs", f"group {group_id}: in the node {theirs}, in the log {ours}")
             _same("owners", group_id, _owners_in(theirs), _owners_of(ours))
             _same(
                 "offsets",
@@ -412,7 +413,7 @@ def _owners_of(group: GroupModel) -> dict[TopicPartition, tuple[Any, ...]]:
 
 def _same(what: str, group_id: str, theirs: object, ours: object) -> None:
     if theirs != ours:
-        raise Violation("state-differs", f"{what} of group {group_id}: the node has {theirs}, its log says {ours}")
+        raise ViolationError("state-differs", f"{what} of group {group_id}: the node has {theirs}, its log says {ours}")
 
 
 _RULES: dict[type, Callable[[LogModel, GroupModel, int, Any], None]] = {

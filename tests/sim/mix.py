@@ -64,8 +64,8 @@ class Mix:
         """Return it as one line of a report."""
         faults = ", ".join(f"{name} {weight:g}" for name, weight in self.weights.items())
         return (
-            f"{self.queries} queries, topics {self.topics}, {self.shards} shards, session {self.session_timeout_ms} ms, "
-            f"rebalance {self.rebalance_timeout_ms} ms, policy {self.policy}, a fault every {self.fault_every_ms} ms: "
+            f"{self.queries} queries, topics {self.topics}, {self.shards} shards, "
+            f"session {self.session_timeout_ms} ms, rebalance {self.rebalance_timeout_ms} ms, policy {self.policy}, a fault every {self.fault_every_ms} ms: "
             f"{faults}; death at a step {self.crash_at_step:g}"
         )
 
@@ -73,10 +73,7 @@ class Mix:
 def draw_mix(dice: Random) -> Mix:
     """Draw a run's shape."""
     topics = {f"t{number}": dice.randint(1, 6) for number in range(1, dice.choice((1, 1, 2)) + 1)}
-    weights = {
-        name: dice.choice((0.0, 0.0, 0.5, 1.0, 1.0, 4.0)) * RARE.get(name, 1.0)
-        for name in FAULTS
-    }
+    weights = {name: dice.choice((0.0, 0.0, 0.5, 1.0, 1.0, 4.0)) * RARE.get(name, 1.0) for name in FAULTS}
     weights = {name: weight for name, weight in weights.items() if weight}
     if not weights.keys() & {"node-killed", "query-killed", "connection-reset"}:
         weights[dice.choice(("node-killed", "query-killed", "connection-reset"))] = 2.0

@@ -10,7 +10,6 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from coordinator.protocol.parts import Claim
 from spark_kcoord.batch_planner import (
     AskAdvance,
     AskConfirm,

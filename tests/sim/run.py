@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.sim.checker import Counts
-from tests.sim.log_model import Violation
+from tests.sim.log_model import ViolationError
 from tests.sim.mix import draw_mix
 from tests.sim.world import World
 
@@ -45,7 +45,7 @@ def run_seed(seed: int, *, story_lines: int = STORY_LINES) -> Outcome:
     broken = None
     try:
         world.run()
-    except Violation as violation:
+    except ViolationError as violation:
         broken = _broken(world, violation.name, str(violation), "", story_lines)
     except Exception as error:  # noqa: BLE001 - whatever stops the node or a member in the world is a finding
         broken = _broken(world, "bug", repr(error), traceback.format_exc(), story_lines)

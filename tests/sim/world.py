@@ -26,7 +26,7 @@ from tests.sim.checker import Checker
 from tests.sim.coordinator import ADDRESS, GROUP, Coordinator
 from tests.sim.faults import FAULT_OF
 from tests.sim.kafka import Kafka
-from tests.sim.log_model import Violation
+from tests.sim.log_model import ViolationError
 from tests.sim.mix import Mix
 from tests.sim.network import Network
 from tests.sim.query import Checkpoint, Query
@@ -38,7 +38,7 @@ LOOK_EVERY_MS = 400
 FEWEST_ACKED, FEWEST_FAULTS, FEWEST_HANDOVERS = 20, 5, 1
 """A run that exercised less than this says nothing: it is void."""
 LONGEST = 5
-"""A run that has exercised too little goes on, with faults that come half as often, at most this many times."""
+"""A run that has exercised too little goes on, with faults that come less often, at most this many times as long."""
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class World:
     # ---- a run ------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Live through the whole run; raises Violation for a broken promise."""
+        """Live through the whole run; raises ViolationError for a broken promise."""
         schedule, mix = self.schedule, self.mix
         self.coordinator.start()
         for _ in range(mix.queries):
@@ -96,22 +96,37 @@ class World:
             schedule.run_until(schedule.now_ms + mix.safety_ms)
             if not self.is_void:
                 break
-            self._fault_every_ms *= 2
+            self._go_on_more_quietly()
         self._heal()
         bound_ms = 2 * mix.session_timeout_ms + 10_000 + mix.rebalance_timeout_ms
         healed_ms = schedule.now_ms
         while (unrest := self._unrest()) is not None:
             if schedule.now_ms >= healed_ms + bound_ms:
-                raise Violation("stuck", f"not at rest {bound_ms} ms after the last fault: {unrest}")
+                raise ViolationError("stuck", f"not at rest {bound_ms} ms after the last fault: {unrest}")
             schedule.run_until(schedule.now_ms + 100)
 
     @property
     def is_void(self) -> bool:
         """True when too little happened for the run to count."""
         counts = self.checker.counts
-        return (
-            counts.acked < FEWEST_ACKED or self.faults < FEWEST_FAULTS or counts.handovers < FEWEST_HANDOVERS
-        )
+        return counts.acked < FEWEST_ACKED or self.faults < FEWEST_FAULTS or counts.handovers < FEWEST_HANDOVERS
+
+    def _go_on_more_quietly(self) -> None:
+        self._fault_every_ms *= 3
+        self.coordinator.extra_sync_ms = 0
+        owners = [
+            application
+            for application in self.running()
+            if (query := application.query) is not None
+            and query.member is not None
+            and query.member.assignment.partitions
+        ]
+        self.add_application()
+        if owners:
+            owner = self.dice.choice(owners)
+            owner.is_wanted = False
+            assert owner.query is not None
+            self.schedule.after(2_000, owner.query.leave)
 
     def _append(self) -> None:
         if not self.is_healing:
@@ -307,7 +322,7 @@ class World:
         self.restart_later(application)
 
     def unexpected_end(self, query: Query, error: KcoordError) -> None:
-        raise Violation("query-refused", f"{query.name} ended with an error that no fault explains: {error}")
+        raise ViolationError("query-refused", f"{query.name} ended with an error that no fault explains: {error}")
 
     # ---- the operator, who looks on ---------------------------------------------------------------------------------
 
@@ -348,5 +363,3 @@ class World:
         offset = self.dice.randint(topic.begins[number], topic.ends[number])
         self.ask_as_operator(CommitOffsets(group_id, (OffsetToCommit(name, number, offset),)))
         return True
-
-
