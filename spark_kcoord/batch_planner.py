@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, TypeVar
 
 from coordinator.protocol.errors import ErrorCode
@@ -145,7 +145,11 @@ class BatchPlanner:
         self._report_refused(next_claims, outcome.claims)
         accepted = outcome.claimed
         self._has_offers = bool(accepted)
-        return self._offset_of(accepted, usable, positions) if accepted else self._unchanged(start)
+        if not accepted:
+            return self._unchanged(start)
+        latest = self._offset_of(accepted, usable, positions)
+        # Ranges of a micro-batch whose claims were closed can be claimed again just as they were.
+        return replace(latest, attempt=start.attempt + 1) if latest.ranges == start.ranges else latest
 
     def _unchanged(self, start: StreamOffset) -> StreamOffset:
         # Spark runs the first micro-batch of a query even when it is empty: the identity is in the checkpoint then.

@@ -243,6 +243,16 @@ def test_a_start_past_what_this_process_finished_counts_also_under_the_same_owne
     assert third.claims == (claim(0, 13, 20),)
 
 
+def test_ranges_claimed_again_after_their_claims_were_closed_make_another_offset() -> None:
+    member = FakeMember((owned(0, 5),), lost=frozenset({0}))
+    session = a_session(member, {0: 9})
+    start = StreamOffset("c", "g", "m-1", (claim(0, 5, 9),))
+    assert session.next_offset(start, None, is_single_run=False) == start
+    again = session.next_offset(start, None, is_single_run=False)
+    assert again == replace(start, attempt=1)
+    assert StreamOffset.from_json(again.to_json()) == again != start
+
+
 def test_a_micro_batch_holds_one_topic_id_a_topic_which_is_the_newest() -> None:
     member = FakeMember((owned(0, 5, epoch=7, topic_id="old"), owned(1, 0, epoch=30, topic_id="new")))
     session = a_session(member, {0: 9, 1: 9}, fail=False)
