@@ -228,9 +228,7 @@ class Checker:
             case CommitOffsets(group_id=group_id), CommitOffsetsResponse(error=ErrorCode.NONE):
                 for wish, result in zip(asked.request.offsets, response.results, strict=True):
                     if result.error is ErrorCode.NONE:
-                        self._is_committed(
-                            asked, asked.request.group_id, (wish.topic, wish.partition), wish.offset, None
-                        )
+                        self._is_committed(asked, group_id, (wish.topic, wish.partition), wish.offset, None)
             case FetchOffsets(), FetchOffsetsResponse(error=ErrorCode.NONE):
                 seen = {(part.topic, part.partition): part.offset for part in response.offsets}
                 self._read(asked, asked.request.group_id, seen, shard)

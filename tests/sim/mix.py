@@ -64,9 +64,9 @@ class Mix:
         """Return it as one line of a report."""
         faults = ", ".join(f"{name} {weight:g}" for name, weight in self.weights.items())
         return (
-            f"{self.queries} queries, topics {self.topics}, {self.shards} shards, "
-            f"session {self.session_timeout_ms} ms, rebalance {self.rebalance_timeout_ms} ms, policy {self.policy}, a fault every {self.fault_every_ms} ms: "
-            f"{faults}; death at a step {self.crash_at_step:g}"
+            f"{self.queries} queries, topics {self.topics}, {self.shards} shards, session {self.session_timeout_ms} "
+            f"ms, rebalance {self.rebalance_timeout_ms} ms, policy {self.policy and self.policy.kind}, "
+            f"a fault every {self.fault_every_ms} ms: {faults}; death at a step {self.crash_at_step:g}"
         )
 
 

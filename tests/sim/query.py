@@ -32,7 +32,14 @@ if TYPE_CHECKING:
 KAFKA_PATIENCE_MS = 4_000
 """How long a query asks for ends before it gives up."""
 ORPHAN_MS = 2_000
-EXPECTED_ENDS = ("could not be joined", "has not answered", "MEMBER_ID_IN_USE", "could not be asked", "is closed")
+EXPECTED_ENDS = (
+    "could not be joined",
+    "has not answered",
+    "MEMBER_ID_IN_USE",
+    "could not be asked",
+    "is closed",
+    "does not exist; create it",
+)
 """Words of the errors that a query may end with in a world full of faults."""
 
 
@@ -297,12 +304,17 @@ class Query:
             self._give_up(self.member.fatal)
         elif self.member.assignment.is_awaited(complete=awaited.complete):
             self._awaited = None
-            self.world.schedule.after(0, self._go_on, self.member.assignment)
+            self.world.schedule.after(self.world.dice.choice((0, 1)), self._go_on_with_assignment)
+
+    def _go_on_with_assignment(self) -> None:
+        """Wake the waiting thread: it sees what is there by then, which may be more than what woke it."""
+        if self.member is not None:
+            self._go_on(self.member.assignment)
 
     def _waited_long_enough(self, wait: AwaitPartitions) -> None:
         if self._awaited is wait and self.member is not None:
             self._awaited = None
-            self._go_on(self.member.assignment)
+            self._go_on_with_assignment()
 
     # ---- the member's process ---------------------------------------------------------------------------------------
 
