@@ -61,7 +61,7 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || ! is_recent_python .venv/bi
     note "$("$python" --version) ($python), $java"
     uv=$(find_uv)
     note "dependencies into .venv (some minutes the first time)"
-    "$uv" sync --frozen --no-python-downloads --python "$python" >&2 ||
+    "$uv" sync --compile-bytecode --frozen --no-python-downloads --python "$python" >&2 ||
         fail "The dependencies could not be installed: see above; \`make setup\` goes on where it stopped."
     printf '%s\n' "$wanted" >"$stamp"
 fi

@@ -10,13 +10,13 @@ each to be answered before the next, so that a blocking driver and a simulator r
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, TypeVar
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
-from spark_kcoord.errors import DataLossError
+from spark_kcoord.errors import DataLossError, KafkaAwayError, UnknownTopicError
 from spark_kcoord.member.effects import AdvanceOutcome, Joined
 from spark_kcoord.member.holdings import AssignedPartition, Assignment
 from spark_kcoord.offsets import StreamOffset
@@ -58,9 +58,14 @@ class AwaitAssignment:
 
 @dataclass(frozen=True, slots=True)
 class ReadEnds:
-    """Where do these partitions end at the brokers? Answered with an exclusive end for each that is known."""
+    """Where do these partitions end at the brokers? Answered with an exclusive end for each that is known.
+
+    Fails with UnknownTopicError naming topics that are gone, and with KafkaAwayError after `timeout_s` (None: soon)
+    without an answer.
+    """
 
     partitions: tuple[PartitionKey, ...]
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,10 @@ Question: TypeAlias = ReadAssignment | AwaitAssignment | ReadEnds | AskAdvance |
 Answer: TypeAlias = Assignment | Mapping[PartitionKey, int] | AdvanceOutcome | tuple[ClaimStatus, ...]
 _Plan = TypeVar("_Plan")
 Planning: TypeAlias = Generator[Question, Answer, _Plan]
-"""Questions in the order in which they are to be answered; it returns what was planned."""
+"""Questions in the order in which they are to be answered; it returns what was planned.
+
+A question that cannot be answered is answered by throwing the KcoordError, which the plan may have a way around.
+"""
 
 
 class BatchPlanner:
@@ -92,11 +100,26 @@ class BatchPlanner:
     and claimed nothing that is not asked for again by the same call.
     """
 
-    def __init__(self, joined: Joined, *, group_id: str, fail_on_data_loss: bool, complete_timeout_s: float) -> None:
+    def __init__(
+        self,
+        joined: Joined,
+        *,
+        group_id: str,
+        fail_on_data_loss: bool,
+        rebalance_timeout_s: float,
+        kafka_timeout_s: float,
+        clock: Callable[[], float],
+    ) -> None:
         self._joined = joined
         self._group_id = group_id
         self._fail_on_data_loss = fail_on_data_loss
-        self._complete_timeout_s = complete_timeout_s
+        self._rebalance_timeout_s = rebalance_timeout_s
+        self._kafka_timeout_s = kafka_timeout_s
+        self._clock = clock
+        self._has_seen_kafka = False
+        self._quiet: tuple[Assignment, tuple[PartitionKey, ...], Mapping[PartitionKey, int]] | None = None
+        self._running_since: float | None = None
+        self._said_lost: set[PartitionKey] = set()
         self._frozen: Mapping[PartitionKey, int] | None = None
         self._allowed: frozenset[tuple[str, int, int]] | None = None
         self._has_waited = False
@@ -126,37 +149,76 @@ class BatchPlanner:
             assignment = yield from _assignment(ReadAssignment())
         else:
             assignment = yield from self._first_assignment(start, is_single_run=is_single_run)
+        self._watch_batch_time()
         finished = () if start == self._settled else start.claims
-        if not finished and not assignment.partitions and not self._has_offers:
-            self._settled = start
-            return self._unchanged(start)
+        if not finished and not self._has_offers:
+            is_quiet = not assignment.partitions
+            if not is_quiet:
+                is_quiet = yield from self._is_quiet(assignment)
+            if is_quiet:
+                self._settled = start
+                return self._unchanged(start)
         usable = self._usable(assignment)
         owned = {(p.topic, p.partition, p.owner_epoch) for p in usable}
         self._finished_until = {key: until for key, until in self._finished_until.items() if key in owned}
         self._check_topics(start, usable)
         positions = self._positions(usable, finished)
-        next_claims = yield from self._next_claims(usable, positions, limit)
+        try:
+            ends = yield from self._ends(positions)
+        except KafkaAwayError as error:
+            if not self._has_seen_kafka:
+                raise
+            _log.warning("group %s: %s Waiting for it up to %g s.", self._group_id, error, self._kafka_timeout_s)
+            if finished or self._has_offers:
+                # What is done is committed, and what is wanted back let go, before Kafka is waited for.
+                yield from self._advance(start, finished, ())
+                finished = ()
+                positions = self._positions(usable, finished)
+            ends = yield from self._ends(positions, timeout_s=self._kafka_timeout_s)
+        next_claims = _next_claims(usable, positions, limit_ends(positions, ends, limit))
         if not next_claims and not finished and not self._has_offers:
             self._settled = start
+            self._quiet = (assignment, tuple(sorted(positions)), ends) if self._frozen is None else None
             return self._unchanged(start)
-        outcome = yield AskAdvance(finished, next_claims)
-        assert isinstance(outcome, AdvanceOutcome)
-        self._settle(start, finished, outcome.finished)
-        self._report_refused(next_claims, outcome.claims)
-        accepted = outcome.claimed
-        self._has_offers = bool(accepted)
+        accepted = yield from self._advance(start, finished, next_claims)
+        if len(accepted) < len(next_claims) and (known := self._positions(usable, ())) != positions:
+            # A finished range was skipped, so its partition goes on somewhere else: where the group's offset is.
+            positions = known
+            next_claims = _next_claims(usable, positions, limit_ends(positions, ends, limit))
+            accepted = yield from self._advance(start, (), next_claims)
         if not accepted:
             return self._unchanged(start)
         latest = self._offset_of(accepted, usable, positions)
         # Ranges of a micro-batch whose claims were closed can be claimed again just as they were.
         return replace(latest, attempt=start.attempt + 1) if latest.ranges == start.ranges else latest
 
+    def _is_quiet(self, assignment: Assignment) -> Planning[bool]:
+        """Say whether nothing has happened since the last look, which an idle query takes many times a second."""
+        if self._quiet is None or self._quiet[0] is not assignment:
+            return False
+        _, partitions, before = self._quiet
+        try:
+            ends = yield from _ends(ReadEnds(partitions))
+        except (KafkaAwayError, UnknownTopicError):
+            return False
+        return ends == before
+
+    def _advance(
+        self, start: StreamOffset, finished: tuple[Claim, ...], next_claims: tuple[Claim, ...]
+    ) -> Planning[tuple[Claim, ...]]:
+        outcome = yield AskAdvance(finished, next_claims)
+        assert isinstance(outcome, AdvanceOutcome)
+        self._settle(start, finished, outcome.finished)
+        self._report_refused(next_claims, outcome.claims)
+        self._has_offers = bool(outcome.claimed)
+        return outcome.claimed
+
     def _unchanged(self, start: StreamOffset) -> StreamOffset:
         # Spark runs the first micro-batch of a query even when it is empty: the identity is in the checkpoint then.
         return start if start.member else self.identity
 
     def _first_assignment(self, start: StreamOffset, *, is_single_run: bool) -> Planning[Assignment]:
-        timeout_s = self._complete_timeout_s if is_single_run else FIRST_ASSIGNMENT_TIMEOUT_S
+        timeout_s = self._rebalance_timeout_s if is_single_run else FIRST_ASSIGNMENT_TIMEOUT_S
         assignment = yield from _assignment(AwaitAssignment(complete=is_single_run, timeout_s=timeout_s))
         self._has_waited = True
         if is_single_run:
@@ -227,37 +289,44 @@ class BatchPlanner:
             for owned in usable
         }
 
-    def _next_claims(
-        self, usable: Sequence[AssignedPartition], positions: Mapping[PartitionKey, int], limit: int | None
-    ) -> Planning[tuple[Claim, ...]]:
-        if not usable:
-            return ()
-        ends: Mapping[PartitionKey, int]
+    def _ends(
+        self, positions: Mapping[PartitionKey, int], *, timeout_s: float | None = None
+    ) -> Planning[Mapping[PartitionKey, int]]:
         if self._frozen is not None:
-            frozen = self._frozen
-            ends = {key: frozen[key] for key in positions if key in frozen}
-        else:
-            ends = yield from _ends(ReadEnds(tuple(sorted(positions))))
-        for (topic, partition), end in ends.items():
-            position = positions[topic, partition]
-            if end < position and self._frozen is None:
+            return {key: self._frozen[key] for key in positions if key in self._frozen}
+        ends = yield from self._ends_at_brokers(tuple(sorted(positions)), timeout_s)
+        for key, end in ends.items():
+            if end >= positions[key]:
+                self._said_lost.discard(key)
+            elif key not in self._said_lost:
+                self._said_lost.add(key)
                 self._data_lost(
-                    f"Partition {topic}-{partition} ends at offset {end} at the broker, before offset {position} where "
-                    "this group would go on: it was truncated, or the topic was deleted and created again."
+                    f"Partition {key[0]}-{key[1]} ends at offset {end} at the broker, before offset {positions[key]} "
+                    "where this group would go on: it was truncated, or the topic was deleted and created again."
                 )
-        untils = limit_ends(positions, ends, limit)
-        return tuple(
-            Claim(
-                topic=owned.topic,
-                topic_id=owned.topic_id,
-                partition=owned.partition,
-                owner_epoch=owned.owner_epoch,
-                from_offset=positions[owned.topic, owned.partition],
-                until_offset=untils[owned.topic, owned.partition],
-            )
-            for owned in usable
-            if untils[owned.topic, owned.partition] > positions[owned.topic, owned.partition]
-        )
+        return ends
+
+    def _ends_at_brokers(
+        self, partitions: tuple[PartitionKey, ...], timeout_s: float | None
+    ) -> Planning[Mapping[PartitionKey, int]]:
+        if not partitions:
+            return {}
+        try:
+            ends = yield from _ends(ReadEnds(partitions, timeout_s))
+        except UnknownTopicError as error:
+            gone = [key for key in partitions if key[0] in error.topics]
+            if not gone:
+                raise
+            if not self._said_lost.issuperset(gone):
+                self._said_lost.update(gone)
+                self._data_lost(
+                    f"Kafka does not know topic {', '.join(sorted(error.topics))} any more: it was deleted. What the "
+                    "query had not read of it is gone."
+                )
+            left = tuple(key for key in partitions if key not in set(gone))
+            return (yield from self._ends_at_brokers(left, timeout_s))
+        self._has_seen_kafka = True
+        return ends
 
     def _settle(self, start: StreamOffset, finished: Sequence[Claim], results: Sequence[PartitionResult]) -> None:
         self._settled = start
@@ -266,6 +335,9 @@ class BatchPlanner:
             if result.error is ErrorCode.NONE:
                 self._finished_until[key] = claim.until_offset
             else:
+                if result.committed is not None:
+                    # Counts only while the partition is owned under that very owner epoch.
+                    self._finished_until[key] = result.committed
                 _log.warning(
                     "group %s: offsets [%d, %d) of %s-%d were read under owner epoch %d and are not committed: %s "
                     "(the group's committed offset is %s)",
@@ -326,6 +398,7 @@ class BatchPlanner:
         claims = end.claims
         if not claims:
             return ()
+        self._running_since = self._clock()
         statuses = yield AskConfirm(claims)
         assert isinstance(statuses, tuple)
         readable = []
@@ -346,6 +419,21 @@ class BatchPlanner:
                 )
         return tuple(readable)
 
+    def _watch_batch_time(self) -> None:
+        if self._running_since is None:
+            return
+        seconds = self._clock() - self._running_since
+        self._running_since = None
+        if seconds > self._rebalance_timeout_s / 2:
+            _log.warning(
+                "group %s: from the planning of the last micro-batch to the next trigger it took %.0f s, more than "
+                "half of the %.0f s (option 'kcoord.rebalance.timeout') after which its partitions are given to "
+                "others and read again: raise the option, or make batches and the trigger interval shorter",
+                self._group_id,
+                seconds,
+                self._rebalance_timeout_s,
+            )
+
     def _data_lost(self, what: str) -> None:
         if self._fail_on_data_loss:
             raise DataLossError(
@@ -353,6 +441,23 @@ class BatchPlanner:
                 "and reset the group's offsets."
             )
         _log.warning("group %s: %s Going on, because failOnDataLoss is false.", self._group_id, what)
+
+
+def _next_claims(
+    usable: Iterable[AssignedPartition], positions: Mapping[PartitionKey, int], untils: Mapping[PartitionKey, int]
+) -> tuple[Claim, ...]:
+    return tuple(
+        Claim(
+            topic=owned.topic,
+            topic_id=owned.topic_id,
+            partition=owned.partition,
+            owner_epoch=owned.owner_epoch,
+            from_offset=positions[owned.topic, owned.partition],
+            until_offset=untils[owned.topic, owned.partition],
+        )
+        for owned in usable
+        if untils[owned.topic, owned.partition] > positions[owned.topic, owned.partition]
+    )
 
 
 def _assignment(question: ReadAssignment | AwaitAssignment) -> Planning[Assignment]:

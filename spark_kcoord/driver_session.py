@@ -6,7 +6,8 @@ knows both by their ports only, so that both have fakes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from coordinator.protocol.parts import Claim, ClaimStatus
@@ -22,6 +23,7 @@ from spark_kcoord.batch_planner import (
     ReadAssignment,
     ReadEnds,
 )
+from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import AdvanceOutcome, Assignment, Joined
 from spark_kcoord.offsets import StreamOffset
 
@@ -55,8 +57,14 @@ class Member(Protocol):
 class EndOffsets(Protocol):
     """Where partitions end at the brokers."""
 
-    def end_offsets(self, partitions: Sequence[PartitionKey]) -> Mapping[PartitionKey, int]:
-        """Return the exclusive end of each partition; raises KcoordError when Kafka cannot be asked."""
+    def end_offsets(
+        self, partitions: Sequence[PartitionKey], *, timeout_s: float | None = None
+    ) -> Mapping[PartitionKey, int]:
+        """Return the exclusive end of each partition.
+
+        Raises UnknownTopicError naming topics that are gone, KafkaAwayError after `timeout_s` (None: soon) without an
+        answer, another KcoordError when Kafka refuses.
+        """
 
     def close(self) -> None:
         """Close the connections."""
@@ -77,7 +85,9 @@ class DriverSession:
         *,
         group_id: str,
         fail_on_data_loss: bool,
-        complete_timeout_s: float,
+        rebalance_timeout_s: float,
+        kafka_timeout_s: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._member = member
         self._kafka = kafka
@@ -85,7 +95,9 @@ class DriverSession:
             joined,
             group_id=group_id,
             fail_on_data_loss=fail_on_data_loss,
-            complete_timeout_s=complete_timeout_s,
+            rebalance_timeout_s=rebalance_timeout_s,
+            kafka_timeout_s=kafka_timeout_s,
+            clock=clock,
         )
 
     @property
@@ -114,7 +126,12 @@ class DriverSession:
         try:
             question = next(planning)
             while True:
-                question = planning.send(self._answer(question))
+                try:
+                    answer = self._answer(question)
+                except KcoordError as error:
+                    question = planning.throw(error)
+                else:
+                    question = planning.send(answer)
         except StopIteration as planned:
             plan: _Plan = planned.value
             return plan
@@ -125,8 +142,8 @@ class DriverSession:
                 return self._member.assignment()
             case AwaitAssignment(complete, timeout_s):
                 return self._member.wait_for_assignment(complete=complete, timeout_s=timeout_s)
-            case ReadEnds(partitions):
-                return self._kafka.end_offsets(partitions)
+            case ReadEnds(partitions, timeout_s):
+                return self._kafka.end_offsets(partitions, timeout_s=timeout_s)
             case AskAdvance(finished, claims):
                 return self._member.advance(finished, claims)
             case AskConfirm(claims):

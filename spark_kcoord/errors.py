@@ -1,15 +1,16 @@
 """What the Spark side of kcoord raises: one family whose messages say what failed, why, and what to do.
 
 Spark shows a Python data source's failure as its message and traceback, so the message has to stand alone. No
-message contains a secret. Two kinds are classes of their own because code treats them differently: data loss
-(``failOnDataLoss`` may turn it into a warning) and an unknown topic (``kcoord.wait.for.topics`` may wait).
+message contains a secret. Three kinds are classes of their own because code treats them differently: data loss
+(``failOnDataLoss`` may turn it into a warning), an unknown topic (``kcoord.wait.for.topics`` may wait) and a Kafka
+that gives no answer (a running query waits for it).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["DataLossError", "KcoordError", "OptionError", "UnknownTopicError"]
+__all__ = ["DataLossError", "KafkaAwayError", "KcoordError", "OptionError", "UnknownTopicError"]
 
 
 class KcoordError(Exception):
@@ -22,6 +23,10 @@ class OptionError(KcoordError, ValueError):
 
 class DataLossError(KcoordError):
     """Records of a range can no longer be read: aged out, truncated, or their topic deleted or made again."""
+
+
+class KafkaAwayError(KcoordError):
+    """Kafka gave no answer in the time there was; the same question may be answered later."""
 
 
 class UnknownTopicError(KcoordError):

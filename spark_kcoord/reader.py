@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from spark_kcoord.batch_reader import read_input_partition
-from spark_kcoord.errors import KcoordError, OptionError, UnknownTopicError
+from spark_kcoord.errors import KcoordError, OptionError
 from spark_kcoord.options import SourceOptions, host_ports
 from spark_kcoord.partition import KcoordInputPartition, TopicRange
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from coordinator.protocol.parts import ResetPolicy, StartHint
     from spark_kcoord.driver_session import DriverSession
-    from spark_kcoord.fetch.offsets import KafkaLookup
+    from spark_kcoord.fetch.offsets import KafkaLookup, TopicPartitions
     from spark_kcoord.member.client import MemberClient
     from spark_kcoord.offsets import StreamOffset
 
@@ -45,8 +45,13 @@ _log = logging.getLogger(__name__)
 NO_LIMIT: Final = 2**63 - 1
 """The default read limit where no option limits: Spark's ReadAllAvailable then stands for Trigger.Once alone."""
 
-_ENDS_MAX_AGE_S: Final = 0.025
-"""Spark asks an idle query about every 11 ms; the brokers are asked at most this often."""
+_ENDS_AGE_S: Final = (0.025, 0.5)
+"""Spark asks an idle query about every 11 ms; the brokers are asked at most this often, and less often the longer the
+answer takes, so that asking takes about a tenth of the time."""
+_ENDS_AGE_PER_ANSWER: Final = 10
+
+_JOIN_TIMEOUT_MS: Final = 5_000
+"""How long the first join may take; with Spark's own start a wrong address is told within 10 s."""
 
 
 class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # untyped
@@ -61,7 +66,9 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._client: MemberClient | None = None
         self._servers: tuple[str, ...] = ()
         self._frozen: Mapping[tuple[str, int], int] | None = None
+        self._frozen_cluster: str | None = None
         self._is_stopped = False
+        self._read_last: tuple[dict[str, Any], StreamOffset] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Give executors the options and nothing that is open."""
@@ -89,13 +96,17 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Freeze the ends of every partition; which of them are ours the first micro-batch tells."""
-        self._frozen = self._ends_of_topics()
+        with closing(self._lookup()) as lookup:
+            self._frozen = lookup.end_offsets(_partitions(self._topics_at(lookup, self._options.topics)))
+            self._frozen_cluster = lookup.cluster_id
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Commit everything up to `start`, claim the next ranges and return them, or `start` when nothing is new."""
         from spark_kcoord.offsets import StreamOffset
 
-        offset = StreamOffset.from_json(start)
+        if self._read_last is None or self._read_last[0] != start:
+            self._read_last = (start, StreamOffset.from_json(start))
+        offset = self._read_last[1]
         session = self._joined(offset, is_finished=True)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         is_single_run = self._frozen is not None or isinstance(limit, ReadAllAvailable)
@@ -157,6 +168,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         from spark_kcoord.driver_session import DriverSession
         from spark_kcoord.fetch.offsets import KafkaLookup
         from spark_kcoord.member.client import MemberClient, MemberSettings
+        from spark_kcoord.resolve import must_be_same_cluster
 
         options = self._options
         if not options.commit:
@@ -173,9 +185,10 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             session_timeout_ms=options.session_timeout_ms,
             rebalance_timeout_ms=options.rebalance_timeout_ms,
             reset_policy=_reset_policy(options),
-            hints=self._hints(),
+            hints=self._hints(is_new=not first.member),
             wait_for_topics=options.wait_for_topics,
             coordinator_timeout_ms=options.coordinator_timeout_ms,
+            join_timeout_ms=_JOIN_TIMEOUT_MS,
         )
         client = MemberClient(
             settings,
@@ -188,45 +201,43 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         joined = client.join()
         first.must_belong_to(cluster=joined.kafka_cluster_id, group=options.group)
         self._servers = options.kafka.servers or tuple(joined.kafka_bootstrap)
-        lookup = KafkaLookup(options.kafka_at(self._servers))
+        must_be_same_cluster(joined.kafka_cluster_id, self._frozen_cluster, self._servers)
         session = DriverSession(
             client,
-            _RecentEnds(lookup),
+            _RecentEnds(KafkaLookup(options.kafka_at(self._servers)), joined.kafka_cluster_id, self._servers),
             joined,
             group_id=options.group,
             fail_on_data_loss=options.fail_on_data_loss,
-            complete_timeout_s=options.rebalance_timeout_ms / 1000,
+            rebalance_timeout_s=options.rebalance_timeout_ms / 1000,
+            kafka_timeout_s=options.fetch_timeout_ms / 1000,
         )
         if self._frozen is not None:
             session.freeze_ends(self._frozen)
         _log.info("joined group %s as member %s (process %d)", options.group, joined.member_id, os.getpid())
         return session
 
-    def _hints(self) -> tuple[StartHint, ...]:
+    def _hints(self, *, is_new: bool) -> tuple[StartHint, ...]:
         from coordinator.protocol.parts import StartHint
+        from spark_kcoord.resolve import start_positions
 
         starting = self._options.starting
-        positions = {(topic, partition): position for topic, partition, position in starting.partitions}
-        whole = dict(starting.topics)
-        if whole:
-            positions.update({key: whole[key[0]] for key in self._partitions_of(tuple(whole)) if key not in positions})
+        named = self._options.topics if is_new else tuple(name for name, _ in starting.topics)
+        if starting.word is not None or not named:
+            topics: Mapping[str, TopicPartitions] = {}
+        else:
+            with closing(self._lookup()) as lookup:
+                topics = self._topics_at(lookup, named)
         return tuple(
             StartHint(topic=topic, topic_id="", partition=partition, offset=position, from_checkpoint=False)
-            for (topic, partition), position in sorted(positions.items())
+            for (topic, partition), position in sorted(
+                start_positions(starting, topics, must_name_all=is_new).items(),
+            )
         )
 
-    def _partitions_of(self, topics: Sequence[str]) -> list[tuple[str, int]]:
-        with closing(self._lookup()) as lookup:
-            return _partitions(lookup, topics)
+    def _topics_at(self, lookup: KafkaLookup, names: Sequence[str]) -> Mapping[str, TopicPartitions]:
+        from spark_kcoord.resolve import topics_of
 
-    def _ends_of_topics(self) -> Mapping[tuple[str, int], int]:
-        with closing(self._lookup()) as lookup:
-            try:
-                return lookup.end_offsets(_partitions(lookup, self._options.topics))
-            except UnknownTopicError:
-                if not self._options.wait_for_topics:
-                    raise
-                return {}
+        return topics_of(lookup, names, may_be_absent=self._options.wait_for_topics)
 
     def _lookup(self) -> KafkaLookup:
         from spark_kcoord.fetch.offsets import KafkaLookup
@@ -236,19 +247,31 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
 
 class _RecentEnds:
-    """End offsets that are at most a little old."""
+    """End offsets that are at most a little old, of the Kafka cluster that the coordinator works for."""
 
-    def __init__(self, lookup: KafkaLookup) -> None:
+    def __init__(self, lookup: KafkaLookup, cluster_id: str | None, servers: Sequence[str]) -> None:
         self._lookup = lookup
+        self._cluster_id = cluster_id
+        self._servers = servers
         self._asked_at = float("-inf")
+        self._max_age_s = 0.0
         self._ends: dict[tuple[str, int], int] = {}
 
-    def end_offsets(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+    def end_offsets(
+        self, partitions: Sequence[tuple[str, int]], *, timeout_s: float | None = None
+    ) -> Mapping[tuple[str, int], int]:
         """Return the ends, asking the brokers when the last answer is too old or of other partitions."""
         now = time.monotonic()
-        if now - self._asked_at >= _ENDS_MAX_AGE_S or any(key not in self._ends for key in partitions):
-            self._ends = dict(self._lookup.end_offsets(partitions))
+        if now - self._asked_at >= self._max_age_s or any(key not in self._ends for key in partitions):
+            from spark_kcoord.resolve import must_be_same_cluster
+
+            self._ends = self._lookup.end_offsets(partitions, timeout_s=timeout_s)
+            must_be_same_cluster(self._cluster_id, self._lookup.cluster_id, self._servers)
             self._asked_at = time.monotonic()
+            shortest_s, longest_s = _ENDS_AGE_S
+            self._max_age_s = min(longest_s, max(shortest_s, (self._asked_at - now) * _ENDS_AGE_PER_ANSWER))
+        if len(partitions) == len(self._ends):
+            return self._ends
         return {key: self._ends[key] for key in partitions if key in self._ends}
 
     def close(self) -> None:
@@ -256,8 +279,8 @@ class _RecentEnds:
         self._lookup.close()
 
 
-def _partitions(lookup: KafkaLookup, topics: Sequence[str]) -> list[tuple[str, int]]:
-    return [(name, number) for name, topic in lookup.topics(topics).items() for number in topic.partitions]
+def _partitions(topics: Mapping[str, TopicPartitions]) -> list[tuple[str, int]]:
+    return [(name, number) for name, topic in topics.items() for number in topic.partitions]
 
 
 def _reset_policy(options: SourceOptions) -> ResetPolicy | None:

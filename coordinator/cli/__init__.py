@@ -6,7 +6,7 @@ code 1. Verbs import what they run when they run, so that every verb starts quic
 
 import typer
 
-from coordinator.cli import dev, groups, serve
+from coordinator.cli import demo, dev, groups, serve
 
 app = typer.Typer(
     name="kcoord",
@@ -17,6 +17,7 @@ app = typer.Typer(
 serve.add_verbs(app)
 app.add_typer(dev.app, name="dev")
 app.add_typer(groups.app, name="group")
+app.command("demo")(demo.demo)
 
 
 @app.callback()

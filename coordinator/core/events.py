@@ -137,7 +137,10 @@ class EndOffsetsRead:
 
 @dataclass(frozen=True, slots=True)
 class KafkaFailed:
-    """Kafka could not be asked about topics; comes again with every failed round until it answers."""
+    """Kafka could not be asked about topics; comes again with every failed round until it answers.
+
+    `why` is a whole sentence that names the addresses: it is shown to members that wait.
+    """
 
     now_ms: int
     why: str

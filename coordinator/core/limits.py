@@ -29,7 +29,7 @@ class Limits:
     """How long the connection of a member has to answer when another process shows its identity."""
     rebalance_window_ms: int = 50
     """How long changes are gathered into one rebalance, from the first on."""
-    registration_timeout_ms: int = 8_000
+    registration_timeout_ms: int = 4_000
     """How long a registration waits for Kafka to say whether its topics exist."""
     lookup_retry_ms: int = 1_000
     """How long to wait before offsets that Kafka could not resolve are asked for again."""

@@ -213,15 +213,16 @@ class Node:
         connection = self._connections.get(event.connection_id)
         if connection is None or connection.is_closing:
             return
-        if connection.group_id is not None:
-            self._shard(connection.group_id).heard(connection)
+        own_shard = self._shard(connection.group_id) if connection.group_id is not None else None
+        if own_shard is not None:
+            own_shard.heard(connection)
         request, correlation_id = event.request, event.correlation_id
         match request:
             case RegisterConsumer():
                 self._register(connection, event, request)
             case Ping() | FetcherStarted() | FetcherStopped() | Advance() | ConfirmClaims() | LeaveGroup():
-                if connection.group_id is not None:
-                    self._shard(connection.group_id).handle_member(connection, correlation_id, request)
+                if own_shard is not None:
+                    own_shard.handle_member(connection, correlation_id, request)
                     return
                 why = f"no member is registered on this connection; register before {type(request).__name__}"
                 self._respond_now(event, ErrorResponse(error=ErrorCode.UNKNOWN_MEMBER_ID, message=why))
@@ -244,7 +245,6 @@ class Node:
             response = RegisterConsumerResponse(error=ErrorCode.INVALID_REQUEST, message=why)
             shard.desk.respond(event.connection_id, event.correlation_id, response)
             return
-        assert request.member_id or event.fresh_id, "a registration that names no member id comes with a fresh one"
         shard.register(Registration(event.connection_id, event.correlation_id, request, event.fresh_id))
 
     def _find_coordinator(self, request: FindCoordinator) -> FindCoordinatorResponse:

@@ -20,7 +20,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.metadata import MetadataRequest
 
-from spark_kcoord.errors import KcoordError
+from spark_kcoord.errors import KafkaAwayError, KcoordError
 from spark_kcoord.kafka_options import KafkaSettings
 
 __all__ = ["Backoff", "KafkaClient", "TopicMetadata", "describe_failure", "unreachable"]
@@ -83,6 +83,12 @@ class KafkaClient:
         )
         self._topics: dict[str, TopicMetadata] = {}
         self._last_failure: kafka_errors.KafkaError | None = None
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The id of the cluster that answered `refresh` last, None before that or when it has none."""
+        cluster_id: str | None = self._manager.cluster.cluster_id
+        return cluster_id
 
     def run(self, work: Callable[[], Awaitable[T]], timeout_s: float) -> T:
         """Run ``work`` to its end on the calling thread; raises KafkaTimeoutError when it takes longer."""
@@ -188,7 +194,7 @@ def unreachable(settings: KafkaSettings, timeout_s: float, error: kafka_errors.K
     servers = ", ".join(settings.servers)
     if not error.retriable:
         return KcoordError(f"Kafka at {servers} (option 'kafka.bootstrap.servers') refused: {describe_failure(error)}.")
-    return KcoordError(
+    return KafkaAwayError(
         f"Kafka at {servers} gave no answer in {timeout_s:g} s ({describe_failure(error)}). Check the option "
         "'kafka.bootstrap.servers' (or the coordinator's own Kafka address), the network, and that the "
         "broker runs."

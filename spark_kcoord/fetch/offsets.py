@@ -29,7 +29,7 @@ Partition = tuple[str, int]
 
 T = TypeVar("T")
 
-_TIMEOUT_S: Final = 6.0
+_TIMEOUT_S: Final = 5.0
 # Version 2 is the first that knows isolation levels (Kafka 0.11).
 _LIST_OFFSETS_MIN_VERSION: Final = 2
 _NO_OFFSET: Final = -1
@@ -54,6 +54,11 @@ class KafkaLookup:
     def __init__(self, settings: KafkaSettings, *, timeout_s: float = _TIMEOUT_S) -> None:
         self._client = KafkaClient(settings)
         self._timeout_s = timeout_s
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The id of the Kafka cluster that has answered, None before the first answer."""
+        return self._client.cluster_id
 
     def topics(self, names: Collection[str], *, timeout_s: float | None = None) -> dict[str, TopicPartitions]:
         """Return the partitions of topics, always asking Kafka; raises UnknownTopicError naming the missing ones."""

@@ -19,6 +19,7 @@ from coordinator.protocol.parts import (
     FinalOffset,
     OwnedPartition,
     PartitionResult,
+    StartHint,
     StartPartition,
 )
 
@@ -130,6 +131,13 @@ class Holdings:
     def owned(self) -> tuple[OwnedPartition, ...]:
         """Return the partitions owned now."""
         return tuple(OwnedPartition(key[0], key[1], grant.owner_epoch) for key, grant in sorted(self._grants.items()))
+
+    def ends(self) -> tuple[StartHint, ...]:
+        """Return where each partition ever held goes on as far as this member knows, for a group that lost it."""
+        return tuple(
+            StartHint(key[0], grant.topic_id, key[1], grant.committed, from_checkpoint=True)
+            for key, grant in sorted((self._remembered | self._grants).items())
+        )
 
     def _claim_under(self, key: TopicPartition, owner_epoch: int) -> Claim | None:
         held = self._claims.get(key)

@@ -360,9 +360,18 @@ class Member:
             assignors=settings.assignors,
             reset_policy=settings.reset_policy,
             claims=self._holdings.open_claims(),
-            hints=self._hints,
+            hints=self._start_hints(),
             owned=self._holdings.owned(),
             wait_for_topics=settings.wait_for_topics,
+        )
+
+    def _start_hints(self) -> tuple[StartHint, ...]:
+        # What was read since the checkpoint counts more than what the checkpoint said.
+        known = self._holdings.ends()
+        covered = {(hint.topic, hint.topic_id, hint.partition) for hint in known}
+        return (
+            *known,
+            *(hint for hint in self._hints if (hint.topic, hint.topic_id, hint.partition) not in covered),
         )
 
     def _on_registered(self, asked: Asked, response: RegisterConsumerResponse) -> None:

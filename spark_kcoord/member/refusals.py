@@ -28,6 +28,17 @@ PASSING: Final = frozenset(
 )
 """The coordinator cannot serve now: connect again, after a backoff."""
 
+OPTIONS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "subscribe",
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "startingOffsets",
+    ErrorCode.INVALID_GROUP_ID: "kcoord.group.id",
+    ErrorCode.INVALID_SESSION_TIMEOUT: "kcoord.session.timeout",
+    ErrorCode.UNSUPPORTED_ASSIGNOR: "kcoord.assignors",
+    ErrorCode.FENCED_INSTANCE_ID: "kcoord.instance.id",
+    ErrorCode.MEMBER_ID_IN_USE: "checkpointLocation",
+}
+"""The option of a query that a final refusal is about."""
+
 BETTER_ELSEWHERE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 """Another node may be able to serve."""
 
@@ -68,7 +79,11 @@ def call_timed_out(settings: MemberSettings, troubles: str) -> KcoordError:
 
 def refused_for_good(settings: MemberSettings, refusal: Refusal) -> KcoordError:
     """Say that a coordinator will not have this member."""
-    return KcoordError(f"The coordinator refused a member of group '{settings.group_id}': {show_refusal(refusal)}")
+    option = OPTIONS.get(refusal[0])
+    about = f" (option '{option}')" if option is not None else ""
+    return KcoordError(
+        f"The coordinator refused a member of group '{settings.group_id}'{about}: {show_refusal(refusal)}"
+    )
 
 
 def call_refused(settings: MemberSettings, refusal: Refusal) -> KcoordError:

@@ -400,7 +400,7 @@ class NodeWorld:
 
     def poll_topics(self) -> None:
         if self.kafka.is_away:
-            self.happen(KafkaFailed(self.now_ms, "connection refused"))
+            self.happen(KafkaFailed(self.now_ms, "Kafka at broker:9092 cannot be reached: connection refused"))
         else:
             self.happen(self.kafka.read(self.now_ms, self.watched))
 

@@ -1,31 +1,31 @@
-"""A Spark application of its own as a child process group, for tests that kill one."""
+"""A Spark application of its own as a child process group, for tests that kill one and go on in their own Spark."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
-from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.helpers.stream_application import NumberedStream
 from tests.helpers.waiting import wait_until
 
 _ROOT = Path(__file__).resolve().parents[2]
 
 
 class SparkApplication:
-    """Runs tests/helpers/stream_application.py over one folder; it may be started again over the same folder."""
+    """Runs a stream by tests/helpers/stream_application.py."""
 
-    def __init__(self, folder: Path, coordinator: str, group: str, topic: str, *options: str) -> None:
-        self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, stream: NumberedStream) -> None:
+        self.folder = stream.folder
+        self.folder.mkdir(parents=True, exist_ok=True)
         self._command = [
             *[sys.executable, str(_ROOT / "tests" / "helpers" / "stream_application.py")],
-            *["--coordinator", coordinator, "--group", group, "--topic", topic, "--output", str(folder)],
-            *[part for option in options for part in ("--option", option)],
+            *["--coordinator", stream.coordinator, "--group", stream.group, "--topic", stream.topic],
+            *["--output", str(stream.folder)],
+            *[part for option in stream.options for part in ("--option", option)],
         ]
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -37,7 +37,7 @@ class SparkApplication:
     ) -> None:
         self.kill()
 
-    def start(self, *flags: str) -> None:
+    def start(self) -> None:
         """Start the application in a process group of its own."""
         environment = os.environ | {
             "SPARK_LOCAL_IP": "127.0.0.1",
@@ -46,7 +46,7 @@ class SparkApplication:
         }
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*self._command, *flags], stdout=log, stderr=log, start_new_session=True, env=environment
+                self._command, stdout=log, stderr=log, start_new_session=True, env=environment
             )
 
     def kill(self) -> None:
@@ -56,11 +56,6 @@ class SparkApplication:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
-
-    def wait(self, timeout_s: float = 90) -> int:
-        """Wait until the application has ended by itself and return its exit code."""
-        assert self._process is not None
-        return self._process.wait(timeout_s)
 
     def hold(self, flag: str = "hold") -> None:
         """Make batches stop: `hold` before they write, `hold-after` after it."""
@@ -84,9 +79,3 @@ class SparkApplication:
     def log_tail(self) -> str:
         """Return the end of what the application said."""
         return (self.folder / "log").read_text(errors="replace")[-3000:]
-
-    def rows(self) -> Counter[int]:
-        """Return how often each value is in the output."""
-        return Counter(
-            int(value) for path in self.folder.glob("batch-*.json") for _, _, value in json.loads(path.read_text())
-        )

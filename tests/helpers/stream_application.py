@@ -1,4 +1,4 @@
-"""A Spark application of its own, for tests that kill one: a streaming query whose batches are written one file each.
+"""A streaming query whose batches are written one file each, in a session of a test or as an application to be killed.
 
 The sink is idempotent by batch id, as an exactly-once sink is: a file `batch-N.json` is replaced as a whole. While the
 file `hold` is in the output folder a batch stops after it has read its rows and before it writes them, having said so
@@ -8,64 +8,92 @@ by a file `holding-N`. With a file `hold-after` it stops once more after writing
 import argparse
 import json
 import time
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, SparkSession
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 
-def _hold(folder: Path, flag: str, said: str) -> None:
-    while (folder / flag).exists():
-        (folder / said).touch()
-        time.sleep(0.02)
+@dataclass(frozen=True, slots=True)
+class NumberedStream:
+    """A query from a topic of numbers to the files of one folder; `options` are `name=value`."""
+
+    folder: Path
+    coordinator: str
+    group: str
+    topic: str
+    options: tuple[str, ...] = ()
+
+    def start(self, spark: "SparkSession", *, is_available_now: bool = False) -> "StreamingQuery":
+        """Start the query in a Spark session, from the checkpoint in the folder if there is one."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        options = dict(option.split("=", 1) for option in self.options)
+        stream = spark.readStream.format("kcoord").options(
+            **{
+                "kcoord.bootstrap.servers": self.coordinator,
+                "kcoord.group.id": self.group,
+                "subscribe": self.topic,
+                "startingOffsets": "earliest",
+                **options,
+            }
+        )
+        query = stream.load().writeStream.foreachBatch(self._write)
+        query = query.option("checkpointLocation", str(self.folder / "checkpoint"))
+        return (query.trigger(availableNow=True) if is_available_now else query).start()
+
+    def rows(self) -> Counter[int]:
+        """Return how often each number is in the output."""
+        return Counter(
+            int(value) for path in self.folder.glob("batch-*.json") for _, _, value in json.loads(path.read_text())
+        )
+
+    def _write(self, batch: "DataFrame", batch_id: int) -> None:
+        rows = [
+            [row.partition, row.offset, bytes(row.value).decode()]
+            for row in batch.select("partition", "offset", "value").collect()
+        ]
+        self._hold("hold", f"holding-{batch_id}")
+        target = self.folder / f"batch-{batch_id}.json"
+        temporary = target.with_suffix(".part")
+        temporary.write_text(json.dumps(rows))
+        temporary.replace(target)
+        self._hold("hold-after", f"held-after-{batch_id}")
+
+    def _hold(self, flag: str, said: str) -> None:
+        while (self.folder / flag).exists():
+            (self.folder / said).touch()
+            time.sleep(0.02)
 
 
 def main() -> None:
-    """Run the query until the process is killed, or until it ends by itself with --available-now."""
+    """Run the query until the process is killed."""
+    from pyspark.sql import SparkSession
+
     parser = argparse.ArgumentParser()
     parser.add_argument("--coordinator", required=True)
     parser.add_argument("--group", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--available-now", action="store_true")
     parser.add_argument("--option", action="append", default=[])
     arguments = parser.parse_args()
-    folder: Path = arguments.output
-    folder.mkdir(parents=True, exist_ok=True)
+    stream = NumberedStream(
+        arguments.output, arguments.coordinator, arguments.group, arguments.topic, tuple(arguments.option)
+    )
     spark = (
         SparkSession.builder.master("local[2]")
-        .appName(f"{arguments.group}-{folder.name}")
+        .appName(f"{stream.group}-{stream.folder.name}")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.driver.memory", "512m")
+        # It lives too short for the second compiler and for threads of a garbage collector to be worth their time.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .getOrCreate()
     )
-
-    def write(batch: DataFrame, batch_id: int) -> None:
-        rows = [
-            [row.partition, row.offset, bytes(row.value).decode()]
-            for row in batch.select("partition", "offset", "value").collect()
-        ]
-        _hold(folder, "hold", f"holding-{batch_id}")
-        target = folder / f"batch-{batch_id}.json"
-        temporary = target.with_suffix(".part")
-        temporary.write_text(json.dumps(rows))
-        temporary.replace(target)
-        _hold(folder, "hold-after", f"held-after-{batch_id}")
-
-    stream = (
-        spark.readStream.format("kcoord")
-        .option("kcoord.bootstrap.servers", arguments.coordinator)
-        .option("kcoord.group.id", arguments.group)
-        .option("subscribe", arguments.topic)
-        .option("startingOffsets", "earliest")
-    )
-    for pair in arguments.option:
-        name, _, value = pair.partition("=")
-        stream = stream.option(name, value)
-    query = stream.load().writeStream.foreachBatch(write).option("checkpointLocation", str(folder / "checkpoint"))
-    if arguments.available_now:
-        query = query.trigger(availableNow=True)
-    query.start().awaitTermination()
+    stream.start(spark).awaitTermination()
 
 
 if __name__ == "__main__":

@@ -40,6 +40,8 @@ from coordinator.protocol.parts import Claim, FinalOffset, OffsetToCommit
 from tests.helpers.node_world import Member, NodeWorld
 
 NAMES = ("m1", "m2", "m3")
+WHICH = st.integers(0, len(NAMES) - 1)
+"""Stands for one of the members that are connected."""
 
 
 class LogReader:
@@ -51,6 +53,8 @@ class LogReader:
         self.committed: dict[TopicPartition, int] = {}
         self.claims: dict[TopicPartition, tuple[int, int]] = {}
         self.running: set[TopicPartition] = set()
+        self.granted: set[tuple[str, TopicPartition, int]] = set()
+        self.offered: set[tuple[TopicPartition, int, int, int]] = set()
         self.members: set[str] = set()
 
     def read_on(self, log: list[bytes]) -> None:
@@ -70,6 +74,7 @@ class LogReader:
                 assert record.owner_epoch == offset
                 self._close_claim(partition)
                 self.owners[partition] = (record.member_id, offset)
+                self.granted.add((record.member_id, partition, offset))
                 if record.start is not None:
                     assert partition not in self.committed, "a start is written once"
                     self.committed[partition] = record.start.offset
@@ -88,8 +93,13 @@ class LogReader:
                     if owner[0] == record.member_id and partition not in self.running:
                         self._close_claim(partition)
                 for claim in record.offered:
-                    assert self.owners[claim.topic, claim.partition][0] == record.member_id
-                    self.claims[claim.topic, claim.partition] = (claim.from_offset, claim.until_offset)
+                    partition = (claim.topic, claim.partition)
+                    member_id, owner_epoch = self.owners[partition]
+                    assert member_id == record.member_id
+                    assert claim.from_offset == self.committed[partition], "a claim leaves a gap or overlaps"
+                    assert partition not in self.running, "a claim replaces one that runs"
+                    self.claims[partition] = (claim.from_offset, claim.until_offset)
+                    self.offered.add((partition, owner_epoch, claim.from_offset, claim.until_offset))
             case ClaimsRunning():
                 self.running.update(record.partitions)
             case ClaimsClosed():
@@ -129,8 +139,10 @@ class LogReader:
 
 
 class ShardMachine(RuleBasedStateMachine):
-    @initialize(is_durable_at_once=st.booleans(), snapshot_interval=st.sampled_from([15, 1_000]))
-    def begin(self, is_durable_at_once: bool, snapshot_interval: int) -> None:
+    @initialize(
+        is_durable_at_once=st.booleans(), snapshot_interval=st.sampled_from([15, 1_000]), members=st.integers(0, 2)
+    )
+    def begin(self, is_durable_at_once: bool, snapshot_interval: int, members: int) -> None:
         self.world = NodeWorld(
             {"t": 3, "u": 2},
             shards=1,
@@ -143,6 +155,11 @@ class ShardMachine(RuleBasedStateMachine):
         self.incarnations = 0
         self.claims: dict[str, dict[TopicPartition, Claim]] = {name: {} for name in NAMES}
         self.stale: list[tuple[str, Claim]] = []
+        for name in NAMES[:members]:
+            self.register(name, is_new_process=False, lists_claims=False)
+            self.world.sync()
+            self.world.settle()
+            self.world.sync()
 
     # ---- members ----
 
@@ -172,15 +189,19 @@ class ShardMachine(RuleBasedStateMachine):
         if name in self.current:
             self.current.pop(name).send(LeaveGroup())
 
-    @rule(name=st.sampled_from(NAMES))
-    def ping(self, name: str) -> None:
-        if name in self.current:
-            self.current[name].send(Ping(0))
+    def _chosen(self, which: int) -> list[tuple[str, Member]]:
+        """Return one of those who are members as far as they know, or none when there are none."""
+        members = [(name, member) for name, member in self.current.items() if member.member_id and not member.fenced]
+        return members[which % len(members) :][:1] if members else []
 
-    @rule(name=st.sampled_from(NAMES), final=st.none() | st.integers(0, 60))
-    def let_go(self, name: str, final: int | None) -> None:
-        member = self.current.get(name)
-        if member is not None and member.stopping:
+    @rule(which=WHICH)
+    def ping(self, which: int) -> None:
+        for _, member in self._chosen(which):
+            member.send(Ping(0))
+
+    @rule(which=WHICH, final=st.none() | st.integers(0, 60))
+    def let_go(self, which: int, final: int | None) -> None:
+        for _, member in self._chosen(which):
             known = [partition for partition in member.stopping if partition in member.owned]
             finals = tuple(
                 FinalOffset(
@@ -195,10 +216,9 @@ class ShardMachine(RuleBasedStateMachine):
 
     # ---- offsets and claims ----
 
-    @rule(name=st.sampled_from(NAMES), ahead=st.integers(-20, 60), off_by=st.sampled_from([0, 0, 0, -1, 1]))
-    def commit(self, name: str, ahead: int, off_by: int) -> None:
-        member = self.current.get(name)
-        if member is not None and member.owned:
+    @rule(which=WHICH, ahead=st.integers(-20, 60), off_by=st.sampled_from([0, 0, 0, -1, 1]))
+    def commit(self, which: int, ahead: int, off_by: int) -> None:
+        for _, member in self._chosen(which):
             offsets = tuple(
                 OffsetToCommit(*partition, max(0, part.offset + ahead), part.owner_epoch + off_by)
                 for partition, part in member.owned.items()
@@ -209,22 +229,37 @@ class ShardMachine(RuleBasedStateMachine):
     def commit_as_operator(self, partition: TopicPartition, offset: int) -> None:
         self.world.connect().send(CommitOffsets("g", (OffsetToCommit(*partition, offset),)))
 
-    @rule(name=st.sampled_from(NAMES), size=st.integers(0, 9), releases=st.booleans())
-    def advance(self, name: str, size: int, releases: bool) -> None:
-        member = self.current.get(name)
-        if member is None:
-            return
+    @rule(which=WHICH, size=st.integers(0, 9), off_by=st.sampled_from([0, 0, 0, 1]))
+    def offer(self, which: int, size: int, off_by: int) -> None:
+        for name, member in self._chosen(which):
+            self._advance(name, member, size, off_by, releases=False)
+
+    @rule(which=WHICH, size=st.integers(1, 9))
+    def begin_batch(self, which: int, size: int) -> None:
+        """Advance and run what was claimed, as a micro-batch does."""
+        for name, member in self._chosen(which):
+            self._advance(name, member, size, 0, releases=True)
+            self._confirm(name, member)
+
+    @rule(which=WHICH)
+    def confirm(self, which: int) -> None:
+        for name, member in self._chosen(which):
+            self._confirm(name, member)
+
+    def _advance(self, name: str, member: Member, size: int, off_by: int, *, releases: bool) -> None:
         finished = list(self.claims[name].values())
         claims = []
-        for partition, part in member.owned.items():
-            begin = self._position(partition, part.offset, finished)
-            claims.append(Claim(*partition[:1], part.topic_id, partition[1], part.owner_epoch, begin, begin + size))
+        for (topic, number), part in member.owned.items():
+            begin = self._position((topic, number), part.offset, finished) + off_by
+            claims.append(Claim(topic, part.topic_id, number, part.owner_epoch, begin, begin + size))
         released = [
             FinalOffset(*partition, member.epoch(partition))
             for partition in member.stopping
             if partition in member.owned
         ]
         member.send(Advance(tuple(finished), tuple(claims), tuple(released) if releases else ()))
+        if releases:
+            member.stopping.clear()
         self.stale.extend((name, claim) for claim in finished)
         self.claims[name] = {(claim.topic, claim.partition): claim for claim in claims}
 
@@ -234,10 +269,8 @@ class ShardMachine(RuleBasedStateMachine):
                 return claim.until_offset
         return max(granted, self.reader.committed.get(partition, 0))
 
-    @rule(name=st.sampled_from(NAMES))
-    def confirm(self, name: str) -> None:
-        if name in self.current and self.claims[name]:
-            self.current[name].send(ConfirmClaims(tuple(self.claims[name].values())))
+    def _confirm(self, name: str, member: Member) -> None:
+        member.send(ConfirmClaims(tuple(self.claims[name].values())))
 
     @precondition(lambda self: self.stale)
     @rule(data=st.data())
@@ -248,7 +281,7 @@ class ShardMachine(RuleBasedStateMachine):
 
     # ---- the world ----
 
-    @rule(ms=st.sampled_from([10, 60, 1_000, 2_100, 4_100, 6_500]))
+    @rule(ms=st.sampled_from([10, 60, 60, 60, 1_100, 2_100, 4_100, 6_500]))
     def time_passes(self, ms: int) -> None:
         self.world.advance(ms)
 
@@ -307,17 +340,35 @@ class ShardMachine(RuleBasedStateMachine):
 
     def _take_acknowledgements(self) -> None:
         for member in self.world.members.values():
-            for said in member.inbox:
-                results = ()
-                match said:
-                    case CommitOffsetsResponse() | FetcherStoppedResponse():
-                        results = said.results
+            for correlation_id, request in list(member.asked.items()):
+                response = member.answer(correlation_id)
+                match response:
+                    case CommitOffsetsResponse(results=results):
+                        assert isinstance(request, CommitOffsets)
+                        for asked, result in zip(request.offsets, results, strict=True):
+                            if result.error is ErrorCode.NONE and asked.owner_epoch is not None:
+                                grant = (member.member_id, (asked.topic, asked.partition), asked.owner_epoch)
+                                assert grant in self.reader.granted, f"a commit under no grant was accepted: {asked}"
                     case AdvanceResponse():
-                        results = said.finished + said.released
+                        assert isinstance(request, Advance)
+                        results = response.finished + response.released
+                        self._check_finished(request, response)
+                    case FetcherStoppedResponse():
+                        results = response.results
+                    case _:
+                        continue
                 for result in results:
                     if result.error is ErrorCode.NONE and result.committed is not None:
                         partition = (result.topic, result.partition)
                         self.acknowledged[partition] = max(self.acknowledged.get(partition, 0), result.committed)
+                del member.asked[correlation_id]
+
+    def _check_finished(self, request: Advance, response: AdvanceResponse) -> None:
+        for claim, result in zip(request.finished, response.finished, strict=True):
+            if result.error is ErrorCode.NONE and claim.from_offset != claim.until_offset:
+                partition = (claim.topic, claim.partition)
+                known = (partition, claim.owner_epoch, claim.from_offset, claim.until_offset)
+                assert known in self.reader.offered, f"a range that was never claimed was committed: {claim}"
 
     def _check_acknowledged(self) -> None:
         durable = Journal(0)
@@ -346,5 +397,5 @@ class ShardMachine(RuleBasedStateMachine):
 
 TestShard = ShardMachine.TestCase
 TestShard.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -11,6 +11,7 @@ from random import Random
 from coordinator.core.effects import OffsetToResolve
 from coordinator.core.events import ResolvedOffset, TopicMetadata
 from coordinator.protocol.ids import EARLIEST, LATEST
+from spark_kcoord.errors import UnknownTopicError
 
 CLUSTER = "cluster-1"
 BROKERS = {1: ("k1", 9092), 2: ("k2", 9092)}
@@ -100,14 +101,17 @@ class Kafka:
 
     # ---- asked by queries -------------------------------------------------------------------------------------------
 
-    def ends(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int] | None:
-        """Return the ends, or None when Kafka cannot say."""
+    def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int] | None:
+        """Return the ends, or None when Kafka cannot say; raises UnknownTopicError naming topics that are gone."""
         if self.is_away:
             return None
+        gone = sorted({name for name, _ in partitions if name not in self.topics})
+        if gone:
+            raise UnknownTopicError(f"Kafka has no topic {', '.join(gone)}.", gone)
         found = {}
         for name, number in partitions:
-            topic = self.topics.get(name)
-            if topic is None or number >= len(topic.ends):
+            topic = self.topics[name]
+            if number >= len(topic.ends):
                 return None
             found[name, number] = topic.ends[number]
         return found

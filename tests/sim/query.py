@@ -6,7 +6,7 @@ die, and what survives is the checkpoint: the offset log, the commit log and wha
 beside the Spark driver can outlive its JVM for two seconds, with the member's session in it.
 """
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,7 +20,7 @@ from spark_kcoord.batch_planner import (
     ReadAssignment,
     ReadEnds,
 )
-from spark_kcoord.errors import KcoordError
+from spark_kcoord.errors import KafkaAwayError, KcoordError
 from spark_kcoord.member import effects, events
 from spark_kcoord.member.machine import Member
 from spark_kcoord.member.settings import MemberSettings
@@ -29,8 +29,9 @@ from spark_kcoord.offsets import StreamOffset
 if TYPE_CHECKING:
     from tests.sim.world import World
 
-KAFKA_PATIENCE_MS = 4_000
-"""How long a query asks for ends before it gives up."""
+SOON_MS = 1_500
+PATIENCE_MS = 6_000
+"""How long a query asks for ends, and how long when it waits for a Kafka that is away; longer in the product."""
 ORPHAN_MS = 2_000
 EXPECTED_ENDS = (
     "could not be joined",
@@ -130,7 +131,9 @@ class Query:
         checkpoint = self.checkpoint
         yield self._step("started")
         if self.is_available_now:
-            ends = yield from self._ends([(name, n) for name in self.settings.topics for n in self._numbers(name)])
+            ends = yield from self._ends(
+                [(name, n) for name in self.settings.topics for n in self._numbers(name)], SOON_MS
+            )
             self._frozen = ends
         number = len(checkpoint.offsets) - 1
         if number < 0:
@@ -209,7 +212,9 @@ class Query:
             joined,
             group_id=self.settings.group_id,
             fail_on_data_loss=self.world.fails_on_data_loss,
-            complete_timeout_s=self.settings.rebalance_timeout_ms / 1000,
+            rebalance_timeout_s=self.settings.rebalance_timeout_ms / 1000,
+            kafka_timeout_s=PATIENCE_MS / 1000,
+            clock=lambda: self._now_ms() / 1000,
         )
         if self._frozen is not None:
             self._planner.freeze_ends(self._frozen)
@@ -219,8 +224,12 @@ class Query:
         try:
             question = next(planning)
             while True:
-                answer = yield from self._answer(question)
-                question = planning.send(answer)
+                try:
+                    answer = yield from self._answer(question)
+                except KcoordError as error:
+                    question = planning.throw(error)
+                else:
+                    question = planning.send(answer)
         except StopIteration as planned:
             return planned.value
 
@@ -233,22 +242,22 @@ class Query:
                 return self.member.assignment
             case AwaitAssignment(complete, timeout_s):
                 return (yield AwaitPartitions(complete, int(timeout_s * 1000)))
-            case ReadEnds(partitions):
-                return (yield from self._ends(partitions))
+            case ReadEnds(partitions, timeout_s):
+                return (yield from self._ends(partitions, SOON_MS if timeout_s is None else int(timeout_s * 1000)))
             case AskAdvance(finished, claims):
                 return (yield Call(lambda now_ms, call_id: events.AdvanceAsked(now_ms, call_id, finished, claims)))
             case AskConfirm(claims):
                 return (yield Call(lambda now_ms, call_id: events.ConfirmAsked(now_ms, call_id, claims)))
 
-    def _ends(self, partitions: Any) -> Script:
-        deadline_ms = self.world.schedule.now_ms + KAFKA_PATIENCE_MS
+    def _ends(self, partitions: Sequence[tuple[str, int]], timeout_ms: int) -> Script:
+        deadline_ms = self.world.schedule.now_ms + timeout_ms
         while True:
             yield Step("asks Kafka for ends", self.world.dice.choice((1, 3, 20)))
             ends = self.world.kafka.ends(partitions)
             if ends is not None:
                 return ends
             if self.world.schedule.now_ms >= deadline_ms:
-                raise KcoordError("Kafka could not be asked where partitions end.")
+                raise KafkaAwayError("Kafka could not be asked where partitions end.")
             yield Step("Kafka does not answer", 300)
 
     # ---- running the script -----------------------------------------------------------------------------------------

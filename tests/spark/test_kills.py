@@ -2,8 +2,10 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,7 +16,12 @@ from spark_kcoord.member.client import MemberClient, MemberSettings
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import produce_numbers
 from tests.helpers.spark_application import SparkApplication
+from tests.helpers.stream_application import NumberedStream
 from tests.helpers.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -33,6 +40,21 @@ def a_member(coordinator: LocalCoordinator, group: str, topic: str) -> MemberCli
     return member
 
 
+def run_to_its_end(spark: "SparkSession", stream: NumberedStream) -> None:
+    """Let the stream read what there is, in this process's Spark, from its checkpoint."""
+    with closing_query(stream.start(spark, is_available_now=True)) as query:
+        assert query.awaitTermination(60)
+
+
+@contextmanager
+def closing_query(query: "StreamingQuery") -> "Iterator[StreamingQuery]":
+    """Stop the query at the end of a with block."""
+    try:
+        yield query
+    finally:
+        query.stop()
+
+
 def running_claims(view: GroupView) -> list[Claim]:
     return [
         partition.claim
@@ -42,12 +64,13 @@ def running_claims(view: GroupView) -> list[Claim]:
 
 
 def test_a_killed_query_resumes_its_claims_and_writes_every_row_once(
-    kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str], tmp_path: Path
+    spark: "SparkSession", kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str], tmp_path: Path
 ) -> None:
     name = topic(3)
     view = GroupView(coordinator.address, "resumed")
     produce_numbers(kafka.bootstrap_servers, name, 3, 0, 300)
-    with SparkApplication(tmp_path / "a", coordinator.address, "resumed", name, "maxOffsetsPerTrigger=90") as query:
+    stream = NumberedStream(tmp_path / "a", coordinator.address, "resumed", name, ("maxOffsetsPerTrigger=90",))
+    with SparkApplication(stream) as query:
         query.hold("hold-after")
         query.start()
         query.wait_for("held-after-0")
@@ -55,17 +78,16 @@ def test_a_killed_query_resumes_its_claims_and_writes_every_row_once(
         query.let_go("hold-after")
         wait_until(lambda: view.describe().members == (), timeout_s=5)
         assert len(running_claims(view)) == 3
-        assert query.rows().total() == 90
-        produce_numbers(kafka.bootstrap_servers, name, 3, 300, 30)
-        query.start("--available-now")
-        assert query.wait() == 0, query.log_tail()
-        assert query.rows() == Counter(range(330))
+        assert stream.rows().total() == 90
+    produce_numbers(kafka.bootstrap_servers, name, 3, 300, 30)
+    run_to_its_end(spark, stream)
+    assert stream.rows() == Counter(range(330))
     assert view.committed() == 330
     assert view.events("taken-over") == []
 
 
 def test_partitions_of_a_killed_query_are_handed_over_within_the_grace_and_a_little_and_come_back_fenced(
-    kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str], tmp_path: Path
+    spark: "SparkSession", kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str], tmp_path: Path
 ) -> None:
     """The case of a partition that goes away and comes back around a replayed batch.
 
@@ -76,7 +98,8 @@ def test_partitions_of_a_killed_query_are_handed_over_within_the_grace_and_a_lit
     name = topic(2)
     view = GroupView(coordinator.address, "fenced")
     produce_numbers(kafka.bootstrap_servers, name, 2, 0, 100)
-    with SparkApplication(tmp_path / "a", coordinator.address, "fenced", name) as query:
+    stream = NumberedStream(tmp_path / "a", coordinator.address, "fenced", name)
+    with SparkApplication(stream) as query:
         query.hold("hold-after")
         query.start()
         query.wait_for("held-after-0")
@@ -98,30 +121,27 @@ def test_partitions_of_a_killed_query_are_handed_over_within_the_grace_and_a_lit
         other.leave()
         assert view.committed() == 120
         query.let_go("hold-after")
-        produce_numbers(kafka.bootstrap_servers, name, 2, 120, 10)
-        query.start("--available-now")
-        assert query.wait() == 0, query.log_tail()
-        rows = query.rows()
-        assert view.committed() == 130
+    produce_numbers(kafka.bootstrap_servers, name, 2, 120, 10)
+    run_to_its_end(spark, stream)
+    assert view.committed() == 130
     taken_over = [event.duration_ms for event in view.events("taken-over")]
     print(f"\nhandover: {handover_s * 1000:.0f} ms after SIGKILL, {taken_over} ms by the timeline")
     assert GRACE_S <= handover_s < GRACE_S + 1.0
     # The replayed batch 0 was overwritten by nothing: its rows are the other member's now.
-    assert rows == Counter(range(120, 130))
+    assert stream.rows() == Counter(range(120, 130))
 
 
 def test_a_batch_written_before_the_kill_and_taken_over_is_the_only_thing_delivered_twice(
-    kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str], tmp_path: Path
+    spark: "SparkSession", kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str], tmp_path: Path
 ) -> None:
     name = topic(4)
     view = GroupView(coordinator.address, "twice")
     produce_numbers(kafka.bootstrap_servers, name, 4, 0, 200)
-    with (
-        SparkApplication(tmp_path / "a", coordinator.address, "twice", name, "maxOffsetsPerTrigger=40") as first,
-        SparkApplication(tmp_path / "b", coordinator.address, "twice", name) as second,
-    ):
-        first.start()
-        wait_until(lambda: view.committed() == 200, timeout_s=90)
+    lasting = NumberedStream(tmp_path / "a", coordinator.address, "twice", name, ("maxOffsetsPerTrigger=40",))
+    killed = NumberedStream(tmp_path / "b", coordinator.address, "twice", name)
+    first = lasting.start(spark)
+    with closing_query(first), SparkApplication(killed) as second:
+        wait_until(lambda: view.committed() == 200, query=first)
         second.start()
         wait_until(lambda: sorted(view.owners().values()) == [2, 2], timeout_s=90)
         second.wait_for("batch-0.json")
@@ -129,8 +149,8 @@ def test_a_batch_written_before_the_kill_and_taken_over_is_the_only_thing_delive
         produce_numbers(kafka.bootstrap_servers, name, 4, 200, 80)
         second.wait_for("held-after-*")
         second.kill()
-        wait_until(lambda: view.committed() == 280, timeout_s=30)
-        once, again = first.rows(), second.rows()
+        wait_until(lambda: view.committed() == 280, query=first)
+    once, again = lasting.rows(), killed.rows()
     assert once == Counter(range(280))
     assert 0 < again.total() <= 40
     assert set(again) <= set(range(200, 280))

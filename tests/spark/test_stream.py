@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.functions import unix_millis
 
 from coordinator.local.kafka import LocalKafka
 from coordinator.local.node import LocalCoordinator
 from tests.helpers.group_view import GroupView
-from tests.helpers.kafka_topics import produce_numbers
+from tests.helpers.kafka_topics import consume, produce, produce_numbers
+from tests.helpers.record_batches import Row
+from tests.helpers.spark_rows import rows_of
 from tests.helpers.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -93,6 +96,35 @@ def test_a_query_reads_every_row_once_across_a_restart_from_its_checkpoint(
 def _members_in_checkpoint(folder: Path) -> set[str]:
     logs = sorted((folder / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
     return {json.loads(log.read_text().splitlines()[-1])["member"] for log in logs}
+
+
+def test_a_streams_rows_are_those_of_kafka_pythons_consumer(
+    spark: "SparkSession",
+    kafka: LocalKafka,
+    coordinator: LocalCoordinator,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    queries: "list[StreamingQuery]",
+) -> None:
+    name = topic(2)
+    rows = [
+        (0, Row(b"k0", b"v0", 1_790_000_000_123, [("h", b"1"), ("h", b"2"), ("ключ", b"\x00")])),
+        (1, Row(None, b"v1", 1_790_000_000_001)),
+        (0, Row(b"k2", None, 1_790_000_000_002, [("empty", b"")])),
+        *((index % 2, Row(b"%d" % index, b"v" * index, 1_790_000_000_003)) for index in range(60)),
+    ]
+    produce(kafka.bootstrap_servers, name, rows)
+    frame = a_stream(spark, coordinator, "oracle", name, includeHeaders="true", maxOffsetsPerTrigger="40")
+    writer = frame.withColumn("timestamp", unix_millis("timestamp")).writeStream.format("parquet")
+    query = (
+        writer.option("path", str(tmp_path / "rows"))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    queries.append(query)
+    assert query.awaitTermination(60)
+    assert rows_of(spark.read.parquet(str(tmp_path / "rows"))) == consume(kafka.bootstrap_servers, name)
 
 
 def test_available_now_reads_what_is_there_commits_it_and_ends(

@@ -62,8 +62,5 @@ class Catalog:
         return self._ends.get((topic, partition))
 
     def why_unreachable(self) -> str:
-        """Say what is known of why Kafka does not answer, with its addresses."""
-        addresses = ", ".join(self.bootstrap)
-        if self.failure is None:
-            return f"Kafka at {addresses} has not answered yet"
-        return f"Kafka at {addresses} cannot be reached: {self.failure}"
+        """Say what is known of why Kafka does not answer: its last failure, which names its addresses."""
+        return self.failure or f"Kafka at {', '.join(self.bootstrap)} has not answered yet"

@@ -50,8 +50,9 @@ class Desk:
     lookups: dict[int, Lookup] = field(default_factory=dict)
     timers: Timers[Timer] = field(default_factory=Timers)
     """Few and exact: a node asks to be woken for them."""
-    session_timers: Timers[Timer] = field(default_factory=Timers)
-    """Many and moved by every message: seen to at the regular ticks."""
+    sessions: Timers[tuple[str, str]] = field(default_factory=Timers)
+    """When a group's member has said nothing for its session time-out: many, moved by every message, and seen to at
+    the regular ticks."""
     sends: list[Effect] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
 

@@ -71,6 +71,7 @@ class Membership:
             known = group.instances.get(request.instance_id)
         if known is not None and request.member_id not in {"", known}:
             return None
+        assert request.member_id or registration.fresh_id, "a registration without a member id comes with a fresh one"
         return known or request.member_id or registration.fresh_id
 
     def _knows_topics(self, registration: Registration, group: GroupState | None, read: TopicsRead | None) -> bool:
@@ -311,7 +312,7 @@ class Membership:
 
     def _set_session_timer(self, group: GroupState, member_id: str) -> None:
         deadline_ms = self._desk.now_ms + group.members[member_id].facts.session_timeout_ms
-        self._desk.session_timers.set(Timer(TimerKind.SESSION, group.group_id, member_id), deadline_ms)
+        self._desk.sessions.set((group.group_id, member_id), deadline_ms)
 
     # ---- out --------------------------------------------------------------------------------------------------------
 
@@ -426,7 +427,7 @@ class Membership:
             connection = desk.connections.get(session.connection_id)
             if connection is not None:
                 connection.unbind()
-        desk.session_timers.cancel(Timer(TimerKind.SESSION, group_id, member_id))
+        desk.sessions.cancel((group_id, member_id))
         for timer_kind in (TimerKind.GRACE, TimerKind.PROBE, TimerKind.STOP):
             desk.timers.cancel(Timer(timer_kind, group_id, member_id))
         since_ms = desk.now_ms if dead_since_ms is None else dead_since_ms

@@ -75,8 +75,7 @@ class Shard:
             soft = desk.soft_of(group_id)
             for member_id, member in group.members.items():
                 soft.sessions[member_id] = MemberSession(None, desk.now_ms, None, "the coordinator restarted")
-                timer = Timer(TimerKind.SESSION, group_id, member_id)
-                desk.session_timers.set(timer, desk.now_ms + member.facts.session_timeout_ms)
+                desk.sessions.set((group_id, member_id), desk.now_ms + member.facts.session_timeout_ms)
                 self._ownership.push_stops(group_id, member_id, sorted(group.stopping.get(member_id, ())))
                 if not is_complete(group, member_id):
                     soft.unsettled.add(member_id)
@@ -89,7 +88,9 @@ class Shard:
 
     def time_passed(self) -> None:
         """Do what is due."""
-        for timer in (*self.desk.session_timers.pop_due(self.desk.now_ms), *self.desk.timers.pop_due(self.desk.now_ms)):
+        for group_id, member_id in self.desk.sessions.pop_due(self.desk.now_ms):
+            self._membership.session_timed_out(group_id, member_id)
+        for timer in self.desk.timers.pop_due(self.desk.now_ms):
             self._due(timer)
 
     def _due(self, timer: Timer) -> None:
@@ -100,8 +101,6 @@ class Shard:
             self._ownership.rebalance(group_id)
         elif kind is TimerKind.LOOKUP:
             self._ownership.grant_what_is_free(group_id)
-        elif kind is TimerKind.SESSION:
-            self._membership.session_timed_out(group_id, subject)
         elif kind is TimerKind.GRACE:
             self._membership.grace_is_over(group_id, subject)
         elif kind is TimerKind.PROBE:

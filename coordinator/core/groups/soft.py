@@ -16,8 +16,6 @@ from coordinator.protocol.messages import RegisterConsumer
 class TimerKind(Enum):
     """What is due when a timer is."""
 
-    SESSION = "session"
-    """A member said nothing for its session time-out."""
     GRACE = "grace"
     """A member without a connection has not come back."""
     PROBE = "probe"

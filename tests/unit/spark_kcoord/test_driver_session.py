@@ -1,5 +1,5 @@
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -7,7 +7,7 @@ import pytest
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
 from spark_kcoord.driver_session import DriverSession
-from spark_kcoord.errors import DataLossError, KcoordError
+from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, UnknownTopicError
 from spark_kcoord.member.client import AdvanceOutcome, AssignedPartition, Assignment, Joined
 from spark_kcoord.offsets import StreamOffset
 
@@ -43,6 +43,7 @@ class FakeMember:
     refused: Mapping[int, ErrorCode] = field(default_factory=dict)
     lost: frozenset[int] = frozenset()
     closed_claims: frozenset[int] = frozenset()
+    committed: int = 99
     waits: list[tuple[bool, float]] = field(default_factory=list)
     is_closed: bool = False
 
@@ -64,7 +65,7 @@ class FakeMember:
                 c.owner_epoch,
                 ClaimState.CLOSED if c.partition in self.closed_claims else ClaimState.RUNNING,
                 why="taken over by m-2" if c.partition in self.closed_claims else "",
-                committed=99,
+                committed=self.committed,
             )
             for c in claims
         )
@@ -73,7 +74,7 @@ class FakeMember:
         self.advanced.append((tuple(finished), tuple(claims)))
         return AdvanceOutcome(
             finished=tuple(
-                PartitionResult(c.topic, c.partition, ErrorCode.CLAIM_CLOSED, "taken over by m-2", 99)
+                PartitionResult(c.topic, c.partition, ErrorCode.CLAIM_CLOSED, "taken over by m-2", self.committed)
                 if c.partition in self.lost
                 else PartitionResult(c.topic, c.partition)
                 for c in finished
@@ -91,23 +92,48 @@ class FakeMember:
 class FakeEnds:
     ends: dict[int, int] = field(default_factory=dict)
     asked: int = 0
+    failures: list[KcoordError] = field(default_factory=list)
+    patience: list[float | None] = field(default_factory=list)
 
-    def end_offsets(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+    def end_offsets(
+        self, partitions: Sequence[tuple[str, int]], *, timeout_s: float | None = None
+    ) -> Mapping[tuple[str, int], int]:
         self.asked += 1
+        self.patience.append(timeout_s)
+        if self.failures:
+            raise self.failures.pop(0)
         return {key: self.ends[key[1]] for key in partitions if key[1] in self.ends}
 
     def close(self) -> None:
         pass
 
 
-def a_session(member: FakeMember, ends: Mapping[int, int], *, fail: bool = True) -> DriverSession:
+class StrictMember(FakeMember):
+    """Refuses claims that do not begin at the committed offset, as the coordinator does."""
+
+    def advance(self, finished: Sequence[Claim], claims: Sequence[Claim]) -> AdvanceOutcome:
+        begins = {owned.partition: owned.start for owned in self.partitions}
+        begins |= {c.partition: c.until_offset for c in finished if c.partition not in self.lost}
+        self.refused = {c.partition: ErrorCode.INVALID_REQUEST for c in claims if c.from_offset != begins[c.partition]}
+        return super().advance(finished, claims)
+
+
+def a_session(
+    member: FakeMember,
+    ends: Mapping[int, int] | FakeEnds,
+    *,
+    fail: bool = True,
+    clock: Callable[[], float] = lambda: 0.0,
+) -> DriverSession:
     return DriverSession(
         member,
-        FakeEnds(dict(ends)),
+        ends if isinstance(ends, FakeEnds) else FakeEnds(dict(ends)),
         member.join(),
         group_id="g",
         fail_on_data_loss=fail,
-        complete_timeout_s=30.0,
+        rebalance_timeout_s=30.0,
+        kafka_timeout_s=120.0,
+        clock=clock,
     )
 
 
@@ -244,7 +270,7 @@ def test_a_start_past_what_this_process_finished_counts_also_under_the_same_owne
 
 
 def test_ranges_claimed_again_after_their_claims_were_closed_make_another_offset() -> None:
-    member = FakeMember((owned(0, 5),), lost=frozenset({0}))
+    member = FakeMember((owned(0, 5),), lost=frozenset({0}), committed=5)
     session = a_session(member, {0: 9})
     start = StreamOffset("c", "g", "m-1", (claim(0, 5, 9),))
     assert session.next_offset(start, None, is_single_run=False) == start
@@ -273,3 +299,105 @@ def test_a_query_without_an_identity_gets_it_before_there_is_anything_to_read() 
     session = a_session(FakeMember(()), {})
     nobody = StreamOffset("", "g", "")
     assert session.next_offset(nobody, None, is_single_run=False) == StreamOffset("c", "g", "m-1")
+
+
+def test_after_a_skipped_range_the_same_call_goes_on_at_the_groups_offset() -> None:
+    # Else a run that ends by itself would see no news in the first call and end.
+    member = StrictMember((owned(0, 99), owned(1, 4)), lost=frozenset({0}))
+    session = a_session(member, {0: 120, 1: 9})
+    start = StreamOffset("c", "g", "m-1", (claim(0, 5, 9),))
+    latest = session.next_offset(start, None, is_single_run=True)
+    assert latest.claims == (claim(0, 99, 120), claim(1, 4, 9))
+
+
+def test_a_kafka_that_is_away_while_the_query_runs_is_waited_for_once_the_finished_batch_is_committed() -> None:
+    member = FakeMember((owned(0, 5),))
+    kafka = FakeEnds({0: 9})
+    session = a_session(member, kafka)
+    first = session.next_offset(session.identity, None, is_single_run=False)
+    kafka.ends[0] = 12
+    kafka.failures.append(KafkaAwayError("Kafka at k:1 gave no answer."))
+    second = session.next_offset(first, None, is_single_run=False)
+    assert member.advanced[1:] == [((claim(0, 5, 9),), ()), ((), (claim(0, 9, 12),))]
+    assert second.claims == (claim(0, 9, 12),)
+    assert kafka.patience == [None, None, 120.0]
+
+
+def test_a_kafka_that_never_answered_is_an_error_at_once() -> None:
+    kafka = FakeEnds({0: 9}, failures=[KafkaAwayError("Kafka at k:1 gave no answer.")])
+    session = a_session(FakeMember((owned(0, 5),)), kafka)
+    with pytest.raises(KafkaAwayError, match="k:1"):
+        session.next_offset(session.identity, None, is_single_run=False)
+    assert kafka.patience == [None]
+
+
+def test_a_topic_deleted_under_a_query_is_data_loss(caplog: pytest.LogCaptureFixture) -> None:
+    gone = UnknownTopicError("Kafka at k:1 has no topic t", ["t"])
+    session = a_session(FakeMember((owned(0, 5),)), FakeEnds(failures=[gone]))
+    with pytest.raises(DataLossError, match="does not know topic t any more"):
+        session.next_offset(session.identity, None, is_single_run=False)
+    lenient = a_session(FakeMember((owned(0, 5),)), FakeEnds(failures=[gone, gone]), fail=False)
+    for _ in range(2):
+        assert lenient.next_offset(lenient.identity, None, is_single_run=False) == lenient.identity
+    assert caplog.text.count("does not know topic t any more") == 1
+
+
+def test_a_loss_that_is_tolerated_is_told_once_and_again_only_when_it_happens_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    kafka = FakeEnds({0: 9})
+    session = a_session(FakeMember((owned(0, 50),)), kafka, fail=False)
+    for end in (9, 10, 50, 20):
+        kafka.ends[0] = end
+        session.next_offset(session.identity, None, is_single_run=False)
+    assert caplog.text.count("before offset 50") == 2
+
+
+@pytest.mark.parametrize(("seconds", "times_told"), [(15.0, 0), (16.0, 1)])
+def test_a_batch_that_takes_more_than_half_the_rebalance_timeout_is_told(
+    caplog: pytest.LogCaptureFixture, seconds: float, times_told: int
+) -> None:
+    now = [0.0]
+    session = a_session(FakeMember((owned(0, 5),)), {0: 9}, clock=lambda: now[0])
+    batch = session.next_offset(session.identity, None, is_single_run=False)
+    session.readable(batch)
+    now[0] += seconds
+    for _ in range(2):
+        session.next_offset(batch, None, is_single_run=False)
+    assert caplog.text.count("kcoord.rebalance.timeout") == times_told
+
+
+class SteadyMember(FakeMember):
+    """Returns the same assignment until its partitions change, as the client does."""
+
+    kept: Assignment | None = None
+
+    def assignment(self) -> Assignment:
+        if self.kept is None or self.kept.partitions != self.partitions:
+            self.kept = super().assignment()
+        return self.kept
+
+
+def test_a_quiet_query_asks_for_ends_alone_and_sees_every_kind_of_news() -> None:
+    member = SteadyMember((owned(0, 5),))
+    kafka = FakeEnds({0: 5, 1: 7})
+    session = a_session(member, kafka)
+    start = session.identity
+    for _ in range(3):
+        assert session.next_offset(start, None, is_single_run=False) == start
+    assert member.advanced == []
+    member.partitions = (owned(0, 5), owned(1, 3))
+    assert session.next_offset(start, None, is_single_run=False).claims == (claim(1, 3, 7),)
+    quiet = a_session(SteadyMember((owned(0, 5),)), kafka)
+    quiet.next_offset(start, None, is_single_run=False)
+    kafka.ends[0] = 6
+    assert quiet.next_offset(start, None, is_single_run=False).claims == (claim(0, 5, 6),)
+
+
+def test_a_quiet_query_notices_that_a_topic_is_gone() -> None:
+    kafka = FakeEnds({0: 5})
+    session = a_session(SteadyMember((owned(0, 5),)), kafka)
+    session.next_offset(session.identity, None, is_single_run=False)
+    kafka.failures = [UnknownTopicError("gone", ["t"])] * 2
+    with pytest.raises(DataLossError):
+        session.next_offset(session.identity, None, is_single_run=False)

@@ -2,14 +2,24 @@
 
 import subprocess
 import sys
+from collections.abc import Collection
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from spark_kcoord.errors import OptionError, UnknownTopicError
 from spark_kcoord.fetch.offsets import KafkaLookup, TopicPartitions
+from spark_kcoord.offset_specs import OffsetSpec
 from spark_kcoord.options import host_ports, parse_options
-from spark_kcoord.resolve import ONE_SHOT_TIMEOUT_S, resolve_kafka, resolve_ranges
+from spark_kcoord.resolve import (
+    ONE_SHOT_TIMEOUT_S,
+    must_be_same_cluster,
+    resolve_kafka,
+    resolve_ranges,
+    start_positions,
+    topics_of,
+)
 
 COORDINATOR = {"subscribe": "t", "kcoord.bootstrap.servers": "c:1", "kcoord.group.id": "g"}
 
@@ -89,3 +99,46 @@ def test_executors_load_neither_the_coordinator_nor_msgspec() -> None:
     )
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+class OnlyA:
+    """Kafka with the one topic `a`, of two partitions."""
+
+    def topics(self, names: Collection[str]) -> dict[str, TopicPartitions]:
+        missing = sorted(set(names) - {"a"})
+        if missing:
+            raise UnknownTopicError("no such topic", missing)
+        return {name: TopicPartitions("id", (0, 1)) for name in names}
+
+
+@pytest.mark.parametrize(("names", "found"), [(("a", "b"), {"a"}), (("b",), set()), (("a",), {"a"})])
+def test_topics_that_may_be_absent_do_not_hide_those_that_exist(names: tuple[str, ...], found: set[str]) -> None:
+    assert set(topics_of(OnlyA(), names, may_be_absent=True)) == found
+
+
+def test_topics_that_must_exist_are_named_when_absent() -> None:
+    with pytest.raises(UnknownTopicError) as raised:
+        topics_of(OnlyA(), ("a", "b"), may_be_absent=False)
+    assert raised.value.topics == ("b",)
+
+
+def test_start_positions_spell_out_whole_topics_that_exist() -> None:
+    spec = OffsetSpec(topics=(("a", -2), ("b", -1)), partitions=(("a", 1, 7),))
+    topics = {"a": TopicPartitions("id", (0, 1))}
+    assert start_positions(spec, topics, must_name_all=True) == {("a", 0): -2, ("a", 1): 7}
+
+
+@pytest.mark.parametrize(("named", "said"), [(0, "leaves out 1 of topic 'a'"), (2, "leaves out 0, 1")])
+def test_start_positions_must_name_every_partition_of_a_new_query(named: int, said: str) -> None:
+    spec = OffsetSpec(partitions=(("a", named, 7),))
+    topics = {"a": TopicPartitions("id", (0, 1))}
+    with pytest.raises(OptionError, match=f"'startingOffsets' {said}"):
+        start_positions(spec, topics, must_name_all=True)
+    assert start_positions(spec, topics, must_name_all=False) == {("a", named): 7}
+
+
+def test_kafka_of_another_cluster_than_the_coordinators_is_refused_naming_both() -> None:
+    with pytest.raises(OptionError, match=r"'kafka.bootstrap.servers' \(k:1\).*'theirs'.*'ours'"):
+        must_be_same_cluster("ours", "theirs", ("k:1",))
+    for found in ("ours", None):
+        must_be_same_cluster("ours", found, ("k:1",))

@@ -137,7 +137,7 @@ def test_registration_that_kafka_does_not_answer_is_refused_with_kafkas_failure(
     world.kafka.is_away = True
     m1 = world.joining("m1")
     asked = m1.send(m1.registration)  # type: ignore[arg-type]
-    world.advance(7_900)
+    world.advance(Limits().registration_timeout_ms - 100)
     assert m1.answer(asked) is None
     world.advance(100)
     response = m1.answer(asked)

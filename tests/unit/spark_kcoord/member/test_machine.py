@@ -220,6 +220,23 @@ def test_registration_carries_identity_claims_and_hints_of_the_checkpoint() -> N
     assert pair.results[call].claims == (ClaimStatus("t", 0, 10, ClaimState.RUNNING),)
 
 
+def test_coordinator_that_lost_a_group_is_told_how_far_it_was_read_and_not_where_the_query_began() -> None:
+    hint = StartHint("t", "id", 0, 5, from_checkpoint=True)
+    other = StartHint("t", "id", 9, 3, from_checkpoint=True)
+    pair = MemberPair(checkpoint_hints=(hint, other))
+    pair.join()
+    pair.register(start_fetcher(0, offset=5))
+    pair.answer(FetcherStarted, FetcherStartedResponse())
+    pair.advance((), (claim(start=5, until=8),))
+    pair.answer(Advance, accepted)
+    pair.advance((claim(start=5, until=8),), (claim(start=8, until=9),))
+    pair.answer(Advance, accepted)
+
+    request = pair.come_back()
+
+    assert request.hints == (StartHint("t", "id", 0, 8, from_checkpoint=True), other)
+
+
 def test_member_goes_to_the_node_that_coordinates_its_group() -> None:
     pair = MemberPair()
     pair.join()

@@ -1,0 +1,32 @@
+"""The last line of the demo. Pure."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The figures of a demo that ran to its end."""
+
+    flights: int
+    missing: int
+    duplicates: int
+    lag: int
+    moved: int
+    """Partitions that the second application got from the first while both lived."""
+    taken_over: int
+    """Partitions that the first application got back after the second was killed."""
+    handover_ms: int
+    """From SIGKILL to the grant of the last of them, by the group's timeline."""
+
+
+def final_line(outcome: Outcome) -> str:
+    """Return the line of a demo that went well."""
+    return (
+        f"demo: OK flights={outcome.flights} missing={outcome.missing} duplicates={outcome.duplicates} "
+        f"lag={outcome.lag} moved={outcome.moved} taken_over={outcome.taken_over} handover_ms={outcome.handover_ms}"
+    )
+
+
+def failure_line(reason: str) -> str:
+    """Return the line of a demo that did not; the reason is put on one line."""
+    return f"demo: FAILED {' '.join(reason.split())}"

@@ -1,0 +1,105 @@
+"""The command-line arguments of a job that reads ``format("kcoord")``, and the source options they make.
+
+Secrets never stand on a command line, where every user of the machine can read them: an option whose value is one is
+refused there and taken from an environment variable or a file instead. What an option means is the source's own
+affair. Stdlib only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Final
+
+from spark_kcoord.kafka_options import KAFKA_OPTIONS
+
+__all__ = ["add_source_arguments", "read_pairs", "source_options"]
+
+_SECRETS: Final = frozenset(option.name.lower() for option in KAFKA_OPTIONS if option.kind.is_secret)
+
+
+def add_source_arguments(parser: argparse.ArgumentParser, *, needs_group: bool) -> None:
+    """Add the arguments that say what is read and as which member; a stream needs a coordinator and a group."""
+    source = parser.add_argument_group("what is read")
+    source.add_argument(
+        "--coordinator",
+        metavar="HOST:PORT[,…]",
+        required=needs_group,
+        help="coordinator nodes to ask first" + ("" if needs_group else "; they tell where Kafka is"),
+    )
+    source.add_argument(
+        "--group",
+        required=needs_group,
+        help="consumer group" + (" to join" if needs_group else "; needed for --starting-offsets committed"),
+    )
+    source.add_argument("--topic", action="append", required=True, help="topic to read; repeat for several")
+    source.add_argument(
+        "--starting-offsets",
+        metavar="WHERE",
+        help="earliest, "
+        + ("latest" if needs_group else "committed")
+        + " or JSON"
+        + (", where neither the group nor the checkpoint has an offset (default: latest)" if needs_group else ""),
+    )
+    source.add_argument("--include-headers", action="store_true", help="read the column headers too")
+    source.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="another option of the source, such as kafka.security.protocol=SASL_SSL; repeat for several",
+    )
+    source.add_argument(
+        "--secret",
+        action="append",
+        default=[],
+        metavar="KEY=env:NAME|file:PATH",
+        help="an option whose value is read from an environment variable or a file, such as "
+        "kafka.sasl.password=env:KAFKA_PASSWORD; repeat for several",
+    )
+
+
+def source_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the options of ``format("kcoord")``; raises ValueError for an argument that cannot be used."""
+    options = read_pairs(arguments.option, "--option")
+    for name in options:
+        if name.lower() in _SECRETS:
+            raise ValueError(
+                f"--option {name}=… would show a secret to every user of this machine: use --secret {name}=env:NAME "
+                f"or --secret {name}=file:PATH"
+            )
+    options |= {name: _secret(name, place) for name, place in read_pairs(arguments.secret, "--secret").items()}
+    named = {
+        "kcoord.bootstrap.servers": arguments.coordinator,
+        "kcoord.group.id": arguments.group,
+        "subscribe": ",".join(arguments.topic),
+        "startingOffsets": arguments.starting_offsets,
+        "includeHeaders": "true" if arguments.include_headers else None,
+    }
+    return options | {name: value for name, value in named.items() if value is not None}
+
+
+def read_pairs(pairs: list[str], argument: str) -> dict[str, str]:
+    """Return KEY=VALUE pairs as a dict; raises ValueError for text of another form."""
+    read: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise ValueError(f"{argument} needs the form KEY=VALUE")
+        read[name.strip()] = value
+    return read
+
+
+def _secret(name: str, place: str) -> str:
+    kind, _, where = place.partition(":")
+    if kind == "env" and where:
+        if where not in os.environ:
+            raise ValueError(f"--secret {name} names the environment variable {where}, which is not set")
+        return os.environ[where]
+    if kind == "file" and where:
+        try:
+            return Path(where).read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"--secret {name} names the file {where}, which cannot be read: {error}") from error
+    raise ValueError(f"--secret {name} needs env:NAME or file:PATH after the =, not the secret itself")

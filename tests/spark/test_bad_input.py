@@ -1,0 +1,131 @@
+"""What a user is told who gives wrong input, by a stream and by a batch read: clearly, soon, naming the option."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from coordinator.local.kafka import LocalKafka
+from coordinator.local.node import LocalCoordinator
+from tests.helpers.group_view import GroupView
+from tests.helpers.waiting import wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+ERROR_LIMIT_S = 10.0
+NOBODY = "127.0.0.1:1"
+SASL = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.password": "hunter2"}
+MISSING = ""
+"""Stands for an option that is left out."""
+
+WRONG_IN_BOTH = [
+    ({"subscribe": "no-such-topic"}, "subscribe", "no-such-topic"),
+    ({"subscribe": MISSING}, "subscribe", "is missing"),
+    ({"subscribes": "t"}, "subscribes", "Did you mean 'subscribe'?"),
+    ({"kcoord.group": "g"}, "kcoord.group", "Did you mean 'kcoord.group.id'?"),
+    ({"includeHeaders": "maybe"}, "includeHeaders", "Allowed: true or false."),
+    ({"minPartitions": "4"}, "minPartitions", "is not supported yet"),
+    ({"kcoord.bootstrap.servers": "here"}, "kcoord.bootstrap.servers", "is not host:port"),
+    ({"kcoord.bootstrap.servers": NOBODY}, "kcoord.bootstrap.servers", "Connection refused"),
+    ({"kcoord.bootstrap.servers": MISSING}, "kcoord.bootstrap.servers", "is missing"),
+    ({"kafka.bootstrap.servers": NOBODY}, "kafka.bootstrap.servers", f"Kafka at {NOBODY} gave no answer in 5 s"),
+    ({"kcoord.group.id": MISSING}, "kcoord.group.id", "is missing"),
+    (SASL, "kafka.sasl.password", "is missing"),
+]
+WRONG_IN_A_STREAM = [
+    ({"maxOffsetsPerTrigger": "many"}, "maxOffsetsPerTrigger", "a whole number from 1"),
+    ({"startingOffsets": "sometimes"}, "startingOffsets", "'earliest', 'latest' or JSON"),
+    ({"startingOffsets": '{"TOPIC": {"0": 3}}'}, "startingOffsets", "leaves out 1 of topic"),
+    ({"kcoord.assignors": "fair"}, "kcoord.assignors", "fair"),
+    ({"kcoord.session.timeout": "1d"}, "kcoord.session.timeout", "from 1s to 30m"),
+]
+WRONG_IN_A_BATCH = [
+    ({"startingOffsets": "latest"}, "startingOffsets", "'earliest', 'committed' or JSON"),
+    ({"endingOffsets": '{"TOPIC": {"7": 3}}'}, "endingOffsets", "leaves out 0, 1 of topic"),
+]
+
+
+@pytest.fixture(scope="module")
+def right(spark: SparkSession, kafka: LocalKafka, coordinator: LocalCoordinator) -> dict[str, str]:
+    """Return options with which everything works, as a first read shows; it also starts what Spark starts once."""
+    kafka.create_topic("bad-input", 2, None)
+    options = {
+        "kcoord.bootstrap.servers": coordinator.address,
+        "kcoord.group.id": "bad-input",
+        "subscribe": "bad-input",
+    }
+    assert spark.read.format("kcoord").options(**options).load().collect() == []
+    return options
+
+
+@pytest.fixture
+def coordinator_without_kafka(tmp_path: Path) -> Iterator[LocalCoordinator]:
+    with LocalCoordinator(NOBODY, tmp_path / "without-kafka") as node:
+        yield node
+
+
+@contextmanager
+def soon(option: str, said: str) -> Iterator[None]:
+    """Expect an error of Spark's that names the option and says this, within the limit."""
+    started = time.monotonic()
+    with pytest.raises(PySparkException) as raised:
+        yield
+    seconds = time.monotonic() - started
+    message = str(raised.value)
+    assert option in message
+    assert said in message
+    assert "hunter2" not in message
+    assert seconds < ERROR_LIMIT_S
+
+
+def mixed(right: dict[str, str], wrong: dict[str, str]) -> dict[str, str]:
+    options = right | {name: text.replace("TOPIC", right["subscribe"]) for name, text in wrong.items()}
+    return {name: text for name, text in options.items() if text is not MISSING}
+
+
+def run_stream(spark: SparkSession, options: dict[str, str], folder: Path) -> None:
+    frame = spark.readStream.format("kcoord").options(**options).load()
+    query = frame.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint")).start()
+    try:
+        query.awaitTermination(3 * ERROR_LIMIT_S)
+    finally:
+        query.stop()
+
+
+@pytest.mark.parametrize(("wrong", "option", "said"), WRONG_IN_BOTH + WRONG_IN_A_STREAM)
+def test_stream(
+    spark: SparkSession, right: dict[str, str], tmp_path: Path, wrong: dict[str, str], option: str, said: str
+) -> None:
+    with soon(option, said):
+        run_stream(spark, mixed(right, wrong), tmp_path)
+
+
+@pytest.mark.parametrize(("wrong", "option", "said"), WRONG_IN_BOTH + WRONG_IN_A_BATCH)
+def test_batch(spark: SparkSession, right: dict[str, str], wrong: dict[str, str], option: str, said: str) -> None:
+    with soon(option, said):
+        spark.read.format("kcoord").options(**mixed(right, wrong)).load().collect()
+
+
+def test_stream_is_told_that_its_coordinator_cannot_reach_kafka(
+    spark: SparkSession, right: dict[str, str], tmp_path: Path, coordinator_without_kafka: LocalCoordinator
+) -> None:
+    options = right | {"kcoord.bootstrap.servers": coordinator_without_kafka.address}
+    with soon("kcoord.bootstrap.servers", f"Kafka at {NOBODY}"):
+        run_stream(spark, options, tmp_path)
+
+
+def test_a_group_keeps_to_one_reset_policy(spark: SparkSession, right: dict[str, str], tmp_path: Path) -> None:
+    options = right | {"kcoord.group.id": "bad-policy", "startingOffsets": "earliest"}
+    frame = spark.readStream.format("kcoord").options(**options).load()
+    first = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "first")).start()
+    try:
+        view = GroupView(right["kcoord.bootstrap.servers"], "bad-policy")
+        wait_until(lambda: len(view.describe().members) == 1, query=first)
+        with soon("startingOffsets", "earliest"):
+            run_stream(spark, options | {"startingOffsets": "latest"}, tmp_path)
+    finally:
+        first.stop()

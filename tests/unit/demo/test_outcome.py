@@ -1,0 +1,15 @@
+"""The last line."""
+
+from coordinator.demo.outcome import Outcome, failure_line, final_line
+
+
+def test_the_line_of_success_has_every_figure() -> None:
+    outcome = Outcome(flights=336776, missing=0, duplicates=12, lag=0, moved=4, taken_over=4, handover_ms=1043)
+    assert (
+        final_line(outcome)
+        == "demo: OK flights=336776 missing=0 duplicates=12 lag=0 moved=4 taken_over=4 handover_ms=1043"
+    )
+
+
+def test_the_line_of_failure_is_one_line() -> None:
+    assert failure_line("Kafka ended;\n  it said:\n no space") == "demo: FAILED Kafka ended; it said: no space"

@@ -1,0 +1,174 @@
+"""The jobs' arguments and what they report, without a Spark session."""
+
+import importlib.util
+import signal
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+JOBS = Path(__file__).parents[3] / "jobs"
+SOURCE = ["--coordinator", "127.0.0.1:9292", "--group", "g", "--topic", "a", "--topic", "b"]
+SINK = ["--output", "/out", "--checkpoint", "/cp"]
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, JOBS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+STREAM = load("ingest_stream")
+BATCH = load("ingest_batch")
+
+
+def stream_options(*more: str) -> dict[str, str]:
+    options: dict[str, str] = STREAM.source_options(STREAM.argument_parser().parse_args([*SOURCE, *SINK, *more]))
+    return options
+
+
+def test_arguments_become_source_options() -> None:
+    assert stream_options("--starting-offsets", "earliest", "--option", "kafka.client.id=x=y") == {
+        "kcoord.bootstrap.servers": "127.0.0.1:9292",
+        "kcoord.group.id": "g",
+        "subscribe": "a,b",
+        "startingOffsets": "earliest",
+        "kafka.client.id": "x=y",
+    }
+
+
+def test_a_secret_comes_from_the_environment_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASSWORD", "from env")
+    (tmp_path / "jaas").write_text("from file\n")
+    options = stream_options(
+        "--secret", "kafka.sasl.password=env:PASSWORD", "--secret", f"kafka.sasl.jaas.config=file:{tmp_path / 'jaas'}"
+    )
+    assert options["kafka.sasl.password"] == "from env"
+    assert options["kafka.sasl.jaas.config"] == "from file"
+
+
+@pytest.mark.parametrize("name", ["kafka.sasl.password", "Kafka.SASL.Password", "kafka.sasl.jaas.config"])
+def test_a_secret_on_the_command_line_is_refused_without_being_shown(name: str) -> None:
+    with pytest.raises(ValueError, match=f"--secret {name}=env:NAME") as refused:
+        stream_options("--option", f"{name}=hunter2")
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("place", ["hunter2", "env:", "file:", "env:KCOORD_NOT_SET", "file:/nowhere/at/all"])
+def test_a_secret_that_is_nowhere_is_refused(place: str) -> None:
+    with pytest.raises(ValueError, match=r"--secret kafka\.sasl\.password") as refused:
+        stream_options("--secret", f"kafka.sasl.password={place}")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_pair_needs_its_form_and_the_complaint_does_not_repeat_it() -> None:
+    with pytest.raises(ValueError, match=r"--option needs the form KEY=VALUE") as refused:
+        stream_options("--option", "hunter2")
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["asyncProgressTrackingEnabled", "asyncprogresstrackingcheckpointintervalms"])
+def test_asynchronous_progress_tracking_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        STREAM.main([*SOURCE, *SINK, "--sink-option", f"{name}=true"])
+    assert ended.value.code == 2
+    assert "committed too early" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        SINK,
+        SOURCE,
+        [*SOURCE, *SINK, "--trigger-seconds", "0"],
+        [*SOURCE, *SINK, "--trigger-seconds", "inf"],
+        [*SOURCE, *SINK, "--max-offsets-per-trigger", "0"],
+        [*SOURCE, *SINK, "--trigger-seconds", "1", "--available-now"],
+    ],
+)
+def test_wrong_arguments_end_with_code_2(wrong: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        STREAM.main(wrong)
+    assert ended.value.code == 2
+
+
+@pytest.mark.parametrize("job", [STREAM, BATCH])
+def test_help_names_every_argument(job: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        job.main(["--help"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    for argument in ("--coordinator", "--group", "--topic", "--option", "--secret", "--output", "--as-text"):
+        assert argument in shown
+
+
+def test_a_snapshot_has_a_range_and_needs_no_group() -> None:
+    arguments = BATCH.argument_parser().parse_args(
+        [
+            "--topic",
+            "t",
+            "--output",
+            "/out",
+            "--ending-offsets",
+            '{"t":{"0":5}}',
+            "--option",
+            "kafka.bootstrap.servers=h:1",
+        ]
+    )
+    assert BATCH.read_options(arguments) == {
+        "subscribe": "t",
+        "endingOffsets": '{"t":{"0":5}}',
+        "kafka.bootstrap.servers": "h:1",
+    }
+
+
+def progress(batch_id: int, rows: int) -> dict[str, Any]:
+    return {"batchId": batch_id, "numInputRows": rows, "batchDuration": 412, "inputRowsPerSecond": 5600.4}
+
+
+def test_each_micro_batch_with_rows_is_reported_once_and_in_order() -> None:
+    reports = [progress(4, 10), progress(6, 30), progress(5, 20), progress(6, 30), progress(7, 0)]
+    assert [p["batchId"] for p in STREAM.new_batches(reports, after=4)] == [5, 6]
+
+
+def test_a_micro_batch_is_one_line() -> None:
+    assert STREAM.describe_progress(progress(6, 3400)) == "batch 6: 3,400 rows in 412 ms, 5,600 rows/s in"
+
+
+class FakeQuery:
+    """A query that has work for a while; it notes what is asked of it."""
+
+    def __init__(self, asked: list[int], busy_for: int) -> None:
+        self.asked, self.busy_for = asked, busy_for
+        self.isActive, self.recentProgress, self.calls = True, [progress(0, 7)], list[str]()
+
+    def awaitTermination(self, timeout: float) -> bool:  # noqa: N802 - Spark's name
+        self.calls.append(f"wait {timeout}")
+        if len(self.calls) == 2:
+            self.asked.append(signal.SIGTERM)
+        return False
+
+    @property
+    def status(self) -> dict[str, bool]:
+        self.busy_for -= 1
+        return {"isTriggerActive": self.busy_for >= 0}
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+
+
+def test_a_signal_stops_the_query_once_its_micro_batch_is_done() -> None:
+    asked: list[int] = []
+    query = FakeQuery(asked, busy_for=2)
+    STREAM.follow(query, asked, stop_s=60.0)
+    assert query.calls == ["wait 1", "wait 1", "wait 0.05", "wait 0.05", "stop"]
+
+
+def test_a_micro_batch_that_does_not_end_is_not_waited_for_for_ever() -> None:
+    query = FakeQuery([signal.SIGTERM], busy_for=10**9)
+    STREAM.follow(query, query.asked, stop_s=0.0)
+    assert query.calls == ["stop"]
