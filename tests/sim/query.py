@@ -40,6 +40,7 @@ EXPECTED_ENDS = (
     "could not be asked",
     "is closed",
     "does not exist; create it",
+    "Kafka has no topic",
 )
 """Words of the errors that a query may end with in a world full of faults."""
 
