@@ -47,6 +47,8 @@ def run_seed(seed: int, *, story_lines: int = STORY_LINES) -> Outcome:
         world.run()
     except ViolationError as violation:
         broken = _broken(world, violation.name, str(violation), "", story_lines)
+    except AssertionError as error:
+        broken = _broken(world, "assertion", repr(error), traceback.format_exc(), story_lines)
     except Exception as error:  # noqa: BLE001 - whatever stops the node or a member in the world is a finding
         broken = _broken(world, "bug", repr(error), traceback.format_exc(), story_lines)
     finally:
