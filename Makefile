@@ -1,7 +1,7 @@
 # Two commands matter: `make demo` and `make test`. Each sets up what it needs; Python 3.11+ and Java 17+ must be there.
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types imports pytest demo sim mutants clean
+.PHONY: help setup test lint types imports pytest demo sim mutants bench-decoder fuzz-decoder clean
 
 help:
 	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes)'
@@ -9,6 +9,8 @@ help:
 	@echo 'make lint | types | imports | pytest    one of them'
 	@echo 'make sim SEED=0 RUNS=500    run the real coordinator and members through simulated failures'
 	@echo 'make mutants   plant known mistakes and see that the simulator finds each'
+	@echo 'make bench-decoder   rows per second of the record batch decoders (2 minutes)'
+	@echo 'make fuzz-decoder    mutated batches against the decoder built with sanitizers (2 minutes; needs gcc)'
 	@echo 'make setup     only install what the others need'
 	@echo 'make clean     remove everything that was made here (the jars in the user cache stay)'
 
@@ -42,6 +44,13 @@ sim: setup
 mutants: setup
 	@.venv/bin/python -m tests.sim mutants
 
+bench-decoder: setup
+	@.venv/bin/python benchmarks/decoder.py
+
+fuzz-decoder: setup
+	@.venv/bin/python scripts/fuzz_decoder.py
+
 clean:
+	rm -f spark_kcoord/fetch/_native.*.so
 	rm -rf .venv .tools .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -227,10 +227,38 @@ class GroupSettings(_Section):
     lookup_retry_ms: int = _limit(
         "lookup_retry_ms", 10, "How long to wait before offsets that Kafka could not resolve are asked for again."
     )
+    claim_timeout_min_ms: int = _limit("claim_timeout_min_ms", 100, "Shortest claim time-out a member may ask for.")
+    claim_timeout_max_ms: int = _limit(
+        "claim_timeout_max_ms",
+        1000,
+        "Longest claim time-out a member may ask for: how long a batch waits for its query under hold.",
+        "ms",
+        31_536_000_000,
+    )
+    claim_age_notice_ms: int = _limit(
+        "claim_age_notice_ms", 1000, "How long a batch runs before that is said: one that hangs still pings."
+    )
+    offsets_retention_ms: int = _limit(
+        "offsets_retention_ms",
+        1000,
+        "How long the offsets of a group without members are kept.",
+        "ms",
+        315_360_000_000,
+    )
+    empty_group_retention_ms: int = _limit(
+        "empty_group_retention_ms", 1000, "How long a group with neither members nor offsets is kept."
+    )
     group_max_members: int = _limit("group_max_members", 1, "Members of one group.", "members", 1_000_000)
     groups_max: int = _limit("groups_max", 1, "Groups of one shard.", "groups", 10_000_000)
     registrations_max: int = _limit(
         "registrations_max", 1, "Registrations of one shard that may wait for Kafka.", "registrations", 1_000_000
+    )
+    reset_lookups_max: int = _limit(
+        "reset_lookups_max",
+        1,
+        "Questions to Kafka of one shard that resets of offsets may wait for.",
+        "questions",
+        100_000,
     )
     subscription_max_topics: int = _limit(
         "subscription_max_topics", 1, "Topics one member may subscribe to.", "topics", 100_000

@@ -19,6 +19,7 @@ from coordinator.core.groups.records import UnreadableRecordError
 from coordinator.core.log.entry import StorageError
 from coordinator.core.node import Node
 from coordinator.protocol.parts import NodeAddress
+from coordinator.runtime.assignors import AssignorError, load_assignors
 from coordinator.runtime.clock import SystemClock
 from coordinator.runtime.disk import Disk
 from coordinator.runtime.driver import Driver, Stopped
@@ -54,12 +55,13 @@ async def _serve(settings: Settings, log: FilteringBoundLogger) -> Stopped:
         for notice in disk.notices:
             log.warning("disk", why=notice)
         address = await _bind(settings, server)
-        node = Node(settings.limits, settings.node.shards, address, settings.kafka.bootstrap_servers)
+        assignors = load_assignors(log)
+        node = Node(settings.limits, settings.node.shards, address, settings.kafka.bootstrap_servers, assignors)
         _load(node, disk, settings.node.shards, log)
         kafka = KafkaPort(settings.kafka, driver.post, log)
         driver.connect(node, disk=disk, kafka=kafka, sender=server)
         return await _run(driver, server, disk, kafka, log)
-    except StorageError as error:
+    except (StorageError, AssignorError) as error:
         raise StartError(str(error)) from error
     finally:
         await server.close("the coordinator has stopped", timeout_ms=0)

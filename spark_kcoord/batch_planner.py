@@ -168,7 +168,7 @@ class BatchPlanner:
         except KafkaAwayError as error:
             if not self._has_seen_kafka:
                 raise
-            _log.warning("group %s: %s Waiting for it up to %g s.", self._group_id, error, self._kafka_timeout_s)
+            self._say_waiting(error)
             if finished or self._has_offers:
                 # What is done is committed, and what is wanted back let go, before Kafka is waited for.
                 yield from self._advance(start, finished, ())
@@ -198,10 +198,17 @@ class BatchPlanner:
             return False
         _, partitions, before = self._quiet
         try:
-            ends = yield from _ends(ReadEnds(partitions))
-        except (KafkaAwayError, UnknownTopicError):
+            try:
+                ends = yield from _ends(ReadEnds(partitions))
+            except KafkaAwayError as error:
+                self._say_waiting(error)
+                ends = yield from _ends(ReadEnds(partitions, self._kafka_timeout_s))
+        except UnknownTopicError:
             return False
         return ends == before
+
+    def _say_waiting(self, error: KafkaAwayError) -> None:
+        _log.warning("group %s: %s Waiting for it up to %g s.", self._group_id, error, self._kafka_timeout_s)
 
     def _advance(
         self, start: StreamOffset, finished: tuple[Claim, ...], next_claims: tuple[Claim, ...]

@@ -36,6 +36,7 @@ from spark_kcoord.option_kinds import (
     TEXT,
     TOPICS,
     Kind,
+    choice,
     duration_ms,
     identifier,
     integer,
@@ -175,6 +176,23 @@ OPTIONS: Final = (
         "stream",
         "how long a running query waits for a coordinator that is away before it fails",
     ),
+    Option(
+        "kcoord.handover",
+        "handover",
+        choice(("takeover", "hold")),
+        "takeover",
+        "stream",
+        "what becomes of a micro-batch under way when its query dies: takeover reads it again elsewhere; hold keeps it "
+        "for the same instance id. The same for all of a group",
+    ),
+    Option(
+        "kcoord.claim.timeout",
+        "claim_timeout_ms",
+        duration_ms("1s", "720h"),
+        None,
+        "stream",
+        "how long hold waits before it lets another query read the micro-batch again; none waits for ever",
+    ),
     Option("kcoord.commit", "commit", BOOLEAN, "true", "stream", "false reads as a member that never commits"),
 )
 
@@ -194,8 +212,6 @@ NOT_YET: Final = (
     "fetchOffset.retryIntervalMs",
     "groupIdPrefix",
     "partition.metadata.cache.ttl.ms",
-    "kcoord.handover",
-    "kcoord.claim.timeout",
     "kcoord.columns",
     "kcoord.exclude",
 )
@@ -230,6 +246,8 @@ class SourceOptions:
     assignors: tuple[str, ...] = ("sticky", "range")
     coordinator_timeout_ms: int = 120_000
     commit: bool = True
+    handover: str = "takeover"
+    claim_timeout_ms: int | None = None
     kafka: KafkaSettings = field(default_factory=KafkaSettings)
 
     @property
@@ -275,6 +293,7 @@ def parse_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
     kafka = parse_kafka_options({key: text for key, text in options.items() if key.startswith("kafka.")})
     _check_required(values, kafka, mode)
     _check_same_topics(values)
+    _check_handover(values)
     return SourceOptions(mode=mode, kafka=kafka, **values)
 
 
@@ -338,6 +357,17 @@ def _check_required(values: Mapping[str, Any], kafka: KafkaSettings, mode: Mode)
         )
     if "group_id" not in values:
         raise OptionError(f"Option 'kcoord.group.id' is missing. {needed_by}; give the name of the group.")
+
+
+def _check_handover(values: Mapping[str, Any]) -> None:
+    if values.get("handover") == "hold":
+        if "instance_id" not in values:
+            raise OptionError(
+                "Option 'kcoord.instance.id' is missing. 'kcoord.handover' is 'hold', which keeps a micro-batch for a "
+                "query that is known again by it; give each query of the group an id of its own."
+            )
+    elif "claim_timeout_ms" in values:
+        raise OptionError("Option 'kcoord.claim.timeout' needs 'kcoord.handover' to be 'hold'. Set it, or remove this.")
 
 
 def _check_same_topics(values: Mapping[str, Any]) -> None:

@@ -188,6 +188,8 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             hints=self._hints(is_new=not first.member),
             wait_for_topics=options.wait_for_topics,
             coordinator_timeout_ms=options.coordinator_timeout_ms,
+            handover=options.handover,
+            claim_timeout_ms=options.claim_timeout_ms,
             join_timeout_ms=_JOIN_TIMEOUT_MS,
         )
         client = MemberClient(

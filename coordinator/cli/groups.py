@@ -1,12 +1,17 @@
 """`kcoord group …`: what the coordinator says about its groups, in the columns of Kafka's own tool."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
 import typer
 
-from coordinator.cli.exits import ExitCode, must_not_be_refused, notes, tool_errors_as_text
-from coordinator.cli.tables import Cell, OutputFormat, write_json, write_table
+from coordinator.cli import operate
+from coordinator.cli.asking import Coordinator, Group, Output, Timeout, ask_for
+from coordinator.cli.exits import notes
+from coordinator.cli.lag import lag, lag_of, members
+from coordinator.cli.reset import reset_offsets
+from coordinator.cli.scope import format_partitions
+from coordinator.cli.tables import Cell, OutputFormat, write_json, write_rows
 from coordinator.protocol.messages import (
     DescribeGroup,
     DescribeGroupResponse,
@@ -16,13 +21,16 @@ from coordinator.protocol.messages import (
     ListGroupEventsResponse,
     ListGroups,
     ListGroupsResponse,
-    Request,
-    Response,
 )
-from coordinator.protocol.parts import GroupEvent, MemberDescription, PartitionDescription
-from coordinator.runtime.tool_client import ask, parse_address
+from coordinator.protocol.operator_messages import DescribeControls, DescribeControlsResponse
+from coordinator.protocol.parts import ControlDescription, GroupEvent, MemberDescription, PartitionDescription
 
-app = typer.Typer(help="Look at consumer groups.", no_args_is_help=True)
+app = typer.Typer(help="Look at consumer groups, and operate them.", no_args_is_help=True)
+
+operate.add_verbs(app)
+app.command("reset-offsets")(reset_offsets)
+app.command("lag")(lag)
+app.command("members")(members)
 
 REBALANCING_STATES: Final = frozenset({"Assigning", "Reconciling"})
 
@@ -43,27 +51,10 @@ LIST_COLUMNS: Final = ("GROUP", "STATE", "#MEMBERS", "GROUP-EPOCH")
 EVENT_COLUMNS: Final = ("SEQUENCE", "TIME", "KIND", "CONSUMER-ID", "GROUP-EPOCH", "PARTITIONS", "DURATION-MS", "WHY")
 
 
-def _checked(address: str) -> str:
-    try:
-        parse_address(address)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
-    return address
-
-
-Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
-Coordinator = Annotated[
-    str,
-    typer.Option(callback=_checked, metavar="HOST:PORT", envvar="KCOORD_COORDINATOR", help="Any coordinator node."),
-]
-Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="How to write it.")]
-Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait for the coordinator.", min=0.1, max=600)]
-
-
 @app.command("list")
 def list_groups(coordinator: Coordinator, output: Output = OutputFormat.TABLE, timeout: Timeout = 10.0) -> None:
     """List the groups that the coordinator knows."""
-    response = _ask(coordinator, ListGroups(), timeout, ListGroupsResponse)
+    response = ask_for(coordinator, ListGroups(), timeout, ListGroupsResponse)
     if output is OutputFormat.JSON:
         write_json(
             [
@@ -77,8 +68,10 @@ def list_groups(coordinator: Coordinator, output: Output = OutputFormat.TABLE, t
             ]
         )
         return
-    write_table(
-        LIST_COLUMNS, [(group.group_id, group.state, group.members, group.group_epoch) for group in response.groups]
+    write_rows(
+        output,
+        LIST_COLUMNS,
+        [(group.group_id, group.state, group.members, group.group_epoch) for group in response.groups],
     )
     if not response.groups:
         notes.print("There are no groups.")
@@ -96,18 +89,21 @@ def describe(
     """Show a group's partitions with offsets, lag and owners; or its members; or its state."""
     if members and state:
         raise typer.BadParameter("--members and --state are two different views: name one")
-    response = _ask(coordinator, DescribeGroup(group), timeout, DescribeGroupResponse, group)
+    response = ask_for(coordinator, DescribeGroup(group), timeout, DescribeGroupResponse, group)
     if not response.members:
         notes.print(f"Consumer group '{group}' has no active members.")
     elif response.state in REBALANCING_STATES:
         notes.print(f"Warning: Consumer group '{group}' is rebalancing.")
+    controls = ask_for(coordinator, DescribeControls(group), timeout, DescribeControlsResponse, group).controls
+    for control in controls:
+        notes.print(_say_control(control))
     if state:
-        found = _ask(coordinator, FindCoordinator(group), timeout, FindCoordinatorResponse, group)
+        found = ask_for(coordinator, FindCoordinator(group), timeout, FindCoordinatorResponse, group)
         _write_state(group, response, found, output)
     elif members:
         _write_members(group, response, output)
     else:
-        _write_partitions(group, response, output)
+        _write_partitions(group, response, controls, output)
 
 
 @app.command()
@@ -119,7 +115,7 @@ def events(
     timeout: Timeout = 10.0,
 ) -> None:
     """Show a group's timeline: what happened, to whom and why."""
-    response = _ask(coordinator, ListGroupEvents(group, after), timeout, ListGroupEventsResponse, group)
+    response = ask_for(coordinator, ListGroupEvents(group, after), timeout, ListGroupEventsResponse, group)
     if output is OutputFormat.JSON:
         write_json([_event_as_json(event) for event in response.events])
         return
@@ -130,53 +126,39 @@ def events(
             event.kind,
             event.member_id,
             event.group_epoch,
-            _partitions(event.partitions),
+            format_partitions(event.partitions),
             event.duration_ms,
             event.why,
         )
         for event in response.events
     ]
-    write_table(EVENT_COLUMNS, rows)
+    write_rows(output, EVENT_COLUMNS, rows)
 
 
-_Expected = TypeVar("_Expected", bound=Response)
-
-
-def _ask(
-    coordinator: str, request: Request, timeout_s: float, expected: type[_Expected], group_id: str = ""
-) -> _Expected:
-    with tool_errors_as_text():
-        response = ask(parse_address(coordinator), request, timeout_s)
-    must_not_be_refused(response, group_id)
-    if not isinstance(response, expected):
-        notes.print(f"error: the coordinator answered with {type(response).__name__}; is it of another release?")
-        raise typer.Exit(ExitCode.ERROR)
-    return response
-
-
-def _lag(partition: PartitionDescription) -> int | None:
-    """Records between the commit and the end, both as last known: a commit can be newer than the polled end."""
-    if partition.committed is None or partition.end_offset is None:
-        return None
-    return max(0, partition.end_offset - partition.committed)
-
-
-def _write_partitions(group: str, response: DescribeGroupResponse, output: OutputFormat) -> None:
+def _write_partitions(
+    group: str, response: DescribeGroupResponse, controls: tuple[ControlDescription, ...], output: OutputFormat
+) -> None:
     members = {member.member_id: member for member in response.members}
     if output is OutputFormat.JSON:
         partitions = [_partition_as_json(p, members.get(p.member_id or "")) for p in response.partitions]
-        write_json({**_head(group, response), "partitions": partitions})
+        write_json(
+            {
+                **_head(group, response),
+                "partitions": partitions,
+                "controls": [_control_as_json(control) for control in controls],
+            }
+        )
         return
     rows: list[tuple[Cell, ...]] = []
     for p in response.partitions:
         owner = members.get(p.member_id or "")
         host, client_id = (owner.host, owner.client_id) if owner else (None, None)
-        rows.append((group, p.topic, p.partition, p.committed, p.end_offset, _lag(p), p.member_id, host, client_id))
+        rows.append((group, p.topic, p.partition, p.committed, p.end_offset, lag_of(p), p.member_id, host, client_id))
     owners = {p.member_id for p in response.partitions}
     for member in response.members:
         if member.member_id not in owners:
             rows.append((group, None, None, None, None, None, member.member_id, member.host, member.client_id))
-    write_table(PARTITION_COLUMNS, rows)
+    write_rows(output, PARTITION_COLUMNS, rows)
 
 
 def _write_members(group: str, response: DescribeGroupResponse, output: OutputFormat) -> None:
@@ -188,7 +170,7 @@ def _write_members(group: str, response: DescribeGroupResponse, output: OutputFo
     if any(member.instance_id is not None for member in response.members):
         columns = (*columns[:2], "GROUP-INSTANCE-ID", *columns[2:])
         rows = [(*row[:2], member.instance_id, *row[2:]) for row, member in zip(rows, response.members, strict=True)]
-    write_table(columns, rows)
+    write_rows(output, columns, rows)
 
 
 def _write_state(
@@ -210,7 +192,7 @@ def _write_state(
         )
         return
     coordinator = f"{node.host}:{node.port} ({node.node_id})" if node else None
-    write_table(STATE_COLUMNS, [(group, coordinator, response.assignor, response.state, len(response.members))])
+    write_rows(output, STATE_COLUMNS, [(group, coordinator, response.assignor, response.state, len(response.members))])
 
 
 def _head(group: str, response: DescribeGroupResponse) -> dict[str, object]:
@@ -231,13 +213,36 @@ def _partition_as_json(p: PartitionDescription, owner: MemberDescription | None)
         "partition": p.partition,
         "current_offset": p.committed,
         "log_end_offset": p.end_offset,
-        "lag": _lag(p),
+        "lag": lag_of(p),
         "consumer_id": p.member_id,
         "host": owner.host if owner else None,
         "client_id": owner.client_id if owner else None,
         "owner_epoch": p.owner_epoch,
         "is_stopping": p.is_stopping,
         "claim": claim,
+    }
+
+
+def _say_control(control: ControlDescription) -> str:
+    what = {
+        "group-paused": "The group is paused",
+        "partition-paused": f"{control.topic}-{control.partition} is paused",
+        "member-drained": f"Member '{control.member_id}' is drained",
+        "reset-pending": f"A reset of {control.topic}-{control.partition} to {control.offset} is pending",
+    }.get(control.kind, control.kind)
+    return f"{what}, by {control.who} at {_time(control.at_ms)}{': ' if control.why else '.'}{control.why}"
+
+
+def _control_as_json(control: ControlDescription) -> dict[str, object]:
+    return {
+        "kind": control.kind,
+        "topic": control.topic or None,
+        "partition": control.partition,
+        "consumer_id": control.member_id or None,
+        "new_offset": control.offset,
+        "who": control.who,
+        "why": control.why or None,
+        "time": _time(control.at_ms),
     }
 
 
@@ -275,11 +280,3 @@ def _time(at_ms: int) -> str:
         return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except (OverflowError, ValueError, OSError):
         return f"{at_ms} ms"
-
-
-def _partitions(partitions: tuple[tuple[str, int], ...]) -> str:
-    """Write partitions as `topic:0,1,2 other:5`."""
-    numbers: dict[str, list[str]] = {}
-    for topic, partition in partitions:
-        numbers.setdefault(topic, []).append(str(partition))
-    return " ".join(f"{topic}:{','.join(mine)}" for topic, mine in numbers.items())

@@ -1,9 +1,10 @@
-"""Writes rows to standard output: as a table with one header line, or as JSON.
+"""Writes rows to standard output: as a table or CSV with one header line, or as JSON.
 
-A table never contains a control character, whatever a member calls itself; a value that is not known is `-` in a table
-and null in JSON.
+A table never contains a control character, whatever a member calls itself; a value that is not known is `-` in a
+table, empty in CSV and null in JSON.
 """
 
+import csv
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -19,6 +20,21 @@ class OutputFormat(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+    CSV = "csv"
+
+
+def write_rows(output: OutputFormat, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    """Write rows in any form; as JSON each is an object with the columns' names in lower case."""
+    match output:
+        case OutputFormat.TABLE:
+            write_table(columns, rows)
+        case OutputFormat.CSV:
+            writer = csv.writer(sys.stdout, lineterminator="\n")
+            writer.writerow(columns)
+            writer.writerows([_printable(cell) for cell in row] for row in rows)
+        case OutputFormat.JSON:
+            names = [column.lower().replace("-", "_").replace("#", "") for column in columns]
+            write_json([dict(zip(names, row, strict=True)) for row in rows])
 
 
 def write_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
@@ -40,5 +56,9 @@ def write_json(value: Mapping[str, object] | Sequence[object]) -> None:
 def _in_table(cell: Cell) -> str:
     if cell is None or cell == "":
         return "-"
-    text = str(cell)
+    return _printable(cell)
+
+
+def _printable(cell: Cell) -> str:
+    text = "" if cell is None else str(cell)
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")

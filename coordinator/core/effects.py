@@ -57,9 +57,13 @@ class CloseConnection:
 
 @dataclass(frozen=True, slots=True)
 class WatchTopics:
-    """The whole set of topics to poll from now on; names that are new are asked about at once (TopicsRead)."""
+    """The whole set of topics to poll from now on; names that are new are asked about at once (TopicsRead).
+
+    With `lists_all` every topic of the cluster is wanted besides, but Kafka's own internal ones.
+    """
 
     topics: frozenset[str]
+    lists_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)

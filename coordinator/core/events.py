@@ -96,7 +96,8 @@ class TopicsRead:
     """What Kafka answered about watched topics: completes WatchTopics, then comes again whenever it was polled.
 
     A name that was asked for and is in neither mapping was not asked in this round. `absent` are topics that Kafka
-    says do not exist; `refused` names topics Kafka would not speak about, with the reason.
+    says do not exist; `refused` names topics Kafka would not speak about, with the reason. When it `is_whole`, it
+    names every topic of the cluster but Kafka's own internal ones.
     """
 
     now_ms: int
@@ -105,6 +106,7 @@ class TopicsRead:
     refused: Mapping[str, str]
     brokers: Mapping[int, tuple[str, int]]
     cluster_id: str | None
+    is_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

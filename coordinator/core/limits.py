@@ -33,12 +33,24 @@ class Limits:
     """How long a registration waits for Kafka to say whether its topics exist."""
     lookup_retry_ms: int = 1_000
     """How long to wait before offsets that Kafka could not resolve are asked for again."""
+    claim_timeout_min_ms: int = 1_000
+    """Shortest claim time-out a member may ask for."""
+    claim_timeout_max_ms: int = 2_592_000_000
+    """Longest claim time-out a member may ask for."""
+    claim_age_notice_ms: int = 900_000
+    """How long a claim runs before that is said: a micro-batch that hangs still pings."""
+    offsets_retention_ms: int = 604_800_000
+    """How long the offsets of a group are kept that has no members."""
+    empty_group_retention_ms: int = 600_000
+    """How long a group is kept that has neither members nor offsets."""
     group_max_members: int = 10_000
     """Members of one group."""
     groups_max: int = 100_000
     """Groups of one shard."""
     registrations_max: int = 20_000
     """Registrations of one shard that wait for Kafka at the same time."""
+    reset_lookups_max: int = 1_000
+    """Questions to Kafka of one shard that resets of offsets wait for at the same time."""
     subscription_max_topics: int = 1_000
     """Topics one member may subscribe to."""
     streams_max: int = 10_000

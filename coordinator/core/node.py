@@ -58,6 +58,7 @@ from coordinator.protocol.messages import (
     Ping,
     RegisterConsumer,
     RegisterConsumerResponse,
+    ReportOutOfRange,
 )
 from coordinator.protocol.parts import NodeAddress
 
@@ -95,8 +96,8 @@ class Node:
         ]
         self._snapshot_ends = [0] * shards
         self._snapshots_under_way: set[int] = set()
-        self._watched: frozenset[str] = frozenset()
-        self._watch_marks = [(0, 0)] * shards
+        self._watched = WatchTopics(frozenset())
+        self._watch_marks = [(0, 0, 0)] * shards
         self._wake_at_ms: int | None = None
         self._touched: set[int] = set()
         self._direct: list[Effect] = []
@@ -163,7 +164,7 @@ class Node:
                     self._touched.add(index)
             case OffsetsResolved():
                 for index, shard in enumerate(self._shards):
-                    if event.lookup_id in shard.desk.lookups:
+                    if shard.awaits(event.lookup_id):
                         shard.handle_resolved(event)
                         self._touched.add(index)
             case EndOffsetsRead():
@@ -220,7 +221,15 @@ class Node:
         match request:
             case RegisterConsumer():
                 self._register(connection, event, request)
-            case Ping() | FetcherStarted() | FetcherStopped() | Advance() | ConfirmClaims() | LeaveGroup():
+            case (
+                Ping()
+                | FetcherStarted()
+                | FetcherStopped()
+                | Advance()
+                | ConfirmClaims()
+                | LeaveGroup()
+                | ReportOutOfRange()
+            ):
                 if own_shard is not None:
                     own_shard.handle_member(connection, correlation_id, request)
                     return
@@ -234,6 +243,8 @@ class Node:
                 self._list_groups(event)
             case FetchOffsets() | DescribeGroup() | ListGroupEvents():
                 self._read(event, request)
+            case _:
+                self._shard(request.group_id).handle_operator(connection, correlation_id, request)
 
     def _respond_now(self, event: RequestArrived, response: FindCoordinatorResponse | ErrorResponse) -> None:
         self._direct.append(Respond(event.connection_id, event.correlation_id, response))
@@ -330,12 +341,15 @@ class Node:
             return []
         for index, mark in marks.items():
             self._watch_marks[index] = mark
-        watched = frozenset().union(*(shard.watched_topics() for shard in self._shards))
+        watched = WatchTopics(
+            frozenset().union(*(shard.watched_topics() for shard in self._shards)),
+            any(shard.watches_all_topics() for shard in self._shards),
+        )
         if watched == self._watched:
             return []
         self._watched = watched
-        self._catalog.keep_only(watched)
-        return [WatchTopics(watched)]
+        self._catalog.keep_only(watched.topics, lists_all=watched.lists_all)
+        return [watched]
 
     def _wake(self, now_ms: int, shards: Iterable[int]) -> list[Effect]:
         """Ask to be woken for the earliest deadline that comes before the next regular tick."""

@@ -12,7 +12,9 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
+from coordinator.protocol import operator_messages as operator
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.operator_messages import OperatorRequest, OperatorResponse
 from coordinator.protocol.parts import (
     Claim,
     ClaimStatus,
@@ -52,7 +54,11 @@ class RegisterConsumer(_Message, frozen=True, tag=2):
 
     An empty member id asks for a new one. `claims` are those the member still holds or its checkpoint shows; any
     other claim of the same identity is dropped. `owned` lists what a reconnecting process holds. No ping interval
-    means a third of the session time-out; no reset policy means the group's.
+    means a third of the session time-out; no reset policy and no claim time-out mean the group's.
+
+    `handover` says what becomes of a running claim whose owner is gone: `takeover` closes it when the partition has
+    its next owner; `hold` keeps it until the same instance id is back, an operator lets it go, or the claim time-out
+    is over.
     """
 
     group_id: str
@@ -74,6 +80,7 @@ class RegisterConsumer(_Message, frozen=True, tag=2):
     owned: Listed[OwnedPartition] = ()
     handover: str = "takeover"
     wait_for_topics: bool = False
+    claim_timeout_ms: int | None = None
 
 
 class Ping(_Message, frozen=True, tag=3):
@@ -148,6 +155,15 @@ class ListGroupEvents(_Message, frozen=True, tag=13):
 
     group_id: str
     after_sequence: int = 0
+
+
+class ReportOutOfRange(_Message, frozen=True, tag=30):
+    """Say that Kafka no longer has, or does not have yet, the offset at which the member is to read partitions.
+
+    Their starts are resolved anew by the group's policy and granted under new owner epochs; claims on them are closed.
+    """
+
+    partitions: Listed[OwnedPartition]
 
 
 # ---- responses ------------------------------------------------------------------------------------------------------
@@ -284,6 +300,12 @@ class ListGroupEventsResponse(_Message, frozen=True, tag=113):
     events: tuple[GroupEvent, ...] = ()
 
 
+class ReportOutOfRangeResponse(_Message, frozen=True, tag=130):
+    """Answers ReportOutOfRange, a result a partition in the order asked; with the policy none it is an error."""
+
+    results: tuple[PartitionResult, ...] = ()
+
+
 # ---- pushes ---------------------------------------------------------------------------------------------------------
 
 
@@ -334,6 +356,8 @@ Request: TypeAlias = (
     | ListGroups
     | DescribeGroup
     | ListGroupEvents
+    | ReportOutOfRange
+    | OperatorRequest
 )
 Response: TypeAlias = (
     ErrorResponse
@@ -350,6 +374,8 @@ Response: TypeAlias = (
     | ListGroupsResponse
     | DescribeGroupResponse
     | ListGroupEventsResponse
+    | ReportOutOfRangeResponse
+    | OperatorResponse
 )
 Push: TypeAlias = StartFetcher | StopFetcher | Probe | Fenced
 Message: TypeAlias = Request | Response | Push
@@ -368,6 +394,15 @@ RESPONSE_OF: Final[dict[type[Request], type[Response]]] = {
     ListGroups: ListGroupsResponse,
     DescribeGroup: DescribeGroupResponse,
     ListGroupEvents: ListGroupEventsResponse,
+    ReportOutOfRange: ReportOutOfRangeResponse,
+    operator.ChangePause: operator.ChangePauseResponse,
+    operator.ChangeDrain: operator.ChangeDrainResponse,
+    operator.ResetOffsets: operator.ResetOffsetsResponse,
+    operator.CancelResets: operator.CancelResetsResponse,
+    operator.DeleteOffsets: operator.DeleteOffsetsResponse,
+    operator.DeleteGroup: operator.DeleteGroupResponse,
+    operator.ReleaseClaims: operator.ReleaseClaimsResponse,
+    operator.DescribeControls: operator.DescribeControlsResponse,
 }
 """The response that answers each request; any request may be answered by ErrorResponse instead."""
 

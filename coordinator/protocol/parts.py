@@ -207,3 +207,44 @@ class GroupEvent(_Part, frozen=True):
     group_epoch: int
     partitions: tuple[tuple[str, int], ...] = ()
     duration_ms: int | None = None
+
+
+class ResetTarget(_Part, frozen=True):
+    """A partition whose committed offset is to be set, and where to.
+
+    The kinds are `earliest`, `latest`, `current` (the committed offset, or the end without one), `offset`, `timestamp`
+    (milliseconds since 1970), `duration` (milliseconds before now) and `shift` (records from the committed offset).
+    """
+
+    topic: str
+    partition: int
+    kind: str
+    value: int | None = None
+
+
+class ResetResult(_Part, frozen=True):
+    """What became of one target of a reset: the offset before and after; nothing changes while it is pending."""
+
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    old_offset: int | None = None
+    new_offset: int | None = None
+    is_pending: bool = False
+
+
+class ControlDescription(_Part, frozen=True):
+    """One thing that an operator has decided and that stands.
+
+    The kinds are `group-paused`, `partition-paused`, `member-drained` and `reset-pending`.
+    """
+
+    kind: str
+    who: str
+    why: str
+    at_ms: int
+    topic: str = ""
+    partition: int | None = None
+    member_id: str = ""
+    offset: int | None = None

@@ -74,8 +74,8 @@ class DiskWriter(Protocol):
 class KafkaReader(Protocol):
     """What the driver asks of the Kafka port."""
 
-    def watch_topics(self, topics: frozenset[str]) -> None:
-        """Poll these topics from now on."""
+    def watch_topics(self, topics: frozenset[str], *, lists_all: bool) -> None:
+        """Poll these topics from now on, and every other one too if all are wanted."""
 
     def resolve_offsets(self, lookup_id: int, offsets: Sequence[OffsetToResolve]) -> None:
         """Find offsets in the background."""
@@ -245,8 +245,8 @@ class Driver:
                 self._wake_at(now_ms)
             case CloseConnection(connection_id, why):
                 self._sender.close_connection(connection_id, why)
-            case WatchTopics(topics):
-                self._kafka.watch_topics(topics)
+            case WatchTopics(topics, lists_all):
+                self._kafka.watch_topics(topics, lists_all=lists_all)
             case ResolveOffsets(lookup_id, offsets):
                 self._kafka.resolve_offsets(lookup_id, offsets)
             case WriteSnapshot(shard, end_offset, leader_epoch, records):

@@ -61,6 +61,7 @@ class KafkaPort:
         # Under the condition's lock: what other threads have asked for.
         self._topics: frozenset[str] = frozenset()
         self._new_topics: set[str] = set()
+        self._lists_all = False
         self._lookups: list[_Lookup] = []
         self._is_closing = False
         self._client: KafkaClient | None = None
@@ -76,9 +77,12 @@ class KafkaPort:
         """Start asking."""
         self._thread.start()
 
-    def watch_topics(self, topics: frozenset[str]) -> None:
-        """Poll exactly these topics from now on, new ones at once."""
+    def watch_topics(self, topics: frozenset[str], *, lists_all: bool = False) -> None:
+        """Poll these topics from now on, new ones at once; with `lists_all` every other topic is told of too."""
         with self._changed:
+            if lists_all and not self._lists_all:
+                self._topics_due_s = 0.0
+            self._lists_all = lists_all
             self._new_topics |= topics - self._topics
             self._new_topics &= topics
             self._topics = topics
@@ -129,12 +133,12 @@ class KafkaPort:
     def _work(self) -> None:
         client = self._connected()
         with self._changed:
-            topics = self._topics
+            topics, lists_all = self._topics, self._lists_all
             new_topics = frozenset(self._new_topics)
             self._new_topics.clear()
         if time.monotonic() >= self._topics_due_s:
             started_s = time.monotonic()
-            self._read_topics(client, topics)
+            self._read_topics(client, topics, lists_all=lists_all)
             self._leaders = {key: leader for key, leader in self._leaders.items() if key[0] in topics}
             self._topics_due_s = _next_due(started_s, self._settings.topics_poll_ms)
         elif new_topics:
@@ -159,8 +163,8 @@ class KafkaPort:
         if client is not None:
             client.close()
 
-    def _read_topics(self, client: KafkaClient, topics: frozenset[str]) -> None:
-        view = client.read_topics(topics)
+    def _read_topics(self, client: KafkaClient, topics: frozenset[str], *, lists_all: bool = False) -> None:
+        view = client.read_all_topics(topics) if lists_all else client.read_topics(topics)
         self._say_reachable(view)
         for topic in view.topics.values():
             for partition, leader in enumerate(topic.leaders):
@@ -176,6 +180,7 @@ class KafkaPort:
                 refused=view.refused,
                 brokers=view.brokers,
                 cluster_id=view.cluster_id,
+                is_whole=lists_all,
             )
         )
 

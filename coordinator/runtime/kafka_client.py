@@ -9,8 +9,8 @@ One failed call leaves the client unusable: close it and make another.
 import contextlib
 import socket
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kafka.errors import KafkaError, for_code
@@ -81,8 +81,22 @@ class KafkaClient:
 
     def read_topics(self, names: Iterable[str]) -> ClusterView:
         """Ask about some topics, which creates none; raises KafkaAwayError."""
+        return _view_of(self._ask_metadata([MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(names)]))
+
+    def read_all_topics(self, names: Iterable[str]) -> ClusterView:
+        """Ask about all topics but Kafka's internal ones, of which only those named are told of.
+
+        A name that Kafka does not list is absent. Raises KafkaAwayError.
+        """
+        response = self._ask_metadata(None)
+        listed = {topic.name for topic in response.topics}
+        wanted = frozenset(names)
+        view = _view_of(response, leaves_out={t.name for t in response.topics if t.is_internal} - wanted)
+        return replace(view, absent=view.absent | (wanted - listed))
+
+    def _ask_metadata(self, topics: list[MetadataRequest.MetadataRequestTopic] | None) -> Any:
         request = MetadataRequest(
-            topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(names)],
+            topics=topics,
             allow_auto_topic_creation=False,
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
@@ -92,7 +106,7 @@ class KafkaClient:
         except _FAULTS as error:
             raise self._away(error) from error
         self._manager.cluster.update_metadata(response)
-        return _view_of(response)
+        return response
 
     def list_offsets(
         self, offsets: Sequence[OffsetToResolve], leaders: Mapping[tuple[str, int], int]
@@ -231,11 +245,13 @@ def _unknown(asked: OffsetToResolve, why: str) -> ResolvedOffset:
     return ResolvedOffset(asked.topic, asked.partition, None, why=why)
 
 
-def _view_of(response: Any) -> ClusterView:
+def _view_of(response: Any, leaves_out: Collection[str] = ()) -> ClusterView:
     topics = {}
     absent = set()
     refused = {}
     for topic in response.topics:
+        if topic.name in leaves_out:
+            continue
         if topic.error_code == _NO_ERROR:
             topics[topic.name] = _topic_of(topic)
         elif topic.error_code == _UNKNOWN_TOPIC_OR_PARTITION:

@@ -106,7 +106,8 @@ class KafkaLookup:
         try:
             return self._client.run(partial(work, deadline), limit_s + 1)
         except kafka_errors.KafkaError as error:
-            raise unreachable(self._client.settings, limit_s, error) from error
+            # The message has the reason; the library's own traceback would bury it where Spark shows both.
+            raise unreachable(self._client.settings, limit_s, error) from None
 
 
 async def list_offsets(

@@ -362,7 +362,9 @@ class Member:
             claims=self._holdings.open_claims(),
             hints=self._start_hints(),
             owned=self._holdings.owned(),
+            handover=settings.handover,
             wait_for_topics=settings.wait_for_topics,
+            claim_timeout_ms=settings.claim_timeout_ms,
         )
 
     def _start_hints(self) -> tuple[StartHint, ...]:

@@ -7,7 +7,13 @@ registration, and the rest, which are final. It knows no state.
 from typing import Final, TypeAlias
 
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import FetcherStartedResponse, FetcherStoppedResponse, ListGroupsResponse, Response
+from coordinator.protocol.messages import (
+    FetcherStartedResponse,
+    FetcherStoppedResponse,
+    ListGroupsResponse,
+    ReportOutOfRangeResponse,
+    Response,
+)
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.settings import BOOTSTRAP_OPTION, TIMEOUT_OPTION, MemberSettings, show_address
 
@@ -45,7 +51,10 @@ BETTER_ELSEWHERE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorC
 
 def refusal_of(response: Response) -> Refusal | None:
     """Return code and message of a response that refuses its whole request, or None."""
-    if isinstance(response, FetcherStartedResponse | FetcherStoppedResponse | ListGroupsResponse):
+    if isinstance(
+        response,
+        FetcherStartedResponse | FetcherStoppedResponse | ListGroupsResponse | ReportOutOfRangeResponse,
+    ):
         return None
     if response.error is ErrorCode.NONE:
         return None

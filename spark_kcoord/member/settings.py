@@ -39,6 +39,8 @@ class MemberSettings:
     wait_for_topics: bool = False
     coordinator_timeout_ms: int = 120_000
     join_timeout_ms: int = 9_000
+    handover: str = "takeover"
+    claim_timeout_ms: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse settings no coordinator could be asked with."""

@@ -104,15 +104,15 @@ class FakeKafka:
     def topic_id(self, topic: str) -> str:
         return self.ids.get(topic, f"id-{topic}")
 
-    def read(self, now_ms: int, watched: Iterable[str]) -> TopicsRead:
+    def read(self, now_ms: int, watched: Iterable[str], *, lists_all: bool = False) -> TopicsRead:
         present = {
             topic: TopicMetadata(topic, self.topic_id(topic), (1,) * self.topics[topic])
-            for topic in sorted(watched)
+            for topic in sorted({*watched, *(self.topics if lists_all else ())})
             if topic in self.topics and topic not in self.refused
         }
         refused = {topic: why for topic, why in self.refused.items() if topic in watched}
         absent = frozenset(watched) - set(present) - set(refused)
-        return TopicsRead(now_ms, present, absent, refused, {1: ("broker", 9092)}, "kafka-1")
+        return TopicsRead(now_ms, present, absent, refused, {1: ("broker", 9092)}, "kafka-1", lists_all)
 
     def resolve(self, asked: ResolveOffsets, now_ms: int) -> OffsetsResolved:
         self.resolved.append(asked)
@@ -282,6 +282,7 @@ class NodeWorld:
         self.snapshots: dict[int, tuple[int, tuple[bytes, ...]]] = {}
         self.effects: list[Effect] = []
         self.watched: frozenset[str] = frozenset()
+        self.lists_all = False
         self.halted: Halt | None = None
         self.members: dict[int, Member] = {}
         self._events: deque[Event] = deque()
@@ -313,6 +314,7 @@ class NodeWorld:
             del self.written[shard][self.synced[shard] :]
         self.members.clear()
         self.watched = frozenset()
+        self.lists_all = False
         self._wake_at_ms = None
         self._start_node()
 
@@ -355,8 +357,9 @@ class NodeWorld:
                     if connection_id in self.members:
                         self.members[connection_id].closed_why = why
                         self.happen(ConnectionClosed(self.now_ms, connection_id, why))
-                case WatchTopics(topics):
+                case WatchTopics(topics, lists_all):
                     self.watched = topics
+                    self.lists_all = lists_all
                     self.poll_topics()
                 case ResolveOffsets():
                     self._resolve(effect)
@@ -402,7 +405,7 @@ class NodeWorld:
         if self.kafka.is_away:
             self.happen(KafkaFailed(self.now_ms, "Kafka at broker:9092 cannot be reached: connection refused"))
         else:
-            self.happen(self.kafka.read(self.now_ms, self.watched))
+            self.happen(self.kafka.read(self.now_ms, self.watched, lists_all=self.lists_all))
 
     def _resolve(self, asked: ResolveOffsets) -> None:
         if self.kafka.is_away:
@@ -443,6 +446,7 @@ class NodeWorld:
         hints: Iterable[StartHint] = (),
         handover: str = "takeover",
         wait_for_topics: bool = False,
+        claim_timeout_ms: int | None = None,
         subscription: Subscription | None = None,
         pid: int = 42,
     ) -> Member:
@@ -465,6 +469,7 @@ class NodeWorld:
             hints=tuple(hints),
             handover=handover,
             wait_for_topics=wait_for_topics,
+            claim_timeout_ms=claim_timeout_ms,
         )
         return member
 

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Any
 
 from coordinator.core.effects import (
     CloseConnection,
@@ -39,8 +40,30 @@ from coordinator.protocol.messages import (
     StartFetcher,
     StopFetcher,
 )
-from coordinator.protocol.parts import Claim, ClaimStatus, FinalOffset, PartitionResult
+from coordinator.protocol.operator_messages import (
+    CancelResets,
+    CancelResetsResponse,
+    ChangeDrain,
+    ChangeDrainResponse,
+    DescribeControls,
+    DescribeControlsResponse,
+    OperatorRequest,
+    ResetOffsets,
+    ResetOffsetsResponse,
+)
+from coordinator.protocol.parts import (
+    Claim,
+    ClaimStatus,
+    ControlDescription,
+    FinalOffset,
+    PartitionResult,
+    ResetResult,
+    ResetTarget,
+    Subscription,
+)
 from tests.helpers.node_world import Member, NodeWorld, replace_registration
+
+OPERATOR = "ann@ops"
 
 
 @dataclass
@@ -74,11 +97,19 @@ class Transcript:
 
     def do_topic(self, name: str, partitions: str) -> None:
         self.world.kafka.topics[name] = int(partitions)
-        if name in self.world.watched:
+        if name in self.world.watched or self.world.lists_all:
             self.world.poll_topics()
 
     def do_join(self, name: str, incarnation: str = "first") -> None:
-        member = self.world.joining(name, incarnation=incarnation, claims=self.claims.get(name, ()))
+        self._join(name, incarnation, {})
+
+    def do_hold(self, name: str, instance_id: str, incarnation: str = "first") -> None:
+        """Join, as whichever process, a group whose hand-over is hold."""
+        self.members.pop(name, None)
+        self._join(name, incarnation, {"handover": "hold", "instance_id": instance_id, "claim_timeout_ms": 5_000})
+
+    def _join(self, name: str, incarnation: str, facts: dict[str, Any]) -> None:
+        member = self.world.joining(name, incarnation=incarnation, claims=self.claims.get(name, ()), **facts)
         if name not in self.members or incarnation == "first":
             self.members[name] = member
             self.names[member.connection_id] = name
@@ -87,6 +118,14 @@ class Transcript:
             self.members[f"{name}'s {incarnation}"] = member
         assert member.registration is not None
         member.send(member.registration)
+
+    def do_match(self, name: str, pattern: str) -> None:
+        """Join by a pattern."""
+        self._join(name, "first", {"subscription": Subscription(pattern=pattern)})
+
+    def do_own(self, name: str, *numbers: str) -> None:
+        """Join for explicit partitions of t."""
+        self._join(name, "first", {"subscription": Subscription(partitions=tuple(("t", int(n)) for n in numbers))})
 
     def do_claim(self, name: str, *ranges: str) -> None:
         """Finish what is claimed and claim ranges written as 0:100-110."""
@@ -111,8 +150,10 @@ class Transcript:
         member = self.members[name]
         finals = [FinalOffset(*partition, member.epoch(partition)) for partition in sorted(member.stopping)]
         member.advance(self.claims.pop(name, ()), (), finals)
-        for partition in list(member.stopping):
-            del member.owned[partition]
+        for final in finals:
+            partition = (final.topic, final.partition)
+            if member.epoch(partition) == final.owner_epoch:
+                del member.owned[partition]
         member.stopping.clear()
 
     def do_commit(self, name: str, number: str, offset: str) -> None:
@@ -149,6 +190,32 @@ class Transcript:
         self.names[tool.connection_id] = "tool"
         tool.send(FetchOffsets("g"))
 
+    # ---- operators ----
+
+    def do_drain(self, name: str, *why: str) -> None:
+        self._operate(ChangeDrain("g", name, is_drained=True, who=OPERATOR, why=" ".join(why), is_dry_run=False))
+
+    def do_undrain(self, name: str) -> None:
+        self._operate(ChangeDrain("g", name, is_drained=False, who=OPERATOR, is_dry_run=False))
+
+    def do_reset(self, number: str, offset: str, *words: str) -> None:
+        """Set a partition's offset; the words are `dry-run` or `release-claims`, or the reason."""
+        options = {"dry-run", "release-claims"}
+        why = " ".join(word for word in words if word not in options)
+        targets = (ResetTarget("t", int(number), "offset", int(offset)),)
+        self._operate(ResetOffsets("g", targets, OPERATOR, why, "release-claims" in words, "dry-run" in words))
+
+    def do_cancel(self, number: str) -> None:
+        self._operate(CancelResets("g", (("t", int(number)),), OPERATOR, is_dry_run=False))
+
+    def do_controls(self) -> None:
+        self._operate(DescribeControls("g"))
+
+    def _operate(self, request: OperatorRequest) -> None:
+        tool = self.world.connect()
+        self.names[tool.connection_id] = "tool"
+        tool.send(request)
+
     # ---- effects ----
 
     def _say(self, effect: Effect) -> list[str]:
@@ -166,8 +233,8 @@ class Transcript:
             case ResolveOffsets():
                 asked = [(item.topic, item.partition) for item in effect.offsets]
                 return [f"ask Kafka about {say_partitions(asked)}"]
-            case WatchTopics(topics):
-                return [f"watch {', '.join(sorted(topics))}"]
+            case WatchTopics(topics, lists_all):
+                return [f"watch {', '.join(sorted(topics) + ['all other topics'] * lists_all)}"]
             case Halt(why):
                 return [f"halt: {why}"]
             case _:
@@ -198,6 +265,14 @@ def say_response(response: Response) -> str:
             return "claims: " + ", ".join(map(say_status, response.claims))
         case FetchOffsetsResponse():
             return "offsets: " + ", ".join(f"{part.topic}-{part.partition}={part.offset}" for part in response.offsets)
+        case ChangeDrainResponse():
+            return f"drain changed, it has [{say_partitions(response.partitions)}]"
+        case ResetOffsetsResponse():
+            return "reset: " + ", ".join(map(say_reset, response.results))
+        case CancelResetsResponse():
+            return "cancelled: " + ", ".join(map(say_result, response.results))
+        case DescribeControlsResponse():
+            return "stands: " + (", ".join(map(say_control, response.controls)) or "nothing")
         case PingResponse():
             return f"alive in epoch {response.member_epoch} of {response.group_epoch}"
         case LeaveGroupResponse():
@@ -225,6 +300,19 @@ def say_result(result: PartitionResult) -> str:
     if result.error is not ErrorCode.NONE:
         return f"{said} {result.error.name} (committed {result.committed})"
     return f"{said} (committed {result.committed})"
+
+
+def say_reset(result: ResetResult) -> str:
+    said = f"{result.topic}-{result.partition}"
+    if result.error is not ErrorCode.NONE:
+        return f"{said} {result.error.name}: {result.message}"
+    return f"{said} {result.old_offset} -> {result.new_offset}{' pending' if result.is_pending else ''}"
+
+
+def say_control(control: ControlDescription) -> str:
+    subject = control.member_id or f"{control.topic}-{control.partition}"
+    said = f"{control.kind} {subject}"
+    return f"{said} to {control.offset}" if control.offset is not None else said
 
 
 def say_status(status: ClaimStatus) -> str:

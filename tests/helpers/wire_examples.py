@@ -1,6 +1,7 @@
 """One value of every message and piece of the protocol, with no field at its default, so that each one shows."""
 
 from coordinator.protocol import messages as m
+from coordinator.protocol import operator_messages as o
 from coordinator.protocol import parts as p
 from coordinator.protocol.errors import ErrorCode
 
@@ -20,13 +21,17 @@ SUMMARY = p.GroupSummary("team", "Stable", 12, 2)
 MEMBER = p.MemberDescription("m1", "static-1", "spark", "10.0.0.9", 4242, "STABLE", 12, 8, True, 5, 6)
 PARTITION = p.PartitionDescription("flights", 3, 250, 900, "m1", 41, True, CLAIM, p.ClaimState.OFFERED, 5)
 EVENT = p.GroupEvent(17, 1_700_000_000_000, "taken-over", "m1", "its connection closed", 12, (("flights", 3),), 1200)
+TARGET = p.ResetTarget("flights", 3, "shift", -100)
+RESET = p.ResetResult("flights", 3, ErrorCode.PARTITION_OWNED, "a claim runs", 250, 150, True)
+CONTROL = p.ControlDescription("reset-pending", "ann@ops-1", "bad deploy", 1_700_000_000_000, "flights", 3, "m1", 150)
 
 PARTS = (
     NODE, SUBSCRIPTION, CLAIM, HINT, POLICY, OWNED, START, FINAL, TO_COMMIT, COMMITTED, RESULT, STATUS, SUMMARY, MEMBER,
-    PARTITION, EVENT,
+    PARTITION, EVENT, TARGET, RESET, CONTROL,
 )  # fmt: skip
 
 _REFUSED = {"error": ErrorCode.INVALID_REQUEST, "message": "no"}
+_BY = {"who": "ann@ops-1", "why": "bad deploy", "is_dry_run": False}
 
 REQUESTS: tuple[m.Request, ...] = (
     m.FindCoordinator("team"),
@@ -50,6 +55,7 @@ REQUESTS: tuple[m.Request, ...] = (
         owned=(OWNED,),
         handover="hold",
         wait_for_topics=True,
+        claim_timeout_ms=86_400_000,
     ),
     m.Ping(12, (TO_COMMIT,)),
     m.FetcherStarted((OWNED,)),
@@ -62,6 +68,15 @@ REQUESTS: tuple[m.Request, ...] = (
     m.ListGroups(),
     m.DescribeGroup("team"),
     m.ListGroupEvents("team", 16),
+    m.ReportOutOfRange((OWNED,)),
+    o.ChangePause("team", (("flights", 3),), True, **_BY),
+    o.ChangeDrain("team", "m1", True, **_BY),
+    o.ResetOffsets("team", (TARGET,), release_claims=True, **_BY),
+    o.CancelResets("team", (("flights", 3),), **_BY),
+    o.DeleteOffsets("team", (("flights", 3),), **_BY),
+    o.DeleteGroup("team", **_BY),
+    o.ReleaseClaims("team", (("flights", 3),), **_BY),
+    o.DescribeControls("team"),
 )
 
 RESPONSES: tuple[m.Response, ...] = (
@@ -83,6 +98,15 @@ RESPONSES: tuple[m.Response, ...] = (
     m.DescribeGroupResponse(**_REFUSED, group_id="team", state="Stable", group_epoch=12, assignor="sticky",
                             reset_policy=POLICY, handover="takeover", members=(MEMBER,), partitions=(PARTITION,)),
     m.ListGroupEventsResponse(**_REFUSED, events=(EVENT,)),
+    m.ReportOutOfRangeResponse((RESULT,)),
+    o.ChangePauseResponse(**_REFUSED, partitions=(("flights", 3),)),
+    o.ChangeDrainResponse(**_REFUSED, partitions=(("flights", 3),)),
+    o.ResetOffsetsResponse(**_REFUSED, results=(RESET,)),
+    o.CancelResetsResponse(**_REFUSED, results=(RESULT,)),
+    o.DeleteOffsetsResponse(**_REFUSED, results=(RESULT,)),
+    o.DeleteGroupResponse(**_REFUSED),
+    o.ReleaseClaimsResponse(**_REFUSED, results=(RESULT,)),
+    o.DescribeControlsResponse(**_REFUSED, controls=(CONTROL,)),
 )  # fmt: skip
 
 PUSHES: tuple[m.Push, ...] = (

@@ -18,6 +18,7 @@ from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.options import SourceOptions, parse_options
 from spark_kcoord.partition import TopicRange
 from spark_kcoord.resolve import resolve_ranges
+from tests.helpers.decoders import decoder as decoder
 from tests.helpers.kafka_topics import consume, produce, write_batch
 from tests.helpers.record_batches import COMPRESS, Row, record_batch
 

@@ -106,6 +106,19 @@ def test_new_topics_are_asked_about_at_once_with_ids_and_leaders(
 
 
 @pytest.mark.kafka
+def test_all_topics_are_listed_without_kafkas_own(
+    kafka: "LocalKafka", topic: Callable[..., str], topic_name: Callable[[], str]
+) -> None:
+    one, other, missing = topic(2), topic(1), topic_name()
+    with running(kafka.bootstrap_servers) as (port, inbox):
+        port.watch_topics(frozenset({one, missing}), lists_all=True)
+        read = inbox.wait_for(TopicsRead, lambda event: event.is_whole)
+    assert {one, other} <= set(read.topics)
+    assert read.topics[one].leaders == (1, 1)
+    assert (read.absent, [name for name in read.topics if name.startswith("__")]) == ({missing}, [])
+
+
+@pytest.mark.kafka
 def test_ends_are_polled(kafka: "LocalKafka", topic: Callable[..., str]) -> None:
     name = topic(2)
     with running(kafka.bootstrap_servers) as (port, inbox):

@@ -10,6 +10,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from coordinator.core.groups.assignors import ASSIGNORS, AssignorInput, AssignorMember, TopicPartition
+from coordinator.core.groups.reserved import assign_around
 
 sticky = ASSIGNORS["sticky"]
 Assigned = Mapping[str, frozenset[TopicPartition]]
@@ -145,6 +146,27 @@ def test_the_order_of_members_and_mappings_does_not_matter(name, members, partit
     question = input_of(members, partitions, current)
     again = input_of(shuffled(members), shuffled(partitions), shuffled(current))
     assert ASSIGNORS[name](question) == ASSIGNORS[name](again)
+
+
+reservations = st.frozensets(st.tuples(st.sampled_from((*TOPICS, "gone")), st.integers(0, 14)), max_size=20)
+
+
+@given(st.sampled_from(sorted(ASSIGNORS)), any_members, partition_counts, wild_current, reservations)
+def test_reserved_partitions_are_given_to_nobody_and_the_rest_to_one_each(name, members, partitions, current, reserved):
+    question = input_of(members, partitions, current)
+    answer = assign_around(ASSIGNORS[name], question, reserved)
+    everything = sorted(partition for mine in answer.values() for partition in mine)
+    assert everything == sorted(subscribed(question) - reserved)
+    assert set(answer) == set(members)
+
+
+@given(equal_members, partition_counts, reservations)
+def test_what_is_left_beside_reserved_partitions_is_balanced_and_stays(members, partitions, reserved):
+    first = assign_around(sticky, input_of(members, partitions), reserved)
+    total, weight = sum(map(len, first.values())), sum(streams for _, streams in members.values())
+    for member_id, (_, streams) in members.items():
+        assert total * streams // weight <= len(first[member_id]) <= -(-total * streams // weight)
+    assert assign_around(sticky, input_of(members, partitions, first), reserved) == first
 
 
 @settings(max_examples=25)

@@ -7,12 +7,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from coordinator.core.groups.journal import Journal
+from coordinator.core.groups.operator_records import ClaimsReleased, OffsetsDeleted, ResetApplied
 from coordinator.core.groups.records import (
     Advanced,
     ClaimsClosed,
+    ClaimsGivenUp,
     ClaimsRunning,
     CommittedPart,
     Granted,
+    GroupSettings,
     MemberJoined,
     MemberRemoved,
     OffsetsCommitted,
@@ -36,10 +39,19 @@ from coordinator.protocol.messages import (
     LeaveGroup,
     Ping,
 )
-from coordinator.protocol.parts import Claim, FinalOffset, OffsetToCommit
+from coordinator.protocol.operator_messages import (
+    CancelResets,
+    ChangeDrain,
+    ChangePause,
+    DeleteOffsets,
+    ReleaseClaims,
+    ResetOffsets,
+)
+from coordinator.protocol.parts import Claim, FinalOffset, OffsetToCommit, ResetTarget
 from tests.helpers.node_world import Member, NodeWorld
 
 NAMES = ("m1", "m2", "m3")
+PARTITIONS = tuple((topic, number) for topic, count in (("t", 3), ("u", 4)) for number in range(count))
 WHICH = st.integers(0, len(NAMES) - 1)
 """Stands for one of the members that are connected."""
 
@@ -56,6 +68,9 @@ class LogReader:
         self.granted: set[tuple[str, TopicPartition, int]] = set()
         self.offered: set[tuple[TopicPartition, int, int, int]] = set()
         self.members: set[str] = set()
+        self.handover = ""
+        self.highest: dict[TopicPartition, int] = {}
+        self.owner_commits: set[tuple[TopicPartition, int, int]] = set()
 
     def read_on(self, log: list[bytes]) -> None:
         for data in log[self.read :]:
@@ -64,12 +79,16 @@ class LogReader:
 
     def _look_at(self, record: Record, offset: int) -> None:
         match record:
+            case GroupSettings():
+                self.handover = record.handover
             case MemberJoined():
                 self.members.add(record.facts.member_id)
             case Granted():
                 partition = (record.topic, record.partition)
                 owner = self.owners.get(partition)
                 assert owner is None or owner[0] not in self.members, f"{partition} is granted while {owner} owns it"
+                is_held = self.handover == "hold" and partition in self.running
+                assert not is_held, f"{partition} is granted while {owner} has a running claim on it"
                 assert record.member_id in self.members
                 assert record.owner_epoch == offset
                 self._close_claim(partition)
@@ -77,7 +96,17 @@ class LogReader:
                 self.granted.add((record.member_id, partition, offset))
                 if record.start is not None:
                     assert partition not in self.committed, "a start is written once"
-                    self.committed[partition] = record.start.offset
+                    self._write(partition, record.start.offset)
+            case ResetApplied():
+                self._reset(record, offset)
+            case OffsetsDeleted():
+                for partition in record.partitions:
+                    assert partition not in self.owners, "the offset of an owned partition is deleted"
+                    del self.committed[partition]
+            case ClaimsReleased():
+                for partition in record.partitions:
+                    assert self.owners[partition][0] not in self.members, "the claim of a living owner is released"
+                self._release(record.partitions)
             case OffsetsCommitted():
                 self._commit(record.committed, ())
             case Released():
@@ -105,6 +134,8 @@ class LogReader:
             case ClaimsClosed():
                 for partition in record.partitions:
                     self._close_claim(partition)
+            case ClaimsGivenUp():
+                self._release(record.partitions)
             case MemberRemoved():
                 self.members.discard(record.member_id)
                 had = [partition for partition, owner in self.owners.items() if owner[0] == record.member_id]
@@ -123,10 +154,29 @@ class LogReader:
             else:
                 assert owner is not None
                 assert part.owner_epoch == owner[1], f"{partition} was committed under another owner epoch than {owner}"
+                if partition not in finished:
+                    self.owner_commits.add((partition, part.owner_epoch, part.offset))
             assert part.offset >= self.committed.get(partition, 0), f"{partition} was committed backwards"
             if partition in finished:
                 assert part.offset == self.claims[partition][1], "a commit went past the finished claim"
-            self.committed[partition] = part.offset
+            self._write(partition, part.offset)
+
+    def _write(self, partition: TopicPartition, offset: int) -> None:
+        self.committed[partition] = offset
+        self.highest[partition] = max(self.highest.get(partition, 0), offset)
+
+    def _reset(self, record: ResetApplied, offset: int) -> None:
+        """The one record that may move a committed offset back; never while a member owns the partition."""
+        partition = (record.topic, record.partition)
+        owner = self.owners.pop(partition, None)
+        assert owner is None or owner[0] not in self.members, f"{partition} is reset while {owner} owns it"
+        self._close_claim(partition)
+        self._write(partition, record.offset)
+        if record.member_id is not None:
+            assert record.member_id in self.members
+            assert record.owner_epoch == offset
+            self.owners[partition] = (record.member_id, offset)
+            self.granted.add((record.member_id, partition, offset))
 
     def _release(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in list(partitions):
@@ -140,9 +190,15 @@ class LogReader:
 
 class ShardMachine(RuleBasedStateMachine):
     @initialize(
-        is_durable_at_once=st.booleans(), snapshot_interval=st.sampled_from([15, 1_000]), members=st.integers(0, 2)
+        is_durable_at_once=st.booleans(),
+        snapshot_interval=st.sampled_from([15, 1_000]),
+        members=st.integers(0, 2),
+        handover=st.sampled_from(["takeover", "hold"]),
     )
-    def begin(self, is_durable_at_once: bool, snapshot_interval: int, members: int) -> None:
+    def begin(self, is_durable_at_once: bool, snapshot_interval: int, members: int, handover: str) -> None:
+        self.handover: dict[str, object] = {"handover": handover}
+        if handover == "hold":
+            self.handover["claim_timeout_ms"] = 5_000
         self.world = NodeWorld(
             {"t": 3, "u": 2},
             shards=1,
@@ -174,6 +230,8 @@ class ShardMachine(RuleBasedStateMachine):
             session_timeout_ms=6_000,
             rebalance_timeout_ms=4_000,
             claims=list(self.claims[name].values()) if lists_claims else (),
+            instance_id=f"instance-of-{name}",
+            **self.handover,  # type: ignore[arg-type]
         )
         assert member.registration is not None
         member.send(member.registration)
@@ -279,6 +337,36 @@ class ShardMachine(RuleBasedStateMachine):
         if name in self.current:
             self.current[name].send(Advance((claim,), ()))
 
+    # ---- operators ----
+
+    @rule(
+        partition=st.sampled_from(PARTITIONS),
+        where_to=st.sampled_from(
+            [("earliest", None), ("latest", None), ("offset", 30), ("shift", -15), ("current", None)]
+        ),
+        release_claims=st.booleans(),
+    )
+    def reset(self, partition: TopicPartition, where_to: tuple[str, int | None], release_claims: bool) -> None:
+        asked = ResetOffsets("g", (ResetTarget(*partition, *where_to),), "ann", "", release_claims, is_dry_run=False)
+        self.world.connect().send(asked)
+
+    @rule()
+    def cancel_resets(self) -> None:
+        self.world.connect().send(CancelResets("g", None, "ann", is_dry_run=False))
+
+    @rule(partition=st.none() | st.sampled_from(PARTITIONS), is_paused=st.booleans())
+    def pause_or_resume(self, partition: TopicPartition | None, is_paused: bool) -> None:
+        named = None if partition is None else (partition,)
+        self.world.connect().send(ChangePause("g", named, is_paused, "ann", is_dry_run=False))
+
+    @rule(name=st.sampled_from(NAMES), is_drained=st.booleans())
+    def drain_or_undrain(self, name: str, is_drained: bool) -> None:
+        self.world.connect().send(ChangeDrain("g", name, is_drained, "ann", is_dry_run=False))
+
+    @rule(partition=st.sampled_from(PARTITIONS), request=st.sampled_from([DeleteOffsets, ReleaseClaims]))
+    def delete_or_release(self, partition: TopicPartition, request: type[DeleteOffsets] | type[ReleaseClaims]) -> None:
+        self.world.connect().send(request("g", (partition,), "ann", is_dry_run=False))
+
     # ---- the world ----
 
     @rule(ms=st.sampled_from([10, 60, 60, 60, 1_100, 2_100, 4_100, 6_500]))
@@ -368,14 +456,18 @@ class ShardMachine(RuleBasedStateMachine):
             if result.error is ErrorCode.NONE and claim.from_offset != claim.until_offset:
                 partition = (claim.topic, claim.partition)
                 known = (partition, claim.owner_epoch, claim.from_offset, claim.until_offset)
-                assert known in self.reader.offered, f"a range that was never claimed was committed: {claim}"
+                done = (partition, claim.owner_epoch, claim.until_offset)
+                assert known in self.reader.offered or done in self.reader.owner_commits, (
+                    f"a range that was never claimed was committed: {claim}"
+                )
 
     def _check_acknowledged(self) -> None:
-        durable = Journal(0)
-        durable.load(None, 0, [(0, self.world.written[0][: self.world.synced[0]])])
+        """What was acknowledged is durable; that only a reset or a deletion undoes it is the log reader's to hold."""
+        durable = LogReader()
+        durable.read_on(self.world.written[0][: self.world.synced[0]])
         for partition, offset in self.acknowledged.items():
-            committed = durable.state.groups["g"].offsets[partition].offset
-            assert committed >= offset, f"{partition} was acknowledged at {offset} and is durable at {committed}"
+            highest = durable.highest.get(partition, -1)
+            assert highest >= offset, f"{partition} was acknowledged at {offset} and is durable at {highest}"
 
     def teardown(self) -> None:
         """After the faults have stopped, a group must settle: the last member gets everything."""
@@ -386,8 +478,13 @@ class ShardMachine(RuleBasedStateMachine):
         for member in list(self.current.values()):
             member.close()
         world.poll_topics()
+        tool = world.connect()
+        tool.send(ChangePause("g", None, is_paused=False, who="ann", is_dry_run=False))
+        tool.send(ChangePause("g", PARTITIONS, is_paused=False, who="ann", is_dry_run=False))
         world.advance(12_000)
-        last = world.join("last", topics=("t", "u"), session_timeout_ms=60_000)
+        last = world.join(
+            "last", topics=("t", "u"), session_timeout_ms=60_000, instance_id="instance-of-last", **self.handover
+        )
         world.poll_topics()
         world.advance(2_000)
         everything = {(topic, number) for topic, count in world.kafka.topics.items() for number in range(count)}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from coordinator.core.effects import Notice
-from coordinator.core.groups.records import MemberRemoved
+from coordinator.core.groups.records import GroupExpired, MemberRemoved
 from coordinator.core.groups.state import ShardState, TopicPartition
 from coordinator.core.limits import Limits
 from coordinator.protocol.errors import ErrorCode
@@ -37,6 +37,7 @@ from coordinator.protocol.messages import (
     StartFetcher,
     StopFetcher,
 )
+from coordinator.protocol.operator_messages import ResetOffsets, ResetOffsetsResponse
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus
 from tests.sim.kafka import Kafka
 from tests.sim.log_model import ClaimEntry, GroupModel, LogModel, ViolationError
@@ -147,7 +148,10 @@ class Checker:
         for record in news:
             if isinstance(record, MemberRemoved):
                 self._unbind((record.group_id, record.member_id))
+            elif isinstance(record, GroupExpired):
+                self._group_epochs.pop(record.group_id, None)
         self.counts.handovers = sum(each.handovers for each in self.logs)
+        self.counts.resets = sum(each.resets for each in self.logs)
 
     def _unbind(self, member: tuple[str, str]) -> None:
         for connection_id in [key for key, bound in self._life.bound.items() if bound == member]:
@@ -229,6 +233,10 @@ class Checker:
                 for wish, result in zip(asked.request.offsets, response.results, strict=True):
                     if result.error is ErrorCode.NONE:
                         self._is_committed(asked, group_id, (wish.topic, wish.partition), wish.offset, None)
+            case ResetOffsets(group_id=group_id), ResetOffsetsResponse(error=ErrorCode.NONE):
+                for reset in response.results:
+                    if reset.error is ErrorCode.NONE and not reset.is_pending and reset.new_offset is not None:
+                        self._is_committed(asked, group_id, (reset.topic, reset.partition), reset.new_offset, None)
             case FetchOffsets(), FetchOffsetsResponse(error=ErrorCode.NONE):
                 seen = {(part.topic, part.partition): part.offset for part in response.offsets}
                 self._read(asked, asked.request.group_id, seen, shard)

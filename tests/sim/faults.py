@@ -190,6 +190,10 @@ def commit_as_operator(world: "World") -> bool:
     return world.commit_as_operator()
 
 
+def reset_as_operator(world: "World") -> bool:
+    return world.reset_as_operator()
+
+
 FAULT_OF: dict[str, Callable[["World"], bool]] = {
     "connection-reset": reset_connection,
     "connection-silent": silence_connection,
@@ -212,4 +216,5 @@ FAULT_OF: dict[str, Callable[["World"], bool]] = {
     "topic-grown": grow_topic,
     "topic-recreated": recreate_topic,
     "operator-commit": commit_as_operator,
+    "operator-reset": reset_as_operator,
 }

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from msgspec import structs
+
+from coordinator.core.groups import operator_records as o
 from coordinator.core.groups import records as r
 from coordinator.core.groups.state import ShardState, TopicPartition
 
@@ -76,6 +79,8 @@ class GroupModel:
     """One group, with the history of what is asked about later."""
 
     group_epoch: int = 0
+    handover: str = "takeover"
+    resets: dict[TopicPartition, o.PlannedReset] = field(default_factory=dict)
     facts: dict[str, r.MemberFacts] = field(default_factory=dict)
     member_epochs: dict[str, int] = field(default_factory=dict)
     targets: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
@@ -116,6 +121,7 @@ class LogModel:
         self.records: list[Any] = []
         self.groups: dict[str, GroupModel] = {}
         self.handovers = 0
+        self.resets = 0
         self._newest_epoch = -1
 
     @property
@@ -131,11 +137,11 @@ class LogModel:
 
     def cut(self, end: int) -> None:
         """Forget what a crash has lost: read the log again up to its new end."""
-        kept, handovers = self.records[:end], self.handovers
+        kept, handovers, resets = self.records[:end], self.handovers, self.resets
         self.records, self.groups, self._newest_epoch = [], {}, -1
         for record in kept:
             self._take(record)
-        self.handovers = handovers
+        self.handovers, self.resets = handovers, resets
 
     def _take(self, record: Any) -> None:
         at = self.end
@@ -152,6 +158,7 @@ class LogModel:
 
     def _settings(self, group: GroupModel, at: int, record: r.GroupSettings) -> None:
         self._epoch_grows(group, at, record.group_epoch)
+        group.handover = record.handover
 
     def _epoch_grows(self, group: GroupModel, at: int, group_epoch: int) -> None:
         if group_epoch < group.group_epoch:
@@ -160,6 +167,19 @@ class LogModel:
 
     def _topic_seen(self, group: GroupModel, at: int, record: r.TopicSeen) -> None:
         group.topics[record.topic] = (record.topic_id, record.partitions)
+
+    def _topics_matched(self, group: GroupModel, at: int, record: r.TopicsMatched) -> None:
+        for member_id in record.member_ids:
+            group.facts[member_id] = structs.replace(group.facts[member_id], topics=record.topics)
+
+    def _emptied(self, group: GroupModel, at: int, record: r.GroupEmptied) -> None:
+        if group.facts:
+            raise self._broken("no-such-member", at, f"{sorted(group.facts)} are members: {record}")
+
+    def _forgotten(self, group: GroupModel, at: int, record: r.GroupExpired | o.GroupDeleted) -> None:
+        if group.facts:
+            raise self._broken("lost-group", at, f"{sorted(group.facts)} are members: {record}")
+        del self.groups[record.group_id]
 
     def _joined(self, group: GroupModel, at: int, record: r.MemberJoined) -> None:
         member_id = record.facts.member_id
@@ -206,7 +226,8 @@ class LogModel:
         wanted = {
             (topic, number) for topic in read if topic in group.topics for number in range(group.topics[topic][1])
         }
-        if given != wanted:
+        held = {key for key, owner in group.owners.items() if self._is_held(group, owner)}
+        if given != wanted - held:
             raise self._broken("incomplete-target", at, f"{sorted(wanted ^ given)} are missing or too many")
 
     def _epochs_advanced(self, group: GroupModel, at: int, record: r.MemberEpochsAdvanced) -> None:
@@ -237,14 +258,23 @@ class LogModel:
         self._newest_epoch = record.owner_epoch
         if partition not in group.targets.get(record.member_id, frozenset()):
             raise self._broken("grant-beside-target", at, f"{record}")
-        if owner is not None:
+        if owner is not None and self._is_held(group, owner):
+            raise self._broken("hold-broken", at, f"{owner} may come back: {record}")
+        self._grant(group, at, partition, Owner(record.member_id, record.topic_id, record.owner_epoch))
+        self._start(group, at, record)
+
+    def _is_held(self, group: GroupModel, owner: Owner) -> bool:
+        is_running = owner.claim is not None and owner.claim.running_at is not None
+        return group.handover == "hold" and owner.is_abandoned and is_running
+
+    def _grant(self, group: GroupModel, at: int, partition: TopicPartition, owner: Owner) -> None:
+        if partition in group.owners:
             self._end(group, at, partition)
         before = group.former_owners.get(partition)
-        if before is not None and before != record.member_id:
+        if before is not None and before != owner.member_id:
             self.handovers += 1
-        group.former_owners[partition] = record.member_id
-        group.owners[partition] = Owner(record.member_id, record.topic_id, record.owner_epoch)
-        self._start(group, at, record)
+        group.former_owners[partition] = owner.member_id
+        group.owners[partition] = owner
 
     def _start(self, group: GroupModel, at: int, record: r.Granted) -> None:
         partition = (record.topic, record.partition)
@@ -267,6 +297,40 @@ class LogModel:
         ):
             raise self._broken("phantom-commit", at, f"nobody ever named offset {start.offset}: {record}")
         self._commit(group, at, start)
+
+    def _reset_applied(self, group: GroupModel, at: int, record: o.ResetApplied) -> None:
+        partition = (record.topic, record.partition)
+        planned = group.resets.pop(partition, None)
+        if planned is None or planned.offset != record.offset:
+            raise self._broken("phantom-reset", at, f"{planned} was planned: {record}")
+        owner = group.owners.get(partition)
+        if owner is not None and not owner.is_abandoned:
+            raise self._broken("double-owner", at, f"{owner.member_id} has {partition} still: {record}")
+        if owner is not None and self._is_held(group, owner) and not planned.releases_claims:
+            raise self._broken("hold-broken", at, f"{owner} may come back: {record}")
+        if record.member_id is not None and record.owner_epoch is not None:
+            if record.owner_epoch <= self._newest_epoch:
+                raise self._broken("epoch-reuse", at, f"owner epoch {self._newest_epoch} was given already: {record}")
+            self._newest_epoch = record.owner_epoch
+            self._grant(group, at, partition, Owner(record.member_id, record.topic_id, record.owner_epoch))
+        elif owner is not None:
+            self._end(group, at, partition)
+        commit = Commit(at, record.topic_id, record.offset, None)
+        group.commits.setdefault(partition, []).append(commit)
+        self.resets += 1
+
+    def _resets_planned(self, group: GroupModel, at: int, record: o.ResetsPlanned) -> None:
+        group.resets.update({(planned.topic, planned.partition): planned for planned in record.resets})
+
+    def _resets_cancelled(self, group: GroupModel, at: int, record: o.ResetsCancelled) -> None:
+        for partition in record.partitions:
+            del group.resets[partition]
+
+    def _claims_let_go(self, group: GroupModel, at: int, record: r.ClaimsGivenUp | o.ClaimsReleased) -> None:
+        for partition in record.partitions:
+            if not group.owners[partition].is_abandoned:
+                raise self._broken("double-owner", at, f"{group.owners[partition]} lives: {record}")
+            self._end(group, at, partition)
 
     def _released(self, group: GroupModel, at: int, record: r.Released) -> None:
         self._release(group, at, record.member_id, record.partitions, record.committed)
@@ -369,6 +433,8 @@ class LogModel:
         """Raise unless the node's state of these groups is what the log says."""
         for group_id in group_ids:
             theirs, ours = state.groups.get(group_id), self.groups.get(group_id)
+            if theirs is ours is None:
+                continue
             if theirs is None or ours is None:
                 raise ViolationError("state-differs", f"group {group_id}: in the node {theirs}, in the log {ours}")
             _same("owners", group_id, _owners_in(theirs), _owners_of(ours))
@@ -383,6 +449,12 @@ class LogModel:
                 group_id,
                 {key: (member.member_epoch, member.target) for key, member in theirs.members.items()},
                 {key: (ours.member_epochs[key], ours.targets[key]) for key in ours.facts},
+            )
+            _same(
+                "resets",
+                group_id,
+                {key: reset.offset for key, reset in theirs.controls.resets.items()},
+                {key: planned.offset for key, planned in ours.resets.items()},
             )
             _same("epoch", group_id, theirs.group_epoch, ours.group_epoch)
 
@@ -430,4 +502,13 @@ _RULES: dict[type, Callable[[LogModel, GroupModel, int, Any], None]] = {
     r.Advanced: LogModel._advanced,
     r.ClaimsRunning: LogModel._running,
     r.ClaimsClosed: LogModel._closed,
+    r.ClaimsGivenUp: LogModel._claims_let_go,
+    r.TopicsMatched: LogModel._topics_matched,
+    r.GroupEmptied: LogModel._emptied,
+    r.GroupExpired: LogModel._forgotten,
+    o.GroupDeleted: LogModel._forgotten,
+    o.ResetsPlanned: LogModel._resets_planned,
+    o.ResetApplied: LogModel._reset_applied,
+    o.ResetsCancelled: LogModel._resets_cancelled,
+    o.ClaimsReleased: LogModel._claims_let_go,
 }

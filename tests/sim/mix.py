@@ -31,6 +31,7 @@ FAULTS = (
     "topic-grown",
     "topic-recreated",
     "operator-commit",
+    "operator-reset",
 )
 RARE = {"topic-recreated": 0.15, "checkpoint-lost": 0.4, "disk-failed": 0.5, "kafka-away": 0.6, "node-power-lost": 0.8}
 
@@ -47,6 +48,7 @@ class Mix:
     session_timeout_ms: int
     rebalance_timeout_ms: int
     policy: ResetPolicy | None
+    handover: str
     assignors: tuple[tuple[str, ...], ...]
     snapshot_interval_records: int
     segment_bytes: int
@@ -66,7 +68,7 @@ class Mix:
         return (
             f"{self.queries} queries, topics {self.topics}, {self.shards} shards, session {self.session_timeout_ms} "
             f"ms, rebalance {self.rebalance_timeout_ms} ms, policy {self.policy and self.policy.kind}, "
-            f"a fault every {self.fault_every_ms} ms: {faults}; death at a step {self.crash_at_step:g}"
+            f"{self.handover}, a fault every {self.fault_every_ms} ms: {faults}; death at a step {self.crash_at_step:g}"
         )
 
 
@@ -77,6 +79,11 @@ def draw_mix(dice: Random) -> Mix:
     weights = {name: weight for name, weight in weights.items() if weight}
     if not weights.keys() & {"node-killed", "query-killed", "connection-reset"}:
         weights[dice.choice(("node-killed", "query-killed", "connection-reset"))] = 2.0
+    handover = dice.choice(("takeover", "takeover", "hold"))
+    if handover == "hold":
+        # What a query holds that never comes back, or a copy of one, stays held: that is what holding means.
+        weights.pop("member-left", None)
+        weights.pop("checkpoint-copied", None)
     if "member-joined" not in weights:
         weights["member-joined"] = 0.5
     policies = (
@@ -95,6 +102,7 @@ def draw_mix(dice: Random) -> Mix:
         session_timeout_ms=dice.choice((1_000, 2_000, 3_000, 6_000)),
         rebalance_timeout_ms=dice.choice((1_500, 3_000, 6_000)),
         policy=dice.choice(policies),
+        handover=handover,
         assignors=dice.choice(((("sticky",),), (("range",),), (("sticky", "range"), ("range", "sticky")))),
         snapshot_interval_records=dice.choice((40, 150, 1_000_000)),
         segment_bytes=dice.choice((4096, 16_384)),

@@ -12,10 +12,12 @@ from typing import Any
 from coordinator.core import effects as e
 from coordinator.core.events import OffsetsResolved
 from coordinator.core.groups import claims, journal, ownership
+from coordinator.core.groups import group as group_module
 from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.offsets import committed_part
 from coordinator.core.groups.ownership import Ownership
-from coordinator.core.groups.records import ClaimsRunning, Granted, Record
+from coordinator.core.groups.records import ClaimsRunning, CommittedPart, Granted, OffsetsCommitted, Record
+from coordinator.core.groups.resets import Resets
 from coordinator.core.groups.shard import Shard
 from coordinator.core.groups.state import GroupState, ShardState, TopicPartition
 from coordinator.core.parking import Parking
@@ -119,6 +121,25 @@ def _resume_after_takeover() -> Patches:
         )
 
     return [(claims, "_status", still_running)]
+
+
+def _reset_overwritten() -> Patches:
+    def write_at_once(self: Resets, group: GroupState, request: Any, planned: Mapping[TopicPartition, Any]) -> None:
+        """Write the offsets and let the owners go on, whose next commit overwrites them."""
+        parts = tuple(
+            CommittedPart(each.topic, each.topic_id, each.partition, each.offset, each.leader_epoch, "", 0, None)
+            for each in planned.values()
+        )
+        self._desk.journal.decide(OffsetsCommitted(group.group_id, parts))
+
+    return [(Resets, "_carry_out", write_at_once)]
+
+
+def _hold_expires_with_session() -> Patches:
+    return [
+        (ownership, "is_held", lambda *_: False),
+        (group_module, "held_partitions", lambda _: frozenset()),
+    ]
 
 
 # ---- grants and starts ----------------------------------------------------------------------------------------------
@@ -287,13 +308,15 @@ MUTANTS: Mapping[str, Mutant] = {
     "re-resolve-latest": Mutant("a start is resolved although an offset is committed", _re_resolve_latest),
     "zero-for-unknown": Mutant("an offset Kafka cannot say is taken for 0", _zero_for_unknown),
     "owner-epoch-reuse": Mutant("who takes over goes on under the old owner epoch", _owner_epoch_reuse),
+    "reset-overwritten": Mutant("a reset is written while the owner goes on", _reset_overwritten),
+    "hold-expires-with-session": Mutant(
+        "what is held is given away with its owner's session", _hold_expires_with_session
+    ),
     "expire-all-after-restart": Mutant("no new session time-out after a restart", _expire_all_after_restart),
     "wall-clock-session": Mutant("sessions are counted by the wall clock", _wall_clock_session),
     "replay-skips-a-record": Mutant("which claims run is not read back from the log", _replay_skips_a_record),
 }
 
 NOT_YET: Mapping[str, str] = {
-    "reset-overwritten": "operators cannot reset offsets yet",
-    "hold-expires-with-session": "the hand-over 'hold' is not in the core yet",
     "ping-commits-position": "no member commits by ping yet",
 }

@@ -18,7 +18,8 @@ from coordinator.protocol.messages import (
     ListGroups,
     Request,
 )
-from coordinator.protocol.parts import Claim, OffsetToCommit
+from coordinator.protocol.operator_messages import ResetOffsets
+from coordinator.protocol.parts import Claim, OffsetToCommit, ResetTarget
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.settings import MemberSettings
 from spark_kcoord.member.states import State
@@ -109,7 +110,9 @@ class World:
     def is_void(self) -> bool:
         """True when too little happened for the run to count."""
         counts = self.checker.counts
-        return counts.acked < FEWEST_ACKED or self.faults < FEWEST_FAULTS or counts.handovers < FEWEST_HANDOVERS
+        # A group that holds hands little on; its claims have to be taken up again instead.
+        moved = counts.resumed if self.mix.handover == "hold" else counts.handovers
+        return counts.acked < FEWEST_ACKED or self.faults < FEWEST_FAULTS or moved < FEWEST_HANDOVERS
 
     def _go_on_more_quietly(self) -> None:
         self._fault_every_ms *= 3
@@ -122,7 +125,7 @@ class World:
             and query.member.assignment.partitions
         ]
         self.add_application()
-        if owners:
+        if owners and self.mix.handover != "hold":
             owner = self.dice.choice(owners)
             owner.is_wanted = False
             assert owner.query is not None
@@ -204,7 +207,7 @@ class World:
             checkpoint=Checkpoint(),
             assignors=dice.choice(self.mix.assignors),
             streams=dice.choice((1, 1, 2, 4)),
-            instance_id=f"static-{self._hosts}" if dice.random() < 0.3 else None,
+            instance_id=f"static-{self._hosts}" if self.mix.handover == "hold" or dice.random() < 0.3 else None,
             prefers_available_now=dice.random() < 0.15,
         )
         self.applications.append(application)
@@ -256,6 +259,7 @@ class World:
             session_timeout_ms=self.mix.session_timeout_ms,
             rebalance_timeout_ms=self.mix.rebalance_timeout_ms,
             reset_policy=self.mix.policy,
+            handover=self.mix.handover,
             coordinator_timeout_ms=30_000,
         )
 
@@ -362,4 +366,20 @@ class World:
         number = self.dice.randrange(len(topic.ends))
         offset = self.dice.randint(topic.begins[number], topic.ends[number])
         self.ask_as_operator(CommitOffsets(group_id, (OffsetToCommit(name, number, offset),)))
+        return True
+
+    def reset_as_operator(self) -> bool:
+        """Set the offset of a partition, whoever owns it."""
+        dice = self.dice
+        name = dice.choice(sorted(self.mix.topics))
+        topic = self.kafka.topics.get(name)
+        if topic is None or not self.coordinator.is_up:
+            return False
+        number = dice.randrange(len(topic.ends))
+        kind = dice.choice(("earliest", "latest", "offset", "shift"))
+        value = {"offset": dice.randint(topic.begins[number], topic.ends[number]), "shift": dice.choice((-7, 3))}
+        target = ResetTarget(name, number, kind, value.get(kind))
+        releases = dice.random() < 0.3
+        request = ResetOffsets(GROUP, (target,), "sim", "to try it", release_claims=releases, is_dry_run=False)
+        self.ask_as_operator(request)
         return True

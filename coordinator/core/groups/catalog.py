@@ -4,25 +4,44 @@ It is soft: gone with a restart and read again. It knows no groups and decides n
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from coordinator.core.events import EndOffsetsRead, TopicMetadata, TopicsRead
+
+_ABSENCES_OF_A_DELETED_TOPIC: Final = 2
+"""How often in a row Kafka has to say that a topic does not exist: a broker that lags says it once."""
 
 
 class Catalog:
     """The newest answers of Kafka."""
 
-    __slots__ = ("_brokers", "_ends", "_topics", "bootstrap", "cluster_id", "failure")
+    __slots__ = (
+        "_absences",
+        "_brokers",
+        "_ends",
+        "_topics",
+        "all_topics",
+        "bootstrap",
+        "cluster_id",
+        "failure",
+        "listings",
+    )
 
     def __init__(self, bootstrap: tuple[str, ...]) -> None:
         self.bootstrap = bootstrap
         self.cluster_id: str | None = None
         self.failure: str | None = None
+        self.all_topics: frozenset[str] | None = None
+        """The names of all topics, while some subscription is by a pattern and once Kafka has said them."""
+        self.listings = 0
+        """How often the names of all topics have changed."""
+        self._absences: dict[str, int] = {}
         self._topics: dict[str, TopicMetadata] = {}
         self._brokers: Mapping[int, tuple[str, int]] = {}
         self._ends: dict[tuple[str, int], int] = {}
 
     def read_topics(self, event: TopicsRead) -> frozenset[str]:
-        """Take in an answer and return the topics whose id or number of partitions is not what it was."""
+        """Take in an answer and return the topics that are gone or whose id or size is not what it was."""
         self.failure = None
         self.cluster_id = event.cluster_id or self.cluster_id
         self._brokers = event.brokers
@@ -32,18 +51,40 @@ class Catalog:
             if before is None or (before.topic_id, before.partitions) != (topic.topic_id, topic.partitions):
                 changed.add(name)
             self._topics[name] = topic
-        for name in event.absent:
+            self._absences.pop(name, None)
+        absent = set(event.absent)
+        if event.is_whole and self.all_topics is not None:
+            absent.update(self.all_topics.difference(event.topics, event.refused))
+        for name in absent:
             self._topics.pop(name, None)
+            self._absences[name] = self._absences.get(name, 0) + 1
+            if self._absences[name] == _ABSENCES_OF_A_DELETED_TOPIC:
+                changed.add(name)
+        if event.is_whole:
+            stay = (name for name in self.all_topics or () if not self.is_deleted(name))
+            names = frozenset(event.topics).union(stay)
+            if names != self.all_topics:
+                self.all_topics = names
+                self.listings += 1
         return frozenset(changed)
+
+    def is_deleted(self, name: str) -> bool:
+        """True when Kafka has said of a topic more than once in a row that it does not exist."""
+        return self._absences.get(name, 0) >= _ABSENCES_OF_A_DELETED_TOPIC
 
     def read_ends(self, event: EndOffsetsRead) -> None:
         """Take in end offsets; one that could not be read is no longer known."""
         self._ends = dict(event.ends)
 
-    def keep_only(self, topics: frozenset[str]) -> None:
+    def keep_only(self, topics: frozenset[str], *, lists_all: bool) -> None:
         """Forget topics that are no longer watched: what is known of them grows old."""
+        if lists_all:
+            return
+        self.all_topics = None
         for name in [name for name in self._topics if name not in topics]:
             del self._topics[name]
+        for name in [name for name in self._absences if name not in topics]:
+            del self._absences[name]
 
     def topic(self, name: str) -> TopicMetadata | None:
         """Return a topic if Kafka has said that it exists."""

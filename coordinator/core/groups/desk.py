@@ -10,12 +10,20 @@ from dataclasses import dataclass, field
 from coordinator.core.effects import CloseConnection, Effect, Notice, Respond, SendPush
 from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.journal import Journal
-from coordinator.core.groups.soft import Connection, GroupSoft, Lookup, MemberSession, Registration, Timer
+from coordinator.core.groups.soft import Connection, GroupSoft, Lookup, MemberSession, Registration, Timer, TimerKind
 from coordinator.core.groups.state import GroupState, TopicPartition
 from coordinator.core.groups.timeline import EventKind, Timeline
 from coordinator.core.limits import Limits
 from coordinator.core.timers import Timers
 from coordinator.protocol.messages import Push, Response
+
+_TIMERS_OF_A_GROUP = (
+    TimerKind.WINDOW,
+    TimerKind.LOOKUP,
+    TimerKind.CLAIM_AGE,
+    TimerKind.CLAIM_TIMEOUT,
+    TimerKind.EXPIRY,
+)
 
 
 @dataclass(slots=True)
@@ -71,6 +79,12 @@ class Desk:
         if soft is None:
             soft = self.soft[group_id] = GroupSoft(Timeline(self.limits.timeline_length))
         return soft
+
+    def forget_group(self, group_id: str) -> None:
+        """Drop the soft state of a group that is no more."""
+        self.soft.pop(group_id, None)
+        for kind in _TIMERS_OF_A_GROUP:
+            self.timers.cancel(Timer(kind, group_id))
 
     def session_of(self, group_id: str, member_id: str) -> MemberSession | None:
         """Return what is known of a member's connection."""

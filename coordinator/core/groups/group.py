@@ -9,9 +9,12 @@ from enum import StrEnum
 from typing import Final
 
 from coordinator.core.groups.assignors import Assignor, AssignorInput, AssignorMember
+from coordinator.core.groups.holds import held_partitions
 from coordinator.core.groups.records import MemberTarget, TargetsAssigned, TopicSeen
+from coordinator.core.groups.reserved import assign_around
 from coordinator.core.groups.soft import GroupSoft
-from coordinator.core.groups.state import GroupState, TopicState
+from coordinator.core.groups.state import GroupState, TopicPartition, TopicState
+from coordinator.core.groups.subscriptions import explicit_target
 from coordinator.core.groups.timeline import EventKind
 
 
@@ -28,19 +31,32 @@ class GroupStatus(StrEnum):
     """Every member holds exactly its target. A change leads out."""
 
 
-GROUP_TRANSITIONS: Final[Mapping[GroupStatus, frozenset[GroupStatus]]] = {
-    GroupStatus.EMPTY: frozenset(
-        {GroupStatus.EMPTY, GroupStatus.ASSIGNING, GroupStatus.RECONCILING, GroupStatus.STABLE}
-    ),
-    GroupStatus.ASSIGNING: frozenset(
-        {GroupStatus.ASSIGNING, GroupStatus.RECONCILING, GroupStatus.STABLE, GroupStatus.EMPTY}
-    ),
-    GroupStatus.RECONCILING: frozenset(
-        {GroupStatus.RECONCILING, GroupStatus.STABLE, GroupStatus.ASSIGNING, GroupStatus.EMPTY}
-    ),
-    GroupStatus.STABLE: frozenset({GroupStatus.STABLE, GroupStatus.ASSIGNING, GroupStatus.EMPTY}),
+GROUP_TRANSITIONS: Final[Mapping[GroupStatus, Mapping[GroupStatus, str]]] = {
+    GroupStatus.EMPTY: {
+        GroupStatus.EMPTY: "nobody joins",
+        GroupStatus.ASSIGNING: "a member joins and its window is open",
+        GroupStatus.RECONCILING: "a member joins whose partitions have no start yet",
+        GroupStatus.STABLE: "a member joins and gets all at once",
+    },
+    GroupStatus.ASSIGNING: {
+        GroupStatus.ASSIGNING: "another change",
+        GroupStatus.RECONCILING: "the window ends and partitions have to move",
+        GroupStatus.STABLE: "the window ends and nothing has to move",
+        GroupStatus.EMPTY: "the last member goes",
+    },
+    GroupStatus.RECONCILING: {
+        GroupStatus.RECONCILING: "some member still lacks or has to let go of partitions",
+        GroupStatus.STABLE: "every member holds its target",
+        GroupStatus.ASSIGNING: "a change",
+        GroupStatus.EMPTY: "the last member goes",
+    },
+    GroupStatus.STABLE: {
+        GroupStatus.STABLE: "nothing changes",
+        GroupStatus.ASSIGNING: "a change",
+        GroupStatus.EMPTY: "the last member goes",
+    },
 }
-"""Where each state can lead. A first member is assigned at once, without a window."""
+"""Where each state can lead, and by what. A first member is assigned at once, without a window."""
 
 
 def group_status(group: GroupState, soft: GroupSoft) -> GroupStatus:
@@ -64,22 +80,33 @@ def next_targets(group: GroupState, known_assignors: Mapping[str, Assignor]) -> 
     if not group.members:
         return TargetsAssigned(group.group_id, group.group_epoch + 1, group.assignor, ())
     name = choose_assignor(group, known_assignors)
+    takers = {
+        member_id: member for member_id, member in group.members.items() if member_id not in group.controls.drained
+    }
+    assigned_to = {member_id: member for member_id, member in takers.items() if not member.facts.partitions}
     given = AssignorInput(
         members=tuple(
             AssignorMember(member_id, frozenset(member.facts.topics), member.facts.streams)
-            for member_id, member in group.members.items()
+            for member_id, member in assigned_to.items()
         ),
         partitions={topic: group.topics[topic].partitions for topic in group.subscribers if topic in group.topics},
         current={
             member_id: member.target if member.member_epoch else group.owned_by(member_id)
-            for member_id, member in group.members.items()
+            for member_id, member in assigned_to.items()
         },
     )
-    assigned = known_assignors[name](given)
+    assigned = {
+        member_id: explicit_target(group, member.facts)
+        for member_id, member in takers.items()
+        if member.facts.partitions
+    }
+    if assigned_to:
+        assigned |= assign_around(known_assignors[name], given, held_partitions(group) | group.explicit.keys())
+    nothing: frozenset[TopicPartition] = frozenset()
     targets = tuple(
-        MemberTarget(member_id, tuple(sorted(assigned[member_id])))
+        MemberTarget(member_id, tuple(sorted(assigned.get(member_id, nothing))))
         for member_id, member in group.members.items()
-        if assigned[member_id] != member.target
+        if assigned.get(member_id, nothing) != member.target
     )
     return TargetsAssigned(group.group_id, group.group_epoch + 1, name, targets)
 
@@ -96,11 +123,20 @@ def look_at_topic(group: GroupState, topic: str, topic_id: str, partitions: int)
     return None
 
 
+def note_deleted(group: GroupState, topic: str) -> TopicSeen | None:
+    """Return the record of a topic that is no more, unless the group knows."""
+    seen = group.topics.get(topic)
+    return TopicSeen(group.group_id, topic, "", 0, 0) if seen is not None and seen.partitions else None
+
+
 def say_topic_change(before: TopicState | None, after: TopicSeen) -> tuple[EventKind, str] | None:
     """Say what a look at a topic showed, unless it was the group's first."""
     if before is None:
         return None
-    if before.topic_id == "":
+    if after.partitions == 0:
+        why = f"topic {after.topic} was deleted; its offsets stay until the group's expire"
+        return EventKind.TOPIC_DELETED, why
+    if before.partitions == 0:
         return EventKind.TOPIC_GROWN, f"topic {after.topic} exists now, with {after.partitions} partitions"
     if before.topic_id != after.topic_id:
         why = f"topic {after.topic} was deleted and made again; its new partitions start at earliest"

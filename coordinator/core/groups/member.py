@@ -4,14 +4,15 @@ The states are KIP-848's and follow from hard state alone. The checks know the l
 answer with the first thing that is wrong: what, why, and what to do.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from coordinator.core.groups.holds import HANDOVERS, HOLD, held_partitions, say_awaited
 from coordinator.core.groups.records import MemberFacts
 from coordinator.core.groups.starts import POLICY_KINDS
 from coordinator.core.groups.state import GroupState
+from coordinator.core.groups.subscriptions import why_bad_subscription, why_owned
 from coordinator.core.limits import Limits
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import EARLIEST, LATEST, MAX_ID_LENGTH, why_bad_id
@@ -20,8 +21,6 @@ from coordinator.protocol.parts import ResetPolicy, StartHint
 
 DEFAULT_ASSIGNORS: Final = ("sticky",)
 """The assignors of a member that names none."""
-
-_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class MemberStatus(StrEnum):
@@ -37,36 +36,41 @@ class MemberStatus(StrEnum):
     has. The grants lead out, or a new target."""
 
 
-MEMBER_TRANSITIONS: Final[Mapping[MemberStatus, frozenset[MemberStatus]]] = {
-    MemberStatus.STABLE: frozenset(
-        {MemberStatus.STABLE, MemberStatus.UNREVOKED_PARTITIONS, MemberStatus.UNRELEASED_PARTITIONS}
-    ),
-    MemberStatus.UNREVOKED_PARTITIONS: frozenset(
-        {MemberStatus.UNREVOKED_PARTITIONS, MemberStatus.STABLE, MemberStatus.UNRELEASED_PARTITIONS}
-    ),
-    MemberStatus.UNRELEASED_PARTITIONS: frozenset(
-        {MemberStatus.UNRELEASED_PARTITIONS, MemberStatus.STABLE, MemberStatus.UNREVOKED_PARTITIONS}
-    ),
+MEMBER_TRANSITIONS: Final[Mapping[MemberStatus, Mapping[MemberStatus, str]]] = {
+    MemberStatus.STABLE: {
+        MemberStatus.STABLE: "a target that is what it holds",
+        MemberStatus.UNREVOKED_PARTITIONS: "a target without some of what it holds",
+        MemberStatus.UNRELEASED_PARTITIONS: "a target with partitions it has to wait for",
+    },
+    MemberStatus.UNREVOKED_PARTITIONS: {
+        MemberStatus.UNREVOKED_PARTITIONS: "it has more to let go of",
+        MemberStatus.STABLE: "it has let go and holds its target",
+        MemberStatus.UNRELEASED_PARTITIONS: "it has let go and waits for others",
+    },
+    MemberStatus.UNRELEASED_PARTITIONS: {
+        MemberStatus.UNRELEASED_PARTITIONS: "it waits for more",
+        MemberStatus.STABLE: "the last of its target is granted",
+        MemberStatus.UNREVOKED_PARTITIONS: "a target without some of what it holds",
+    },
 }
-"""Where each state can lead; besides, a member can be gone from any."""
+"""Where each state can lead, and by what; besides, a member can be gone from any."""
 
 
 def member_status(group: GroupState, member_id: str) -> MemberStatus:
     """Return the state of a member."""
     if member_id in group.stopping:
         return MemberStatus.UNREVOKED_PARTITIONS
-    target = group.members[member_id].target
     owned = group.owned.get(member_id, set())
-    return MemberStatus.STABLE if target <= owned else MemberStatus.UNRELEASED_PARTITIONS
+    return MemberStatus.STABLE if group.due_to(member_id) <= owned else MemberStatus.UNRELEASED_PARTITIONS
 
 
 def is_complete(group: GroupState, member_id: str) -> bool:
-    """True when a member holds exactly its target of the newest epoch."""
+    """True when a member holds exactly its target of the newest epoch, less what is paused."""
     member = group.members[member_id]
     return (
         member.member_epoch == group.group_epoch > 0
         and member_id not in group.stopping
-        and group.owned.get(member_id, set()) == member.target
+        and group.owned.get(member_id, set()) == group.due_to(member_id)
     )
 
 
@@ -82,8 +86,8 @@ def assignors_of(request: RegisterConsumer) -> tuple[str, ...]:
     return tuple(dict.fromkeys(request.assignors)) or DEFAULT_ASSIGNORS
 
 
-def facts_of(request: RegisterConsumer, member_id: str, host: str) -> MemberFacts:
-    """Return what a registration says of a member, in the form of the records."""
+def facts_of(request: RegisterConsumer, member_id: str, host: str, topics: tuple[str, ...]) -> MemberFacts:
+    """Return what a registration says of a member, in the form of the records; `topics` are those it stands for."""
     longest = max(1, request.session_timeout_ms // 3)
     return MemberFacts(
         member_id=member_id,
@@ -92,7 +96,7 @@ def facts_of(request: RegisterConsumer, member_id: str, host: str) -> MemberFact
         client_id=request.client_id,
         host=host,
         pid=request.pid,
-        topics=tuple(sorted(set(request.subscription.topics))),
+        topics=topics,
         streams=request.streams,
         assignors=assignors_of(request),
         session_timeout_ms=request.session_timeout_ms,
@@ -100,6 +104,9 @@ def facts_of(request: RegisterConsumer, member_id: str, host: str) -> MemberFact
         ping_interval_ms=longest if request.ping_interval_ms is None else min(request.ping_interval_ms, longest),
         auto_commit=request.auto_commit,
         hints=request.hints,
+        pattern=request.subscription.pattern,
+        partitions=tuple(sorted(set(request.subscription.partitions))),
+        exclusions=tuple(sorted(set(request.subscription.exclusions))),
     )
 
 
@@ -109,6 +116,7 @@ def why_malformed(request: RegisterConsumer, limits: Limits, known_assignors: Se
         _why_bad_ids(request)
         or _why_bad_numbers(request, limits)
         or _why_bad_subscription(request, limits)
+        or _why_bad_handover(request, limits)
         or _why_bad_start(request)
         or _why_unknown_assignors(request, known_assignors)
     )
@@ -159,30 +167,31 @@ def _why_bad_numbers(request: RegisterConsumer, limits: Limits) -> Refusal | Non
 
 
 def _why_bad_subscription(request: RegisterConsumer, limits: Limits) -> Refusal | None:
-    subscription = request.subscription
-    if subscription.pattern is not None or subscription.partitions or subscription.exclusions:
+    why = why_bad_subscription(request.subscription, limits)
+    return Refusal(ErrorCode.INVALID_REQUEST, why) if why is not None else None
+
+
+def _why_bad_handover(request: RegisterConsumer, limits: Limits) -> Refusal | None:
+    if request.handover not in HANDOVERS:
         return Refusal(
             ErrorCode.INVALID_REQUEST,
-            "subscriptions by pattern, by partitions or with exclusions are not supported yet; name the topics",
+            f"the hand-over {request.handover[:50]!r} is not known; use one of {', '.join(HANDOVERS)}",
         )
-    if not subscription.topics:
-        return Refusal(ErrorCode.INVALID_REQUEST, "the subscription names no topic; name at least one")
-    if len(subscription.topics) > limits.subscription_max_topics:
+    if request.handover == HOLD and request.instance_id is None:
         return Refusal(
             ErrorCode.INVALID_REQUEST,
-            f"the subscription names {len(subscription.topics)} topics and at most {limits.subscription_max_topics} "
-            "are allowed",
+            "the hand-over hold needs an instance id, by which a claim's owner is known again; set kcoord.instance.id",
         )
-    for topic in subscription.topics:
-        if not _TOPIC_NAME.fullmatch(topic) or topic in {".", ".."}:
-            return Refusal(
-                ErrorCode.INVALID_REQUEST,
-                f"{topic[:250]!r} is no name of a Kafka topic: 1 to 249 of a-z A-Z 0-9 . _ - are allowed",
-            )
-    if request.handover != "takeover":
+    timeout_ms = request.claim_timeout_ms
+    if timeout_ms is None:
+        return None
+    if request.handover != HOLD:
+        return Refusal(ErrorCode.INVALID_REQUEST, "a claim time-out belongs to the hand-over hold, and to no other")
+    if not limits.claim_timeout_min_ms <= timeout_ms <= limits.claim_timeout_max_ms:
         return Refusal(
             ErrorCode.INVALID_REQUEST,
-            f"the hand-over {request.handover[:50]!r} is not supported yet; use 'takeover'",
+            f"a claim time-out of {timeout_ms} ms is not allowed; choose one from {limits.claim_timeout_min_ms} to "
+            f"{limits.claim_timeout_max_ms} ms",
         )
     return None
 
@@ -248,12 +257,35 @@ def why_unfit(
                 f"none of the assignors {', '.join(assignors_of(request))} is common to all members of group "
                 f"{group.group_id}; name one of {', '.join(common)}",
             )
+    if owned := why_owned(group, member_id, request.subscription.partitions):
+        return Refusal(ErrorCode.PARTITION_OWNED, owned)
     policy = request.reset_policy
     if others and policy is not None and group.reset_policy is not None and policy != group.reset_policy:
         return Refusal(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             f"the reset policy {say_policy(policy)} differs from {say_policy(group.reset_policy)}, which the first "
             f"member of group {group.group_id} to name one has set; use that one, or none",
+        )
+    return _why_other_handover(group, request, member_id, others)
+
+
+def _why_other_handover(group: GroupState, request: RegisterConsumer, member_id: str, others: int) -> Refusal | None:
+    awaited = {group.grants[partition].member_id for partition in held_partitions(group)} - {member_id}
+    if not others and not awaited:
+        return None
+    if request.handover != group.handover:
+        whose = "its other members use" if others else f"{say_awaited(group, min(awaited))} left a running claim under"
+        return Refusal(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"the hand-over {request.handover} differs from {group.handover}, which {whose} in group {group.group_id}; "
+            f"set kcoord.handover to {group.handover}",
+        )
+    wanted, set_by_first = request.claim_timeout_ms, group.claim_timeout_ms
+    if wanted is not None and set_by_first is not None and wanted != set_by_first:
+        return Refusal(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"the claim time-out of {wanted} ms differs from {set_by_first} ms, which the first member of group "
+            f"{group.group_id} to name one has set; use that one, or none",
         )
     return None
 

@@ -11,13 +11,23 @@ from coordinator.core.events import TopicsRead
 from coordinator.core.groups import claims
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.desk import Desk
-from coordinator.core.groups.group import look_at_topic, say_topic_change
+from coordinator.core.groups.expiry import Expiry
+from coordinator.core.groups.group import look_at_topic, note_deleted, say_topic_change
+from coordinator.core.groups.holds import HOLD, ClaimWatch, outlives_stop
 from coordinator.core.groups.member import facts_of, why_malformed, why_unfit
 from coordinator.core.groups.ownership import Ownership
-from coordinator.core.groups.records import ClaimsClosed, GroupSettings, MemberJoined, MemberRemoved
+from coordinator.core.groups.records import (
+    ClaimsClosed,
+    GroupSettings,
+    MemberJoined,
+    MemberRemoved,
+    TopicSeen,
+    TopicsMatched,
+)
 from coordinator.core.groups.replay import changes_target
 from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
-from coordinator.core.groups.state import GroupState
+from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.subscriptions import matching_topics, named_topics, why_no_such_partition
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Fenced, Probe, RegisterConsumerResponse
@@ -26,9 +36,18 @@ from coordinator.protocol.messages import Fenced, Probe, RegisterConsumerRespons
 class Membership:
     """The members of the groups of one shard."""
 
-    def __init__(self, desk: Desk, ownership: Ownership, assignors: Mapping[str, Assignor]) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        ownership: Ownership,
+        claim_watch: ClaimWatch,
+        expiry: Expiry,
+        assignors: Mapping[str, Assignor],
+    ) -> None:
         self._desk = desk
         self._ownership = ownership
+        self._claim_watch = claim_watch
+        self._expiry = expiry
         self._known_assignors = tuple(assignors)
 
     # ---- registration -----------------------------------------------------------------------------------------------
@@ -68,7 +87,7 @@ class Membership:
         request = registration.request
         known = None
         if group is not None and request.instance_id is not None:
-            known = group.instances.get(request.instance_id)
+            known = group.instances.get(request.instance_id) or group.awaited.get(request.instance_id)
         if known is not None and request.member_id not in {"", known}:
             return None
         assert request.member_id or registration.fresh_id, "a registration without a member id comes with a fresh one"
@@ -76,8 +95,13 @@ class Membership:
 
     def _knows_topics(self, registration: Registration, group: GroupState | None, read: TopicsRead | None) -> bool:
         desk, request = self._desk, registration.request
+        if request.subscription.pattern is not None:
+            if desk.catalog.all_topics is None and self._matched_before(registration, group) is None:
+                self._wait_for_kafka(registration)
+                return False
+            return True
         unknown, absent = [], []
-        for topic in sorted(set(request.subscription.topics)):
+        for topic in named_topics(request.subscription):
             seen = group.topics.get(topic) if group is not None else None
             if desk.catalog.topic(topic) is not None or (seen is not None and seen.partitions > 0):
                 continue
@@ -99,7 +123,66 @@ class Membership:
         if unknown:
             self._wait_for_kafka(registration)
             return False
+        if request.subscription.partitions and not request.wait_for_topics:
+            return self._has_partitions(registration)
         return True
+
+    def _has_partitions(self, registration: Registration) -> bool:
+        subscription = registration.request.subscription
+        known = [topic for name in named_topics(subscription) if (topic := self._desk.catalog.topic(name)) is not None]
+        why = why_no_such_partition({topic.topic: topic.partitions for topic in known}, subscription.partitions)
+        if why is not None:
+            self._refuse(registration, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why)
+        return why is None
+
+    def _matched_before(self, registration: Registration, group: GroupState | None) -> tuple[str, ...] | None:
+        """Return what a pattern matched as a member that comes back had it, if it had the same."""
+        request = registration.request
+        old = group.members.get(self._identity(registration, group) or "") if group is not None else None
+        if old is None or old.facts.pattern != request.subscription.pattern:
+            return None
+        same = old.facts.exclusions == tuple(sorted(set(request.subscription.exclusions)))
+        return old.facts.topics if same else None
+
+    def _topics_of(self, registration: Registration) -> tuple[str, ...]:
+        """Return the topics that a subscription stands for now."""
+        subscription = registration.request.subscription
+        if subscription.pattern is None:
+            return named_topics(subscription)
+        names = self._desk.catalog.all_topics
+        if names is not None:
+            return matching_topics(subscription.pattern, subscription.exclusions, names)
+        before = self._matched_before(registration, self._desk.group(registration.request.group_id))
+        assert before is not None, "a pattern is matched once Kafka has said what topics there are"
+        return before
+
+    def match_patterns(self, group_id: str) -> bool:
+        """Match the patterns of a group's members anew, and return whether they stand for other topics now."""
+        desk = self._desk
+        group = desk.group(group_id)
+        names = desk.catalog.all_topics
+        assert group is not None
+        assert names is not None
+        soft = desk.soft_of(group_id)
+        if soft.matched_listing == desk.catalog.listings:
+            return False
+        soft.matched_listing = desk.catalog.listings
+        matched: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
+        changed: dict[tuple[str, ...], list[str]] = {}
+        for member_id, member in group.members.items():
+            pattern, exclusions = member.facts.pattern, member.facts.exclusions
+            if pattern is None:
+                continue
+            topics = matched.get((pattern, exclusions))
+            if topics is None:
+                topics = matched[pattern, exclusions] = matching_topics(pattern, exclusions, names)
+            if topics != member.facts.topics:
+                changed.setdefault(topics, []).append(member_id)
+        for topics, member_ids in changed.items():
+            for topic in topics:
+                self.look_at_topic(group_id, topic, is_new=True)
+            desk.journal.decide(TopicsMatched(group_id, tuple(member_ids), topics))
+        return bool(changed)
 
     def _wait_for_kafka(self, registration: Registration) -> None:
         desk = self._desk
@@ -214,14 +297,15 @@ class Membership:
     def _accept(self, registration: Registration, connection: Connection, member_id: str) -> None:
         desk, request = self._desk, registration.request
         self.forget_registration(registration.connection_id)
-        has_news_of_topics = self._settle_group(registration)
+        topics = self._topics_of(registration)
+        has_news_of_topics = self._settle_group(registration, topics)
         group = desk.group(request.group_id)
         assert group is not None
         soft = desk.soft_of(request.group_id)
         was_empty = not group.members
         old = group.members.get(member_id)
         old_facts = old.facts if old is not None else None
-        facts = facts_of(request, member_id, connection.host)
+        facts = facts_of(request, member_id, connection.host, topics)
         if old_facts != facts:
             desk.journal.decide(MemberJoined(group.group_id, facts, old.member_epoch if old is not None else 0))
         dropped = claims.open_claims_not_listed(group, member_id, request.claims)
@@ -240,6 +324,7 @@ class Membership:
         self._ownership.push_whole(group.group_id, member_id)
         stopping = sorted(group.stopping.get(member_id, ()))
         self._ownership.push_stops(group.group_id, member_id, stopping)
+        self._ownership.hold_back(group.group_id, member_id)
         if changes_target(old_facts, facts):
             self._ownership.note_change(group.group_id, f"{member_id} {'changed' if old_facts else 'joined'}")
         elif has_news_of_topics:
@@ -247,35 +332,49 @@ class Membership:
         if was_empty:
             self._ownership.rebalance(group.group_id)
 
-    def _settle_group(self, registration: Registration) -> bool:
+    def _settle_group(self, registration: Registration, topics: tuple[str, ...]) -> bool:
         """Record what the registration says of its group, and return whether its topics are news."""
         desk, request = self._desk, registration.request
         group = desk.group(request.group_id)
         policy = request.reset_policy
         if group is None:
-            desk.journal.decide(GroupSettings(request.group_id, 0, "", policy, request.handover, is_target_stale=False))
-        elif policy is not None and policy != group.reset_policy:
-            desk.journal.decide(
-                GroupSettings(
-                    group.group_id, group.group_epoch, group.assignor, policy, group.handover, group.is_target_stale
-                )
+            settings = GroupSettings(request.group_id, 0, "", policy, request.handover, False, request.claim_timeout_ms)
+            desk.journal.decide(settings)
+        else:
+            is_other_handover = request.handover != group.handover
+            kept_timeout_ms = None if is_other_handover else group.claim_timeout_ms
+            settings = GroupSettings(
+                group.group_id,
+                group.group_epoch,
+                group.assignor,
+                policy or group.reset_policy,
+                request.handover,
+                group.is_target_stale,
+                request.claim_timeout_ms or kept_timeout_ms,
             )
-        topics = sorted(set(request.subscription.topics))
+            before = (group.reset_policy, group.handover, group.claim_timeout_ms)
+            if (settings.reset_policy, settings.handover, settings.claim_timeout_ms) != before:
+                desk.journal.decide(settings)
         news = [topic for topic in topics if self.look_at_topic(request.group_id, topic)]
         return bool(news)
 
-    def look_at_topic(self, group_id: str, topic: str) -> bool:
-        """Record what Kafka says of a topic that a group reads, and return whether anything is new."""
+    def look_at_topic(self, group_id: str, topic: str, *, is_new: bool = False) -> bool:
+        """Record what Kafka says of a topic that a group reads, and return whether anything is new.
+
+        A topic that `is_new` was not there before the group: all of it is read from its beginning.
+        """
         desk = self._desk
         group = desk.group(group_id)
         assert group is not None
         known = desk.catalog.topic(topic)
-        if known is None and topic in group.topics:
-            return False
         before = group.topics.get(topic)
-        record = look_at_topic(
-            group, topic, known.topic_id if known is not None else "", known.partitions if known is not None else 0
-        )
+        if known is None and before is not None:
+            record = note_deleted(group, topic) if desk.catalog.is_deleted(topic) else None
+        else:
+            topic_id, partitions = (known.topic_id, known.partitions) if known is not None else ("", 0)
+            record = look_at_topic(group, topic, topic_id, partitions)
+        if record is not None and before is None and is_new:
+            record = TopicSeen(group_id, topic, record.topic_id, 0, record.partitions)
         if record is None:
             return False
         desk.journal.decide(record)
@@ -384,16 +483,53 @@ class Membership:
         session = self._desk.session_of(group_id, member_id)
         if session is None:
             return
-        late = [partition for partition, at_ms in session.stop_deadlines.items() if at_ms <= self._desk.now_ms]
+        late = self._late_stops(group_id, member_id, session)
         if not late:
             return
         names = ", ".join(f"{topic}-{number}" for topic, number in sorted(late)[:5])
         why = f"it has not let go of {names} within its rebalance time-out"
         newcomer = self._take_newcomer(group_id, member_id)
         self._say_fenced(session, ErrorCode.FENCED_MEMBER_EPOCH, f"{why}; forget what you own and register again")
-        self._remove(group_id, member_id, EventKind.MEMBER_FENCED, why, None, keeps_running_claims=False)
+        group = self._desk.group(group_id)
+        assert group is not None
+        keeps = group.handover == HOLD
+        self._remove(group_id, member_id, EventKind.MEMBER_FENCED, why, None, keeps_running_claims=keeps)
         if newcomer is not None:
             self.register(newcomer)
+
+    def _late_stops(self, group_id: str, member_id: str, session: MemberSession) -> list[TopicPartition]:
+        """Return what should have been let go by now; a running claim under `hold` has its claim time-out instead."""
+        desk = self._desk
+        group = desk.group(group_id)
+        assert group is not None
+        timeout_ms = group.members[member_id].facts.rebalance_timeout_ms
+        late, given_up, kept = [], [], []
+        for partition, deadline_ms in sorted(session.stop_deadlines.items()):
+            if deadline_ms > desk.now_ms:
+                continue
+            if not outlives_stop(group, partition):
+                late.append(partition)
+                continue
+            since_ms = session.overstaying_since_ms.get(partition)
+            if since_ms is None:
+                since_ms = session.overstaying_since_ms[partition] = desk.now_ms - timeout_ms
+                kept.append(partition)
+            end_ms = None if group.claim_timeout_ms is None else since_ms + group.claim_timeout_ms
+            if end_ms is not None and end_ms <= desk.now_ms:
+                given_up.append(partition)
+            else:
+                again_ms = desk.now_ms + timeout_ms
+                session.stop_deadlines[partition] = again_ms if end_ms is None else min(end_ms, again_ms)
+        if given_up:
+            why = f"they ran on for the whole claim time-out of {group.claim_timeout_ms} ms after they were wanted back"
+            desk.journal.decide(ClaimsClosed(group_id, tuple(given_up)))
+            desk.note(group_id, EventKind.CLAIM_GIVEN_UP, why, member_id=member_id, partitions=given_up)
+        elif kept:
+            why = f"the rebalance time-out of {timeout_ms} ms is over, and running claims under hold outlive it"
+            desk.note(group_id, EventKind.CLAIM_HELD, why, member_id=member_id, partitions=kept)
+        if not late and not given_up:
+            self._ownership.set_stop_timer(group_id, member_id)
+        return late + given_up
 
     def leave(self, group_id: str, member_id: str, why: str) -> None:
         """Remove a member that wants to go; its claims are closed and everything is released."""
@@ -434,6 +570,8 @@ class Membership:
         self._ownership.note_lost(group_id, had, since_ms, why)
         released = had - group.owned_by(member_id)
         desk.note(group_id, kind, why, member_id=member_id, partitions=released)
+        self._claim_watch.note_abandoned(group, member_id)
+        self._expiry.note_used(group)
         cause = f"{member_id} left" if kind is EventKind.MEMBER_LEFT else f"{member_id} {_SAID_OF[kind]}: {why}"
         self._ownership.note_change(group_id, cause)
         self._ownership.reconcile(group_id, had, ())

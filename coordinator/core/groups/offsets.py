@@ -10,7 +10,7 @@ from coordinator.core.groups.records import CommittedPart
 from coordinator.core.groups.state import Grant, GroupState, TopicPartition
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import MAX_METADATA_BYTES
-from coordinator.protocol.parts import CommittedOffset, OffsetToCommit, PartitionResult
+from coordinator.protocol.parts import CommittedOffset, OffsetToCommit, OwnedPartition, PartitionResult
 
 
 def why_bad_offset(offset: int, metadata: str) -> tuple[ErrorCode, str] | None:
@@ -50,6 +50,11 @@ def commit_by_owner(
         if grant is None or grant.member_id != member_id or grant.owner_epoch != asked.owner_epoch:
             why = why_fenced(group, partition, asked.owner_epoch, member_id)
             results.append(_refused(group, partition, ErrorCode.FENCED_OWNER_EPOCH, why))
+            continue
+        if grant.claim is not None:
+            claimed = f"[{grant.claim.from_offset}, {grant.claim.until_offset}) of {asked.topic}-{asked.partition}"
+            why = f"{claimed} is claimed; finish the claim, which commits it"
+            results.append(_refused(group, partition, ErrorCode.INVALID_REQUEST, why))
             continue
         results.append(_commit_one(group, grant.topic_id, grant.owner_epoch, asked, commit_ms, accepted))
     return tuple(accepted.values()), tuple(results)
@@ -140,6 +145,29 @@ def fetch(group: GroupState, partitions: Iterable[TopicPartition] | None) -> tup
                 )
             )
     return tuple(found)
+
+
+def out_of_range(
+    group: GroupState, member_id: str, partitions: Iterable[OwnedPartition]
+) -> tuple[tuple[TopicPartition, ...], tuple[PartitionResult, ...]]:
+    """Decide which partitions start anew because Kafka does not have their offset, with a result each."""
+    anew: dict[TopicPartition, None] = {}
+    results = []
+    for owned in partitions:
+        partition = (owned.topic, owned.partition)
+        if group.grant_of(*partition, member_id, owned.owner_epoch) is None:
+            why = why_fenced(group, partition, owned.owner_epoch, member_id)
+            results.append(_refused(group, partition, ErrorCode.FENCED_OWNER_EPOCH, why))
+        elif group.reset_policy is not None and group.reset_policy.kind == "none":
+            why = (
+                f"Kafka does not have offset {_offset(group, partition)} of {owned.topic}-{owned.partition} and the "
+                "group's policy is none; reset the group's offset, or choose another policy"
+            )
+            results.append(_refused(group, partition, ErrorCode.OFFSET_OUT_OF_RANGE, why))
+        else:
+            anew[partition] = None
+            results.append(PartitionResult(owned.topic, owned.partition))
+    return tuple(anew), tuple(results)
 
 
 def _refused(group: GroupState, partition: TopicPartition, code: ErrorCode, why: str) -> PartitionResult:

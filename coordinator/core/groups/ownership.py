@@ -11,14 +11,17 @@ from dataclasses import dataclass, field
 from coordinator.core.effects import OffsetToResolve, ResolveOffsets
 from coordinator.core.events import OffsetsResolved
 from coordinator.core.groups.assignors import Assignor
+from coordinator.core.groups.controls import PendingReset
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.group import next_targets
+from coordinator.core.groups.holds import is_held
 from coordinator.core.groups.member import is_complete
+from coordinator.core.groups.operator_records import ResetApplied, ResetsCancelled
 from coordinator.core.groups.pushes import start_fetchers, stop_fetchers
 from coordinator.core.groups.records import CommittedPart, Granted, MemberEpochsAdvanced, StopBegan
 from coordinator.core.groups.soft import GroupSoft, Lookup, LostOwner, ResolvedStart, Timer, TimerKind
 from coordinator.core.groups.starts import AskedStart, CommittedStart, Hints, KnownStart, NoStart, Start, start_of
-from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.state import Grant, GroupState, TopicPartition, is_same_topic
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.ids import LATEST
 
@@ -35,6 +38,7 @@ class _Round:
     durations: dict[str, int] = field(default_factory=dict)
     lookups: dict[TopicPartition, tuple[str, int]] = field(default_factory=dict)
     starts: dict[str, list[TopicPartition]] = field(default_factory=dict)
+    resets: dict[str, list[TopicPartition]] = field(default_factory=dict)
     hints: Hints | None = None
 
 
@@ -111,22 +115,64 @@ class Ownership:
 
     def _look_at(self, turn: _Round, partition: TopicPartition, why: str) -> None:
         group = turn.group
-        wanted_by = group.target_owners.get(partition)
+        wanted_by = group.wanted_owner(partition)
         grant = group.grants.get(partition)
         if grant is None or grant.member_id not in group.members:
-            if wanted_by is not None:
+            self._drop_reset_of_old_topic(group, partition)
+            reset = group.controls.resets.get(partition)
+            if is_held(group, partition) and not (reset is not None and reset.releases_claims):
+                return
+            if reset is not None:
+                self._try_to_reset(turn, partition, reset, wanted_by)
+            elif wanted_by is not None:
                 self._try_to_grant(turn, partition, wanted_by)
             return
-        if grant.stop_why is not None:
+        if grant.stop_why is None:
+            stop_why = _why_stop(group, partition, grant, why)
+            if stop_why is not None:
+                turn.stops.setdefault((grant.member_id, stop_why), []).append(partition)
+
+    def _drop_reset_of_old_topic(self, group: GroupState, partition: TopicPartition) -> None:
+        reset, topic = group.controls.resets.get(partition), group.topics.get(partition[0])
+        if reset is None or topic is None or is_same_topic(reset.topic_id, topic.topic_id):
             return
-        is_of_old_topic = grant.topic_id != group.topics[partition[0]].topic_id
-        if grant.member_id != wanted_by or is_of_old_topic:
-            stop_why = "its topic was deleted and made again" if is_of_old_topic else why or "the target has changed"
-            turn.stops.setdefault((grant.member_id, stop_why), []).append(partition)
+        why = "the topic was deleted and made again, and the offset was meant for the old one"
+        self._desk.journal.decide(
+            ResetsCancelled(group.group_id, (partition,), "the coordinator", why, self._desk.clock.wall_ms)
+        )
+        self._desk.note(group.group_id, EventKind.RESET_CANCELLED, why, partitions=(partition,))
+
+    def _try_to_reset(
+        self, turn: _Round, partition: TopicPartition, reset: PendingReset, wanted_by: str | None
+    ) -> None:
+        """Do a planned reset now that no member owns the partition, unless a claim of somebody gone forbids it."""
+        desk, group = self._desk, turn.group
+        before = group.grants.get(partition)
+        if before is not None and before.has_running_claim and wanted_by is None and not reset.releases_claims:
+            return
+        topic = group.topics.get(partition[0])
+        desk.journal.decide(
+            ResetApplied(
+                group.group_id,
+                partition[0],
+                topic.topic_id if topic is not None else reset.topic_id,
+                partition[1],
+                reset.offset,
+                reset.leader_epoch,
+                desk.clock.wall_ms,
+                wanted_by,
+                desk.journal.log_end_offset if wanted_by is not None else None,
+            )
+        )
+        turn.resets.setdefault(reset.decree.said(), []).append(partition)
+        if wanted_by is not None:
+            self._count_grant(turn, partition, wanted_by, before)
 
     def _try_to_grant(self, turn: _Round, partition: TopicPartition, member_id: str) -> None:
         group = turn.group
         topic = group.topics[partition[0]]
+        if partition[1] >= topic.partitions:
+            return
         start: Start = CommittedStart()
         if group.committed_offset(partition, topic.topic_id) is None:
             if turn.hints is None:
@@ -152,7 +198,7 @@ class Ownership:
         topic_id: str,
         start: CommittedStart | KnownStart,
     ) -> None:
-        desk, soft = self._desk, turn.soft
+        desk = self._desk
         before = turn.group.grants.get(partition)
         written = None
         if isinstance(start, KnownStart):
@@ -180,6 +226,10 @@ class Ownership:
                 why,
             )
         )
+        self._count_grant(turn, partition, member_id, before)
+
+    def _count_grant(self, turn: _Round, partition: TopicPartition, member_id: str, before: Grant | None) -> None:
+        desk, soft = self._desk, turn.soft
         turn.granted.setdefault(member_id, []).append(partition)
         soft.resolved.pop(partition, None)
         soft.unresolved_why.pop(partition, None)
@@ -206,7 +256,7 @@ class Ownership:
             session.stop_deadlines[partition] = desk.now_ms + timeout_ms
         for push in stop_fetchers(group, partitions, timeout_ms, desk.limits.push_max_partitions):
             desk.push(session.connection_id, push)
-        self._set_stop_timer(group_id, member_id)
+        self.set_stop_timer(group_id, member_id)
 
     def forget_stops(self, group_id: str, member_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Drop the deadlines of partitions that a member has let go of."""
@@ -214,15 +264,39 @@ class Ownership:
         if session is not None and session.stop_deadlines:
             for partition in partitions:
                 session.stop_deadlines.pop(partition, None)
-            self._set_stop_timer(group_id, member_id)
+                session.overstaying_since_ms.pop(partition, None)
+            self.set_stop_timer(group_id, member_id)
 
-    def _set_stop_timer(self, group_id: str, member_id: str) -> None:
+    def set_stop_timer(self, group_id: str, member_id: str) -> None:
+        """Have the earliest deadline of a member's stops looked at."""
         timer = Timer(TimerKind.STOP, group_id, member_id)
         deadlines = self._desk.soft_of(group_id).sessions[member_id].stop_deadlines
         if deadlines:
             self._desk.timers.set(timer, min(deadlines.values()))
         else:
             self._desk.timers.cancel(timer)
+
+    def unsettle(self, group_id: str, member_ids: Iterable[str]) -> None:
+        """Note that members are about to hold something else than before, without a new target."""
+        group, soft = self._both(group_id)
+        for member_id in member_ids:
+            if member_id in group.members and not is_complete(group, member_id):
+                soft.unsettled.add(member_id)
+                soft.sessions[member_id].is_told_complete = False
+        if soft.unsettled and soft.changing_since_ms is None:
+            soft.changing_since_ms = self._desk.now_ms
+
+    def hold_back(self, group_id: str, member_id: str) -> None:
+        """Ask a member that came back to running claims for what was paused or is to be reset meanwhile."""
+        group, _ = self._both(group_id)
+        held_back = [
+            partition
+            for partition in group.owned_by(member_id)
+            if partition in group.controls.resets or group.controls.pause_of(partition) is not None
+        ]
+        if held_back:
+            self.unsettle(group_id, (member_id,))
+            self.reconcile(group_id, held_back, ())
 
     # ---- what members are told --------------------------------------------------------------------------------------
 
@@ -251,6 +325,8 @@ class Ownership:
         group_id = turn.group.group_id
         for why, partitions in turn.starts.items():
             self._desk.note(group_id, EventKind.START_RESOLVED, why, partitions=partitions)
+        for why, partitions in turn.resets.items():
+            self._desk.note(group_id, EventKind.RESET_APPLIED, why, partitions=partitions)
         for (member_id, before), partitions in turn.taken_over.items():
             why = f"{before} is gone and left a running claim, which is closed"
             self._desk.note(
@@ -325,7 +401,7 @@ class Ownership:
     def handle_resolved(self, event: OffsetsResolved) -> None:
         """Take Kafka's answers: grant what has a start now, ask again for what has none."""
         lookup = self._desk.lookups.pop(event.lookup_id, None)
-        if lookup is None:
+        if lookup is None or self._desk.group(lookup.group_id) is None:
             return
         soft = self._desk.soft_of(lookup.group_id)
         ask_for_end: dict[TopicPartition, tuple[str, int]] = {}
@@ -360,11 +436,11 @@ class Ownership:
             self._desk.timers.set(timer, self._desk.now_ms + self._desk.limits.lookup_retry_ms)
 
     def grant_what_is_free(self, group_id: str) -> None:
-        """Try again to grant everything that the target gives to somebody and nobody owns."""
+        """Try again to grant or reset everything that nobody owns and that the target gives to somebody or is reset."""
         group = self._both(group_id)[0]
         free = [
             partition
-            for partition in group.target_owners
+            for partition in {**group.target_owners, **group.controls.resets}
             if (grant := group.grants.get(partition)) is None or grant.member_id not in group.members
         ]
         if free:
@@ -380,3 +456,19 @@ class Ownership:
         group = self._desk.group(group_id)
         assert group is not None, f"group {group_id} is not known"
         return group, self._desk.soft_of(group_id)
+
+
+def _why_stop(group: GroupState, partition: TopicPartition, grant: Grant, why: str) -> str | None:
+    """Say why the live owner of a partition has to let go of it, if it has to."""
+    if grant.topic_id != group.topics[partition[0]].topic_id:
+        is_there = group.topics[partition[0]].partitions > 0
+        return f"its topic was deleted{' and made again' if is_there else ''}"
+    reset = group.controls.resets.get(partition)
+    if reset is not None:
+        return f"its offset is set to {reset.offset} {reset.decree.said()}"
+    pause = group.controls.pause_of(partition)
+    if pause is not None:
+        return f"paused {pause.said()}"
+    if grant.member_id != group.target_owners.get(partition):
+        return why or "the target has changed"
+    return None

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from coordinator.core.groups.operator_records import OperatorRecord
 from coordinator.protocol.parts import ResetPolicy, StartHint
 
 FORMAT_VERSION: Final = 1
@@ -24,7 +25,7 @@ class _Part(msgspec.Struct, frozen=True, array_like=True):
 
 
 class MemberFacts(_Part, frozen=True):
-    """What a member said of itself when it registered."""
+    """What a member said of itself when it registered; with a pattern, `topics` are those it matches now."""
 
     member_id: str
     incarnation: str
@@ -40,6 +41,9 @@ class MemberFacts(_Part, frozen=True):
     ping_interval_ms: int
     auto_commit: bool = False
     hints: tuple[StartHint, ...] = ()
+    pattern: str | None = None
+    partitions: tuple[tuple[str, int], ...] = ()
+    exclusions: tuple[str, ...] = ()
 
 
 class MemberTarget(_Part, frozen=True):
@@ -92,6 +96,7 @@ class GroupSettings(_Record, frozen=True, tag=1):
     reset_policy: ResetPolicy | None
     handover: str
     is_target_stale: bool
+    claim_timeout_ms: int | None = None
 
 
 class TopicSeen(_Record, frozen=True, tag=2):
@@ -210,6 +215,51 @@ class ClaimsClosed(_Record, frozen=True, tag=13):
     partitions: tuple[tuple[str, int], ...]
 
 
+class IdentityAwaited(_Record, frozen=True, tag=40):
+    """A member is gone and its running claims wait for its instance id; in snapshots, where its removal is not."""
+
+    group_id: str
+    member_id: str
+    instance_id: str
+
+
+class ClaimsGivenUp(_Record, frozen=True, tag=41):
+    """Nobody waits any longer for the owner of these partitions, who is gone: claims are closed, grants over."""
+
+    group_id: str
+    partitions: tuple[tuple[str, int], ...]
+    why: str
+
+
+class TopicsMatched(_Record, frozen=True, tag=42):
+    """The pattern of these members matches these topics now."""
+
+    group_id: str
+    member_ids: tuple[str, ...]
+    topics: tuple[str, ...]
+
+
+class GroupEmptied(_Record, frozen=True, tag=43):
+    """A group has no members as of this wall-clock time; when it has one again, that is over."""
+
+    group_id: str
+    at_ms: int
+
+
+class GroupExpired(_Record, frozen=True, tag=44):
+    """A group had no members for so long that it is forgotten with all it had."""
+
+    group_id: str
+    why: str
+
+
+class WentOutOfRange(_Record, frozen=True, tag=45):
+    """Kafka does not have the offsets of these partitions: they are nobody's, and start anew by the group's policy."""
+
+    group_id: str
+    partitions: tuple[tuple[str, int], ...]
+
+
 Record: TypeAlias = (
     GroupSettings
     | TopicSeen
@@ -224,6 +274,13 @@ Record: TypeAlias = (
     | Advanced
     | ClaimsRunning
     | ClaimsClosed
+    | IdentityAwaited
+    | ClaimsGivenUp
+    | TopicsMatched
+    | GroupEmptied
+    | GroupExpired
+    | WentOutOfRange
+    | OperatorRecord
 )
 
 _encoder = msgspec.msgpack.Encoder()

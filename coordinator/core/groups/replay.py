@@ -4,17 +4,25 @@ It trusts its records: they were decided by handlers that had checked them. An a
 damaged log, and stops the node.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+from msgspec import structs
+
+from coordinator.core.groups.changes import await_no_longer, close_claim, commit, discard, release
+from coordinator.core.groups.operator_records import GroupDeleted, ResetApplied
+from coordinator.core.groups.operator_replay import OPERATOR_REPLAY, delete_group
 from coordinator.core.groups.records import (
     Advanced,
     ClaimsClosed,
+    ClaimsGivenUp,
     ClaimsRunning,
-    CommittedPart,
     Granted,
+    GroupEmptied,
+    GroupExpired,
     GroupSettings,
+    IdentityAwaited,
     MemberEpochsAdvanced,
     MemberFacts,
     MemberJoined,
@@ -25,41 +33,61 @@ from coordinator.core.groups.records import (
     StopBegan,
     TargetsAssigned,
     TopicSeen,
+    TopicsMatched,
+    WentOutOfRange,
 )
 from coordinator.core.groups.state import (
-    Committed,
     Grant,
     GroupState,
     MemberState,
     OpenClaim,
     ShardState,
-    TopicPartition,
     TopicState,
 )
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 
 
 def replay(state: ShardState, record: Record, offset: int | None) -> None:
     """Apply one record; `offset` is its place in the log, None for a record of a snapshot."""
-    if isinstance(record, Granted):
+    if isinstance(record, GroupDeleted):
+        delete_group(state, record)
+        return
+    if isinstance(record, Granted | ResetApplied) and record.owner_epoch is not None:
         assert offset is None or record.owner_epoch == offset, (
             f"the grant at offset {offset} has owner epoch {record.owner_epoch}"
         )
+    if isinstance(record, GroupExpired):
+        _group_expired(state, record)
+        return
     if isinstance(record, TopicSeen):
         state.groups_of_topic.setdefault(record.topic, set()).add(record.group_id)
     group = state.groups.get(record.group_id)
     if group is None:
         group = state.groups[record.group_id] = GroupState(record.group_id)
     _REPLAY[type(record)](group, record)
+    if group.patterns:
+        state.groups_with_patterns.add(record.group_id)
+    else:
+        state.groups_with_patterns.discard(record.group_id)
+
+
+def _group_expired(state: ShardState, record: GroupExpired) -> None:
+    group = state.groups.pop(record.group_id)
+    state.groups_with_patterns.discard(record.group_id)
+    for topic in group.topics:
+        discard(state.groups_of_topic, topic, record.group_id)
+
+
+def _group_emptied(group: GroupState, record: GroupEmptied) -> None:
+    group.empty_since_ms = record.at_ms
 
 
 def changes_target(before: MemberFacts | None, after: MemberFacts) -> bool:
     """True when a member with these facts instead of the former ones may be due other partitions."""
-    return before is None or (
-        (before.topics, before.streams, before.assignors) != (after.topics, after.streams, after.assignors)
-    )
+    return before is None or _wishes(before) != _wishes(after)
+
+
+def _wishes(facts: MemberFacts) -> tuple[object, ...]:
+    return facts.topics, facts.streams, facts.assignors, facts.pattern, facts.partitions
 
 
 def _group_settings(group: GroupState, record: GroupSettings) -> None:
@@ -67,6 +95,7 @@ def _group_settings(group: GroupState, record: GroupSettings) -> None:
     group.assignor = record.assignor
     group.reset_policy = record.reset_policy
     group.handover = record.handover
+    group.claim_timeout_ms = record.claim_timeout_ms
     group.is_target_stale = record.is_target_stale
 
 
@@ -84,6 +113,8 @@ def _member_joined(group: GroupState, record: MemberJoined) -> None:
         group.is_target_stale = True
     if member is None:
         member = group.members[facts.member_id] = MemberState(facts)
+        await_no_longer(group, facts.member_id)
+        group.empty_since_ms = None
     else:
         _uncount(group, member.facts)
         member.facts = facts
@@ -91,9 +122,22 @@ def _member_joined(group: GroupState, record: MemberJoined) -> None:
     _count(group, facts)
 
 
+def _topics_matched(group: GroupState, record: TopicsMatched) -> None:
+    for member_id in record.member_ids:
+        member = group.members[member_id]
+        _uncount(group, member.facts)
+        member.facts = structs.replace(member.facts, topics=record.topics)
+        _count(group, member.facts)
+    group.is_target_stale = True
+
+
 def _count(group: GroupState, facts: MemberFacts) -> None:
     if facts.instance_id is not None:
         group.instances[facts.instance_id] = facts.member_id
+    for partition in facts.partitions:
+        group.explicit[partition] = facts.member_id
+    if facts.pattern is not None:
+        _add(group.patterns, (facts.pattern,), 1)
     _add(group.subscribers, facts.topics, 1)
     _add(group.assignor_supporters, facts.assignors, 1)
     _add(group.assignor_favourites, facts.assignors[:1], 1)
@@ -102,6 +146,11 @@ def _count(group: GroupState, facts: MemberFacts) -> None:
 def _uncount(group: GroupState, facts: MemberFacts) -> None:
     if facts.instance_id is not None:
         group.instances.pop(facts.instance_id, None)
+    for partition in facts.partitions:
+        if group.explicit.get(partition) == facts.member_id:
+            del group.explicit[partition]
+    if facts.pattern is not None:
+        _add(group.patterns, (facts.pattern,), -1)
     _add(group.subscribers, facts.topics, -1)
     _add(group.assignor_supporters, facts.assignors, -1)
     _add(group.assignor_favourites, facts.assignors[:1], -1)
@@ -119,16 +168,19 @@ def _add(counts: dict[str, int], names: Iterable[str], amount: int) -> None:
 def _member_removed(group: GroupState, record: MemberRemoved) -> None:
     member = group.members.pop(record.member_id)
     _uncount(group, member.facts)
+    group.controls.drained.pop(record.member_id, None)
     for partition in member.target:
         if group.target_owners.get(partition) == record.member_id:
             del group.target_owners[partition]
     for partition in group.owned_by(record.member_id):
         grant = group.grants[partition]
-        _discard(group.stopping, record.member_id, partition)
+        discard(group.stopping, record.member_id, partition)
         if record.keeps_running_claims and grant.has_running_claim:
             group.grants[partition] = replace(grant, stop_why=None)
         else:
-            _release(group, partition)
+            release(group, partition)
+    if member.facts.instance_id is not None and record.member_id in group.owned:
+        group.awaited[member.facts.instance_id] = record.member_id
     group.is_target_stale = True
 
 
@@ -160,33 +212,42 @@ def _stop_began(group: GroupState, record: StopBegan) -> None:
 def _granted(group: GroupState, record: Granted) -> None:
     partition = (record.topic, record.partition)
     if partition in group.grants:
-        _release(group, partition)
+        release(group, partition)
     group.grants[partition] = Grant(record.member_id, record.topic_id, record.owner_epoch)
+    group.out_of_range.discard(partition)
     group.owned.setdefault(record.member_id, set()).add(partition)
     if record.start is not None:
-        _commit(group, (record.start,))
+        commit(group, (record.start,))
+
+
+def _went_out_of_range(group: GroupState, record: WentOutOfRange) -> None:
+    for partition in record.partitions:
+        if partition in group.grants:
+            release(group, partition)
+        group.offsets.pop(partition, None)
+        group.out_of_range.add(partition)
 
 
 def _released(group: GroupState, record: Released) -> None:
-    _commit(group, record.committed)
+    commit(group, record.committed)
     for part in record.partitions:
-        _release(group, (part.topic, part.partition))
+        release(group, (part.topic, part.partition))
 
 
 def _offsets_committed(group: GroupState, record: OffsetsCommitted) -> None:
-    _commit(group, record.committed)
+    commit(group, record.committed)
 
 
 def _advanced(group: GroupState, record: Advanced) -> None:
-    _commit(group, record.committed)
+    commit(group, record.committed)
     for partition in record.finished:
-        _close_claim(group, partition)
+        close_claim(group, partition)
     for part in record.released:
-        _release(group, (part.topic, part.partition))
+        release(group, (part.topic, part.partition))
     for partition in group.owned.get(record.member_id, ()):
         claim = group.grants[partition].claim
         if claim is not None and not claim.is_running:
-            _close_claim(group, partition)
+            close_claim(group, partition)
     for offered in record.offered:
         partition = (offered.topic, offered.partition)
         group.grants[partition] = replace(
@@ -203,32 +264,17 @@ def _claims_running(group: GroupState, record: ClaimsRunning) -> None:
 
 def _claims_closed(group: GroupState, record: ClaimsClosed) -> None:
     for partition in record.partitions:
-        _close_claim(group, partition)
+        close_claim(group, partition)
 
 
-def _commit(group: GroupState, parts: Iterable[CommittedPart]) -> None:
-    for part in parts:
-        group.offsets[part.topic, part.partition] = Committed(
-            part.topic_id, part.offset, part.leader_epoch, part.metadata, part.commit_ms, part.owner_epoch
-        )
+def _identity_awaited(group: GroupState, record: IdentityAwaited) -> None:
+    group.awaited[record.instance_id] = record.member_id
 
 
-def _close_claim(group: GroupState, partition: TopicPartition) -> None:
-    group.grants[partition] = replace(group.grants[partition], claim=None)
-
-
-def _release(group: GroupState, partition: TopicPartition) -> None:
-    owner = group.grants.pop(partition).member_id
-    _discard(group.owned, owner, partition)
-    _discard(group.stopping, owner, partition)
-
-
-def _discard(index: dict[K, set[V]], key: K, value: V) -> None:
-    values = index.get(key)
-    if values is not None:
-        values.discard(value)
-        if not values:
-            del index[key]
+def _claims_given_up(group: GroupState, record: ClaimsGivenUp) -> None:
+    for partition in record.partitions:
+        release(group, partition)
+    group.is_target_stale = True
 
 
 _REPLAY: Final[dict[type[Record], Callable[[GroupState, Any], None]]] = {
@@ -245,4 +291,10 @@ _REPLAY: Final[dict[type[Record], Callable[[GroupState, Any], None]]] = {
     Advanced: _advanced,
     ClaimsRunning: _claims_running,
     ClaimsClosed: _claims_closed,
+    IdentityAwaited: _identity_awaited,
+    ClaimsGivenUp: _claims_given_up,
+    TopicsMatched: _topics_matched,
+    GroupEmptied: _group_emptied,
+    WentOutOfRange: _went_out_of_range,
+    **OPERATOR_REPLAY,
 }

@@ -10,17 +10,22 @@ from coordinator.core.events import OffsetsResolved, TopicsRead
 from coordinator.core.groups import claims, offsets
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.expiry import Expiry
+from coordinator.core.groups.holds import ClaimWatch
 from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.membership import Membership
+from coordinator.core.groups.operators import Operators
 from coordinator.core.groups.ownership import Ownership
 from coordinator.core.groups.records import (
     ClaimsRunning,
     GroupSettings,
     OffsetsCommitted,
     Released,
+    WentOutOfRange,
 )
 from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
 from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.subscriptions import named_topics
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import why_bad_id
@@ -39,11 +44,14 @@ from coordinator.protocol.messages import (
     LeaveGroupResponse,
     Ping,
     PingResponse,
+    ReportOutOfRange,
+    ReportOutOfRangeResponse,
     Response,
 )
+from coordinator.protocol.operator_messages import OperatorRequest
 from coordinator.protocol.parts import ClaimState, FinalOffset, OffsetToCommit, PartitionResult
 
-MemberRequest = Ping | FetcherStarted | FetcherStopped | Advance | ConfirmClaims | LeaveGroup
+MemberRequest = Ping | FetcherStarted | FetcherStopped | Advance | ConfirmClaims | LeaveGroup | ReportOutOfRange
 
 
 class Shard:
@@ -52,19 +60,29 @@ class Shard:
     def __init__(self, desk: Desk, assignors: Mapping[str, Assignor], new_lookup_id: Callable[[], int]) -> None:
         self.desk = desk
         self._ownership = Ownership(desk, assignors, new_lookup_id)
-        self._membership = Membership(desk, self._ownership, assignors)
+        self._claim_watch = ClaimWatch(desk)
+        self._expiry = Expiry(desk)
+        self._membership = Membership(desk, self._ownership, self._claim_watch, self._expiry, assignors)
+        self._operators = Operators(desk, self._ownership, new_lookup_id)
 
     def watched_topics(self) -> set[str]:
         """Return the topics that Kafka is to be asked about for this shard."""
         watched = set(self.desk.journal.state.groups_of_topic)
         for registration in self.desk.registrations.values():
-            watched.update(registration.request.subscription.topics)
+            watched.update(named_topics(registration.request.subscription))
         return watched
 
+    def watches_all_topics(self) -> bool:
+        """True while a member subscribes by a pattern, or wants to."""
+        return bool(self.desk.journal.state.groups_with_patterns) or any(
+            registration.request.subscription.pattern is not None for registration in self.desk.registrations.values()
+        )
+
     @property
-    def watch_mark(self) -> tuple[int, int]:
+    def watch_mark(self) -> tuple[int, int, int]:
         """A value that differs whenever the watched topics may have changed."""
-        return len(self.desk.journal.state.groups_of_topic), self.desk.registration_changes
+        state = self.desk.journal.state
+        return len(state.groups_of_topic), self.desk.registration_changes, len(state.groups_with_patterns)
 
     # ---- start and time ---------------------------------------------------------------------------------------------
 
@@ -79,11 +97,13 @@ class Shard:
                 self._ownership.push_stops(group_id, member_id, sorted(group.stopping.get(member_id, ())))
                 if not is_complete(group, member_id):
                     soft.unsettled.add(member_id)
+            self._claim_watch.start(group)
+            self._expiry.start(group)
             if group.is_target_stale:
                 self._ownership.note_change(group_id, "the coordinator restarted amid a change")
             elif soft.unsettled:
                 soft.changing_since_ms = desk.now_ms
-            if group.members:
+            if group.members or group.controls.resets:
                 desk.timers.set(Timer(TimerKind.LOOKUP, group_id), desk.now_ms)
 
     def time_passed(self) -> None:
@@ -101,6 +121,8 @@ class Shard:
             self._ownership.rebalance(group_id)
         elif kind is TimerKind.LOOKUP:
             self._ownership.grant_what_is_free(group_id)
+        elif kind in {TimerKind.CLAIM_AGE, TimerKind.CLAIM_TIMEOUT, TimerKind.EXPIRY}:
+            self._group_is_due(kind, group_id)
         elif kind is TimerKind.GRACE:
             self._membership.grace_is_over(group_id, subject)
         elif kind is TimerKind.PROBE:
@@ -108,6 +130,18 @@ class Shard:
         else:
             assert kind is TimerKind.STOP, f"nothing is known to do about {timer}"
             self._membership.stop_timed_out(group_id, subject)
+
+    def _group_is_due(self, kind: TimerKind, group_id: str) -> None:
+        group = self.desk.group(group_id)
+        if group is None:
+            return
+        if kind is TimerKind.EXPIRY:
+            self._expiry.is_due(group)
+        elif kind is TimerKind.CLAIM_AGE:
+            self._claim_watch.ages_are_due(group)
+        elif given_up := self._claim_watch.timeout_is_due(group):
+            self._ownership.note_lost(group_id, given_up, self.desk.now_ms, "its claim was given up")
+            self._ownership.note_change(group_id, "running claims were given up")
 
     # ---- Kafka ------------------------------------------------------------------------------------------------------
 
@@ -119,14 +153,27 @@ class Shard:
                 is_read = topic in state.groups[group_id].subscribers
                 if is_read and self._membership.look_at_topic(group_id, topic):
                     self._ownership.note_change(group_id, f"topic {topic} changed")
+        if event.is_whole:
+            for group_id in sorted(state.groups_with_patterns):
+                if self._membership.match_patterns(group_id):
+                    self._ownership.note_change(group_id, "other topics match its patterns")
         answered = set(event.topics) | event.absent | set(event.refused)
         for registration in list(self.desk.registrations.values()):
-            if answered.intersection(registration.request.subscription.topics):
+            subscription = registration.request.subscription
+            is_matched = event.is_whole and subscription.pattern is not None
+            if is_matched or answered.intersection(named_topics(subscription)):
                 self._membership.register(registration, event)
 
+    def awaits(self, lookup_id: int) -> bool:
+        """True when an answer of Kafka is meant for this shard."""
+        return lookup_id in self.desk.lookups or self._operators.awaits(lookup_id)
+
     def handle_resolved(self, event: OffsetsResolved) -> None:
-        """Take in where partitions start."""
-        self._ownership.handle_resolved(event)
+        """Take in where partitions start, or what an operator wanted to know."""
+        if self._operators.awaits(event.lookup_id):
+            self._operators.handle_resolved(event)
+        else:
+            self._ownership.handle_resolved(event)
 
     # ---- connections and requests -----------------------------------------------------------------------------------
 
@@ -159,6 +206,9 @@ class Shard:
                 results, released = self._release(group, member_id, request.partitions)
                 self.desk.respond(connection.connection_id, correlation_id, FetcherStoppedResponse(results))
                 self._after_release(group, member_id, released)
+                return
+            case ReportOutOfRange():
+                self._out_of_range(group, member_id, request, connection.connection_id, correlation_id)
                 return
             case Advance():
                 self._advance(group, member_id, request, connection.connection_id, correlation_id)
@@ -205,6 +255,20 @@ class Shard:
         self.desk.note(group.group_id, EventKind.RELEASED, why, member_id=member_id, partitions=released)
         self._ownership.reconcile(group.group_id, released, (member_id,))
 
+    def _out_of_range(
+        self, group: GroupState, member_id: str, request: ReportOutOfRange, connection_id: int, correlation_id: int
+    ) -> None:
+        anew, results = offsets.out_of_range(group, member_id, request.partitions)
+        for topic, number in anew:
+            committed = group.offsets.get((topic, number))
+            why = f"Kafka does not have offset {committed.offset if committed else None}; it starts anew by the policy"
+            partitions = ((topic, number),)
+            self.desk.note(group.group_id, EventKind.OUT_OF_RANGE, why, member_id=member_id, partitions=partitions)
+        if anew:
+            self.desk.journal.decide(WentOutOfRange(group.group_id, anew))
+        self.desk.respond(connection_id, correlation_id, ReportOutOfRangeResponse(results))
+        self._after_release(group, member_id, anew)
+
     def _advance(
         self, group: GroupState, member_id: str, request: Advance, connection_id: int, correlation_id: int
     ) -> None:
@@ -232,8 +296,13 @@ class Shard:
         )
         if offered:
             self.desk.journal.decide(ClaimsRunning(group.group_id, offered))
+            self._claim_watch.note_running(group, offered)
             found = claims.statuses(group, member_id, request.claims)
         return ConfirmClaimsResponse(claims=found)
+
+    def handle_operator(self, connection: Connection, correlation_id: int, request: OperatorRequest) -> None:
+        """Answer a request of an operator."""
+        self._operators.handle(connection.connection_id, correlation_id, request)
 
     def handle_commit(self, connection: Connection, correlation_id: int, request: CommitOffsets) -> None:
         """Answer CommitOffsets of a member or of an operator."""
@@ -271,6 +340,7 @@ class Shard:
             if is_new:
                 desk.journal.decide(GroupSettings(request.group_id, 0, "", None, group.handover, is_target_stale=False))
             desk.journal.decide(OffsetsCommitted(request.group_id, committed))
+            self._expiry.note_used(desk.journal.state.groups[request.group_id])
             if not is_new:
                 partitions = [(part.topic, part.partition) for part in committed]
                 self._ownership.reconcile(request.group_id, partitions, ())

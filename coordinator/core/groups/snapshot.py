@@ -6,13 +6,16 @@ one record implies must not disturb what an earlier one said.
 
 from collections.abc import Iterator
 
+from coordinator.core.groups.operator_records import DrainChanged, PauseChanged, PlannedReset, ResetsPlanned
 from coordinator.core.groups.records import (
     Advanced,
     ClaimPart,
     ClaimsRunning,
     CommittedPart,
     Granted,
+    GroupEmptied,
     GroupSettings,
+    IdentityAwaited,
     MemberJoined,
     MemberTarget,
     OffsetsCommitted,
@@ -20,6 +23,7 @@ from coordinator.core.groups.records import (
     StopBegan,
     TargetsAssigned,
     TopicSeen,
+    WentOutOfRange,
 )
 from coordinator.core.groups.state import GroupState, ShardState, TopicPartition
 
@@ -46,6 +50,8 @@ def _records_of_group(group: GroupState) -> Iterator[Record]:
             if member.target
         ),
     )
+    if group.out_of_range:
+        yield WentOutOfRange(group_id, tuple(sorted(group.out_of_range)))
     if group.offsets:
         yield OffsetsCommitted(
             group_id,
@@ -67,9 +73,35 @@ def _records_of_group(group: GroupState) -> Iterator[Record]:
         yield Granted(group_id, grant.member_id, topic, grant.topic_id, partition, grant.owner_epoch)
     for member_id in group.owned:
         yield from _records_of_owner(group, member_id)
+    for instance_id, member_id in group.awaited.items():
+        yield IdentityAwaited(group_id, member_id, instance_id)
+    if group.empty_since_ms is not None:
+        yield GroupEmptied(group_id, group.empty_since_ms)
+    yield from _records_of_controls(group)
     yield GroupSettings(
-        group_id, group.group_epoch, group.assignor, group.reset_policy, group.handover, group.is_target_stale
+        group_id,
+        group.group_epoch,
+        group.assignor,
+        group.reset_policy,
+        group.handover,
+        group.is_target_stale,
+        group.claim_timeout_ms,
     )
+
+
+def _records_of_controls(group: GroupState) -> Iterator[Record]:
+    controls, group_id = group.controls, group.group_id
+    if controls.group_pause is not None:
+        by = controls.group_pause
+        yield PauseChanged(group_id, None, is_paused=True, who=by.who, why=by.why, at_ms=by.at_ms)
+    for partition, by in controls.paused.items():
+        yield PauseChanged(group_id, (partition,), is_paused=True, who=by.who, why=by.why, at_ms=by.at_ms)
+    for member_id, by in controls.drained.items():
+        yield DrainChanged(group_id, member_id, is_drained=True, who=by.who, why=by.why, at_ms=by.at_ms)
+    for (topic, number), reset in controls.resets.items():
+        by = reset.decree
+        planned = PlannedReset(topic, reset.topic_id, number, reset.offset, reset.leader_epoch, reset.releases_claims)
+        yield ResetsPlanned(group_id, (planned,), by.who, by.why, by.at_ms)
 
 
 def _records_of_owner(group: GroupState, member_id: str) -> Iterator[Record]:

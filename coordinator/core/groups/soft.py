@@ -26,6 +26,12 @@ class TimerKind(Enum):
     """The changes gathered so far become one rebalance."""
     LOOKUP = "lookup"
     """Partitions without a known start are looked at again."""
+    CLAIM_AGE = "claim age"
+    """Some claim of the group may have run for long."""
+    CLAIM_TIMEOUT = "claim time-out"
+    """Some owner that is gone may have been waited for long enough."""
+    EXPIRY = "expiry"
+    """A group may have been without members for long enough to be forgotten."""
     REGISTRATION = "registration"
     """Kafka did not say in time whether a member's topics exist; `subject` is the connection."""
 
@@ -75,6 +81,8 @@ class MemberSession:
     why_disconnected: str = ""
     is_told_complete: bool = False
     stop_deadlines: dict[TopicPartition, int] = field(default_factory=dict)
+    overstaying_since_ms: dict[TopicPartition, int] = field(default_factory=dict)
+    """Since when a partition has been wanted back whose running claim outlives the stop's deadline."""
     newcomer: Registration | None = None
 
 
@@ -96,6 +104,14 @@ class LostOwner:
     why: str
 
 
+class RunningSince(NamedTuple):
+    """Since when the claim of this owner epoch that begins here is being read."""
+
+    owner_epoch: int
+    from_offset: int
+    at_ms: int
+
+
 @dataclass(slots=True)
 class GroupSoft:
     """The soft state of one group."""
@@ -114,6 +130,12 @@ class GroupSoft:
     lost_owners: dict[TopicPartition, LostOwner] = field(default_factory=dict)
     unresolved_why: dict[TopicPartition, str] = field(default_factory=dict)
     """Why a partition has no start, as last said."""
+    running_since: dict[TopicPartition, RunningSince] = field(default_factory=dict)
+    """Claims whose age has not been said; a claim that is over may still be here."""
+    matched_listing: int | None = None
+    """The listing of all topics that the patterns were matched against last."""
+    awaited_since: dict[TopicPartition, int] = field(default_factory=dict)
+    """Since when a held partition waits for its owner; one that is over may still be here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,8 @@ def start_of(group: GroupState, partition: TopicPartition, topic: TopicState, hi
     """Decide where a partition starts."""
     if group.committed_offset(partition, topic.topic_id) is not None:
         return CommittedStart()
+    if partition in group.out_of_range:
+        return _by_policy(group.reset_policy or DEFAULT_POLICY)
     came_later = partition[1] >= topic.first_partitions
     hint = hints.best(partition, topic.topic_id, needs_exact_id=came_later)
     if hint is not None:

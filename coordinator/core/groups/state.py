@@ -8,6 +8,7 @@ that two states made from the same records are equal field by field.
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from coordinator.core.groups.controls import Controls
 from coordinator.core.groups.records import MemberFacts
 from coordinator.protocol.parts import ResetPolicy
 
@@ -87,11 +88,18 @@ class GroupState:
     assignor: str = ""
     reset_policy: ResetPolicy | None = None
     handover: str = "takeover"
+    claim_timeout_ms: int | None = None
     is_target_stale: bool = False
+    empty_since_ms: int | None = None
+    """Since when it has no members, in wall-clock time."""
     topics: dict[str, TopicState] = field(default_factory=dict)
     members: dict[str, MemberState] = field(default_factory=dict)
     grants: dict[TopicPartition, Grant] = field(default_factory=dict)
     offsets: dict[TopicPartition, Committed] = field(default_factory=dict)
+    out_of_range: set[TopicPartition] = field(default_factory=set)
+    """Partitions that start by the policy alone, because Kafka does not have the offset they had."""
+    controls: Controls = field(default_factory=Controls)
+    """What operators decided."""
     target_owners: dict[TopicPartition, str] = field(default_factory=dict)
     """Index: who is to have a partition."""
     owned: dict[str, set[TopicPartition]] = field(default_factory=dict)
@@ -100,12 +108,29 @@ class GroupState:
     """Index: what each owner has to let go of; no empty sets."""
     instances: dict[str, str] = field(default_factory=dict)
     """Index: the member of each instance id."""
+    awaited: dict[str, str] = field(default_factory=dict)
+    """The instance ids of members that are gone and whose running claims are still theirs."""
+    explicit: dict[TopicPartition, str] = field(default_factory=dict)
+    """Index: the member that names a partition for itself."""
+    patterns: dict[str, int] = field(default_factory=dict)
+    """Index: the number of members that subscribe by a pattern; no zeros."""
     subscribers: dict[str, int] = field(default_factory=dict)
     """Index: the number of members that subscribe to a topic; no zeros."""
     assignor_supporters: dict[str, int] = field(default_factory=dict)
     """Index: the number of members that name an assignor; no zeros."""
     assignor_favourites: dict[str, int] = field(default_factory=dict)
     """Index: the number of members that name an assignor first; no zeros."""
+
+    def wanted_owner(self, partition: TopicPartition) -> str | None:
+        """Return who is to have a partition now: nobody while it is paused."""
+        return None if self.controls.pause_of(partition) else self.target_owners.get(partition)
+
+    def due_to(self, member_id: str) -> frozenset[TopicPartition]:
+        """Return what a member is to have now: its target without what is paused."""
+        target = self.members[member_id].target
+        if self.controls.group_pause:
+            return frozenset()
+        return target.difference(self.controls.paused) if self.controls.paused else target
 
     def owned_by(self, member_id: str) -> frozenset[TopicPartition]:
         """Return what a member has, including what it has to let go of."""
@@ -131,6 +156,8 @@ class ShardState:
     groups: dict[str, GroupState] = field(default_factory=dict)
     groups_of_topic: dict[str, set[str]] = field(default_factory=dict)
     """Index: the groups that have seen a topic."""
+    groups_with_patterns: set[str] = field(default_factory=set)
+    """Index: the groups that subscribe by patterns."""
 
 
 def is_same_topic(recorded_id: str, topic_id: str) -> bool:

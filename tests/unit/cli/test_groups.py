@@ -22,9 +22,11 @@ from coordinator.protocol.messages import (
     ListGroups,
     ListGroupsResponse,
 )
+from coordinator.protocol.operator_messages import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import (
     Claim,
     ClaimState,
+    ControlDescription,
     GroupEvent,
     GroupSummary,
     MemberDescription,
@@ -59,7 +61,7 @@ def run(monkeypatch):
     """Run `kcoord` with arguments against a coordinator that answers as given, named by the environment."""
 
     def run(arguments, answers):
-        with ScriptedCoordinator(answers) as coordinator:
+        with ScriptedCoordinator({DescribeControls: DescribeControlsResponse(), **answers}) as coordinator:
             host, port = coordinator.address
             monkeypatch.setenv("KCOORD_COORDINATOR", f"{host}:{port}")
             return CliRunner().invoke(app, arguments)
@@ -154,6 +156,41 @@ class TestDescribe:
         document = json.loads(run(["group", "describe", "team", "--state", "-o", "json"], answers).stdout)
         assert document["coordinator"] == {"host": "10.0.0.9", "port": 9000, "node_id": 1}
         assert document["reset_policy"] == {"kind": "latest", "timestamp_ms": None}
+
+    def test_partitions_come_as_csv(self, run):
+        result = run(["group", "describe", "team", "-o", "csv"], {DescribeGroup: GROUP})
+        assert result.stdout.splitlines()[:2] == [
+            "GROUP,TOPIC,PARTITION,CURRENT-OFFSET,LOG-END-OFFSET,LAG,CONSUMER-ID,HOST,CLIENT-ID",
+            "team,flights,0,100,1000,900,m1,10.0.0.1,query-1",
+        ]
+        assert result.stdout.splitlines()[2] == "team,flights,1,,7,,m1,10.0.0.1,query-1"
+
+    def test_what_operators_decided_is_noted_and_in_the_json(self, run):
+        at_ms = 1_700_000_000_000
+        controls = (
+            ControlDescription("group-paused", "ann@ops", "", at_ms),
+            ControlDescription("partition-paused", "ann@ops", "upgrade", at_ms, "flights", 1),
+            ControlDescription("member-drained", "ann@ops", "", at_ms, member_id="m1"),
+            ControlDescription("reset-pending", "ann@ops", "bad deploy", at_ms, "flights", 0, offset=50),
+        )
+        answers = {DescribeGroup: GROUP, DescribeControls: DescribeControlsResponse(controls=controls)}
+        assert run(["group", "describe", "team"], answers).stderr.splitlines() == [
+            "The group is paused, by ann@ops at 2023-11-14T22:13:20.000Z.",
+            "flights-1 is paused, by ann@ops at 2023-11-14T22:13:20.000Z: upgrade",
+            "Member 'm1' is drained, by ann@ops at 2023-11-14T22:13:20.000Z.",
+            "A reset of flights-0 to 50 is pending, by ann@ops at 2023-11-14T22:13:20.000Z: bad deploy",
+        ]
+        document = json.loads(run(["group", "describe", "team", "-o", "json"], answers).stdout)
+        assert document["controls"][3] == {
+            "kind": "reset-pending",
+            "topic": "flights",
+            "partition": 0,
+            "consumer_id": None,
+            "new_offset": 50,
+            "who": "ann@ops",
+            "why": "bad deploy",
+            "time": "2023-11-14T22:13:20.000Z",
+        }
 
     def test_a_group_without_members_is_a_note_and_its_offsets(self, run):
         empty = DescribeGroupResponse(state="Empty", partitions=(PartitionDescription("flights", 0, 5, 9),))

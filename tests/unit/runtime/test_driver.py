@@ -77,8 +77,8 @@ class World:
     def write_snapshot(self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
         self.done.append(("snapshot", shard, end_offset, leader_epoch, tuple(records)))
 
-    def watch_topics(self, topics: frozenset[str]) -> None:
-        self.done.append(("watch", topics))
+    def watch_topics(self, topics: frozenset[str], *, lists_all: bool) -> None:
+        self.done.append(("watch", topics, lists_all))
 
     def resolve_offsets(self, lookup_id: int, offsets: Sequence[OffsetToResolve]) -> None:
         self.done.append(("resolve", lookup_id, tuple(offsets)))
@@ -127,7 +127,7 @@ def test_effects_are_performed_in_the_order_of_the_step() -> None:
         ("respond", 1, 7, PingResponse()),
         ("push", 1, Probe()),
         ("close", 3, "replaced"),
-        ("watch", frozenset({"t", "u"})),
+        ("watch", frozenset({"t", "u"}), False),
         ("resolve", 4, (OffsetToResolve("t", 0, -2),)),
         ("snapshot", 2, 10, 0, (b"s",)),
     ]
@@ -199,7 +199,7 @@ def test_ticks_come_by_themselves_after_the_start() -> None:
 
 def test_the_first_effects_are_those_of_the_start() -> None:
     world = play(lambda _: [], lambda on: on.driver.start())
-    assert world.done == [("watch", frozenset({"t"}))]
+    assert world.done == [("watch", frozenset({"t"}), False)]
 
 
 def test_a_disk_that_refuses_is_an_event_for_the_node_and_no_bug() -> None:

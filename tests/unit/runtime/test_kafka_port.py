@@ -39,6 +39,9 @@ class ScriptedKafka:
         topics = {name: TopicMetadata(name, "id", (self.leaders.get((name, 0)),)) for name in names}
         return ClusterView(topics, frozenset(), {}, {1: ("h", 1)}, "c")
 
+    def read_all_topics(self, names: frozenset[str]) -> ClusterView:
+        return self.read_topics(names | {"other"})
+
     def list_offsets(
         self, offsets: Sequence[OffsetToResolve], leaders: Mapping[tuple[str, int], int]
     ) -> list[ResolvedOffset]:
@@ -126,6 +129,19 @@ def test_only_new_topics_are_asked_about_between_two_polls() -> None:
         frozenset({"t"}),
         frozenset({"u"}),
     ]
+
+
+def test_all_topics_are_listed_at_once_when_they_are_wanted_and_no_longer_than_that() -> None:
+    kafka = ScriptedKafka()
+    with running(kafka) as (port, inbox):
+        port.watch_topics(frozenset({"t"}), lists_all=False)
+        before = len(inbox.wait_for(TopicsRead, 1))
+        port.watch_topics(frozenset({"t"}), lists_all=True)
+        read = inbox.wait_for(TopicsRead, before + 1)[-1]
+        assert (set(read.topics), read.is_whole) == ({"t", "other"}, True)
+        port.watch_topics(frozenset({"t", "u"}), lists_all=False)
+        read = inbox.wait_for(TopicsRead, before + 2)[-1]
+    assert (set(read.topics), read.is_whole) == ({"u"}, False)
 
 
 def test_after_a_failure_everything_watched_is_asked_again_over_a_new_client() -> None:

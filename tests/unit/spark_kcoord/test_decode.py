@@ -10,10 +10,15 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_kcoord.errors import KcoordError
+from spark_kcoord.fetch.codecs import Decompressor
 from spark_kcoord.fetch.decode import AbortedTransaction, DecodedBatch, arrow_schema, decode, end_of
 from spark_kcoord.source import KcoordDataSource
+from tests.helpers.decoders import decoder as decoder
+from tests.helpers.memory_records import decoded_rows, oracle_rows
 from tests.helpers.record_batches import COMPRESS, TRANSACTIONAL, Row, end_marker, record_batch
 
+RECORD_AT = 61
+"""Of a batch with one record without key, value and headers: length, attributes, time, offset, key, value, count."""
 ROWS = [
     Row(b"k0", b"v0", 0, [("h", b"1"), ("h", b"2"), ("empty", b""), ("none", None), ("ключ", b"\x00")]),
     Row(None, b"v1", 1_700_000_000_123),
@@ -194,6 +199,108 @@ def test_unreadable_records_are_a_clear_error(codec: str) -> None:
         decode_all(batch, check_crcs=False)
 
 
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "raw snappy", "lz4", "zstd"])
+def test_batch_that_grows_past_the_limit_is_a_clear_error(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = record_batch([Row(value=bytes(500_000))], codec=codec)
+    assert decode_all(batch).rows.num_rows == 1
+    monkeypatch.setattr(Decompressor.__init__, "__defaults__", (400_000,))
+
+    with pytest.raises(KcoordError, match=r"at offset 0 cannot be read \(it is larger than 400000 bytes without"):
+        decode_all(batch)
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_emptied_batch_of_any_codec_has_no_rows(codec: str) -> None:
+    batch = bytearray(record_batch({}, last_offset=4))
+    batch[22] |= COMPRESS[codec][0]
+
+    decoded = decode_all(bytes(batch), check_crcs=False)
+
+    assert (offsets(decoded), decoded.next_offset) == ([], 5)
+
+
+@pytest.mark.parametrize("columns", [["value"], ["timestamp", "offset"], ["headers", "key"], ["topic"], ["partition"]])
+def test_only_the_columns_asked_for_come_in_the_schemas_order(columns: list[str]) -> None:
+    record_set = record_batch(ROWS, base_offset=40)
+    whole = decode_all(record_set, 41, 44, with_headers=True).rows
+
+    some = decode_all(record_set, 41, 44, with_headers=True, columns=columns).rows
+
+    assert some.equals(whole.select([name for name in whole.schema.names if name in columns]))
+    assert some.num_rows == 3
+
+
+@pytest.mark.parametrize("columns", [[], ["values"], ["headers"]])
+def test_columns_that_are_none_are_refused(columns: list[str]) -> None:
+    with pytest.raises(ValueError, match="the columns must be some of key, value"):
+        decode_all(record_batch(ROWS), columns=columns)
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        (b"ok\xff", "ok\ufffd"),
+        (b"\xe2\x82", "\ufffd"),
+        (b"\xed\xa0\x80x", "\ufffdx"),
+        (b"\xf0\x9f\x98\x80", "\N{GRINNING FACE}"),
+        (b"\xc0\x80", "\ufffd\ufffd"),
+    ],
+)
+def test_header_key_that_is_not_utf8_is_replaced_as_java_does(key: bytes, text: str) -> None:
+    batch = record_batch([Row(headers=[("?" * len(key), b"v"), ("good", None)]), Row()])
+    assert batch.count(b"?" * len(key)) == 1
+
+    rows = decode_all(batch.replace(b"?" * len(key), key), with_headers=True, check_crcs=False).rows
+
+    assert rows.column("headers").to_pylist() == [
+        [{"key": text, "value": b"v"}, {"key": "good", "value": None}],
+        None,
+    ]
+
+
+def test_batches_of_many_sizes_and_codecs_make_one_record_batch() -> None:
+    record_set, at, expected = b"", 0, []
+    for index, codec in enumerate([*COMPRESS, *COMPRESS]):
+        rows = [Row(b"%d" % at, bytes(index * 97 + n), 1_000 + n) for n in range(index * index)]
+        record_set += record_batch(rows, base_offset=at, last_offset=at + 200, codec=codec)
+        expected += [(at + n, row.timestamp, 0, row.key, row.value, None) for n, row in enumerate(rows)]
+        at += 201
+
+    decoded = decode_all(record_set, 0, 1 << 40, with_headers=True)
+
+    assert decoded_rows(decoded.rows) == expected == oracle_rows(record_set)
+    decoded.rows.validate(full=True)
+
+
+def many_batches() -> list[bytes]:
+    """Return batches of very different numbers of records, more of them than one by one is worth."""
+    sizes = [n % 7 if n else 40 for n in range(300)]
+    return [
+        record_batch([Row(b"%d" % n, bytes(n)) for n in range(size)], base_offset=100 * n, last_offset=100 * n + 99)
+        for n, size in enumerate(sizes)
+    ]
+
+
+def test_many_batches_give_every_row() -> None:
+    record_set = b"".join(many_batches())
+
+    decoded = decode_all(record_set, 5, 1 << 40, with_headers=True)
+
+    assert decoded_rows(decoded.rows) == oracle_rows(record_set)[5:]
+    assert decoded.next_offset == 30_000
+
+
+@pytest.mark.parametrize(("at", "value"), [(RECORD_AT, 0x7E), (RECORD_AT, 0x80), (RECORD_AT, 0x01), (57 + 3, 1)])
+def test_bad_batch_among_many_is_named(at: int, value: int) -> None:
+    batches = many_batches()
+    bad = bytearray(batches[202])
+    bad[at] = value
+    batches[202] = bytes(bad)
+
+    with pytest.raises(KcoordError, match="the batch at offset 20200 cannot be read"):
+        decode_all(b"".join(batches), 0, 1 << 40, check_crcs=False)
+
+
 def test_unknown_codec_is_a_clear_error() -> None:
     batch = bytearray(record_batch([Row()]))
     batch[22] |= 6
@@ -222,8 +329,69 @@ def test_unreadable_header_is_a_clear_error(at: int, value: int) -> None:
         decode_all(bytes(batch))
 
 
-def test_timestamp_spark_cannot_hold_is_a_clear_error() -> None:
-    batch = record_batch([Row(timestamp=2**62)])
+@pytest.mark.parametrize("timestamp", [2**62, -(2**62), 9_223_372_036_854_776])
+def test_timestamp_spark_cannot_hold_is_a_clear_error(timestamp: int) -> None:
+    batch = record_batch([Row(timestamp=0), Row(timestamp=timestamp)], base_offset=6)
 
-    with pytest.raises(KcoordError, match=r"timestamp Spark cannot hold \(4611686018427387904 ms"):
+    with pytest.raises(KcoordError, match=rf"record at offset 7 has a timestamp Spark cannot hold \({timestamp} ms"):
         decode_all(batch)
+    assert offsets(decode_all(batch, end=7)) == [6]
+
+
+def test_timestamp_past_64_bits_is_a_clear_error() -> None:
+    batch = bytearray(record_batch([Row(timestamp=1), Row(timestamp=2)]))
+    batch[27:35] = b"\x7f" + b"\xff" * 7
+
+    with pytest.raises(KcoordError, match=r"offset 0 has a timestamp Spark cannot hold \(9223372036854775807 ms"):
+        decode_all(bytes(batch), check_crcs=False)
+    with pytest.raises(KcoordError, match=r"offset 1 has a timestamp Spark cannot hold \(9223372036854775808 ms"):
+        decode_all(bytes(batch), start=1, check_crcs=False)
+
+
+@pytest.mark.parametrize(("at", "value"), [(0, 0xFF), (23, 0xFF), (57, 0xFF)])
+def test_header_with_negative_numbers_is_a_clear_error(at: int, value: int) -> None:
+    batch = bytearray(record_batch([Row()]))
+    batch[at] = value
+
+    with pytest.raises(KcoordError, match="damaged: its header cannot be read"):
+        decode_all(bytes(batch), check_crcs=False)
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "why"),
+    [
+        (57 + 3, 2, "a record is cut short"),
+        (57 + 3, 0, "the records do not fill the batch"),
+        (57, 0x7F, "a record is cut short"),
+        (RECORD_AT, 0x0E, "a record is cut short"),
+        (RECORD_AT, 0x0B, "(a record is cut short|the records do not fill)"),
+        (RECORD_AT + 6, 0x80, "a record is cut short"),
+        (RECORD_AT + 3, 0x02, "a record has an offset outside of its batch"),
+        (RECORD_AT + 3, 0x01, "a record has an offset outside of its batch"),
+        (RECORD_AT + 4, 0x08, "a record is cut short"),
+        (RECORD_AT + 5, 0x08, "a record is cut short"),
+        (RECORD_AT + 6, 0x02, "a record is cut short"),
+        (RECORD_AT + 6, 0x01, "a record has a negative number of headers"),
+    ],
+)
+def test_each_number_of_a_record_is_checked(at: int, value: int, why: str) -> None:
+    batch = bytearray(record_batch([Row()], base_offset=9))
+    assert len(batch) == RECORD_AT + 7
+    batch[at] = value
+
+    with pytest.raises(KcoordError, match=rf"the batch at offset 9 cannot be read \({why}"):
+        decode_all(bytes(batch), check_crcs=False)
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "why"),
+    [(7, 0x01, "or a header without a key"), (7, 0x20, "is cut short"), (9, 0x06, "is cut short"), (9, 0x00, "is cut")],
+)
+def test_each_number_of_a_header_is_checked(at: int, value: int, why: str) -> None:
+    batch = bytearray(record_batch([Row(headers=[("h", b"v")])]))
+    assert bytes(batch[RECORD_AT + 6 :]) == b"\x02\x02h\x02v"
+    batch[RECORD_AT + at] = value
+
+    for with_headers in (False, True):
+        with pytest.raises(KcoordError, match=why):
+            decode_all(bytes(batch), check_crcs=False, with_headers=with_headers)

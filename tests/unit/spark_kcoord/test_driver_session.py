@@ -401,3 +401,13 @@ def test_a_quiet_query_notices_that_a_topic_is_gone() -> None:
     kafka.failures = [UnknownTopicError("gone", ["t"])] * 2
     with pytest.raises(DataLossError):
         session.next_offset(session.identity, None, is_single_run=False)
+
+
+def test_a_quiet_query_waits_for_a_kafka_that_is_away(caplog: pytest.LogCaptureFixture) -> None:
+    kafka = FakeEnds({0: 5})
+    session = a_session(SteadyMember((owned(0, 5),)), kafka)
+    session.next_offset(session.identity, None, is_single_run=False)
+    kafka.failures = [KafkaAwayError("Kafka at k:1 gave no answer.")]
+    assert session.next_offset(session.identity, None, is_single_run=False) == session.identity
+    assert kafka.patience == [None, None, 120.0]
+    assert "Kafka at k:1 gave no answer. Waiting for it up to 120 s." in caplog.text

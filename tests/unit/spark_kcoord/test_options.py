@@ -23,7 +23,7 @@ def parse(mode: Mode, **more: str) -> SourceOptions:
 
 
 def parse_one(name: str, text: str, mode: Mode = "stream") -> SourceOptions:
-    return parse_options({**(STREAM if mode == "stream" else BATCH), name: text}, mode)
+    return parse_options({**(STREAM if mode == "stream" else BATCH), **NEEDED.get(name, {}), name: text}, mode)
 
 
 def test_defaults_are_those_of_the_table() -> None:
@@ -60,7 +60,12 @@ GOOD = {
     "kcoord.assignors": ("range, sticky", "assignors", ("range", "sticky")),
     "kcoord.coordinator.timeout": ("500ms", "coordinator_timeout_ms", 500),
     "kcoord.commit": ("false", "commit", False),
+    "kcoord.handover": (" Takeover", "handover", "takeover"),
+    "kcoord.claim.timeout": ("2h", "claim_timeout_ms", 7_200_000),
 }
+NEEDED = {"kcoord.claim.timeout": {"kcoord.handover": "hold", "kcoord.instance.id": "i-1"}}
+"""What an option cannot do without."""
+
 BAD = {
     "subscribe": ("a/b", "is not a topic name"),
     "kcoord.bootstrap.servers": ("c1", "'c1' is not host:port"),
@@ -78,6 +83,8 @@ BAD = {
     "kcoord.assignors": (",", "names"),
     "kcoord.coordinator.timeout": ("soon", "with a unit"),
     "kcoord.commit": ("no", "true or false"),
+    "kcoord.handover": ("keep", "takeover, hold"),
+    "kcoord.claim.timeout": ("1d", "with a unit"),
 }
 
 
@@ -89,8 +96,9 @@ def test_good_and_bad_values_of_every_option_are_tried() -> None:
 def test_good_value_is_read_whatever_the_case_of_the_name(name: str) -> None:
     text, field, value = GOOD[name]
 
-    assert getattr(parse_options({**STREAM, name: text}, "stream"), field) == value
-    lower = {key.lower(): given for key, given in STREAM.items()} | {name.lower(): text}
+    assert getattr(parse_one(name, text), field) == value
+    known = {**STREAM, **NEEDED.get(name, {})}
+    lower = {key.lower(): given for key, given in known.items()} | {name.lower(): text}
     assert getattr(parse_options(lower, "stream"), field) == value
 
 
@@ -116,6 +124,15 @@ def test_misspelt_name_is_told_the_nearest_one(name: str) -> None:
 def test_name_near_none_is_told_all_names() -> None:
     with pytest.raises(OptionError, match=r"'zzzzzz' is unknown. Known: .*subscribe"):
         parse_one("zzzzzz", "1")
+
+
+def test_hold_needs_an_instance_id_and_a_claim_time_out_needs_hold() -> None:
+    held = parse_options({**STREAM, "kcoord.handover": "hold", "kcoord.instance.id": "i"}, "stream")
+    assert (held.handover, held.instance_id, held.claim_timeout_ms) == ("hold", "i", None)
+    with pytest.raises(OptionError, match=r"'kcoord.instance.id' is missing\. 'kcoord.handover' is 'hold'"):
+        parse_one("kcoord.handover", "hold")
+    with pytest.raises(OptionError, match=r"'kcoord.claim.timeout' needs 'kcoord.handover' to be 'hold'"):
+        parse_options({**STREAM, "kcoord.claim.timeout": "1h"}, "stream")
 
 
 def test_path_is_told_to_subscribe() -> None:

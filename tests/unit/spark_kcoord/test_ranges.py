@@ -14,6 +14,7 @@ from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.kafka_options import KafkaSettings
 from spark_kcoord.partition import TopicRange
+from tests.helpers.decoders import decoder as decoder
 from tests.helpers.record_batches import Row, record_batch
 
 TOPIC_ID = "12345678-1234-5678-1234-567812345678"

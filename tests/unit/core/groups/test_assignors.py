@@ -35,7 +35,7 @@ def assign(
 
 
 def test_sticky_is_the_default_and_comes_first():
-    assert list(ASSIGNORS) == ["sticky", "range"]
+    assert list(ASSIGNORS) == ["sticky", "range", "round-robin"]
     assert DEFAULT_ASSIGNOR == "sticky"
 
 
@@ -183,4 +183,20 @@ class TestStickyWithDifferentSubscriptions:
             "m1": {"b": [0, 1]},
             "m2": {"a": [1, 2]},
             "m3": {"a": [0], "b": [2]},
+        }
+
+
+class TestRoundRobin:
+    def test_partitions_are_dealt_in_turns_across_topics(self):
+        assert assign("round-robin", {"m1": ("a b", 1), "m2": ("a b", 9)}, {"a": 3, "b": 3}) == {
+            "m1": {"a": [0, 2], "b": [1]},
+            "m2": {"a": [1], "b": [0, 2]},
+        }
+
+    def test_members_are_passed_over_for_topics_they_do_not_subscribe_to(self):
+        members = {"m1": ("a", 1), "m2": ("a b", 1), "m3": ("a b c", 1)}
+        assert assign("round-robin", members, {"a": 1, "b": 2, "c": 3}) == {
+            "m1": {"a": [0]},
+            "m2": {"b": [0]},
+            "m3": {"b": [1], "c": [0, 1, 2]},
         }

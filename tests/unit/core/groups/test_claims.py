@@ -256,6 +256,17 @@ def test_commit_is_accepted_under_the_current_owner_epoch_only() -> None:
     assert world.committed() == {T0: 120}
 
 
+def test_offset_of_a_claimed_partition_is_committed_by_its_claim_alone() -> None:
+    world, m1 = alone()
+    claim = m1.run(T0, 100, 110)
+    refused = m1.commit(T0, 120).results[0]
+    assert refused.error is ErrorCode.INVALID_REQUEST
+    assert refused.message == "[100, 110) of t-0 is claimed; finish the claim, which commits it"
+    m1.advance([claim])
+    assert refusals(m1.commit(T0, 120).results) == [ErrorCode.NONE]
+    assert world.committed() == {T0: 120}
+
+
 def test_member_that_lags_the_group_epoch_still_commits() -> None:
     world, m1 = alone(2)
     world.join("m2")

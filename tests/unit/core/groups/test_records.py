@@ -4,14 +4,29 @@ import msgspec
 import pytest
 
 from coordinator.core.groups.journal import Journal
+from coordinator.core.groups.operator_records import (
+    ClaimsReleased,
+    DrainChanged,
+    GroupDeleted,
+    OffsetsDeleted,
+    PauseChanged,
+    PlannedReset,
+    ResetApplied,
+    ResetsCancelled,
+    ResetsPlanned,
+)
 from coordinator.core.groups.records import (
     Advanced,
     ClaimPart,
     ClaimsClosed,
+    ClaimsGivenUp,
     ClaimsRunning,
     CommittedPart,
     Granted,
+    GroupEmptied,
+    GroupExpired,
     GroupSettings,
+    IdentityAwaited,
     MemberEpochsAdvanced,
     MemberFacts,
     MemberJoined,
@@ -24,22 +39,43 @@ from coordinator.core.groups.records import (
     StopBegan,
     TargetsAssigned,
     TopicSeen,
+    TopicsMatched,
     UnreadableRecordError,
+    WentOutOfRange,
     decode_record,
     encode_record,
 )
 from coordinator.protocol.parts import ResetPolicy
 
-FACTS = MemberFacts("m1", "i", None, "c", "h", 7, ("t",), 1, ("sticky",), 10_000, 60_000, 3_000)
+FACTS = MemberFacts(
+    "m1",
+    "i",
+    None,
+    "c",
+    "h",
+    7,
+    ("t",),
+    1,
+    ("sticky",),
+    10_000,
+    60_000,
+    3_000,
+    pattern="t.*",
+    partitions=(("t", 0),),
+    exclusions=("u",),
+)
 COMMITTED = CommittedPart("t", "id", 0, 5, None, "", 9, 3)
 
 GOLDEN: list[tuple[Record, str]] = [
     (
-        GroupSettings("g", 1, "sticky", ResetPolicy("latest"), "takeover", True),
-        "019701a16701a6737469636b7992a66c6174657374c0a874616b656f766572c3",
+        GroupSettings("g", 1, "sticky", ResetPolicy("latest"), "hold", True, 5_000),
+        "019801a16701a6737469636b7992a66c6174657374c0a4686f6c64c3cd1388",
     ),
     (TopicSeen("g", "t", "id", 2, 4), "019602a167a174a269640204"),
-    (MemberJoined("g", FACTS, 1), "019403a1679ea26d31a169c0a163a1680791a1740191a6737469636b79cd2710cdea60cd0bb8c29001"),
+    (
+        MemberJoined("g", FACTS, 1),
+        "019403a167dc0011a26d31a169c0a163a1680791a1740191a6737469636b79cd2710cdea60cd0bb8c290a3742e2a9192a1740091a17501",
+    ),
     (MemberRemoved("g", "m1", True), "019404a167a26d31c3"),
     (
         TargetsAssigned("g", 2, "sticky", (MemberTarget("m1", (("t", 0),)),)),
@@ -62,6 +98,23 @@ GOLDEN: list[tuple[Record, str]] = [
     ),
     (ClaimsRunning("g", (("t", 0),)), "01930ca1679192a17400"),
     (ClaimsClosed("g", (("t", 0),)), "01930da1679192a17400"),
+    (TopicsMatched("g", ("m1",), ("t",)), "01942aa16791a26d3191a174"),
+    (GroupEmptied("g", 9), "01932ba16709"),
+    (GroupExpired("g", "why"), "01932ca167a3776879"),
+    (WentOutOfRange("g", (("t", 0),)), "01932da1679192a17400"),
+    (IdentityAwaited("g", "m1", "i"), "019428a167a26d31a169"),
+    (ClaimsGivenUp("g", (("t", 0),), "why"), "019429a1679192a17400a3776879"),
+    (PauseChanged("g", (("t", 0),), True, "a@h", "why", 9), "01973ca1679192a17400c3a3614068a377687909"),
+    (DrainChanged("g", "m1", True, "a@h", "why", 9), "01973da167a26d31c3a3614068a377687909"),
+    (
+        ResetsPlanned("g", (PlannedReset("t", "id", 0, 5, 7, True),), "a@h", "why", 9),
+        "01963ea1679196a174a26964000507c3a3614068a377687909",
+    ),
+    (ResetApplied("g", "t", "id", 0, 5, 7, 9, "m1", 3), "019a3fa167a174a2696400050709a26d3103"),
+    (ResetsCancelled("g", (("t", 0),), "a@h", "why", 9), "019640a1679192a17400a3614068a377687909"),
+    (OffsetsDeleted("g", (("t", 0),), "a@h", "why", 9), "019641a1679192a17400a3614068a377687909"),
+    (GroupDeleted("g", "a@h", "why", 9), "019542a167a3614068a377687909"),
+    (ClaimsReleased("g", (("t", 0),), "a@h", "why", 9), "019643a1679192a17400a3614068a377687909"),
 ]
 
 
@@ -73,6 +126,11 @@ def test_record_keeps_its_bytes(record: Record, hexadecimal: str) -> None:
 
 def test_every_record_has_golden_bytes() -> None:
     assert {type(record) for record, _ in GOLDEN} == set(Record.__args__)
+
+
+def test_record_without_the_newest_fields_is_read() -> None:
+    shorter = bytes.fromhex("019701a16701a6737469636b7992a66c6174657374c0a874616b656f766572c3")
+    assert decode_record(shorter) == GroupSettings("g", 1, "sticky", ResetPolicy("latest"), "takeover", True)
 
 
 def test_record_with_fields_of_a_newer_program_is_read() -> None:

@@ -1,6 +1,9 @@
 """Every state of a member and of a group against every event that can come, as tables."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
 
 import pytest
 
@@ -297,3 +300,15 @@ def test_group_in_every_state_meets_every_event(column: int, event: Callable[[No
     after = world.describe().state
     assert after == GROUP_LEADS_TO[event][column]
     assert GroupStatus(after) in GROUP_TRANSITIONS[GroupStatus(before)]
+
+
+@pytest.mark.parametrize("transitions", [GROUP_TRANSITIONS, MEMBER_TRANSITIONS], ids=["group", "member"])
+def test_the_diagram_in_the_documentation_is_the_table(
+    transitions: Mapping[StrEnum, Mapping[StrEnum, str]],
+) -> None:
+    drawn = ["stateDiagram-v2", f"    [*] --> {next(iter(transitions))}"]
+    for state, steps in transitions.items():
+        drawn += [f"    {state} --> {following}: {why}" for following, why in steps.items() if following is not state]
+    page = Path(__file__).parents[4] / "docs" / "ARCHITECTURE.md"
+    diagrams = re.findall(r"```mermaid\n(.*?)\n```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert "\n".join(drawn) in diagrams

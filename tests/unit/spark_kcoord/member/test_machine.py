@@ -220,6 +220,14 @@ def test_registration_carries_identity_claims_and_hints_of_the_checkpoint() -> N
     assert pair.results[call].claims == (ClaimStatus("t", 0, 10, ClaimState.RUNNING),)
 
 
+def test_registration_carries_the_hand_over() -> None:
+    pair = MemberPair(member_settings=settings(instance_id="i", handover="hold", claim_timeout_ms=60_000))
+    pair.join()
+    request = pair.register()
+
+    assert (request.instance_id, request.handover, request.claim_timeout_ms) == ("i", "hold", 60_000)
+
+
 def test_coordinator_that_lost_a_group_is_told_how_far_it_was_read_and_not_where_the_query_began() -> None:
     hint = StartHint("t", "id", 0, 5, from_checkpoint=True)
     other = StartHint("t", "id", 9, 3, from_checkpoint=True)

@@ -1,0 +1,47 @@
+"""What the verbs about groups share: their arguments, and one question to the coordinator with its errors as text."""
+
+from typing import Annotated, TypeVar
+
+import typer
+
+from coordinator.cli.exits import ExitCode, must_not_be_refused, notes, tool_errors_as_text
+from coordinator.cli.tables import OutputFormat
+from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse, Request, Response
+from coordinator.runtime.tool_client import ask, parse_address
+
+
+def _checked(address: str) -> str:
+    try:
+        parse_address(address)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    return address
+
+
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
+Coordinator = Annotated[
+    str,
+    typer.Option(callback=_checked, metavar="HOST:PORT", envvar="KCOORD_COORDINATOR", help="Any coordinator node."),
+]
+Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="How to write it.")]
+Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait for the coordinator.", min=0.1, max=600)]
+
+_Expected = TypeVar("_Expected", bound=Response)
+
+
+def ask_for(
+    coordinator: str, request: Request, timeout_s: float, expected: type[_Expected], group_id: str = ""
+) -> _Expected:
+    """Return the response to a request; a refusal or a failure is shown and ends the program with its exit code."""
+    with tool_errors_as_text():
+        response = ask(parse_address(coordinator), request, timeout_s)
+    must_not_be_refused(response, group_id)
+    if not isinstance(response, expected):
+        notes.print(f"error: the coordinator answered with {type(response).__name__}; is it of another release?")
+        raise typer.Exit(ExitCode.ERROR)
+    return response
+
+
+def describe_group(coordinator: str, group: str, timeout_s: float) -> DescribeGroupResponse:
+    """Return what the coordinator says of a group."""
+    return ask_for(coordinator, DescribeGroup(group), timeout_s, DescribeGroupResponse, group)

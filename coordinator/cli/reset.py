@@ -1,0 +1,163 @@
+"""`kcoord group reset-offsets`: set committed offsets while the group runs, in the words of Kafka's own tool."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from coordinator.cli.asking import Coordinator, Group, Output, Timeout, ask_for, describe_group
+from coordinator.cli.deciding import DryRun, Execute, Why, exit_if_refused, is_dry, note_dry_run, who_asks
+from coordinator.cli.exits import notes
+from coordinator.cli.reset_target import read_csv, targets_of, where_to, write_csv_of_offsets
+from coordinator.cli.scope import AllTopics, Topics, must_be_one_scope, named_partitions, parse_scope
+from coordinator.cli.tables import Cell, OutputFormat, write_json, write_rows
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.operator_messages import (
+    CancelResets,
+    CancelResetsResponse,
+    ResetOffsets,
+    ResetOffsetsResponse,
+)
+from coordinator.protocol.parts import ResetResult
+
+RESET_COLUMNS: Final = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET", "DELTA", "STATE", "REMARK")
+
+
+def reset_offsets(
+    group: Group,
+    coordinator: Coordinator,
+    topic: Topics = None,
+    all_topics: AllTopics = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="The first offset there is.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="The end.")] = False,
+    to_current: Annotated[bool, typer.Option("--to-current", help="Where it is; without an offset the end.")] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", metavar="N", min=0, help="This offset.")] = None,
+    to_datetime: Annotated[
+        str | None,
+        typer.Option("--to-datetime", metavar="TIME", help="The first record since 2026-01-31T06:30:00.000 (UTC)."),
+    ] = None,
+    by_duration: Annotated[
+        str | None, typer.Option("--by-duration", metavar="PnDTnHnMnS", help="The first record of the last PT15M.")
+    ] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", metavar="N", help="So many records on, or back when it is negative.")
+    ] = None,
+    from_file: Annotated[
+        Path | None, typer.Option("--from-file", metavar="CSV", help="Lines of topic,partition,offset.")
+    ] = None,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Drop resets that are pending.")] = False,
+    release_claims: Annotated[
+        bool, typer.Option("--release-claims", help="Pass over running claims whose owner is gone.")
+    ] = False,
+    export: Annotated[bool, typer.Option("--export", help="Write the new offsets as CSV for --from-file.")] = False,
+    execute: Execute = False,
+    dry_run: DryRun = False,
+    why: Why = "",
+    output: Output = OutputFormat.TABLE,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Set committed offsets. Where a member owns the partition this is pending until it has let go."""
+    dry = is_dry(execute=execute, dry_run=dry_run)
+    where = where_to(
+        to_earliest=to_earliest,
+        to_latest=to_latest,
+        to_current=to_current,
+        to_offset=to_offset,
+        to_datetime=to_datetime,
+        by_duration=by_duration,
+        shift_by=shift_by,
+    )
+    for text in topic or ():
+        parse_scope(text)
+    if (where is not None) + (from_file is not None) + cancel != 1:
+        raise typer.BadParameter("say where to with one of --to-earliest, --to-latest, …, --from-file, or --cancel")
+    if from_file is not None:
+        if topic or all_topics:
+            raise typer.BadParameter("--from-file names the partitions: leave out --topic and --all-topics")
+        targets = read_csv(from_file, group)
+    else:
+        must_be_one_scope(topic, all_topics=all_topics)
+        if cancel and all_topics:
+            _cancel(coordinator, CancelResets(group, None, who_asks(), why, dry), timeout, output)
+            return
+        partitions = named_partitions(describe_group(coordinator, group, timeout), topic, all_topics=all_topics)
+        if cancel:
+            _cancel(coordinator, CancelResets(group, partitions, who_asks(), why, dry), timeout, output)
+            return
+        assert where is not None
+        targets = targets_of(partitions, where)
+    if not targets:
+        notes.print(f"Consumer group '{group}' knows no partitions.")
+        return
+    request = ResetOffsets(group, targets, who_asks(), why, release_claims, dry)
+    response = ask_for(coordinator, request, timeout, ResetOffsetsResponse, group)
+    if export:
+        write_csv_of_offsets(
+            (result.topic, result.partition, result.new_offset)
+            for result in response.results
+            if result.new_offset is not None
+        )
+    else:
+        _write(group, response.results, output, dry=dry)
+    if not dry and any(result.is_pending for result in response.results):
+        notes.print("Pending resets are done when the owners have let go; `kcoord group describe` shows them.")
+    note_dry_run(dry=dry)
+    exit_if_refused((result.topic, result.partition, result.error, result.message) for result in response.results)
+
+
+def _cancel(coordinator: str, request: CancelResets, timeout: float, output: OutputFormat) -> None:
+    response = ask_for(coordinator, request, timeout, CancelResetsResponse, request.group_id)
+    rows: list[tuple[Cell, ...]] = [
+        (request.group_id, result.topic, result.partition, result.committed)
+        for result in response.results
+        if result.error is ErrorCode.NONE
+    ]
+    write_rows(output, ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET"), rows)
+    note_dry_run(dry=request.is_dry_run)
+    exit_if_refused((result.topic, result.partition, result.error, result.message) for result in response.results)
+
+
+def _write(group: str, results: tuple[ResetResult, ...], output: OutputFormat, *, dry: bool) -> None:
+    if output is OutputFormat.JSON:
+        write_json([_as_json(result, dry=dry) for result in results])
+        return
+    rows: list[tuple[Cell, ...]] = [
+        (
+            group,
+            result.topic,
+            result.partition,
+            result.old_offset,
+            result.new_offset,
+            _delta(result),
+            _state(result, dry=dry),
+            result.message,
+        )
+        for result in results
+    ]
+    write_rows(output, RESET_COLUMNS, rows)
+
+
+def _as_json(result: ResetResult, *, dry: bool) -> dict[str, object]:
+    return {
+        "topic": result.topic,
+        "partition": result.partition,
+        "current_offset": result.old_offset,
+        "new_offset": result.new_offset,
+        "delta": _delta(result),
+        "state": _state(result, dry=dry),
+        "remark": result.message or None,
+    }
+
+
+def _delta(result: ResetResult) -> int | None:
+    if result.new_offset is None or result.old_offset is None:
+        return None
+    return result.new_offset - result.old_offset
+
+
+def _state(result: ResetResult, *, dry: bool) -> str:
+    if result.error is not ErrorCode.NONE:
+        return "refused"
+    if dry:
+        return "would-wait" if result.is_pending else "would-set"
+    return "pending" if result.is_pending else "set"

@@ -1,0 +1,67 @@
+"""Which partitions a verb is about, in Kafka's words: `--topic t`, `--topic t:0,1`, `--all-topics`."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Final, TypeAlias
+
+import typer
+
+from coordinator.cli.exits import ExitCode, notes
+from coordinator.protocol.messages import DescribeGroupResponse
+
+TopicPartition: TypeAlias = tuple[str, int]
+
+_SCOPE: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})(?::(?P<numbers>\d{1,9}(?:,\d{1,9})*))?")
+
+Topics = Annotated[
+    list[str] | None,
+    typer.Option("--topic", metavar="TOPIC[:0,1]", help="A topic, or some of its partitions; may be given repeatedly."),
+]
+AllTopics = Annotated[bool, typer.Option("--all-topics", help="Every partition that the group knows.")]
+
+
+def parse_scope(text: str) -> tuple[str, tuple[int, ...] | None]:
+    """Read `topic` or `topic:0,1`; raises typer.BadParameter."""
+    match = _SCOPE.fullmatch(text)
+    if match is None:
+        raise typer.BadParameter(f"'{text}' is not TOPIC or TOPIC:0,1,2")
+    numbers = match["numbers"]
+    return match["topic"], tuple(int(number) for number in numbers.split(",")) if numbers else None
+
+
+def must_be_one_scope(topics: Sequence[str] | None, *, all_topics: bool) -> None:
+    """Raise typer.BadParameter unless exactly one scope is named."""
+    if bool(topics) == all_topics:
+        raise typer.BadParameter("name the partitions with --topic, or all of them with --all-topics")
+
+
+def named_partitions(
+    group: DescribeGroupResponse, topics: Sequence[str] | None, *, all_topics: bool
+) -> tuple[TopicPartition, ...]:
+    """Return the partitions that are meant; a topic alone means those of it that the group knows.
+
+    Exits with NOT_FOUND when the group knows none of a topic.
+    """
+    known = [(found.topic, found.partition) for found in group.partitions]
+    if all_topics:
+        return tuple(known)
+    named: list[TopicPartition] = []
+    for text in topics or ():
+        topic, numbers = parse_scope(text)
+        mine = [part for part in known if part[0] == topic] if numbers is None else [(topic, n) for n in numbers]
+        if not mine:
+            notes.print(
+                f"error: group '{group.group_id}' knows no partition of topic '{topic}'; correct the name, or name "
+                f"partitions as {topic}:0,1"
+            )
+            raise typer.Exit(ExitCode.NOT_FOUND)
+        named.extend(mine)
+    return tuple(dict.fromkeys(named))
+
+
+def format_partitions(partitions: Sequence[TopicPartition]) -> str:
+    """Write partitions as `topic:0,1,2 other:5`."""
+    numbers: dict[str, list[str]] = {}
+    for topic, partition in partitions:
+        numbers.setdefault(topic, []).append(str(partition))
+    return " ".join(f"{topic}:{','.join(mine)}" for topic, mine in numbers.items())

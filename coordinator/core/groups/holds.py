@@ -1,0 +1,159 @@
+"""Running claims whose owner is gone: under `hold` they wait for the same identity, and how long is watched here.
+
+A held partition is nobody's to give: it is in no target and is granted to no other member. It is free again when the
+same identity is back, when an operator lets the claim go, or when the group's claim time-out is over. Since when a
+claim runs or is waited for is soft: after a restart both count anew, so nothing is given up early.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.records import ClaimsGivenUp
+from coordinator.core.groups.soft import RunningSince, Timer, TimerKind
+from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.timeline import EventKind
+
+TAKEOVER: Final = "takeover"
+HOLD: Final = "hold"
+HANDOVERS: Final = (TAKEOVER, HOLD)
+
+
+def is_held(group: GroupState, partition: TopicPartition) -> bool:
+    """True when a partition waits for the identity that left a running claim on it."""
+    grant = group.grants.get(partition)
+    return (
+        grant is not None
+        and group.handover == HOLD
+        and grant.has_running_claim
+        and grant.member_id not in group.members
+    )
+
+
+def held_partitions(group: GroupState) -> frozenset[TopicPartition]:
+    """Return the partitions that wait for identities that are gone."""
+    if group.handover != HOLD:
+        return frozenset()
+    return frozenset(
+        partition
+        for owner, partitions in group.owned.items()
+        if owner not in group.members
+        for partition in partitions
+        if group.grants[partition].has_running_claim
+    )
+
+
+def outlives_stop(group: GroupState, partition: TopicPartition) -> bool:
+    """True when an owner may overstay the deadline for this partition, because it still reads under `hold`."""
+    grant = group.grants.get(partition)
+    return grant is not None and group.handover == HOLD and grant.has_running_claim
+
+
+def say_awaited(group: GroupState, member_id: str) -> str:
+    """Name an identity that is gone, as one to wait for."""
+    for instance_id, awaited in group.awaited.items():
+        if awaited == member_id:
+            return f"{member_id} (instance {instance_id})"
+    return member_id
+
+
+class ClaimWatch:
+    """How long claims run and how long their owners are waited for, in the groups of one shard."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def start(self, group: GroupState) -> None:
+        """Begin to count after a load."""
+        for owner, partitions in group.owned.items():
+            running = [partition for partition in partitions if group.grants[partition].has_running_claim]
+            self.note_running(group, running)
+            if owner not in group.members:
+                self.note_abandoned(group, owner, is_said=False)
+
+    def note_running(self, group: GroupState, partitions: Iterable[TopicPartition]) -> None:
+        """Remember since when claims run."""
+        desk, soft = self._desk, self._desk.soft_of(group.group_id)
+        is_first = not soft.running_since
+        for partition in partitions:
+            grant = group.grants[partition]
+            assert grant.claim is not None, f"no claim runs on {partition}"
+            since = RunningSince(grant.owner_epoch, grant.claim.from_offset, desk.now_ms)
+            soft.running_since[partition] = since
+        if is_first and soft.running_since:
+            timer = Timer(TimerKind.CLAIM_AGE, group.group_id)
+            desk.timers.set(timer, desk.now_ms + desk.limits.claim_age_notice_ms)
+
+    def ages_are_due(self, group: GroupState) -> None:
+        """Say which claims have run for long; each is said once."""
+        desk, soft = self._desk, self._desk.soft_of(group.group_id)
+        limit_ms = desk.limits.claim_age_notice_ms
+        old: dict[str, list[TopicPartition]] = {}
+        for partition, since in list(soft.running_since.items()):
+            grant = group.grants.get(partition)
+            claim = grant.claim if grant is not None else None
+            if grant is None or claim is None or (grant.owner_epoch, claim.from_offset) != since[:2]:
+                del soft.running_since[partition]
+            elif desk.now_ms - since.at_ms >= limit_ms:
+                old.setdefault(grant.member_id, []).append(partition)
+                del soft.running_since[partition]
+        for member_id, partitions in sorted(old.items()):
+            why = f"a claim has been running for {limit_ms // 1000} s; look whether its micro-batch hangs"
+            desk.note(
+                group.group_id,
+                EventKind.CLAIM_OLD,
+                why,
+                member_id=member_id,
+                partitions=partitions,
+                duration_ms=limit_ms,
+            )
+        if soft.running_since:
+            earliest = min(since.at_ms for since in soft.running_since.values())
+            desk.timers.set(Timer(TimerKind.CLAIM_AGE, group.group_id), earliest + limit_ms)
+
+    def note_abandoned(self, group: GroupState, member_id: str, *, is_said: bool = True) -> None:
+        """Begin to wait for a member that is gone and left running claims, if the group holds them."""
+        held = sorted(partition for partition in group.owned.get(member_id, ()) if is_held(group, partition))
+        if not held:
+            return
+        desk, soft = self._desk, self._desk.soft_of(group.group_id)
+        for partition in held:
+            soft.awaited_since[partition] = desk.now_ms
+        if is_said:
+            limit = "" if group.claim_timeout_ms is None else f", for {group.claim_timeout_ms} ms at most"
+            why = f"running claims wait for {say_awaited(group, member_id)} or an operator{limit}"
+            desk.note(group.group_id, EventKind.CLAIM_HELD, why, member_id=member_id, partitions=held)
+        self._set_timeout(group)
+
+    def _set_timeout(self, group: GroupState) -> None:
+        soft = self._desk.soft_of(group.group_id)
+        timer = Timer(TimerKind.CLAIM_TIMEOUT, group.group_id)
+        if group.claim_timeout_ms is None or not soft.awaited_since:
+            self._desk.timers.cancel(timer)
+        else:
+            self._desk.timers.set(timer, min(soft.awaited_since.values()) + group.claim_timeout_ms)
+
+    def timeout_is_due(self, group: GroupState) -> tuple[TopicPartition, ...]:
+        """Give up the claims that were waited for long enough, and return their partitions."""
+        desk, soft = self._desk, self._desk.soft_of(group.group_id)
+        timeout_ms = group.claim_timeout_ms
+        late: dict[str, list[TopicPartition]] = {}
+        for partition, since_ms in sorted(soft.awaited_since.items()):
+            if not is_held(group, partition):
+                del soft.awaited_since[partition]
+            elif timeout_ms is not None and desk.now_ms - since_ms >= timeout_ms:
+                late.setdefault(group.grants[partition].member_id, []).append(partition)
+                del soft.awaited_since[partition]
+        for member_id, partitions in late.items():
+            why = f"{say_awaited(group, member_id)} has not come back within the claim time-out of {timeout_ms} ms"
+            desk.journal.decide(ClaimsGivenUp(group.group_id, tuple(partitions), why))
+            desk.note(
+                group.group_id,
+                EventKind.CLAIM_GIVEN_UP,
+                why,
+                member_id=member_id,
+                partitions=partitions,
+                duration_ms=timeout_ms,
+            )
+        self._set_timeout(group)
+        return tuple(partition for partitions in late.values() for partition in partitions)

@@ -1,0 +1,101 @@
+"""Replay of what operators did; `replay` calls it for their records, live and while loading."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from coordinator.core.groups.changes import commit, discard, release
+from coordinator.core.groups.controls import Decree, PendingReset
+from coordinator.core.groups.operator_records import (
+    ClaimsReleased,
+    DrainChanged,
+    GroupDeleted,
+    OffsetsDeleted,
+    PauseChanged,
+    ResetApplied,
+    ResetsCancelled,
+    ResetsPlanned,
+)
+from coordinator.core.groups.records import CommittedPart
+from coordinator.core.groups.state import Grant, GroupState, ShardState
+
+
+def delete_group(state: ShardState, record: GroupDeleted) -> None:
+    """Forget a group."""
+    group = state.groups.pop(record.group_id)
+    assert not group.members, f"group {record.group_id} is deleted while it has members"
+    state.groups_with_patterns.discard(record.group_id)
+    for topic in group.topics:
+        discard(state.groups_of_topic, topic, record.group_id)
+
+
+def _pause_changed(group: GroupState, record: PauseChanged) -> None:
+    decree = Decree(record.who, record.why, record.at_ms)
+    controls = group.controls
+    if record.partitions is None:
+        controls.group_pause = decree if record.is_paused else None
+        return
+    for partition in record.partitions:
+        if record.is_paused:
+            controls.paused[partition] = decree
+        else:
+            controls.paused.pop(partition, None)
+
+
+def _drain_changed(group: GroupState, record: DrainChanged) -> None:
+    if record.is_drained:
+        group.controls.drained[record.member_id] = Decree(record.who, record.why, record.at_ms)
+    else:
+        group.controls.drained.pop(record.member_id, None)
+    group.is_target_stale = True
+
+
+def _resets_planned(group: GroupState, record: ResetsPlanned) -> None:
+    decree = Decree(record.who, record.why, record.at_ms)
+    for planned in record.resets:
+        group.controls.resets[planned.topic, planned.partition] = PendingReset(
+            planned.topic_id, planned.offset, planned.leader_epoch, planned.releases_claims, decree
+        )
+
+
+def _reset_applied(group: GroupState, record: ResetApplied) -> None:
+    partition = (record.topic, record.partition)
+    del group.controls.resets[partition]
+    if partition in group.grants:
+        release(group, partition)
+    part = CommittedPart(
+        record.topic, record.topic_id, record.partition, record.offset, record.leader_epoch, "", record.at_ms, None
+    )
+    commit(group, (part,))
+    group.out_of_range.discard(partition)
+    if record.member_id is not None:
+        assert record.owner_epoch is not None, "a grant has an owner epoch"
+        group.grants[partition] = Grant(record.member_id, record.topic_id, record.owner_epoch)
+        group.owned.setdefault(record.member_id, set()).add(partition)
+
+
+def _resets_cancelled(group: GroupState, record: ResetsCancelled) -> None:
+    for partition in record.partitions:
+        del group.controls.resets[partition]
+
+
+def _offsets_deleted(group: GroupState, record: OffsetsDeleted) -> None:
+    for partition in record.partitions:
+        del group.offsets[partition]
+
+
+def _claims_released(group: GroupState, record: ClaimsReleased) -> None:
+    for partition in record.partitions:
+        release(group, partition)
+    group.is_target_stale = True
+
+
+OPERATOR_REPLAY: Final[dict[type, Callable[[GroupState, Any], None]]] = {
+    PauseChanged: _pause_changed,
+    DrainChanged: _drain_changed,
+    ResetsPlanned: _resets_planned,
+    ResetApplied: _reset_applied,
+    ResetsCancelled: _resets_cancelled,
+    OffsetsDeleted: _offsets_deleted,
+    ClaimsReleased: _claims_released,
+}
+"""How each record of an operator changes its group; GroupDeleted changes the shard instead."""

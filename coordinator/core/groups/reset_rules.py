@@ -1,0 +1,113 @@
+"""Where a reset leads: what Kafka has to be asked for it, and the offset that follows from the answers.
+
+The rules are those of Kafka's own tool: a target outside of what the partition holds is moved to its nearer end, a time
+after the last record means the end, and a partition without a committed offset cannot be shifted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from coordinator.core.events import ResolvedOffset
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import EARLIEST, LATEST
+from coordinator.protocol.parts import ResetTarget
+
+KINDS_WITH_VALUE: Final = frozenset({"offset", "timestamp", "duration", "shift"})
+RESET_KINDS: Final = frozenset({"earliest", "latest", "current"}) | KINDS_WITH_VALUE
+
+Answers: TypeAlias = Mapping[int, ResolvedOffset]
+"""Kafka's answers about one partition, by EARLIEST, LATEST or the timestamp asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewOffset:
+    """The offset to set, and a remark when it is not the one that was asked for."""
+
+    offset: int
+    leader_epoch: int | None = None
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NoOffset:
+    """Why there is none."""
+
+    error: ErrorCode
+    why: str
+
+
+def why_bad_target(target: ResetTarget) -> str | None:
+    """Say what is wrong with a target, or return None."""
+    name = f"{target.topic[:250]}-{target.partition}"
+    if target.partition < 0:
+        return f"partition {target.partition} of {target.topic[:250]} is negative"
+    if target.kind not in RESET_KINDS:
+        return f"{name} is to be set to {target.kind[:50]!r}; use one of {', '.join(sorted(RESET_KINDS))}"
+    if (target.kind in KINDS_WITH_VALUE) != (target.value is not None):
+        return f"{name}: a value belongs to {', '.join(sorted(KINDS_WITH_VALUE))}, and to no other"
+    if target.value is not None and target.kind in {"timestamp", "duration"} and target.value < 0:
+        return f"{name}: the {target.kind} {target.value} is negative"
+    return None
+
+
+def to_ask(target: ResetTarget, committed: int | None, wall_ms: int) -> tuple[int, ...]:
+    """Return what Kafka has to be asked about a partition: EARLIEST, LATEST, timestamps, or nothing."""
+    match target.kind:
+        case "earliest":
+            return (EARLIEST,)
+        case "latest":
+            return (LATEST,)
+        case "current":
+            return () if committed is not None else (LATEST,)
+        case "timestamp" | "duration":
+            return (timestamp_of(target, wall_ms), LATEST)
+        case _:
+            return (EARLIEST, LATEST)
+
+
+def timestamp_of(target: ResetTarget, wall_ms: int) -> int:
+    """Return the time that a target stands for, in milliseconds since 1970."""
+    assert target.value is not None, "a time without a value is refused before"
+    return target.value if target.kind == "timestamp" else max(0, wall_ms - target.value)
+
+
+def new_offset(target: ResetTarget, committed: int | None, answers: Answers, wall_ms: int) -> NewOffset | NoOffset:
+    """Return the offset that a target leads to."""
+    for answer in answers.values():
+        if answer.offset is None:
+            why = f"Kafka could not say what the partition holds: {answer.why}; check the name, or try again"
+            return NoOffset(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
+    match target.kind:
+        case "earliest":
+            return _as_answered(answers[EARLIEST])
+        case "latest":
+            return _as_answered(answers[LATEST])
+        case "current":
+            return NewOffset(committed) if committed is not None else _as_answered(answers[LATEST])
+        case "timestamp" | "duration":
+            found = answers[timestamp_of(target, wall_ms)]
+            return _as_answered(found if found.offset != LATEST else answers[LATEST])
+    assert target.value is not None, "a target that has no value is refused before"
+    if target.kind == "offset":
+        return _clamped(target.value, answers)
+    if committed is None:
+        why = "there is no committed offset to shift; use another way to say where to"
+        return NoOffset(ErrorCode.INVALID_REQUEST, why)
+    return _clamped(committed + target.value, answers)
+
+
+def _as_answered(answer: ResolvedOffset) -> NewOffset:
+    assert answer.offset is not None
+    return NewOffset(answer.offset, answer.leader_epoch)
+
+
+def _clamped(wanted: int, answers: Answers) -> NewOffset:
+    begin, end = _as_answered(answers[EARLIEST]), _as_answered(answers[LATEST])
+    if wanted < begin.offset:
+        return NewOffset(
+            begin.offset, begin.leader_epoch, f"offset {wanted} is before the first one; set to {begin.offset}"
+        )
+    if wanted > end.offset:
+        return NewOffset(end.offset, end.leader_epoch, f"offset {wanted} is after the end; set to {end.offset}")
+    return NewOffset(wanted)

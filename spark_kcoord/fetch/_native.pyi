@@ -1,0 +1,20 @@
+from collections.abc import Sequence
+
+from spark_kcoord.fetch.record_set import AbortedTransaction, DecodedBatch
+
+def decode(
+    data: bytes | memoryview,
+    topic: str,
+    partition: int,
+    start: int,
+    end: int,
+    *,
+    with_headers: bool,
+    aborted: Sequence[AbortedTransaction] | None = None,
+    check_crcs: bool = True,
+    max_bytes: int = ...,
+    columns: Sequence[str] | None = None,
+) -> DecodedBatch: ...
+def end_of(data: bytes | memoryview, where: str) -> int | None: ...
+def checksum(data: bytes | memoryview, *, by_table: bool = False) -> int: ...
+def checksum_by_instruction() -> bool: ...

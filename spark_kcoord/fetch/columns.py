@@ -1,0 +1,86 @@
+"""The columns of decoded rows: their schema, exactly as Spark derives it, and those that are the same in every row.
+
+Columns that hold one value for a whole partition are cut from a longer array that is kept, so they cost
+nothing per record. Header keys that are not UTF-8 are replaced as Java's String does it, because that is what
+a reader of the JVM connector sees.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import pyarrow as pa
+
+from spark_kcoord.errors import KcoordError
+
+__all__ = ["arrow_schema", "header_keys", "partition_column", "topic_column"]
+
+_HEADERS: Final = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+_FIELDS: Final = (
+    pa.field("key", pa.binary()),
+    pa.field("value", pa.binary()),
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+    pa.field("timestampType", pa.int32()),
+)
+_SCHEMA: Final = pa.schema(_FIELDS)
+_SCHEMA_WITH_HEADERS: Final = pa.schema((*_FIELDS, pa.field("headers", _HEADERS)))
+
+_KEPT_ARRAYS: Final = 4
+_SMALLEST_ROWS: Final = 1 << 14
+_LARGEST_COLUMN_BYTES: Final = (1 << 31) - 1
+# Java reads an encoded surrogate, whole or cut short, as one bad character, Python each of its bytes.
+_ENCODED_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
+
+
+def arrow_schema(*, with_headers: bool, columns: Sequence[str] | None = None) -> pa.Schema:
+    """Return the schema of decoded rows; ``columns`` names those wanted, in any order, None means all.
+
+    Raises ValueError for a name that is no column.
+    """
+    whole = _SCHEMA_WITH_HEADERS if with_headers else _SCHEMA
+    if columns is None:
+        return whole
+    unknown = set(columns).difference(whole.names)
+    if unknown or not columns:
+        raise ValueError(f"the columns must be some of {', '.join(whole.names)}, not {', '.join(columns) or 'none'}")
+    return pa.schema([field for field in whole if field.name in columns])
+
+
+def topic_column(topic: str, rows: int, where: str) -> pa.Array[Any]:
+    """Return the topic's name ``rows`` times; raises KcoordError where that does not fit in one Arrow array."""
+    if rows * len(topic.encode()) > _LARGEST_COLUMN_BYTES:
+        raise KcoordError(f"{where}: a batch of {rows} records is more than one Arrow array can hold the topic of.")
+    most = _LARGEST_COLUMN_BYTES // max(1, len(topic.encode()))
+    return _repeated(topic, pa.string(), min(most, _rounded(rows))).slice(0, rows)
+
+
+def partition_column(partition: int, rows: int) -> pa.Array[Any]:
+    """Return the partition's number ``rows`` times."""
+    return _repeated(partition, pa.int32(), _rounded(rows)).slice(0, rows)
+
+
+def header_keys(keys: pa.Array[Any]) -> pa.Array[Any]:
+    """Return binary header keys as strings, bytes that are not UTF-8 replaced as Java replaces them."""
+    try:
+        return keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        replaced = [_ENCODED_SURROGATE.sub(_REPLACEMENT, key or b"") for key in keys.to_pylist()]
+        return pa.array([key.decode(errors="replace") for key in replaced], pa.string())
+
+
+def _rounded(rows: int) -> int:
+    """Return ``rows`` or more, so that few lengths are asked for."""
+    return max(_SMALLEST_ROWS, 1 << (rows - 1).bit_length() if rows else 0)
+
+
+@lru_cache(maxsize=_KEPT_ARRAYS)
+def _repeated(value: Any, kind: Any, rows: int) -> pa.Array[Any]:
+    column: pa.Array[Any] = pa.repeat(pa.scalar(value, kind), rows)
+    return column

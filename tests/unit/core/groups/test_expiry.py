@@ -1,0 +1,103 @@
+"""Groups without members: how long their offsets are kept, and what keeps them longer."""
+
+from coordinator.core.groups.journal import Journal
+from coordinator.core.limits import Limits
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse, FetchOffsets, FetchOffsetsResponse
+from coordinator.protocol.parts import OffsetToCommit, Subscription
+from tests.helpers.node_world import NodeWorld
+
+T0 = ("t", 0)
+LIMITS = Limits(offsets_retention_ms=60_000, empty_group_retention_ms=10_000)
+
+
+def exists(world: NodeWorld) -> bool:
+    return world.connect().ask(FetchOffsets("g"), FetchOffsetsResponse).error is ErrorCode.NONE
+
+
+def world_with_an_empty_group() -> NodeWorld:
+    """Return a world whose group has an offset, 120, and, as of now, no members."""
+    world = NodeWorld({"t": 1}, limits=LIMITS)
+    m1 = world.join("m1", session_timeout_ms=1_800_000)
+    m1.commit(T0, 120)
+    world.advance(100_000)
+    m1.leave()
+    return world
+
+
+def test_offsets_are_kept_for_their_retention_after_the_last_member_has_gone() -> None:
+    world = world_with_an_empty_group()
+    world.advance(59_900)
+    assert world.committed() == {T0: 120}
+    world.advance(200)
+    assert not exists(world)
+    assert world.state(world.node.shard_of("g")).groups_of_topic == {}
+    assert world.watched == frozenset()
+
+
+def test_expiry_is_recorded_and_a_group_of_that_name_begins_anew() -> None:
+    world = world_with_an_empty_group()
+    world.advance(60_100)
+    m2 = world.join("m2")
+    assert (m2.owned[T0].offset, world.group().group_epoch) == (100, 1)
+    shard = world.node.shard_of("g")
+    journal = Journal(shard)
+    journal.load(None, 0, [(0, world.written[shard])])
+    assert journal.state == world.state(shard)
+
+
+def test_restart_does_not_prolong_the_retention() -> None:
+    world = world_with_an_empty_group()
+    world.advance(40_000)
+    world.restart()
+    world.advance(19_800)
+    assert exists(world)
+    world.advance(400)
+    assert not exists(world)
+
+
+def test_member_that_comes_back_keeps_the_offsets() -> None:
+    world = world_with_an_empty_group()
+    world.advance(50_000)
+    again = world.join("m1", session_timeout_ms=1_800_000)
+    world.advance(100_000)
+    again.leave()
+    world.advance(50_000)
+    assert world.committed() == {T0: 120}
+
+
+def test_commit_of_an_operator_counts_as_use() -> None:
+    world = NodeWorld({"t": 1}, limits=LIMITS)
+    tool = world.connect()
+    for offset in (5, 6):
+        tool.ask(CommitOffsets("g", (OffsetToCommit("t", 0, offset),)), CommitOffsetsResponse)
+        world.advance(50_000)
+    assert world.committed() == {T0: 6}
+    world.advance(10_200)
+    assert not exists(world)
+
+
+def test_group_that_never_committed_is_dropped_sooner() -> None:
+    world = NodeWorld({"t": 1}, limits=LIMITS)
+    world.join("m1", subscription=Subscription(pattern="nothing")).leave()
+    world.advance(9_900)
+    assert exists(world)
+    world.advance(300)
+    assert not exists(world)
+
+
+def test_held_claim_keeps_its_group() -> None:
+    world = NodeWorld({"t": 1}, limits=LIMITS)
+    m1 = world.join("m1", handover="hold", instance_id="i")
+    claim = m1.run(T0, 100, 110)
+    m1.close()
+    world.advance(200_000)
+    again = world.join("", handover="hold", instance_id="i", claims=[claim])
+    assert again.advance([claim]).finished[0].error is ErrorCode.NONE
+
+
+def test_group_with_members_never_expires() -> None:
+    world = NodeWorld({"t": 1}, limits=LIMITS)
+    world.join("m1", session_timeout_ms=1_800_000)
+    world.advance(200_000)
+    assert exists(world)
