@@ -24,13 +24,15 @@ STREAM_OFFSET_VERSION: Final = 1
 class StreamOffset:
     """The ranges of one micro-batch, sorted by topic and partition, and whose they are.
 
-    `cluster` is Kafka's cluster id; `member` is empty only before the query has joined for the first time.
+    `cluster` is Kafka's cluster id; `member` is empty only before the query has joined for the first time. `attempt`
+    tells a micro-batch from the one before it when both have the same ranges: Spark runs none whose offset is equal.
     """
 
     cluster: str
     group: str
     member: str
     ranges: tuple[Claim, ...] = ()
+    attempt: int = 0
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -58,18 +60,20 @@ class StreamOffset:
         topics: dict[str, dict[str, Any]] = {}
         for item in sorted(self.ranges, key=lambda item: (item.topic, item.partition)):
             topic = topics.setdefault(item.topic, {"id": item.topic_id, "parts": {}})
+            assert topic["id"] == item.topic_id, f"ranges of two topics called {item.topic} in one stream offset"
             topic["parts"][str(item.partition)] = {
                 "from": item.from_offset,
                 "until": item.until_offset,
                 "epoch": item.owner_epoch,
             }
-        return {
+        document = {
             "v": STREAM_OFFSET_VERSION,
             "cluster": self.cluster,
             "group": self.group,
             "member": self.member,
             "topics": topics,
         }
+        return document | {"attempt": self.attempt} if self.attempt else document
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> StreamOffset:
@@ -88,6 +92,7 @@ class StreamOffset:
                 group=_text(document, "group"),
                 member=_text(document, "member"),
                 ranges=tuple(_ranges(document["topics"])),
+                attempt=_number(document, "attempt") if "attempt" in document else 0,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _unreadable(f"it is damaged: {error!r}") from error

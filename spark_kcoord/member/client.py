@@ -162,8 +162,7 @@ class MemberClient:
                 self._must_go_on()
                 assignment = self._assignment
                 remaining_s = deadline_s - time.monotonic()
-                has_come = assignment.is_complete or (bool(assignment.partitions) and not complete)
-                if has_come or remaining_s <= 0:
+                if assignment.is_awaited(complete=complete) or remaining_s <= 0:
                     return assignment
                 self._changed.wait(remaining_s)
 

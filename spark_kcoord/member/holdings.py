@@ -52,6 +52,10 @@ class Assignment:
     is_complete: bool = False
     member_epoch: int = 0
 
+    def is_awaited(self, *, complete: bool) -> bool:
+        """True when it ends a wait for any partition, or with `complete` for the whole target, which may be empty."""
+        return self.is_complete or (bool(self.partitions) and not complete)
+
 
 @dataclass(frozen=True, slots=True)
 class _Grant:

@@ -44,6 +44,7 @@ class MemoryDisk:
         self._queue = AppendQueue(self._max_pending_bytes)
         self._snapshots: dict[int, Snapshot] = {}
         self._failure: str | None = None
+        self._unsynced: tuple[int, ...] = ()
 
     def recover(self, shard: int) -> RecoveredShard:
         self._refuse_when_stopped()
@@ -81,24 +82,42 @@ class MemoryDisk:
 
     def flush_group(self) -> None:
         """Write one group, or the snapshots when nothing else waits."""
-        group = self._queue.take_group()
+        if self.write_without_sync():
+            self.sync_group()
+        else:
+            self.write_snapshots()
+
+    def sync_group(self) -> None:
+        """Make durable what `write_without_sync` has written, and report it."""
+        group, self._unsynced = self._unsynced, ()
         try:
-            for shard, batch in group.items():
-                self._shards[shard].write(batch)
-            for shard in group:
+            for shard in group if self._failure is None else ():
                 self._on_durable(shard, self._shards[shard].sync())
-            if not group:
-                snapshots, self._snapshots = self._snapshots, {}
-                for shard, snapshot in snapshots.items():
-                    self._shards[shard].write_snapshot(snapshot)
         except DiskError as error:
             self._fail(str(error))
         self._queue.finish()
 
-    def write_without_sync(self) -> None:
-        """Hand one group to the file system and stop there: what a crash may tear."""
-        for shard, batch in self._queue.take_group().items():
-            self._shards[shard].write(batch)
+    def write_snapshots(self) -> dict[int, int]:
+        """Write the snapshots that wait; returns their ends by shard."""
+        snapshots, self._snapshots = self._snapshots, {}
+        try:
+            for shard, snapshot in snapshots.items():
+                self._shards[shard].write_snapshot(snapshot)
+        except DiskError as error:
+            self._fail(str(error))
+            return {}
+        return {shard: snapshot.end_offset for shard, snapshot in snapshots.items()}
+
+    def write_without_sync(self) -> bool:
+        """Hand one group to the file system and stop there: what a crash may tear. False when nothing waits."""
+        group = self._queue.take_group()
+        self._unsynced = tuple(group)
+        try:
+            for shard, batch in group.items():
+                self._shards[shard].write(batch)
+        except DiskError as error:
+            self._fail(str(error))
+        return bool(group)
 
     def crash(self, dice: Random) -> None:
         """Lose power: what waits is gone, what was not synced survives by `dice`."""

@@ -43,6 +43,7 @@ class FakeMember:
     refused: Mapping[int, ErrorCode] = field(default_factory=dict)
     lost: frozenset[int] = frozenset()
     closed_claims: frozenset[int] = frozenset()
+    committed: int = 99
     waits: list[tuple[bool, float]] = field(default_factory=list)
     is_closed: bool = False
 
@@ -64,7 +65,7 @@ class FakeMember:
                 c.owner_epoch,
                 ClaimState.CLOSED if c.partition in self.closed_claims else ClaimState.RUNNING,
                 why="taken over by m-2" if c.partition in self.closed_claims else "",
-                committed=99,
+                committed=self.committed,
             )
             for c in claims
         )
@@ -73,7 +74,7 @@ class FakeMember:
         self.advanced.append((tuple(finished), tuple(claims)))
         return AdvanceOutcome(
             finished=tuple(
-                PartitionResult(c.topic, c.partition, ErrorCode.CLAIM_CLOSED, "taken over by m-2", 99)
+                PartitionResult(c.topic, c.partition, ErrorCode.CLAIM_CLOSED, "taken over by m-2", self.committed)
                 if c.partition in self.lost
                 else PartitionResult(c.topic, c.partition)
                 for c in finished
@@ -254,6 +255,36 @@ def test_an_offset_of_another_group_is_refused() -> None:
     session = a_session(member, {0: 9})
     with pytest.raises(KcoordError, match="'other'"):
         session.next_offset(replace(session.identity, group="other"), None, is_single_run=False)
+
+
+def test_a_start_past_what_this_process_finished_counts_also_under_the_same_owner_epoch() -> None:
+    member = FakeMember((owned(0, 5),))
+    session = a_session(member, {0: 20})
+    first = session.next_offset(session.identity, 4, is_single_run=False)
+    session.next_offset(first, 2, is_single_run=False)
+    # A process with a copied checkpoint had the identity, and the partition with it, for a while.
+    member.partitions = (owned(0, 13),)
+    member.lost = frozenset({0})
+    third = session.next_offset(replace(first, ranges=(claim(0, 9, 11),)), None, is_single_run=False)
+    assert third.claims == (claim(0, 13, 20),)
+
+
+def test_ranges_claimed_again_after_their_claims_were_closed_make_another_offset() -> None:
+    member = FakeMember((owned(0, 5),), lost=frozenset({0}), committed=5)
+    session = a_session(member, {0: 9})
+    start = StreamOffset("c", "g", "m-1", (claim(0, 5, 9),))
+    assert session.next_offset(start, None, is_single_run=False) == start
+    again = session.next_offset(start, None, is_single_run=False)
+    assert again == replace(start, attempt=1)
+    assert StreamOffset.from_json(again.to_json()) == again != start
+
+
+def test_a_micro_batch_holds_one_topic_id_a_topic_which_is_the_newest() -> None:
+    member = FakeMember((owned(0, 5, epoch=7, topic_id="old"), owned(1, 0, epoch=30, topic_id="new")))
+    session = a_session(member, {0: 9, 1: 9}, fail=False)
+    latest = session.next_offset(session.identity, None, is_single_run=False)
+    assert latest.ranges == (claim(1, 0, 9, epoch=30, topic_id="new"),)
+    assert StreamOffset.from_json(latest.to_json()) == latest
 
 
 def test_an_idle_query_without_partitions_asks_nobody() -> None:

@@ -1,0 +1,479 @@
+"""What a streaming query reads and commits next, decided without any input or output.
+
+Decides what the next micro-batch reads and what of a batch may still be read. It keeps these promises: a range is
+returned to Spark only after the coordinator has accepted the claim on it; what is committed is what the checkpoint's
+own stream offset says, under the owner epochs written there and never the session's current ones; a partition without
+a claim is never read. What it has to know or have done on the way it asks for: its methods are generators of questions,
+each to be answered before the next, so that a blocking driver and a simulator run the same decisions in the same order.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias, TypeVar
+
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
+from spark_kcoord.errors import DataLossError, KafkaAwayError, UnknownTopicError
+from spark_kcoord.member.effects import AdvanceOutcome, Joined
+from spark_kcoord.member.holdings import AssignedPartition, Assignment
+from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.rate_limit import limit_ends
+
+__all__ = [
+    "Answer",
+    "AskAdvance",
+    "AskConfirm",
+    "AwaitAssignment",
+    "BatchPlanner",
+    "PartitionKey",
+    "Planning",
+    "Question",
+    "ReadAssignment",
+    "ReadEnds",
+]
+
+_log = logging.getLogger(__name__)
+
+PartitionKey = tuple[str, int]
+
+FIRST_ASSIGNMENT_TIMEOUT_S: Final = 10.0
+"""How long the first micro-batch of a run waits for partitions before it finds that there are none yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAssignment:
+    """What does the member own now? Answered with an Assignment, without waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitAssignment:
+    """Wait for any partition, or for a complete assignment; answered with what there is then or when time is over."""
+
+    complete: bool
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEnds:
+    """Where do these partitions end at the brokers? Answered with an exclusive end for each that is known.
+
+    Fails with UnknownTopicError naming topics that are gone, and with KafkaAwayError after `timeout_s` (None: soon)
+    without an answer.
+    """
+
+    partitions: tuple[PartitionKey, ...]
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskAdvance:
+    """Commit what is finished and claim what is next; answered with an AdvanceOutcome."""
+
+    finished: tuple[Claim, ...]
+    claims: tuple[Claim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AskConfirm:
+    """Mark open claims as running; answered with a status of each."""
+
+    claims: tuple[Claim, ...]
+
+
+Question: TypeAlias = ReadAssignment | AwaitAssignment | ReadEnds | AskAdvance | AskConfirm
+Answer: TypeAlias = Assignment | Mapping[PartitionKey, int] | AdvanceOutcome | tuple[ClaimStatus, ...]
+_Plan = TypeVar("_Plan")
+Planning: TypeAlias = Generator[Question, Answer, _Plan]
+"""Questions in the order in which they are to be answered; it returns what was planned.
+
+A question that cannot be answered is answered by throwing the KcoordError, which the plan may have a way around.
+"""
+
+
+class BatchPlanner:
+    """The state of a joined member's micro-batches.
+
+    One plan at a time. A plan that is given up between two questions, because one could not be answered, has committed
+    and claimed nothing that is not asked for again by the same call.
+    """
+
+    def __init__(
+        self,
+        joined: Joined,
+        *,
+        group_id: str,
+        fail_on_data_loss: bool,
+        rebalance_timeout_s: float,
+        kafka_timeout_s: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._joined = joined
+        self._group_id = group_id
+        self._fail_on_data_loss = fail_on_data_loss
+        self._rebalance_timeout_s = rebalance_timeout_s
+        self._kafka_timeout_s = kafka_timeout_s
+        self._clock = clock
+        self._has_seen_kafka = False
+        self._quiet: tuple[Assignment, tuple[PartitionKey, ...], Mapping[PartitionKey, int]] | None = None
+        self._running_since: float | None = None
+        self._said_lost: set[PartitionKey] = set()
+        self._frozen: Mapping[PartitionKey, int] | None = None
+        self._allowed: frozenset[tuple[str, int, int]] | None = None
+        self._has_waited = False
+        self._settled: StreamOffset | None = None
+        self._has_offers = False
+        self._finished_until: dict[tuple[str, int, int], int] = {}
+
+    @property
+    def identity(self) -> StreamOffset:
+        """The stream offset of a query that has joined and read nothing yet."""
+        return StreamOffset(self._joined.kafka_cluster_id or "", self._group_id, self._joined.member_id)
+
+    def freeze_ends(self, ends: Mapping[PartitionKey, int]) -> None:
+        """Read no further than these ends in this run, and only partitions assigned when its first batch is made."""
+        self._frozen = dict(ends)
+
+    # ---- the next micro-batch ---------------------------------------------------------------------------------------
+
+    def next_offset(self, start: StreamOffset, limit: int | None, *, is_single_run: bool) -> Planning[StreamOffset]:
+        """Plan to commit the finished micro-batch `start` and to claim the next ranges, and return these.
+
+        Returns `start` itself when there is nothing new, or the identity where `start` has none. `limit` is the most
+        offsets to read, None for all. In a run that ends by itself the first call waits for a complete assignment.
+        """
+        start.must_belong_to(cluster=self._joined.kafka_cluster_id, group=self._group_id)
+        if self._has_waited:
+            assignment = yield from _assignment(ReadAssignment())
+        else:
+            assignment = yield from self._first_assignment(start, is_single_run=is_single_run)
+        self._watch_batch_time()
+        finished = () if start == self._settled else start.claims
+        if not finished and not self._has_offers:
+            is_quiet = not assignment.partitions
+            if not is_quiet:
+                is_quiet = yield from self._is_quiet(assignment)
+            if is_quiet:
+                self._settled = start
+                return self._unchanged(start)
+        usable = self._usable(assignment)
+        owned = {(p.topic, p.partition, p.owner_epoch) for p in usable}
+        self._finished_until = {key: until for key, until in self._finished_until.items() if key in owned}
+        self._check_topics(start, usable)
+        positions = self._positions(usable, finished)
+        try:
+            ends = yield from self._ends(positions)
+        except KafkaAwayError as error:
+            if not self._has_seen_kafka:
+                raise
+            self._say_waiting(error)
+            if finished or self._has_offers:
+                # What is done is committed, and what is wanted back let go, before Kafka is waited for.
+                yield from self._advance(start, finished, ())
+                finished = ()
+                positions = self._positions(usable, finished)
+            ends = yield from self._ends(positions, timeout_s=self._kafka_timeout_s)
+        next_claims = _next_claims(usable, positions, limit_ends(positions, ends, limit))
+        if not next_claims and not finished and not self._has_offers:
+            self._settled = start
+            self._quiet = (assignment, tuple(sorted(positions)), ends) if self._frozen is None else None
+            return self._unchanged(start)
+        accepted = yield from self._advance(start, finished, next_claims)
+        if len(accepted) < len(next_claims) and (known := self._positions(usable, ())) != positions:
+            # A finished range was skipped, so its partition goes on somewhere else: where the group's offset is.
+            positions = known
+            next_claims = _next_claims(usable, positions, limit_ends(positions, ends, limit))
+            accepted = yield from self._advance(start, (), next_claims)
+        if not accepted:
+            return self._unchanged(start)
+        latest = self._offset_of(accepted, usable, positions)
+        # Ranges of a micro-batch whose claims were closed can be claimed again just as they were.
+        return replace(latest, attempt=start.attempt + 1) if latest.ranges == start.ranges else latest
+
+    def _is_quiet(self, assignment: Assignment) -> Planning[bool]:
+        """Say whether nothing has happened since the last look, which an idle query takes many times a second."""
+        if self._quiet is None or self._quiet[0] is not assignment:
+            return False
+        _, partitions, before = self._quiet
+        try:
+            try:
+                ends = yield from _ends(ReadEnds(partitions))
+            except KafkaAwayError as error:
+                self._say_waiting(error)
+                ends = yield from _ends(ReadEnds(partitions, self._kafka_timeout_s))
+        except UnknownTopicError:
+            return False
+        return ends == before
+
+    def _say_waiting(self, error: KafkaAwayError) -> None:
+        _log.warning("group %s: %s Waiting for it up to %g s.", self._group_id, error, self._kafka_timeout_s)
+
+    def _advance(
+        self, start: StreamOffset, finished: tuple[Claim, ...], next_claims: tuple[Claim, ...]
+    ) -> Planning[tuple[Claim, ...]]:
+        outcome = yield AskAdvance(finished, next_claims)
+        assert isinstance(outcome, AdvanceOutcome)
+        self._settle(start, finished, outcome.finished)
+        self._report_refused(next_claims, outcome.claims)
+        self._has_offers = bool(outcome.claimed)
+        return outcome.claimed
+
+    def _unchanged(self, start: StreamOffset) -> StreamOffset:
+        # Spark runs the first micro-batch of a query even when it is empty: the identity is in the checkpoint then.
+        return start if start.member else self.identity
+
+    def _first_assignment(self, start: StreamOffset, *, is_single_run: bool) -> Planning[Assignment]:
+        timeout_s = self._rebalance_timeout_s if is_single_run else FIRST_ASSIGNMENT_TIMEOUT_S
+        assignment = yield from _assignment(AwaitAssignment(complete=is_single_run, timeout_s=timeout_s))
+        self._has_waited = True
+        if is_single_run:
+            if not assignment.is_complete:
+                _log.warning(
+                    "group %s: after %.0f s the assignment is still not complete, since other members have not let "
+                    "go of their partitions; this run reads the %d partitions it has",
+                    self._group_id,
+                    timeout_s,
+                    len(assignment.partitions),
+                )
+            self._allowed = frozenset((p.topic, p.partition, p.owner_epoch) for p in assignment.partitions)
+        self._warn_where_group_wins(start, assignment)
+        return assignment
+
+    def _warn_where_group_wins(self, start: StreamOffset, assignment: Assignment) -> None:
+        known = {(item.topic, item.partition): item for item in start.ranges}
+        for owned in assignment.partitions:
+            item = known.get((owned.topic, owned.partition))
+            if item is None or item.owner_epoch == owned.owner_epoch or item.until_offset == owned.start:
+                continue
+            _log.warning(
+                "group %s: %s-%d starts at the group's committed offset %d and not at the checkpoint's %d, because "
+                "the group's offset counts",
+                self._group_id,
+                owned.topic,
+                owned.partition,
+                owned.start,
+                item.until_offset,
+            )
+
+    def _usable(self, assignment: Assignment) -> list[AssignedPartition]:
+        # While a topic that was made again is handed over, grants of both can be held. A stream offset holds one topic
+        # id a topic, and what was granted last is what exists now.
+        newest: dict[str, AssignedPartition] = {}
+        for owned in assignment.partitions:
+            if owned.topic not in newest or owned.owner_epoch > newest[owned.topic].owner_epoch:
+                newest[owned.topic] = owned
+        return [
+            owned
+            for owned in assignment.partitions
+            if not owned.is_stopping
+            and owned.topic_id == newest[owned.topic].topic_id
+            and (self._allowed is None or (owned.topic, owned.partition, owned.owner_epoch) in self._allowed)
+        ]
+
+    def _check_topics(self, start: StreamOffset, usable: Iterable[AssignedPartition]) -> None:
+        if start == self._settled:
+            return
+        known = {item.topic: item.topic_id for item in start.ranges if item.topic_id}
+        for topic, topic_id in sorted({(owned.topic, owned.topic_id) for owned in usable}):
+            before = known.get(topic)
+            if before is not None and topic_id and before != topic_id:
+                self._data_lost(
+                    f"Topic '{topic}' has been deleted and created again: the checkpoint knows it as {before} and "
+                    f"Kafka as {topic_id}. What the query had not read of the old topic is gone."
+                )
+
+    def _positions(self, usable: Iterable[AssignedPartition], finished: Iterable[Claim]) -> dict[PartitionKey, int]:
+        done = self._finished_until | {
+            (claim.topic, claim.partition, claim.owner_epoch): claim.until_offset for claim in finished
+        }
+        # Another process with a copy of the checkpoint can have had this identity meanwhile, and moved the start on.
+        return {
+            (owned.topic, owned.partition): max(
+                owned.start, done.get((owned.topic, owned.partition, owned.owner_epoch), owned.start)
+            )
+            for owned in usable
+        }
+
+    def _ends(
+        self, positions: Mapping[PartitionKey, int], *, timeout_s: float | None = None
+    ) -> Planning[Mapping[PartitionKey, int]]:
+        if self._frozen is not None:
+            return {key: self._frozen[key] for key in positions if key in self._frozen}
+        ends = yield from self._ends_at_brokers(tuple(sorted(positions)), timeout_s)
+        for key, end in ends.items():
+            if end >= positions[key]:
+                self._said_lost.discard(key)
+            elif key not in self._said_lost:
+                self._said_lost.add(key)
+                self._data_lost(
+                    f"Partition {key[0]}-{key[1]} ends at offset {end} at the broker, before offset {positions[key]} "
+                    "where this group would go on: it was truncated, or the topic was deleted and created again."
+                )
+        return ends
+
+    def _ends_at_brokers(
+        self, partitions: tuple[PartitionKey, ...], timeout_s: float | None
+    ) -> Planning[Mapping[PartitionKey, int]]:
+        if not partitions:
+            return {}
+        try:
+            ends = yield from _ends(ReadEnds(partitions, timeout_s))
+        except UnknownTopicError as error:
+            gone = [key for key in partitions if key[0] in error.topics]
+            if not gone:
+                raise
+            if not self._said_lost.issuperset(gone):
+                self._said_lost.update(gone)
+                self._data_lost(
+                    f"Kafka does not know topic {', '.join(sorted(error.topics))} any more: it was deleted. What the "
+                    "query had not read of it is gone."
+                )
+            left = tuple(key for key in partitions if key not in set(gone))
+            return (yield from self._ends_at_brokers(left, timeout_s))
+        self._has_seen_kafka = True
+        return ends
+
+    def _settle(self, start: StreamOffset, finished: Sequence[Claim], results: Sequence[PartitionResult]) -> None:
+        self._settled = start
+        for claim, result in zip(finished, results, strict=True):
+            key = (claim.topic, claim.partition, claim.owner_epoch)
+            if result.error is ErrorCode.NONE:
+                self._finished_until[key] = claim.until_offset
+            else:
+                if result.committed is not None:
+                    # Counts only while the partition is owned under that very owner epoch.
+                    self._finished_until[key] = result.committed
+                _log.warning(
+                    "group %s: offsets [%d, %d) of %s-%d were read under owner epoch %d and are not committed: %s "
+                    "(the group's committed offset is %s)",
+                    self._group_id,
+                    claim.from_offset,
+                    claim.until_offset,
+                    claim.topic,
+                    claim.partition,
+                    claim.owner_epoch,
+                    result.message or result.error.name,
+                    result.committed,
+                )
+
+    def _report_refused(self, claims: Sequence[Claim], results: Sequence[PartitionResult]) -> None:
+        for claim, result in zip(claims, results, strict=True):
+            if result.error is ErrorCode.NONE:
+                continue
+            _log.log(
+                logging.INFO if result.error is ErrorCode.REBALANCE_IN_PROGRESS else logging.WARNING,
+                "group %s: %s-%d is left out of the next micro-batch: %s",
+                self._group_id,
+                claim.topic,
+                claim.partition,
+                result.message or result.error.name,
+            )
+
+    def _offset_of(
+        self,
+        accepted: Iterable[Claim],
+        usable: Iterable[AssignedPartition],
+        positions: Mapping[PartitionKey, int],
+    ) -> StreamOffset:
+        ranges = {
+            (owned.topic, owned.partition): Claim(
+                topic=owned.topic,
+                topic_id=owned.topic_id,
+                partition=owned.partition,
+                owner_epoch=owned.owner_epoch,
+                from_offset=positions[owned.topic, owned.partition],
+                until_offset=positions[owned.topic, owned.partition],
+            )
+            for owned in usable
+        }
+        ranges.update({(claim.topic, claim.partition): claim for claim in accepted})
+        in_order = tuple(ranges[key] for key in sorted(ranges))
+        return StreamOffset(self._joined.kafka_cluster_id or "", self._group_id, self._joined.member_id, in_order)
+
+    # ---- what of a micro-batch may be read --------------------------------------------------------------------------
+
+    def readable(self, end: StreamOffset) -> Planning[tuple[Claim, ...]]:
+        """Plan to mark the claims of a micro-batch as running, and return those that are still open.
+
+        A range that was committed, taken over, reset or released since is left out, with a warning: somebody else has
+        read it or will.
+        """
+        end.must_belong_to(cluster=self._joined.kafka_cluster_id, group=self._group_id)
+        self._has_offers = False
+        claims = end.claims
+        if not claims:
+            return ()
+        self._running_since = self._clock()
+        statuses = yield AskConfirm(claims)
+        assert isinstance(statuses, tuple)
+        readable = []
+        for claim, status in zip(claims, statuses, strict=True):
+            if status.state is ClaimState.RUNNING:
+                readable.append(claim)
+            else:
+                _log.warning(
+                    "group %s: offsets [%d, %d) of %s-%d are not read in this micro-batch: %s "
+                    "(the group's committed offset is %s)",
+                    self._group_id,
+                    claim.from_offset,
+                    claim.until_offset,
+                    claim.topic,
+                    claim.partition,
+                    status.why or "the claim is closed",
+                    status.committed,
+                )
+        return tuple(readable)
+
+    def _watch_batch_time(self) -> None:
+        if self._running_since is None:
+            return
+        seconds = self._clock() - self._running_since
+        self._running_since = None
+        if seconds > self._rebalance_timeout_s / 2:
+            _log.warning(
+                "group %s: from the planning of the last micro-batch to the next trigger it took %.0f s, more than "
+                "half of the %.0f s (option 'kcoord.rebalance.timeout') after which its partitions are given to "
+                "others and read again: raise the option, or make batches and the trigger interval shorter",
+                self._group_id,
+                seconds,
+                self._rebalance_timeout_s,
+            )
+
+    def _data_lost(self, what: str) -> None:
+        if self._fail_on_data_loss:
+            raise DataLossError(
+                f"{what} Set option 'failOnDataLoss' to false to go on with what is there, or use a new checkpoint "
+                "and reset the group's offsets."
+            )
+        _log.warning("group %s: %s Going on, because failOnDataLoss is false.", self._group_id, what)
+
+
+def _next_claims(
+    usable: Iterable[AssignedPartition], positions: Mapping[PartitionKey, int], untils: Mapping[PartitionKey, int]
+) -> tuple[Claim, ...]:
+    return tuple(
+        Claim(
+            topic=owned.topic,
+            topic_id=owned.topic_id,
+            partition=owned.partition,
+            owner_epoch=owned.owner_epoch,
+            from_offset=positions[owned.topic, owned.partition],
+            until_offset=untils[owned.topic, owned.partition],
+        )
+        for owned in usable
+        if untils[owned.topic, owned.partition] > positions[owned.topic, owned.partition]
+    )
+
+
+def _assignment(question: ReadAssignment | AwaitAssignment) -> Planning[Assignment]:
+    answer = yield question
+    assert isinstance(answer, Assignment)
+    return answer
+
+
+def _ends(question: ReadEnds) -> Planning[Mapping[PartitionKey, int]]:
+    answer = yield question
+    assert isinstance(answer, Mapping)
+    return answer

@@ -1,0 +1,120 @@
+"""The simulator as a program: `python -m tests.sim run --seed 0 --runs 500` and `python -m tests.sim mutants`.
+
+Runs are shared out over the machine's cores; what is printed does not depend on how. The last line is one line for
+scripts, and the exit code is 1 when a promise was broken, a run was void or a mutant lived.
+"""
+
+import argparse
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import fields
+from hashlib import blake2b
+
+from tests.sim.checker import Counts
+from tests.sim.mutants import MUTANTS, NOT_YET, hunt
+from tests.sim.run import Outcome, run_seed
+
+STORIES_SHOWN = 3
+LONG_STORY = 4_000
+PROGRESS_EVERY = 1_000
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the command line asks for and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    run = verbs.add_parser("run", help="run seeds and check every promise")
+    run.add_argument("--seed", type=int, default=0, help="the first seed")
+    run.add_argument("--runs", type=int, default=500, help="how many seeds from there on")
+    mutants = verbs.add_parser("mutants", help="plant every known mistake and see that it is found")
+    mutants.add_argument("names", nargs="*", help="only these")
+    for verb in (run, mutants):
+        verb.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
+    asked = parser.parse_args(arguments)
+    if asked.verb == "run":
+        return simulate(asked.seed, asked.runs, asked.workers)
+    return try_mutants(asked.names or list(MUTANTS), asked.workers)
+
+
+# ---- runs -----------------------------------------------------------------------------------------------------------
+
+
+def simulate(first_seed: int, runs: int, workers: int) -> int:
+    """Run seeds, show what broke, and end with the line of figures."""
+    started = time.perf_counter()
+    totals, events, faults, simulated_ms, void, broken = Counts(), 0, 0, 0, 0, 0
+    trace = blake2b(digest_size=8)
+    for done, outcome in enumerate(_outcomes(first_seed, runs, workers), 1):
+        trace.update(f"{outcome.seed} {outcome.trace}\n".encode())
+        events += outcome.events
+        faults += outcome.faults
+        simulated_ms += outcome.simulated_ms
+        for field in fields(Counts):
+            setattr(totals, field.name, getattr(totals, field.name) + getattr(outcome.counts, field.name))
+        if outcome.broken is not None:
+            broken += 1
+            if broken <= STORIES_SHOWN:
+                print(outcome.broken.shown, end="\n\n", flush=True)
+        elif outcome.is_void:
+            void += 1
+            print(f"seed {outcome.seed} is void: {outcome.counts}, faults {outcome.faults}", flush=True)
+        if done % PROGRESS_EVERY == 0:
+            print(f"{done} of {runs} runs, {broken} broken, {time.perf_counter() - started:.0f} s", flush=True)
+    seconds = time.perf_counter() - started
+    print(
+        f"simulated {simulated_ms / 3_600_000:.1f} h in {seconds:.0f} s; take-overs {totals.takeovers}, claims resumed "
+        f"{totals.resumed}, reads checked {totals.reads}, records delivered {totals.delivered}, of these again "
+        f"{totals.duplicates}"
+    )
+    is_ok = broken == 0 and void == 0
+    print(
+        f"sim: {'OK' if is_ok else 'FAILED'} runs={runs} events={events} events_per_s={events / seconds:.0f} "
+        f"violations={broken} void={void} acked={totals.acked} faults={faults} handovers={totals.handovers} "
+        f"fenced={totals.fenced} resets={totals.resets} trace={trace.hexdigest()}"
+    )
+    return 0 if is_ok else 1
+
+
+def _outcomes(first_seed: int, runs: int, workers: int) -> Iterator[Outcome]:
+    """Yield the outcomes in the order of their seeds."""
+    if runs == 1:
+        yield run_seed(first_seed, story_lines=LONG_STORY)
+        return
+    with _pool(workers) as pool:
+        yield from pool.map(run_seed, range(first_seed, first_seed + runs), chunksize=4)
+
+
+def _pool(workers: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+
+
+# ---- mutants --------------------------------------------------------------------------------------------------------
+
+
+def try_mutants(names: Sequence[str], workers: int) -> int:
+    """Hunt every mutant, print the table, and end with the line of figures."""
+    unknown = [name for name in names if name not in MUTANTS]
+    if unknown:
+        print(f"mutants: FAILED no mutant is called {', '.join(unknown)}; there are {', '.join(MUTANTS)}")
+        return 1
+    print(f"{'mutant':<28} {'seed':>5} {'events':>9}  found as")
+    caught = 0
+    with _pool(workers) as pool:
+        for name, (outcome, events) in zip(names, pool.map(hunt, names), strict=True):
+            found = outcome.broken if outcome is not None else None
+            caught += found is not None
+            seed = "-" if outcome is None else str(outcome.seed)
+            print(f"{name:<28} {seed:>5} {events:>9}  {found.name if found else 'NOT FOUND'}: {MUTANTS[name].what}")
+    for name, why in NOT_YET.items():
+        print(f"{name:<28} {'-':>5} {'-':>9}  not planted yet: {why}")
+    is_ok = caught == len(names)
+    print(f"mutants: {'OK' if is_ok else 'FAILED'} mutants={len(names)} caught={caught}")
+    return 0 if is_ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

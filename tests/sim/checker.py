@@ -1,0 +1,439 @@
+"""What is checked after every event: what the log says, what is said to others, and what they were told before.
+
+Whatever leaves the node must already be on disk, because somebody acts on it: an acknowledged commit, a grant, a claim
+that runs. And whatever was said once stays true after a crash. Reads return what was committed and no older than what
+the reader could know. Nobody is declared dead before its time.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from coordinator.core.effects import Notice
+from coordinator.core.groups.records import GroupExpired, MemberRemoved
+from coordinator.core.groups.state import ShardState, TopicPartition
+from coordinator.core.limits import Limits
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import (
+    Advance,
+    AdvanceResponse,
+    CommitOffsets,
+    CommitOffsetsResponse,
+    ConfirmClaims,
+    ConfirmClaimsResponse,
+    DescribeGroup,
+    DescribeGroupResponse,
+    Fenced,
+    FetcherStopped,
+    FetcherStoppedResponse,
+    FetchOffsets,
+    FetchOffsetsResponse,
+    PingResponse,
+    Push,
+    RegisterConsumer,
+    RegisterConsumerResponse,
+    Request,
+    Response,
+    StartFetcher,
+    StopFetcher,
+)
+from coordinator.protocol.operator_messages import ResetOffsets, ResetOffsetsResponse
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus
+from tests.sim.kafka import Kafka
+from tests.sim.log_model import ClaimEntry, GroupModel, LogModel, ViolationError
+
+REFUSED_TO_OTHERS = frozenset({ErrorCode.FENCED_OWNER_EPOCH, ErrorCode.CLAIM_CLOSED})
+ACCEPTED = frozenset({"member-joined", "member-returned", "member-replaced"})
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a run has exercised."""
+
+    acked: int = 0
+    handovers: int = 0
+    fenced: int = 0
+    resets: int = 0
+    takeovers: int = 0
+    resumed: int = 0
+    reads: int = 0
+    duplicates: int = 0
+    delivered: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request under way: where the log was when it arrived, and how much of it its sender could know."""
+
+    request: Request
+    member: tuple[str, str] | None
+    shard: int
+    end_at_arrival: int
+    known_end: int
+    arrived_ms: int
+
+
+@dataclass(slots=True)
+class _Session:
+    """What the outside knows of a member's session in this life of the node; times are the node's."""
+
+    heard_ms: int
+    closed_ms: int | None = None
+
+
+@dataclass(slots=True)
+class _Life:
+    """What ends with the node's process."""
+
+    started_ms: int
+    asked: dict[tuple[int, int], _Asked] = field(default_factory=dict)
+    bound: dict[int, tuple[str, str]] = field(default_factory=dict)
+    removed: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Connections whose member was removed: they are nobody's, but may still be told so."""
+    accepted: dict[tuple[str, str], deque[int]] = field(default_factory=dict)
+    """Where the log ended whenever a member was let in and was not told yet."""
+    gone: set[int] = field(default_factory=set)
+    """Connections that closed."""
+    sessions: dict[tuple[str, str], _Session] = field(default_factory=dict)
+
+
+class Checker:
+    """The checker of one run."""
+
+    def __init__(self, kafka: Kafka, shards: int, limits: Limits) -> None:
+        self._kafka = kafka
+        self._limits = limits
+        self.logs = [LogModel(shard, self) for shard in range(shards)]
+        self.counts = Counts()
+        self._durable = [0] * shards
+        self._told = [0] * shards
+        self._delivered: dict[tuple[str, int, str, int], set[tuple[int, int]]] = {}
+        self._highest_delivered: dict[tuple[str, int], int] = {}
+        self._life = _Life(0)
+        self._shard_of: dict[str, int] = {}
+        self._group_epochs: dict[str, int] = {}
+
+    # ---- the world outside the log ----------------------------------------------------------------------------------
+
+    def was_delivered(self, claim: ClaimEntry, topic_id: str) -> bool:
+        ranges = self._delivered.get((topic_id, claim.partition[1], claim.member_id, claim.owner_epoch))
+        return ranges is not None and claim.range in ranges
+
+    def was_answered(self, topic: str, topic_id: str, partition: int, offset: int) -> bool:
+        return self._kafka.was_answered(topic, topic_id, partition, offset)
+
+    def deliver(self, member_id: str, claims: Iterable[Claim]) -> None:
+        """Note that ranges were read and given to a sink."""
+        for claim in claims:
+            key = (claim.topic_id, claim.partition, member_id, claim.owner_epoch)
+            self._delivered.setdefault(key, set()).add((claim.from_offset, claim.until_offset))
+            highest = self._highest_delivered.get(key[:2], 0)
+            self.counts.delivered += claim.until_offset - claim.from_offset
+            self.counts.duplicates += max(0, min(highest, claim.until_offset) - claim.from_offset)
+            self._highest_delivered[key[:2]] = max(highest, claim.until_offset)
+
+    def group(self, group_id: str, shard: int) -> GroupModel:
+        self._shard_of[group_id] = shard
+        return self.logs[shard].groups.get(group_id) or GroupModel()
+
+    # ---- the log ----------------------------------------------------------------------------------------------------
+
+    def appended(self, shard: int, base_offset: int, records: Sequence[bytes], state: ShardState) -> None:
+        """Check what the node wants written, and that its state is what its log says."""
+        log = self.logs[shard]
+        before = log.end
+        log.append(base_offset, records)
+        news = log.records[before:]
+        log.compare(state, {record.group_id for record in news})
+        for record in news:
+            if isinstance(record, MemberRemoved):
+                self._unbind((record.group_id, record.member_id))
+            elif isinstance(record, GroupExpired):
+                self._group_epochs.pop(record.group_id, None)
+        self.counts.handovers = sum(each.handovers for each in self.logs)
+        self.counts.resets = sum(each.resets for each in self.logs)
+
+    def _unbind(self, member: tuple[str, str]) -> None:
+        for connection_id in [key for key, bound in self._life.bound.items() if bound == member]:
+            self._life.removed[connection_id] = self._life.bound.pop(connection_id)
+
+    def became_durable(self, shard: int, end_offset: int) -> None:
+        self._durable[shard] = max(self._durable[shard], end_offset)
+
+    def recovered(self, shard: int, end_offset: int, state: ShardState, now_ms: int) -> None:
+        """Check what is there after a crash."""
+        log = self.logs[shard]
+        if end_offset < self._told[shard]:
+            raise ViolationError(
+                "lost-commit",
+                f"shard {shard}: the log ends at {end_offset} after a crash, but what stands at "
+                f"{self._told[shard] - 1} was told to others",
+            )
+        if end_offset > log.end:
+            raise ViolationError("phantom-record", f"shard {shard}: {end_offset} records, {log.end} were written")
+        log.cut(end_offset)
+        log.compare(state, log.groups)
+        if set(state.groups) != set(log.groups):
+            raise ViolationError(
+                "state-differs", f"shard {shard}: groups {set(state.groups)}, in its log {set(log.groups)}"
+            )
+        self._durable[shard] = end_offset
+        self._life = _Life(now_ms)
+
+    # ---- requests ---------------------------------------------------------------------------------------------------
+
+    def asked(self, connection_id: int, correlation_id: int, request: Request, shard: int, now_ms: int) -> None:
+        """Note that a request reaches the node."""
+        self._note_asked(connection_id, correlation_id, request, shard, self._durable[shard], now_ms)
+        member = self._life.bound.get(connection_id)
+        if member is not None:
+            self._life.sessions[member].heard_ms = now_ms
+
+    def asked_by_operator(
+        self, connection_id: int, correlation_id: int, request: Request, shard: int, known_end: int
+    ) -> None:
+        """Note that an operator's request reaches the node; `known_end` was durable when it was sent."""
+        self._note_asked(connection_id, correlation_id, request, shard, known_end, 0)
+
+    def _note_asked(
+        self, connection_id: int, correlation_id: int, request: Request, shard: int, known_end: int, now_ms: int
+    ) -> None:
+        member = self._life.bound.get(connection_id)
+        asked = _Asked(request, member, shard, self.logs[shard].end, known_end, now_ms)
+        self._life.asked[connection_id, correlation_id] = asked
+
+    def durable_end(self, shard: int) -> int:
+        return self._durable[shard]
+
+    def closed(self, connection_id: int, now_ms: int) -> None:
+        """Note that the node learns of a closed connection."""
+        self._life.gone.add(connection_id)
+        member = self._life.bound.pop(connection_id, None)
+        if member is not None:
+            self._life.sessions[member].closed_ms = now_ms
+
+    # ---- what is said -----------------------------------------------------------------------------------------------
+
+    def responded(self, connection_id: int, correlation_id: int, response: Response) -> None:
+        """Check an answer that leaves the node."""
+        asked = self._life.asked.pop((connection_id, correlation_id))
+        shard = asked.shard
+        match asked.request, response:
+            case Advance(), AdvanceResponse(error=ErrorCode.NONE):
+                self._advanced(asked, response, shard)
+            case ConfirmClaims(), ConfirmClaimsResponse(error=ErrorCode.NONE):
+                self._statuses(asked, asked.request.claims, response.claims, shard)
+            case RegisterConsumer(), RegisterConsumerResponse(error=ErrorCode.NONE):
+                self._registered(connection_id, asked, response, shard)
+            case FetcherStopped(), FetcherStoppedResponse():
+                for final, result in zip(asked.request.partitions, response.results, strict=True):
+                    if result.error is ErrorCode.NONE:
+                        self._is_let_go(asked, (final.topic, final.partition), final.owner_epoch, shard)
+            case CommitOffsets(group_id=group_id), CommitOffsetsResponse(error=ErrorCode.NONE):
+                for wish, result in zip(asked.request.offsets, response.results, strict=True):
+                    if result.error is ErrorCode.NONE:
+                        self._is_committed(asked, group_id, (wish.topic, wish.partition), wish.offset, None)
+            case ResetOffsets(group_id=group_id), ResetOffsetsResponse(error=ErrorCode.NONE):
+                for reset in response.results:
+                    if reset.error is ErrorCode.NONE and not reset.is_pending and reset.new_offset is not None:
+                        self._is_committed(asked, group_id, (reset.topic, reset.partition), reset.new_offset, None)
+            case FetchOffsets(), FetchOffsetsResponse(error=ErrorCode.NONE):
+                seen = {(part.topic, part.partition): part.offset for part in response.offsets}
+                self._read(asked, asked.request.group_id, seen, shard)
+            case DescribeGroup(), DescribeGroupResponse(error=ErrorCode.NONE):
+                seen = {(p.topic, p.partition): p.committed for p in response.partitions if p.committed is not None}
+                self._read(asked, asked.request.group_id, seen, shard)
+                self._group_epoch_seen(asked.request.group_id, response.group_epoch)
+            case _, PingResponse(error=ErrorCode.NONE) if asked.member is not None:
+                self._group_epoch_seen(asked.member[0], response.group_epoch)
+            case _:
+                pass
+
+    def _must_be_durable(self, shard: int, at: int, what: object) -> None:
+        if at >= self._durable[shard]:
+            raise ViolationError(
+                "said-before-durable",
+                f"shard {shard}: {what} is said and record {at} is not on disk, which ends at {self._durable[shard]}",
+            )
+        self._told[shard] = max(self._told[shard], at + 1)
+
+    def _group_epoch_seen(self, group_id: str, group_epoch: int) -> None:
+        if group_epoch < self._group_epochs.get(group_id, 0):
+            raise ViolationError("epoch-regress", f"{group_id}: group epoch {group_epoch} is shown after a greater one")
+        self._group_epochs[group_id] = group_epoch
+
+    def _model_of(self, asked: _Asked, shard: int) -> GroupModel:
+        assert asked.member is not None, f"{asked.request} is answered on a connection that is no member's"
+        return self.group(asked.member[0], shard)
+
+    def _advanced(self, asked: _Asked, response: AdvanceResponse, shard: int) -> None:
+        group = self._model_of(asked, shard)
+        request = asked.request
+        assert isinstance(request, Advance)
+        assert asked.member is not None
+        for claim, result in zip(request.finished, response.finished, strict=True):
+            partition = (claim.topic, claim.partition)
+            if result.error is ErrorCode.NONE and claim.from_offset < claim.until_offset:
+                self._is_committed(asked, asked.member[0], partition, claim.until_offset, claim.owner_epoch)
+                self.counts.acked += 1
+            elif result.error in REFUSED_TO_OTHERS:
+                self.counts.fenced += 1
+        for claim, result in zip(request.claims, response.claims, strict=True):
+            if result.error is ErrorCode.NONE:
+                entries = self._entries(group, claim)
+                if not entries:
+                    raise ViolationError("phantom-claim", f"{claim} is accepted and not in the log")
+                self._must_be_durable(shard, entries[-1].opened_at, claim)
+            elif result.error is ErrorCode.FENCED_OWNER_EPOCH:
+                self.counts.fenced += 1
+        for final, result in zip(request.released, response.released, strict=True):
+            if result.error is ErrorCode.NONE:
+                self._is_let_go(asked, (final.topic, final.partition), final.owner_epoch, shard)
+
+    def _is_committed(
+        self, asked: _Asked, group_id: str, partition: TopicPartition, offset: int, owner_epoch: int | None
+    ) -> None:
+        commits = self.group(group_id, asked.shard).commits.get(partition, ())
+        fitting = [each.at for each in commits if (each.offset, each.owner_epoch) == (offset, owner_epoch)]
+        if not fitting:
+            raise ViolationError(
+                "lost-commit", f"{partition} at {offset} by {owner_epoch} is acknowledged, the log has {commits}"
+            )
+        at = next((at for at in fitting if at >= asked.end_at_arrival), fitting[-1])
+        self._must_be_durable(asked.shard, at, f"commit of {partition} at {offset}")
+
+    def _is_let_go(self, asked: _Asked, partition: TopicPartition, owner_epoch: int, shard: int) -> None:
+        group = self._model_of(asked, shard)
+        assert asked.member is not None
+        owner = group.owners.get(partition)
+        if owner is not None and (owner.member_id, owner.owner_epoch) == (asked.member[1], owner_epoch):
+            raise ViolationError("lost-release", f"letting go of {partition} is acknowledged and it is {owner}'s")
+        ended_at = group.ended.get((partition, owner_epoch))
+        if ended_at is not None:
+            self._must_be_durable(shard, ended_at, f"release of {partition}")
+
+    def _entries(self, group: GroupModel, claim: Claim) -> list[ClaimEntry]:
+        entries = group.claims.get(((claim.topic, claim.partition), claim.owner_epoch), ())
+        return [entry for entry in entries if entry.range == (claim.from_offset, claim.until_offset)]
+
+    def _statuses(self, asked: _Asked, claims: Sequence[Claim], statuses: Sequence[ClaimStatus], shard: int) -> None:
+        group = self._model_of(asked, shard)
+        assert asked.member is not None
+        for claim, status in zip(claims, statuses, strict=True):
+            mine = [entry for entry in self._entries(group, claim) if entry.member_id == asked.member[1]]
+            open_since_asked = [
+                entry for entry in mine if entry.closed_at is None or entry.closed_at >= asked.end_at_arrival
+            ]
+            if status.state is ClaimState.CLOSED:
+                if any(entry.closed_at is None and entry.opened_at < asked.end_at_arrival for entry in mine):
+                    raise ViolationError("claim-denied", f"{claim} is open and {status} is said")
+                continue
+            if not open_since_asked:
+                raise ViolationError("phantom-claim", f"{claim} is said to be open and is not: {mine}")
+            entry = open_since_asked[-1]
+            self._must_be_durable(shard, entry.opened_at, claim)
+            if status.state is ClaimState.RUNNING:
+                if entry.running_at is None:
+                    raise ViolationError("phantom-claim", f"{claim} is said to run and does not")
+                self._must_be_durable(shard, entry.running_at, claim)
+
+    def _registered(self, connection_id: int, asked: _Asked, response: RegisterConsumerResponse, shard: int) -> None:
+        request = asked.request
+        assert isinstance(request, RegisterConsumer)
+        member = (request.group_id, response.member_id)
+        group = self.group(request.group_id, shard)
+        accepted = self._life.accepted.get(member)
+        if not accepted:
+            raise ViolationError("no-such-member", f"{member} is told that it is let in, and was not")
+        end = accepted.popleft()
+        self._must_be_durable(shard, end - 1, f"member {response.member_id}")
+        if group.is_superseded(response.member_id, request.incarnation, end):
+            self._life.removed[connection_id] = member
+        else:
+            self._life.bound[connection_id] = member
+            if connection_id in self._life.gone:
+                self._life.sessions[member].closed_ms = asked.arrived_ms
+        self._group_epoch_seen(request.group_id, response.group_epoch)
+        bound = replace(asked, member=member)
+        self._statuses(bound, request.claims, response.claims, shard)
+        self.counts.resumed += sum(status.state is not ClaimState.CLOSED for status in response.claims)
+
+    def _read(self, asked: _Asked, group_id: str, seen: dict[TopicPartition, int], shard: int) -> None:
+        self.counts.reads += 1
+        for partition, commits in self.group(group_id, shard).commits.items():
+            visible = [commit for commit in commits if commit.at < self._durable[shard]]
+            known = [commit for commit in visible if commit.at < asked.known_end]
+            fresh = visible[len(known) - 1 if known else 0 :]
+            offset = seen.pop(partition, None)
+            if offset is None:
+                if known:
+                    raise ViolationError("lost-commit", f"{partition} of {group_id} is absent and was at {known[-1]}")
+            elif offset not in {commit.offset for commit in fresh}:
+                name = "phantom-commit" if offset not in {commit.offset for commit in commits} else "stale-read"
+                raise ViolationError(name, f"{partition} of {group_id} is read as {offset}; possible are {fresh}")
+        if seen:
+            raise ViolationError("phantom-commit", f"{group_id}: {seen} is read and nobody committed it")
+
+    def pushed(self, connection_id: int, push: Push, shard: int) -> None:
+        """Check a push that leaves the node."""
+        member = self._life.bound.get(connection_id) or self._life.removed.get(connection_id)
+        if member is None:
+            return
+        group = self.group(member[0], shard)
+        match push:
+            case StartFetcher():
+                self._group_epoch_seen(member[0], push.group_epoch)
+                for part in push.partitions:
+                    partition = (part.topic, part.partition)
+                    self._must_be_durable(shard, part.owner_epoch, f"grant of {partition} to {member[1]}")
+                    granted = self.logs[shard].records[part.owner_epoch]
+                    if getattr(granted, "member_id", None) != member[1]:
+                        raise ViolationError("phantom-grant", f"{part} is said to {member[1]}, the log says {granted}")
+                    possible = [commit for commit in group.commits.get(partition, ()) if commit.offset == part.offset]
+                    if not possible:
+                        raise ViolationError("phantom-commit", f"{part} starts where nobody ever committed")
+                    self._must_be_durable(shard, possible[0].at, f"start of {partition}")
+            case StopFetcher():
+                for owned in push.partitions:
+                    partition = (owned.topic, owned.partition)
+                    self._must_be_durable(shard, group.stopped[partition, owned.owner_epoch], f"stop of {partition}")
+            case Fenced():
+                self.counts.fenced += 1
+                self._must_be_durable(shard, group.removed_at[member[1]][0], f"removal of {member[1]}")
+
+    def noticed(self, notice: Notice, shard: int, now_ms: int) -> None:
+        """Check what the node gives out as a fact."""
+        if notice.kind == "taken-over":
+            self.counts.takeovers += 1
+        member = (notice.group_id, notice.member_id)
+        if notice.kind in ACCEPTED:
+            self._unbind(member)
+            self._life.sessions[member] = _Session(now_ms)
+            self._life.accepted.setdefault(member, deque()).append(self.logs[shard].end)
+        if notice.kind != "member-expired":
+            return
+        session = self._life.sessions.get(member)
+        timeout_ms = self._session_timeout_ms(member, shard)
+        heard_ms = session.heard_ms if session is not None else self._life.started_ms
+        if notice.why.startswith("its connection closed"):
+            if (session is None or session.closed_ms is None) and not self._one_closed_while_registering():
+                raise ViolationError("expired-too-early", f"{member} never closed a connection: {notice.why}")
+        elif now_ms - heard_ms < timeout_ms:
+            raise ViolationError(
+                "expired-too-early",
+                f"{member} was heard {now_ms - heard_ms} ms ago, its time-out is {timeout_ms} ms: {notice.why}",
+            )
+
+    def _one_closed_while_registering(self) -> bool:
+        return any(
+            connection_id in self._life.gone
+            for (connection_id, _), asked in self._life.asked.items()
+            if isinstance(asked.request, RegisterConsumer)
+        )
+
+    def _session_timeout_ms(self, member: tuple[str, str], shard: int) -> int:
+        for record in reversed(self.logs[shard].records):
+            facts = getattr(record, "facts", None)
+            if facts is not None and (record.group_id, facts.member_id) == member:
+                return int(facts.session_timeout_ms)
+        raise ViolationError("no-such-member", f"{member} expires and never joined")

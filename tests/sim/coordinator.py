@@ -1,0 +1,383 @@
+"""The coordinator's process: the real node, its clocks, its disk and whoever performs its effects, all mortal.
+
+It performs effects as the product's driver does. A process that is killed leaves its page cache; a machine that loses
+power leaves what was synced and torn pieces of the rest. A stopped process takes in later what came meanwhile, and its
+clock counts as the product's does: time it did not live through is not counted. Clocks start anew with every process.
+"""
+
+import errno
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, Protocol
+
+from coordinator.core import effects as e
+from coordinator.core import events
+from coordinator.core.limits import Limits
+from coordinator.core.log.entry import StorageError
+from coordinator.core.node import Node
+from coordinator.protocol.messages import (
+    Push,
+    RegisterConsumer,
+    Request,
+    Response,
+)
+from coordinator.protocol.parts import NodeAddress
+from coordinator.runtime.files import DiskError
+from tests.helpers.memory_disk import MemoryDisk
+from tests.sim.checker import Checker
+from tests.sim.kafka import BROKERS, CLUSTER, Kafka
+from tests.sim.mix import Mix
+from tests.sim.schedule import Schedule
+
+ADDRESS = NodeAddress(0, "c1", 7600)
+TICK_MS = 100
+LONGEST_GAP_MS = 1_000
+"""What the product's clock counts at most between two readings."""
+KAFKA_POLL_MS = 700
+
+
+class Sender(Protocol):
+    """Who carries what the node says."""
+
+    def send_response(self, connection_id: int, correlation_id: int, response: Response) -> None:
+        """Carry a response."""
+
+    def send_push(self, connection_id: int, push: Push) -> None:
+        """Carry a push."""
+
+    def close(self, connection_id: int, why: str) -> None:
+        """Close a connection after what was sent on it."""
+
+    def coordinator_died(self, *, is_silent: bool) -> None:
+        """Take note that every connection ends on the coordinator's side."""
+
+
+class Coordinator:
+    """One coordinator through all its lives."""
+
+    def __init__(
+        self, dice: Random, schedule: Schedule, mix: Mix, kafka: Kafka, checker: Checker, limits: Limits
+    ) -> None:
+        self._dice = dice
+        self._schedule = schedule
+        self._mix = mix
+        self._kafka = kafka
+        self._checker = checker
+        self._limits = limits
+        self.sender: Sender
+        self.node: Node
+        self.life = 0
+        self.starts = 0
+        self.is_up = False
+        self.is_powered = True
+        self.is_paused = False
+        self.extra_sync_ms = 0
+        self.wall_offset_ms = 1_700_000_000_000
+        self._waiting: list[Callable[[], None]] = []
+        self._fresh_ids = 0
+        self._watched: frozenset[str] = frozenset()
+        self._is_disk_busy = False
+        self._disk = MemoryDisk(
+            mix.shards,
+            on_durable=self._on_durable,
+            on_failure=self._on_disk_failure,
+            segment_bytes=mix.segment_bytes,
+        )
+        self._base_ms = 0
+        self._last_read_ms = 0
+        self._not_lived_ms = 0
+
+    # ---- life and death ---------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Recover the logs and begin a life, unless one is under way."""
+        if self.is_up or not self.is_powered:
+            return
+        schedule = self._schedule
+        self._base_ms = self._dice.randint(0, 10**9) - schedule.now_ms
+        self._last_read_ms, self._not_lived_ms = schedule.now_ms, 0
+        now_ms = self.now_ms()
+        node = Node(self._limits, self._mix.shards, ADDRESS, ("k1:9092",))
+        try:
+            logs = [self._disk.recover(shard) for shard in range(self._mix.shards)]
+        except DiskError as error:
+            schedule.tell("coordinator", f"cannot start: {error}")
+            self._disk.restart()
+            schedule.after(300, self.start)
+            return
+        for shard, found in enumerate(logs):
+            snapshot = found.snapshot
+            node.load(
+                shard,
+                snapshot.records if snapshot is not None else None,
+                snapshot.end_offset if snapshot is not None else 0,
+                [(batch.base_offset, batch.records) for batch in found.batches],
+            )
+            schedule.tell("coordinator", f"recovers shard {shard} up to {found.log_end_offset}")
+            self._checker.recovered(shard, found.log_end_offset, node.hard_state(shard), now_ms)
+        self.node = node
+        self.life += 1
+        self.starts += 1
+        self.is_up, self.is_paused = True, False
+        self._waiting.clear()
+        self._watched = frozenset()
+        self._is_disk_busy = False
+        self._perform(node.start(now_ms, self._wall_ms()))
+        self._later(0, self._tick)
+        self._later(0, self._poll_kafka)
+
+    def kill(self, *, loses_power: bool) -> None:
+        """End the process; `start` begins the next life."""
+        self._end("loses power" if loses_power else "is killed", is_silent=loses_power)
+        if loses_power:
+            self.is_powered = False
+            self._disk.crash(self._dice)
+        else:
+            self._disk.restart()
+
+    def power_on(self) -> None:
+        self.is_powered = True
+        self.start()
+
+    def _end(self, why: str, *, is_silent: bool) -> None:
+        self._schedule.tell("coordinator", why)
+        self.is_up = self.is_paused = False
+        self._waiting.clear()
+        self.life += 1
+        self.sender.coordinator_died(is_silent=is_silent)
+
+    def pause(self) -> None:
+        if self.is_up:
+            self._schedule.tell("coordinator", "is stopped (SIGSTOP)")
+            self.is_paused = True
+
+    def resume(self) -> None:
+        """Let the process go on, with everything that came meanwhile."""
+        if not self.is_paused:
+            return
+        self._schedule.tell("coordinator", "goes on (SIGCONT)")
+        self.is_paused = False
+        waiting, self._waiting = self._waiting, []
+        for work in waiting:
+            self.do(work)
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Have the process do something, as soon as it runs; a dead one does nothing."""
+        if self.is_paused:
+            self._waiting.append(work)
+        elif self.is_up:
+            work()
+
+    def _later(self, ms: int, work: Callable[[], None]) -> None:
+        self._schedule.after(ms, self._in_life, self.life, work)
+
+    def _in_life(self, life: int, work: Callable[[], None]) -> None:
+        if life == self.life:
+            self.do(work)
+
+    # ---- time -------------------------------------------------------------------------------------------------------
+
+    def now_ms(self) -> int:
+        """The monotonic time of this process."""
+        machine_ms = self._schedule.now_ms
+        too_long_ms = machine_ms - self._last_read_ms - LONGEST_GAP_MS
+        self._last_read_ms = machine_ms
+        if too_long_ms > 0:
+            self._not_lived_ms += too_long_ms
+        return self._base_ms + machine_ms - self._not_lived_ms
+
+    def _wall_ms(self) -> int:
+        return self._schedule.now_ms + self.wall_offset_ms
+
+    def _tick(self) -> None:
+        self._later(TICK_MS, self._tick)
+        self._wake()
+
+    def _wake(self) -> None:
+        self._step(events.Ticked(self.now_ms(), self._wall_ms()))
+
+    # ---- events -----------------------------------------------------------------------------------------------------
+
+    def opened(self, connection_id: int, host: str) -> None:
+        """Take in a new connection; call it within `do`."""
+        self._step(events.ConnectionOpened(self.now_ms(), connection_id, host))
+
+    def closed(self, connection_id: int, why: str) -> None:
+        now_ms = self.now_ms()
+        self._checker.closed(connection_id, now_ms)
+        self._step(events.ConnectionClosed(now_ms, connection_id, why))
+
+    def arrived(self, connection_id: int, correlation_id: int, request: Request, known_end: int | None = None) -> None:
+        """Take in a request; `known_end` comes with an operator's."""
+        now_ms = self.now_ms()
+        fresh_id = ""
+        if isinstance(request, RegisterConsumer):
+            self._fresh_ids += 1
+            fresh_id = f"m{self._fresh_ids}"
+        shard = self._shard(request)
+        if known_end is None:
+            self._checker.asked(connection_id, correlation_id, request, shard, now_ms)
+        else:
+            self._checker.asked_by_operator(connection_id, correlation_id, request, shard, known_end)
+        self._schedule.tell(f"-> {connection_id}", request)
+        self._step(events.RequestArrived(now_ms, connection_id, correlation_id, request, fresh_id))
+
+    def _shard(self, request: Request) -> int:
+        return self.node.shard_of(getattr(request, "group_id", GROUP))
+
+    def _step(self, event: events.Event) -> None:
+        self._perform(self.node.step(event))
+
+    # ---- effects ----------------------------------------------------------------------------------------------------
+
+    def _perform(self, effects: Sequence[e.Effect]) -> None:
+        for effect in effects:
+            try:
+                _PERFORM[type(effect)](self, effect)
+            except StorageError as error:
+                self._later(0, partial(self._fail, str(error)))
+                return
+            if not self.is_up:
+                return
+
+    def _append(self, effect: e.Append) -> None:
+        for record in effect.records:
+            self._schedule.stamp(record)
+        self._checker.appended(effect.shard, effect.base_offset, effect.records, self.node.hard_state(effect.shard))
+        self._schedule.tell(f"log {effect.base_offset}", self._checker.logs[effect.shard].records[effect.base_offset :])
+        self._disk.append(effect.shard, effect.base_offset, effect.leader_epoch, effect.records)
+        self._use_disk()
+
+    def _write_snapshot(self, effect: e.WriteSnapshot) -> None:
+        self._disk.write_snapshot(effect.shard, effect.end_offset, effect.leader_epoch, effect.records)
+        self._use_disk()
+
+    def _respond(self, effect: e.Respond) -> None:
+        self._checker.responded(effect.connection_id, effect.correlation_id, effect.response)
+        self._schedule.tell(f"<- {effect.connection_id}", effect.response)
+        self.sender.send_response(effect.connection_id, effect.correlation_id, effect.response)
+
+    def _push(self, effect: e.SendPush) -> None:
+        self._checker.pushed(effect.connection_id, effect.push, self.node.shard_of(GROUP))
+        self._schedule.tell(f"<- {effect.connection_id}", effect.push)
+        self.sender.send_push(effect.connection_id, effect.push)
+
+    def _close(self, effect: e.CloseConnection) -> None:
+        self._schedule.tell(f"<- {effect.connection_id}", effect)
+        self.sender.close(effect.connection_id, effect.why)
+
+    def _notice(self, effect: e.Notice) -> None:
+        self._schedule.tell("notice", effect)
+        self._checker.noticed(effect, self.node.shard_of(effect.group_id), self.now_ms())
+
+    def _wake_at(self, effect: e.WakeAt) -> None:
+        self._later(max(0, effect.now_ms - self.now_ms()), self._wake)
+
+    def _halt(self, effect: e.Halt) -> None:
+        self._end(f"halts: {effect.why}", is_silent=False)
+        self._disk.restart()
+        self._schedule.after(self._dice.randint(50, 1_500), self.start)
+
+    # ---- disk -------------------------------------------------------------------------------------------------------
+
+    def fail_next_sync(self) -> None:
+        """Have the disk refuse the next sync, and then behave as if nothing had happened."""
+
+        def fail(call: str, path: Path) -> None:
+            if call == "sync":
+                self._disk.files.fail = lambda _call, _path: None
+                raise OSError(errno.EIO, "Input/output error", str(path))
+
+        self._disk.files.fail = fail
+
+    def heal_disk(self) -> None:
+        self._disk.files.fail = lambda _call, _path: None
+        self.extra_sync_ms = 0
+
+    def _use_disk(self) -> None:
+        if not self._is_disk_busy:
+            self._is_disk_busy = True
+            self._later(0, self._write)
+
+    def _write(self) -> None:
+        if self._disk.write_without_sync():
+            delay_ms = self._dice.choice(self._mix.sync_delays_ms) + self.extra_sync_ms
+            self._later(delay_ms, self._sync)
+            return
+        self._is_disk_busy = False
+        for shard, end in self._disk.write_snapshots().items():
+            self._later(1, partial(self._snapshot_written, shard, end))
+
+    def _sync(self) -> None:
+        self._disk.sync_group()
+        self._later(0, self._write)
+
+    def _on_durable(self, shard: int, end_offset: int) -> None:
+        self._checker.became_durable(shard, end_offset)
+        self._later(self._dice.choice((0, 0, 1)), partial(self._durable, shard, end_offset))
+
+    def _durable(self, shard: int, end_offset: int) -> None:
+        self._step(events.BecameDurable(self.now_ms(), shard, end_offset))
+
+    def _snapshot_written(self, shard: int, end_offset: int) -> None:
+        self._step(events.SnapshotWritten(self.now_ms(), shard, end_offset))
+
+    def _on_disk_failure(self, why: str) -> None:
+        self._later(0, partial(self._fail, why))
+
+    def _fail(self, why: str) -> None:
+        self._step(events.DiskFailed(self.now_ms(), why))
+
+    # ---- Kafka ------------------------------------------------------------------------------------------------------
+
+    def _watch(self, effect: e.WatchTopics) -> None:
+        self._watched = effect.topics
+        self._later(self._dice.choice((1, 5, 60)), self._read_topics)
+
+    def _poll_kafka(self) -> None:
+        self._later(KAFKA_POLL_MS, self._poll_kafka)
+        self._read_topics()
+
+    def _read_topics(self) -> None:
+        if not self._watched:
+            return
+        if self._kafka.is_away:
+            self._later(5, partial(self._kafka_failed, "connection refused"))
+            return
+        topics, absent = self._kafka.metadata(self._watched)
+        self._later(self._dice.choice((1, 5, 60)), partial(self._topics_read, topics, absent))
+
+    def _kafka_failed(self, why: str) -> None:
+        self._step(events.KafkaFailed(self.now_ms(), why))
+
+    def _topics_read(self, topics: Any, absent: frozenset[str]) -> None:
+        self._step(events.TopicsRead(self.now_ms(), topics, absent, {}, BROKERS, CLUSTER))
+
+    def _resolve(self, effect: e.ResolveOffsets) -> None:
+        self._later(self._dice.choice((1, 5, 60)), partial(self._ask_kafka, effect))
+
+    def _ask_kafka(self, effect: e.ResolveOffsets) -> None:
+        answers = self._kafka.resolve(effect.offsets)
+        self._later(self._dice.choice((1, 5, 60)), partial(self._resolved, effect.lookup_id, answers))
+
+    def _resolved(self, lookup_id: int, answers: tuple[events.ResolvedOffset, ...]) -> None:
+        self._step(events.OffsetsResolved(self.now_ms(), lookup_id, answers))
+
+
+GROUP = "g"
+"""The group whose members are simulated. Other groups share its logs, and have only offsets."""
+
+_PERFORM: dict[type, Callable[[Coordinator, Any], None]] = {
+    e.Append: Coordinator._append,
+    e.WriteSnapshot: Coordinator._write_snapshot,
+    e.Respond: Coordinator._respond,
+    e.SendPush: Coordinator._push,
+    e.CloseConnection: Coordinator._close,
+    e.Notice: Coordinator._notice,
+    e.WakeAt: Coordinator._wake_at,
+    e.Halt: Coordinator._halt,
+    e.WatchTopics: Coordinator._watch,
+    e.ResolveOffsets: Coordinator._resolve,
+}

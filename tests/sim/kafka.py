@@ -1,0 +1,121 @@
+"""Kafka as the simulation needs it: topics with an identity, partitions with a begin and an end, and bad days.
+
+Records have no content: a record is its topic id, partition and offset. It remembers what it ever answered about
+offsets, so that a start that nobody said can be told from one that somebody did.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from coordinator.core.effects import OffsetToResolve
+from coordinator.core.events import ResolvedOffset, TopicMetadata
+from coordinator.protocol.ids import EARLIEST, LATEST
+from spark_kcoord.errors import UnknownTopicError
+
+CLUSTER = "cluster-1"
+BROKERS = {1: ("k1", 9092), 2: ("k2", 9092)}
+
+
+@dataclass(slots=True)
+class Topic:
+    """One topic; a topic that is made again is another one."""
+
+    topic_id: str
+    begins: list[int]
+    ends: list[int]
+
+
+class Kafka:
+    """The brokers."""
+
+    def __init__(self, dice: Random, topics: Mapping[str, int]) -> None:
+        self._dice = dice
+        self.topics: dict[str, Topic] = {}
+        self.is_away = False
+        self._answered: dict[tuple[str, int, int], int] = {}
+        """The newest topic that was answered for, by topic name, partition and the offset named."""
+        self._made = 0
+        for name, partitions in topics.items():
+            self.create(name, partitions)
+
+    def create(self, name: str, partitions: int) -> None:
+        self._made += 1
+        begins = [self._dice.choice((3, 10, 50)) for _ in range(partitions)]
+        ends = [begin + self._dice.choice((0, 5, 30)) for begin in begins]
+        self.topics[name] = Topic(f"id-{self._made}", begins, ends)
+
+    def delete(self, name: str) -> None:
+        del self.topics[name]
+
+    def grow(self, name: str) -> None:
+        topic = self.topics[name]
+        topic.begins.append(0)
+        topic.ends.append(self._dice.choice((0, 4)))
+
+    def append(self) -> None:
+        """Write some records somewhere."""
+        if self.topics:
+            topic = self.topics[self._dice.choice(sorted(self.topics))]
+            topic.ends[self._dice.randrange(len(topic.ends))] += self._dice.choice((1, 1, 3, 10))
+
+    # ---- asked by the coordinator -----------------------------------------------------------------------------------
+
+    def metadata(self, names: Iterable[str]) -> tuple[dict[str, TopicMetadata], frozenset[str]]:
+        """Return what there is and the names of what there is not."""
+        found, absent = {}, set()
+        for name in sorted(names):
+            topic = self.topics.get(name)
+            if topic is None:
+                absent.add(name)
+            else:
+                leaders = tuple(1 + number % len(BROKERS) for number in range(len(topic.ends)))
+                found[name] = TopicMetadata(name, topic.topic_id, leaders)
+        return found, frozenset(absent)
+
+    def resolve(self, wishes: Sequence[OffsetToResolve]) -> tuple[ResolvedOffset, ...]:
+        return tuple(self._resolve(wish) for wish in wishes)
+
+    def _resolve(self, wish: OffsetToResolve) -> ResolvedOffset:
+        topic = self.topics.get(wish.topic)
+        if self.is_away or topic is None or wish.partition >= len(topic.ends) or self._dice.random() < 0.05:
+            return ResolvedOffset(wish.topic, wish.partition, None, why="the partition has no leader")
+        begin, end = topic.begins[wish.partition], topic.ends[wish.partition]
+        if wish.timestamp_ms == EARLIEST:
+            offset = begin
+        elif wish.timestamp_ms == LATEST:
+            offset = end
+        else:
+            offset = LATEST if begin == end else begin + (end - begin) // 2
+        if offset >= 0:
+            self._answered[wish.topic, wish.partition, offset] = _number(topic.topic_id)
+        return ResolvedOffset(wish.topic, wish.partition, offset, leader_epoch=1)
+
+    def was_answered(self, name: str, topic_id: str, partition: int, offset: int) -> bool:
+        """Say whether an offset was ever named for a topic.
+
+        Kafka does not say of which topic it speaks: when one was made again, what is meant for the new one can be taken
+        for the old one's, which is gone.
+        """
+        return self._answered.get((name, partition, offset), 0) >= _number(topic_id)
+
+    # ---- asked by queries -------------------------------------------------------------------------------------------
+
+    def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int] | None:
+        """Return the ends, or None when Kafka cannot say; raises UnknownTopicError naming topics that are gone."""
+        if self.is_away:
+            return None
+        gone = sorted({name for name, _ in partitions if name not in self.topics})
+        if gone:
+            raise UnknownTopicError(f"Kafka has no topic {', '.join(gone)}.", gone)
+        found = {}
+        for name, number in partitions:
+            topic = self.topics[name]
+            if number >= len(topic.ends):
+                return None
+            found[name, number] = topic.ends[number]
+        return found
+
+
+def _number(topic_id: str) -> int:
+    return int(topic_id.removeprefix("id-"))

@@ -1,0 +1,322 @@
+"""Known mistakes, planted one at a time, each of which the simulator has to find by chance within 1,000 seeds.
+
+A mutant replaces named functions of the product while it is planted; the product knows nothing of it. A mistake in
+something that does not exist yet stands in `NOT_YET` with what it waits for, and is planted when that lands.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from coordinator.core import effects as e
+from coordinator.core.events import OffsetsResolved
+from coordinator.core.groups import claims, journal, ownership
+from coordinator.core.groups import group as group_module
+from coordinator.core.groups.membership import Membership
+from coordinator.core.groups.offsets import committed_part
+from coordinator.core.groups.ownership import Ownership
+from coordinator.core.groups.records import ClaimsRunning, CommittedPart, Granted, OffsetsCommitted, Record
+from coordinator.core.groups.resets import Resets
+from coordinator.core.groups.shard import Shard
+from coordinator.core.groups.state import GroupState, ShardState, TopicPartition
+from coordinator.core.parking import Parking
+from coordinator.protocol.messages import StartFetcher
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
+from tests.sim.run import Outcome, run_seed
+
+SEEDS_A_MUTANT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One mistake: what is wrong then, and where it is planted."""
+
+    what: str
+    plant: Callable[[], "Patches"]
+
+
+Patches = list[tuple[Any, str, Any]]
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Make one mistake for as long as the context lasts."""
+    with ExitStack() as stack:
+        for owner, attribute, value in MUTANTS[name].plant():
+            stack.enter_context(_replaced(owner, attribute, value))
+        yield
+
+
+@contextmanager
+def _replaced(owner: Any, attribute: str, value: Any) -> Iterator[None]:
+    before = getattr(owner, attribute)
+    setattr(owner, attribute, value)
+    try:
+        yield
+    finally:
+        setattr(owner, attribute, before)
+
+
+def hunt(name: str, seeds: int = SEEDS_A_MUTANT) -> tuple[Outcome | None, int]:
+    """Run seeds with a mistake planted until one is found; return how it was and the events of all runs until then.
+
+    An exception that is no broken promise is a patch that no longer fits, and no catch: it raises RuntimeError.
+    """
+    events = 0
+    with planted(name):
+        for seed in range(seeds):
+            outcome = run_seed(seed)
+            events += outcome.events
+            if outcome.broken is None:
+                continue
+            if outcome.broken.name == "bug":
+                raise RuntimeError(f"{name} does not fit the code any more: plant it anew\n{outcome.broken.shown}")
+            return outcome, events
+    return None, events
+
+
+# ---- commits and claims ---------------------------------------------------------------------------------------------
+
+
+def _commit_without_owner_check() -> Patches:
+    finish = claims._finish
+
+    def finish_for_anybody(draft: Any, claim: Claim) -> PartitionResult:
+        partition = (claim.topic, claim.partition)
+        grant = draft.group.grants.get(partition)
+        if grant is None or partition in draft.finished or not claims._is_same_range(grant.claim, claim):
+            return finish(draft, claim)
+        draft.finished[partition] = committed_part(grant, partition, claim.until_offset, draft.commit_ms)
+        return PartitionResult(claim.topic, claim.partition, committed=claim.until_offset)
+
+    return [(claims, "_finish", finish_for_anybody)]
+
+
+def _commit_left_out_range() -> Patches:
+    finish = claims._finish
+
+    def finish_what_was_left_out(draft: Any, claim: Claim) -> PartitionResult:
+        partition = (claim.topic, claim.partition)
+        grant = draft.group.grants.get(partition)
+        is_owner = grant is not None and grant.member_id == draft.member_id
+        is_next = grant is not None and draft.committed(partition, grant.topic_id) == claim.from_offset
+        if not is_owner or not is_next or partition in draft.finished or claim.from_offset == claim.until_offset:
+            return finish(draft, claim)
+        draft.finished[partition] = committed_part(grant, partition, claim.until_offset, draft.commit_ms)
+        return PartitionResult(claim.topic, claim.partition, committed=claim.until_offset)
+
+    return [(claims, "_finish", finish_what_was_left_out)]
+
+
+def _resume_after_takeover() -> Patches:
+    status = claims._status
+
+    def still_running(group: GroupState, member_id: str, claim: Claim) -> ClaimStatus:
+        said = status(group, member_id, claim)
+        if group.grant_of(claim.topic, claim.partition, member_id, claim.owner_epoch) is not None:
+            return said
+        return ClaimStatus(
+            claim.topic, claim.partition, claim.owner_epoch, ClaimState.RUNNING, committed=said.committed
+        )
+
+    return [(claims, "_status", still_running)]
+
+
+def _reset_overwritten() -> Patches:
+    def write_at_once(self: Resets, group: GroupState, request: Any, planned: Mapping[TopicPartition, Any]) -> None:
+        """Write the offsets and let the owners go on, whose next commit overwrites them."""
+        parts = tuple(
+            CommittedPart(each.topic, each.topic_id, each.partition, each.offset, each.leader_epoch, "", 0, None)
+            for each in planned.values()
+        )
+        self._desk.journal.decide(OffsetsCommitted(group.group_id, parts))
+
+    return [(Resets, "_carry_out", write_at_once)]
+
+
+def _hold_expires_with_session() -> Patches:
+    return [
+        (ownership, "is_held", lambda *_: False),
+        (group_module, "held_partitions", lambda _: frozenset()),
+    ]
+
+
+# ---- grants and starts ----------------------------------------------------------------------------------------------
+
+
+def _grant_before_revoke() -> Patches:
+    look_at = Ownership._look_at
+
+    def grant_at_once(self: Ownership, turn: Any, partition: TopicPartition, why: str) -> None:
+        wanted_by = turn.group.target_owners.get(partition)
+        grant = turn.group.grants.get(partition)
+        if grant is not None and wanted_by is not None and grant.member_id != wanted_by and not grant.is_stopping:
+            self._try_to_grant(turn, partition, wanted_by)
+        else:
+            look_at(self, turn, partition, why)
+
+    return [(Ownership, "_look_at", grant_at_once)]
+
+
+def _re_resolve_latest() -> Patches:
+    try_to_grant = Ownership._try_to_grant
+
+    def resolve_again(self: Ownership, turn: Any, partition: TopicPartition, member_id: str) -> None:
+        with _replaced(GroupState, "committed_offset", lambda *_: None):
+            try_to_grant(self, turn, partition, member_id)
+
+    return [(Ownership, "_try_to_grant", resolve_again)]
+
+
+def _zero_for_unknown() -> Patches:
+    handle_resolved = Ownership.handle_resolved
+
+    def take_zero(self: Ownership, event: OffsetsResolved) -> None:
+        offsets = tuple(answer if answer.offset is not None else replace(answer, offset=0) for answer in event.offsets)
+        handle_resolved(self, replace(event, offsets=offsets))
+
+    return [(Ownership, "handle_resolved", take_zero)]
+
+
+def _owner_epoch_reuse() -> Patches:
+    grant, replay = Ownership._grant, journal.replay
+
+    def grant_again(self: Ownership, turn: Any, partition: TopicPartition, *arguments: Any) -> None:
+        """Let who takes over go on under the owner epoch of who is gone."""
+        before = turn.group.grants.get(partition)
+
+        def granted(*fields: Any) -> Granted:
+            return Granted(*fields[:5], fields[5] if before is None else before.owner_epoch, *fields[6:])
+
+        with _replaced(ownership, "Granted", granted):
+            grant(self, turn, partition, *arguments)
+
+    def replay_any_epoch(state: ShardState, record: Record, offset: int | None) -> None:
+        replay(state, record, None if isinstance(record, Granted) else offset)
+
+    return [(Ownership, "_grant", grant_again), (journal, "replay", replay_any_epoch)]
+
+
+# ---- durability -----------------------------------------------------------------------------------------------------
+
+
+def _release_early(is_early: Callable[[e.Effect, Sequence[e.Effect]], bool]) -> Patches:
+    """Let some of what is parked leave at once; it is shown what is parked before it."""
+    release = Parking.release
+
+    def release_too_early(self: Parking) -> list[e.Effect]:
+        early: list[e.Effect] = []
+        for queue in self._parked:
+            kept: list[Any] = []
+            for entry in queue:
+                if is_early(entry[1], [other[1] for other in kept]):
+                    early.append(entry[1])
+                else:
+                    kept.append(entry)
+            queue.clear()
+            queue.extend(kept)
+        return [*early, *release(self)]
+
+    return [(Parking, "release", release_too_early)]
+
+
+def _grant_before_durable() -> Patches:
+    def is_early(effect: e.Effect, before: Sequence[e.Effect]) -> bool:
+        if not isinstance(effect, e.SendPush) or not isinstance(effect.push, StartFetcher):
+            return False
+        return all(getattr(other, "connection_id", None) != effect.connection_id for other in before)
+
+    return _release_early(is_early)
+
+
+def _acknowledge_before_durable() -> Patches:
+    return _release_early(lambda effect, _: isinstance(effect, e.Respond))
+
+
+def _replay_skips_a_record() -> Patches:
+    load_batch = journal.Journal._load_batch
+
+    def load_without(self: journal.Journal, base_offset: int, records: Any) -> None:
+        """Leave out which claims run."""
+        with _replaced(journal, "replay", _replay_all_but(ClaimsRunning)):
+            load_batch(self, base_offset, records)
+
+    return [(journal.Journal, "_load_batch", load_without)]
+
+
+def _replay_all_but(kind: type) -> Callable[[ShardState, Record, int | None], None]:
+    replay = journal.replay
+
+    def replay_others(state: ShardState, record: Record, offset: int | None) -> None:
+        if not isinstance(record, kind):
+            replay(state, record, offset)
+
+    return replay_others
+
+
+# ---- time -----------------------------------------------------------------------------------------------------------
+
+
+def _expire_all_after_restart() -> Patches:
+    start = Shard.start
+
+    def start_with_old_deadlines(self: Shard) -> None:
+        start(self)
+        for group_id, group in self.desk.journal.state.groups.items():
+            for member_id in group.members:
+                self.desk.sessions.cancel((group_id, member_id))
+                self.desk.sessions.set((group_id, member_id), self.desk.now_ms)
+
+    return [(Shard, "start", start_with_old_deadlines)]
+
+
+def _wall_clock_session() -> Patches:
+    start, time_passed = Shard.start, Shard.time_passed
+
+    def set_by_wall_clock(self: Membership, group: GroupState, member_id: str) -> None:
+        deadline_ms = self._desk.clock.wall_ms + group.members[member_id].facts.session_timeout_ms
+        self._desk.sessions.set((group.group_id, member_id), deadline_ms)
+
+    def start_by_wall_clock(self: Shard) -> None:
+        start(self)
+        for group_id, group in self.desk.journal.state.groups.items():
+            for member_id, member in group.members.items():
+                self.desk.sessions.cancel((group_id, member_id))
+                deadline_ms = self.desk.clock.wall_ms + member.facts.session_timeout_ms
+                self.desk.sessions.set((group_id, member_id), deadline_ms)
+
+    def pass_by_wall_clock(self: Shard) -> None:
+        for group_id, member_id in self.desk.sessions.pop_due(self.desk.clock.wall_ms):
+            self._membership.session_timed_out(group_id, member_id)
+        time_passed(self)
+
+    return [
+        (Membership, "_set_session_timer", set_by_wall_clock),
+        (Shard, "start", start_by_wall_clock),
+        (Shard, "time_passed", pass_by_wall_clock),
+    ]
+
+
+MUTANTS: Mapping[str, Mutant] = {
+    "commit-without-owner-check": Mutant("anybody's finished range is committed", _commit_without_owner_check),
+    "commit-left-out-range": Mutant("a closed range is committed when its member owns again", _commit_left_out_range),
+    "resume-after-takeover": Mutant("a claim that was taken over is said to run", _resume_after_takeover),
+    "grant-before-revoke": Mutant("the new owner is granted without the old one's release", _grant_before_revoke),
+    "grant-before-durable": Mutant("a grant is said before its record is on disk", _grant_before_durable),
+    "acknowledge-before-durable": Mutant("answers leave before their records are on disk", _acknowledge_before_durable),
+    "re-resolve-latest": Mutant("a start is resolved although an offset is committed", _re_resolve_latest),
+    "zero-for-unknown": Mutant("an offset Kafka cannot say is taken for 0", _zero_for_unknown),
+    "owner-epoch-reuse": Mutant("who takes over goes on under the old owner epoch", _owner_epoch_reuse),
+    "reset-overwritten": Mutant("a reset is written while the owner goes on", _reset_overwritten),
+    "hold-expires-with-session": Mutant(
+        "what is held is given away with its owner's session", _hold_expires_with_session
+    ),
+    "expire-all-after-restart": Mutant("no new session time-out after a restart", _expire_all_after_restart),
+    "wall-clock-session": Mutant("sessions are counted by the wall clock", _wall_clock_session),
+    "replay-skips-a-record": Mutant("which claims run is not read back from the log", _replay_skips_a_record),
+}
+
+NOT_YET: Mapping[str, str] = {
+    "ping-commits-position": "no member commits by ping yet",
+}

@@ -1,0 +1,432 @@
+"""A streaming query: Spark's micro-batch loop as it was measured, over the real planner and the real member machine.
+
+Spark's calls come in Spark's order. After a restart whose last micro-batch is not in the commit log `partitions` comes
+first, else `latestOffset(end of the last batch)`; `initialOffset` opens nothing. Between any two steps the process can
+die, and what survives is the checkpoint: the offset log, the commit log and what reached the sink. The Python process
+beside the Spark driver can outlive its JVM for two seconds, with the member's session in it.
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from spark_kcoord.batch_planner import (
+    AskAdvance,
+    AskConfirm,
+    AwaitAssignment,
+    BatchPlanner,
+    Planning,
+    Question,
+    ReadAssignment,
+    ReadEnds,
+)
+from spark_kcoord.errors import KafkaAwayError, KcoordError
+from spark_kcoord.member import effects, events
+from spark_kcoord.member.machine import Member
+from spark_kcoord.member.settings import MemberSettings
+from spark_kcoord.offsets import StreamOffset
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+SOON_MS = 1_500
+PATIENCE_MS = 6_000
+"""How long a query asks for ends, and how long when it waits for a Kafka that is away; longer in the product."""
+ORPHAN_MS = 2_000
+EXPECTED_ENDS = (
+    "could not be joined",
+    "has not answered",
+    "MEMBER_ID_IN_USE",
+    "could not be asked",
+    "is closed",
+    "does not exist; create it",
+    "Kafka has no topic",
+)
+"""Words of the errors that a query may end with in a world full of faults."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One line of the offset log: Spark keeps the stream offsets as JSON."""
+
+    start: Mapping[str, Any]
+    end: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """What survives a query."""
+
+    offsets: list[Batch] = field(default_factory=list)
+    commits: set[int] = field(default_factory=set)
+
+    def copy(self) -> "Checkpoint":
+        return Checkpoint(list(self.offsets), set(self.commits))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of the Spark driver is done; the next follows a little later, if nobody dies here."""
+
+    name: str
+    ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call to the member's session; answered with its result."""
+
+    build: Callable[[int, int], events.Event]
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitPartitions:
+    """Wait for an assignment; answered with what there is."""
+
+    complete: bool
+    timeout_ms: int
+
+
+Wait: TypeAlias = Step | Call | AwaitPartitions
+Script: TypeAlias = Generator[Wait, Any, Any]
+
+
+class Query:
+    """One process of a streaming query, from its start to its death; a restart is another one."""
+
+    def __init__(
+        self,
+        world: "World",
+        host: str,
+        name: str,
+        checkpoint: Checkpoint,
+        settings: MemberSettings,
+        *,
+        is_available_now: bool,
+    ) -> None:
+        self.world = world
+        self.host = host
+        self.name = name
+        self.checkpoint = checkpoint
+        self.settings = settings
+        self.is_alive = True
+        """The Python process, which has the session."""
+        self.is_jvm_alive = True
+        self.is_paused = False
+        self.is_available_now = is_available_now
+        self.member: Member | None = None
+        self._planner: BatchPlanner | None = None
+        self._joined: effects.Joined | None = None
+        self._frozen: Mapping[tuple[str, int], int] | None = None
+        self._script = self._run()
+        self._calls = 0
+        self._call_waited_for: int | None = None
+        self._awaited: AwaitPartitions | None = None
+        self._wake_ms: int | None = None
+        self._waiting: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._base_ms = world.dice.randint(0, 10**9)
+
+    # ---- Spark's loop -----------------------------------------------------------------------------------------------
+
+    def _run(self) -> Script:
+        checkpoint = self.checkpoint
+        yield self._step("started")
+        if self.is_available_now:
+            ends = yield from self._ends(
+                [(name, n) for name in self.settings.topics for n in self._numbers(name)], SOON_MS
+            )
+            self._frozen = ends
+        number = len(checkpoint.offsets) - 1
+        if number < 0:
+            start: Mapping[str, Any] = StreamOffset(cluster="", group=self.settings.group_id, member="").to_json()
+        else:
+            batch = checkpoint.offsets[number]
+            start = batch.end
+            if number not in checkpoint.commits:
+                yield from self._run_batch(number, batch)
+        while True:
+            yield self._step("about to call latestOffset")
+            latest = yield from self._latest_offset(start)
+            yield self._step("latestOffset returned")
+            if latest == start and number >= 0:
+                if self.is_available_now:
+                    return
+                yield Step("idle", self.world.dice.choice((11, 40, 150)))
+                continue
+            number += 1
+            batch = Batch(start, latest)
+            checkpoint.offsets.append(batch)
+            yield self._step("offset log written")
+            yield from self._run_batch(number, batch)
+            start = latest
+
+    def _run_batch(self, number: int, batch: Batch) -> Script:
+        claims = yield from self._partitions(batch)
+        yield self._step("partitions returned")
+        yield Step("tasks are reading", self.world.batch_ms())
+        if self._joined is not None:
+            self.world.deliver(self, self._joined.member_id, claims)
+        yield self._step("sink written")
+        self.checkpoint.commits.add(number)
+        yield self._step("commit log written")
+
+    def _step(self, name: str) -> Step:
+        return Step(name, self.world.dice.choice((0, 1, 2, 10)))
+
+    def _numbers(self, topic: str) -> range:
+        known = self.world.kafka.topics.get(topic)
+        return range(len(known.ends)) if known is not None else range(0)
+
+    # ---- the stream reader ------------------------------------------------------------------------------------------
+
+    def _latest_offset(self, start: Mapping[str, Any]) -> Script:
+        offset = StreamOffset.from_json(start)
+        planner = yield from self._join(offset, is_finished=True)
+        planning = planner.next_offset(offset, self.world.limit, is_single_run=self.is_available_now)
+        latest = yield from self._carry_out(planning)
+        return start if latest == offset else latest.to_json()
+
+    def _partitions(self, batch: Batch) -> Script:
+        if batch.start == batch.end:
+            return ()
+        offset = StreamOffset.from_json(batch.end)
+        planner = yield from self._join(offset, is_finished=False)
+        return (yield from self._carry_out(planner.readable(offset)))
+
+    def _join(self, first: StreamOffset, *, is_finished: bool) -> Script:
+        if self._planner is not None:
+            return self._planner
+        first.must_belong_to(cluster=None, group=self.settings.group_id)
+        self.member = Member(
+            self.settings,
+            incarnation=self.name,
+            pid=self.world.processes,
+            jitter=self.world.dice.random,
+            member_id=first.member,
+            claims=first.claims,
+            checkpoint_hints=first.hints(is_finished=is_finished),
+        )
+        joined = yield Call(events.JoinAsked)
+        first.must_belong_to(cluster=joined.kafka_cluster_id, group=self.settings.group_id)
+        self._joined = joined
+        self._planner = BatchPlanner(
+            joined,
+            group_id=self.settings.group_id,
+            fail_on_data_loss=self.world.fails_on_data_loss,
+            rebalance_timeout_s=self.settings.rebalance_timeout_ms / 1000,
+            kafka_timeout_s=PATIENCE_MS / 1000,
+            clock=lambda: self._now_ms() / 1000,
+        )
+        if self._frozen is not None:
+            self._planner.freeze_ends(self._frozen)
+        return self._planner
+
+    def _carry_out(self, planning: Planning[Any]) -> Script:
+        try:
+            question = next(planning)
+            while True:
+                try:
+                    answer = yield from self._answer(question)
+                except KcoordError as error:
+                    question = planning.throw(error)
+                else:
+                    question = planning.send(answer)
+        except StopIteration as planned:
+            return planned.value
+
+    def _answer(self, question: Question) -> Script:
+        assert self.member is not None
+        match question:
+            case ReadAssignment():
+                if self.member.fatal is not None:
+                    raise self.member.fatal
+                return self.member.assignment
+            case AwaitAssignment(complete, timeout_s):
+                return (yield AwaitPartitions(complete, int(timeout_s * 1000)))
+            case ReadEnds(partitions, timeout_s):
+                return (yield from self._ends(partitions, SOON_MS if timeout_s is None else int(timeout_s * 1000)))
+            case AskAdvance(finished, claims):
+                return (yield Call(lambda now_ms, call_id: events.AdvanceAsked(now_ms, call_id, finished, claims)))
+            case AskConfirm(claims):
+                return (yield Call(lambda now_ms, call_id: events.ConfirmAsked(now_ms, call_id, claims)))
+
+    def _ends(self, partitions: Sequence[tuple[str, int]], timeout_ms: int) -> Script:
+        deadline_ms = self.world.schedule.now_ms + timeout_ms
+        while True:
+            yield Step("asks Kafka for ends", self.world.dice.choice((1, 3, 20)))
+            ends = self.world.kafka.ends(partitions)
+            if ends is not None:
+                return ends
+            if self.world.schedule.now_ms >= deadline_ms:
+                raise KafkaAwayError("Kafka could not be asked where partitions end.")
+            yield Step("Kafka does not answer", 300)
+
+    # ---- running the script -----------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._go_on(None)
+
+    def _go_on(self, value: Any) -> None:
+        self._resume(self._script.send, value)
+
+    def _give_up(self, error: KcoordError) -> None:
+        self._resume(self._script.throw, error)
+
+    def _resume(self, resume: Callable[[Any], Wait], value: Any) -> None:
+        if not self.is_jvm_alive:
+            return
+        if self.is_paused:
+            self._waiting.append((self._resume, (resume, value)))
+            return
+        try:
+            wait = resume(value)
+        except StopIteration:
+            self.world.query_finished(self)
+        except KcoordError as error:
+            if not any(words in str(error) for words in EXPECTED_ENDS):
+                self.world.unexpected_end(self, error)
+            self.world.query_failed(self, str(error))
+        else:
+            self._wait(wait)
+
+    def _wait(self, wait: Wait) -> None:
+        match wait:
+            case Step(name, ms):
+                self.world.schedule.tell(self.name, name)
+                if self.world.dies_at_step(self):
+                    return
+                self.world.schedule.after(ms, self._go_on, None)
+            case Call(build):
+                self._calls += 1
+                self._call_waited_for = self._calls
+                self._step_member(build(self._now_ms(), self._calls))
+            case AwaitPartitions():
+                self._awaited = wait
+                self.world.schedule.after(wait.timeout_ms, self._waited_long_enough, wait)
+                self._look_at_assignment()
+
+    def _look_at_assignment(self) -> None:
+        awaited = self._awaited
+        if awaited is None or self.member is None:
+            return
+        if self.member.fatal is not None:
+            self._awaited = None
+            self._give_up(self.member.fatal)
+        elif self.member.assignment.is_awaited(complete=awaited.complete):
+            self._awaited = None
+            self.world.schedule.after(self.world.dice.choice((0, 1)), self._go_on_with_assignment)
+
+    def _go_on_with_assignment(self) -> None:
+        """Wake the waiting thread: it sees what is there by then, which may be more than what woke it."""
+        if self.member is not None:
+            self._go_on(self.member.assignment)
+
+    def _waited_long_enough(self, wait: AwaitPartitions) -> None:
+        if self._awaited is wait and self.member is not None:
+            self._awaited = None
+            self._go_on_with_assignment()
+
+    # ---- the member's process ---------------------------------------------------------------------------------------
+
+    def _now_ms(self) -> int:
+        return self._base_ms + self.world.schedule.now_ms
+
+    def _do(self, work: Callable[..., None], *arguments: Any) -> None:
+        if not self.is_alive:
+            return
+        if self.is_paused:
+            self._waiting.append((work, arguments))
+        else:
+            work(*arguments)
+
+    def on_connected(self, connection_id: int) -> None:
+        self._do(lambda: self._step_member(events.Connected(self._now_ms(), connection_id)))
+
+    def on_bytes(self, connection_id: int, data: bytes) -> None:
+        self._do(lambda: self._step_member(events.BytesReceived(self._now_ms(), connection_id, data)))
+
+    def on_lost(self, connection_id: int, why: str) -> None:
+        self._do(lambda: self._step_member(events.ConnectionLost(self._now_ms(), connection_id, why)))
+
+    def _tick(self, wake_ms: int) -> None:
+        if self._wake_ms == wake_ms:
+            self._do(lambda: self._step_member(events.Ticked(self._now_ms())))
+
+    def _step_member(self, event: events.Event) -> None:
+        member, network = self.member, self.world.network
+        if member is None or not self.is_alive:
+            return
+        answers: list[effects.Completed | effects.Failed] = []
+        for effect in member.step(event):
+            match effect:
+                case effects.Send(connection_id, data):
+                    network.send(self, connection_id, data)
+                case effects.Connect(connection_id):
+                    network.connect(self, connection_id)
+                case effects.Disconnect(connection_id):
+                    network.disconnect(self, connection_id)
+                case effects.WakeAt(wake_ms):
+                    self._wake_ms = wake_ms
+                    if wake_ms is not None:
+                        self.world.schedule.at(wake_ms - self._base_ms, self._tick, wake_ms)
+                case effects.Completed() | effects.Failed():
+                    answers.append(effect)
+                case effects.Notice():
+                    self.world.schedule.tell(self.name, effect)
+        for answer in answers:
+            if answer.call_id == self._call_waited_for:
+                self._call_waited_for = None
+                if isinstance(answer, effects.Completed):
+                    self.world.schedule.after(0, self._go_on, answer.result)
+                else:
+                    self.world.schedule.after(0, self._give_up, answer.error)
+        self._look_at_assignment()
+
+    # ---- ends -------------------------------------------------------------------------------------------------------
+
+    def kill_jvm(self) -> None:
+        """Kill the Spark driver; the Python process notices some time later and ends."""
+        self.is_jvm_alive = False
+        self.is_paused = False
+        self._drain()
+        self.world.schedule.after(self.world.dice.choice((0, 60, 700, ORPHAN_MS)), self.end)
+
+    def end(self) -> None:
+        """End the Python process: the operating system closes its connections."""
+        if self.is_alive:
+            self.is_alive = self.is_jvm_alive = False
+            self._waiting.clear()
+            self.world.network.process_ended(self)
+
+    def stop(self) -> None:
+        """Stop the query in order: the reader closes its connections, without leave or commit."""
+        self.is_jvm_alive = False
+        if self.member is not None:
+            self._step_member(events.CloseAsked(self._now_ms()))
+        self.end()
+
+    def leave(self) -> None:
+        """Leave the group for good; the process ends when that is answered, or soon."""
+        self.is_jvm_alive = False
+        if self.member is not None:
+            self._calls += 1
+            self._step_member(events.LeaveAsked(self._now_ms(), self._calls))
+        self.world.schedule.after(1_500, self.end)
+
+    def vanish(self) -> None:
+        """Lose the host: nobody is told."""
+        self.is_alive = self.is_jvm_alive = False
+        self._waiting.clear()
+        self.world.network.host_lost(self.host)
+
+    def pause(self) -> None:
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+        self._drain()
+
+    def _drain(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for work, arguments in waiting:
+            work(*arguments)

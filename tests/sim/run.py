@@ -1,0 +1,78 @@
+"""One run from its seed: what it exercised, and what broke."""
+
+import logging
+import traceback
+from dataclasses import dataclass
+from random import Random
+
+from tests.sim.checker import Counts
+from tests.sim.log_model import ViolationError
+from tests.sim.mix import draw_mix
+from tests.sim.world import World
+
+STORY_LINES = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A promise that did not hold, with everything one needs to look at it."""
+
+    name: str
+    why: str
+    at_ms: int
+    shown: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one run."""
+
+    seed: int
+    trace: str
+    events: int
+    faults: int
+    simulated_ms: int
+    counts: Counts
+    is_void: bool
+    broken: Broken | None
+
+
+def run_seed(seed: int, *, story_lines: int = STORY_LINES) -> Outcome:
+    """Run one seed to its end or to the first broken promise."""
+    logging.disable(logging.CRITICAL)
+    dice = Random(seed)
+    world = World(seed, draw_mix(dice), dice)
+    broken = None
+    try:
+        world.run()
+    except ViolationError as violation:
+        broken = _broken(world, violation.name, str(violation), "", story_lines)
+    except AssertionError as error:
+        broken = _broken(world, "assertion", repr(error), traceback.format_exc(), story_lines)
+    except Exception as error:  # noqa: BLE001 - whatever stops the node or a member in the world is a finding
+        broken = _broken(world, "bug", repr(error), traceback.format_exc(), story_lines)
+    finally:
+        logging.disable(logging.NOTSET)
+    schedule = world.schedule
+    return Outcome(
+        seed,
+        schedule.trace,
+        schedule.events,
+        world.faults,
+        schedule.now_ms,
+        world.checker.counts,
+        world.is_void,
+        broken,
+    )
+
+
+def _broken(world: World, name: str, why: str, details: str, story_lines: int) -> Broken:
+    lines = [
+        f"seed {world.seed}: {why}",
+        f"in a world of {world.mix.shown()}",
+        *world.schedule.show_story(story_lines),
+        *details.splitlines(),
+        f"seed {world.seed} at {world.schedule.now_ms} ms, event {world.schedule.events}: {why}",
+        f"again, with a longer story: make sim SEED={world.seed} RUNS=1",
+    ]
+    return Broken(name, why, world.schedule.now_ms, "\n".join(lines))

@@ -1,0 +1,295 @@
+"""The checker itself: histories that are fine pass, and each anomaly planted into one is named."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from coordinator.core.effects import Notice
+from coordinator.core.groups import records as r
+from coordinator.core.groups.replay import replay
+from coordinator.core.groups.state import ShardState
+from coordinator.core.limits import Limits
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import (
+    Advance,
+    AdvanceResponse,
+    ConfirmClaims,
+    ConfirmClaimsResponse,
+    FetchOffsets,
+    FetchOffsetsResponse,
+    Ping,
+    PingResponse,
+    RegisterConsumer,
+    RegisterConsumerResponse,
+    Request,
+    Response,
+    StartFetcher,
+)
+from coordinator.protocol.parts import (
+    Claim,
+    ClaimState,
+    ClaimStatus,
+    CommittedOffset,
+    PartitionResult,
+    StartHint,
+    StartPartition,
+    Subscription,
+)
+from tests.sim.checker import Checker
+from tests.sim.kafka import Kafka
+from tests.sim.log_model import ViolationError
+
+P = ("t", 0)
+TOPIC_ID = "id-1"
+CONNECTION = 5
+
+
+def facts(member_id: str) -> r.MemberFacts:
+    hint = StartHint("t", "", 0, 10, from_checkpoint=True)
+    return r.MemberFacts(
+        member_id, f"process-{member_id}", None, "", "h", 1, ("t",), 1, ("sticky",), 6_000, 3_000, 2_000, hints=(hint,)
+    )
+
+
+def committed(offset: int, owner_epoch: int | None = 4) -> r.CommittedPart:
+    return r.CommittedPart("t", TOPIC_ID, 0, offset, None, "", 0, owner_epoch)
+
+
+def joined(member_id: str) -> r.MemberJoined:
+    return r.MemberJoined("g", facts(member_id), 0)
+
+
+def granted(member_id: str, owner_epoch: int, start: int | None = None) -> r.Granted:
+    written = committed(start, None) if start is not None else None
+    return r.Granted("g", member_id, "t", TOPIC_ID, 0, owner_epoch, written)
+
+
+def targets(group_epoch: int, member_id: str, *without: str) -> r.TargetsAssigned:
+    given = (r.MemberTarget(member_id, (P,)), *(r.MemberTarget(other, ()) for other in without))
+    return r.TargetsAssigned("g", group_epoch, "sticky", given)
+
+
+def offered(from_offset: int, until_offset: int, member_id: str = "m1") -> r.Advanced:
+    return r.Advanced("g", member_id, (), (), (), (r.ClaimPart("t", 0, from_offset, until_offset),))
+
+
+def finished(until_offset: int, member_id: str = "m1", owner_epoch: int = 4) -> r.Advanced:
+    return r.Advanced("g", member_id, (P,), (committed(until_offset, owner_epoch),), (), ())
+
+
+RUNNING = r.ClaimsRunning("g", (P,))
+SETTLED: tuple[r.Record, ...] = (
+    r.GroupSettings("g", 0, "", None, "takeover", is_target_stale=False),
+    r.TopicSeen("g", "t", TOPIC_ID, 1, 1),
+    joined("m1"),
+    targets(1, "m1"),
+    granted("m1", 4, start=10),
+)
+"""m1 owns the one partition under owner epoch 4, from offset 10 on."""
+CLAIM = Claim("t", TOPIC_ID, 0, 4, 10, 15)
+
+
+class World:
+    """A checker that is told of a log and of what is said."""
+
+    def __init__(self, *records: r.Record, durable: int | None = None) -> None:
+        self.kafka = Kafka(Random(1), {"t": 1})
+        self.checker = Checker(self.kafka, 1, Limits())
+        self.state = ShardState()
+        self.end = 0
+        self.append(*SETTLED, *records)
+        self.checker.became_durable(0, self.end if durable is None else durable)
+
+    def append(self, *records: r.Record) -> None:
+        """Let the node decide records; its own state follows them even where they make no sense."""
+        base = self.end
+        for record in records:
+            replay(self.state, record, None)
+            self.end += 1
+        self.checker.appended(0, base, [r.encode_record(record) for record in records], self.state)
+
+    def let_in(self, member_id: str = "m1") -> None:
+        """Have a member's registration answered."""
+        self.checker.noticed(Notice("member-joined", "", "g", member_id), 0, 0)
+        request = RegisterConsumer("g", member_id, f"process-{member_id}", Subscription(("t",)), "", 1, 6_000, 3_000)
+        self.say(request, RegisterConsumerResponse(member_id=member_id))
+
+    def say(self, request: Request, response: Response) -> None:
+        self.checker.asked(CONNECTION, 1, request, 0, 0)
+        self.checker.responded(CONNECTION, 1, response)
+
+
+def test_a_hand_over_with_nothing_wrong_passes() -> None:
+    world = World(offered(10, 15), RUNNING)
+    world.checker.deliver("m1", [CLAIM])
+    world.append(finished(15), joined("m2"), targets(2, "m2", "m1"))
+    world.append(r.StopBegan("g", "m1", (P,), "m2 joined"))
+    world.append(r.Released("g", "m1", (r.ReleasedPart("t", 0, 4),), ()), granted("m2", 11))
+    assert world.checker.logs[0].handovers == 1
+
+
+LEFT = (joined("m2"), targets(2, "m2", "m1"))
+
+
+@pytest.mark.parametrize(
+    ("name", "history"),
+    [
+        ("double-owner", (*LEFT, granted("m2", 7))),
+        (
+            "grant-beside-target",
+            (joined("m2"), r.Released("g", "m1", (r.ReleasedPart("t", 0, 4),), ()), granted("m2", 7)),
+        ),
+        ("epoch-reuse", (r.Released("g", "m1", (r.ReleasedPart("t", 0, 4),), ()), granted("m1", 4))),
+        ("start-resolved-again", (r.Released("g", "m1", (r.ReleasedPart("t", 0, 4),), ()), granted("m1", 6, start=10))),
+        ("zombie-release", (r.Released("g", "m1", (r.ReleasedPart("t", 0, 3),), ()),)),
+        ("not-owner", (joined("m2"), r.Released("g", "m2", (r.ReleasedPart("t", 0, 4),), ()))),
+        ("lost-record", (offered(10, 15), RUNNING, finished(15))),
+        ("commit-unread", (offered(10, 15), RUNNING, finished(16))),
+        ("zombie-commit", (joined("m2"), offered(10, 15), finished(15, "m2"))),
+        ("zombie-commit", (r.OffsetsCommitted("g", (committed(12, None),)),)),
+        ("poll-skip", (offered(11, 15),)),
+        ("phantom-claim", (RUNNING,)),
+        ("epoch-regress", (targets(1, "m1"),)),
+        ("double-target", (joined("m2"), r.TargetsAssigned("g", 2, "", (r.MemberTarget("m2", (P,)),)))),
+        ("incomplete-target", (r.TargetsAssigned("g", 2, "", (r.MemberTarget("m1", ()),)),)),
+        ("no-such-member", (r.TargetsAssigned("g", 2, "", (r.MemberTarget("m9", ()),)),)),
+    ],
+)
+def test_a_record_that_breaks_a_promise_is_named(name: str, history: tuple[r.Record, ...]) -> None:
+    log = World().checker.logs[0]
+    with pytest.raises(ViolationError) as caught:
+        log.append(log.end, [r.encode_record(record) for record in history])
+    assert caught.value.name == name
+
+
+def test_a_commit_that_goes_back_is_named() -> None:
+    world = World(r.Released("g", "m1", (r.ReleasedPart("t", 0, 4),), ()))
+    with pytest.raises(ViolationError, match=r"^commit-regress: "):
+        world.append(r.OffsetsCommitted("g", (committed(9, None),)))
+
+
+def test_a_start_that_nobody_named_is_named() -> None:
+    world = World(r.TopicSeen("g", "t", "id-2", 0, 1), r.Released("g", "m1", (r.ReleasedPart("t", 0, 4),), ()))
+    record = replace_start(0)
+    with pytest.raises(ViolationError, match=r"^phantom-commit: "):
+        world.append(record)
+
+
+def replace_start(offset: int) -> r.Granted:
+    start = r.CommittedPart("t", "id-2", 0, offset, None, "", 0, None)
+    return r.Granted("g", "m1", "t", "id-2", 0, 7, start)
+
+
+def test_state_that_is_not_what_the_log_says_is_named() -> None:
+    world = World(offered(10, 15))
+    grant = world.state.groups["g"].grants[P]
+    world.state.groups["g"].grants[P] = replace(grant, claim=None)
+    with pytest.raises(ViolationError, match=r"^state-differs: owners of group g"):
+        world.append(r.MemberEpochsAdvanced("g", 1, ("m1",)))
+
+
+# ---- what is said ---------------------------------------------------------------------------------------------------
+
+
+def test_a_commit_acknowledged_before_it_is_on_disk_is_named() -> None:
+    world = World(offered(10, 15), RUNNING)
+    world.let_in()
+    world.checker.deliver("m1", [CLAIM])
+    world.append(finished(15))
+    answer = AdvanceResponse(finished=(PartitionResult("t", 0, committed=15),))
+    with pytest.raises(ViolationError, match=r"^said-before-durable: "):
+        world.say(Advance((CLAIM,), ()), answer)
+    world.checker.became_durable(0, world.end)
+    world.say(Advance((CLAIM,), ()), answer)
+    assert world.checker.counts.acked == 1
+
+
+def test_a_commit_acknowledged_and_never_written_is_named() -> None:
+    world = World(offered(10, 15), RUNNING)
+    world.let_in()
+    with pytest.raises(ViolationError, match=r"^lost-commit: "):
+        world.say(Advance((CLAIM,), ()), AdvanceResponse(finished=(PartitionResult("t", 0, committed=15),)))
+
+
+def test_a_grant_said_before_it_is_on_disk_is_named() -> None:
+    world = World(durable=4)
+    world.checker.noticed(Notice("member-joined", "", "g", "m1"), 0, 0)
+    world.checker.became_durable(0, 5)
+    world.let_in()
+    push = StartFetcher((StartPartition("t", TOPIC_ID, 0, 6, 10),), True, 1, 1)
+    world.append(r.Released("g", "m1", (r.ReleasedPart("t", 0, 4),), ()), granted("m1", 6))
+    with pytest.raises(ViolationError, match=r"^said-before-durable: "):
+        world.checker.pushed(CONNECTION, push, 0)
+
+
+def test_what_was_told_and_is_gone_after_a_crash_is_named() -> None:
+    world = World(offered(10, 15), RUNNING)
+    world.let_in()
+    world.say(ConfirmClaims((CLAIM,)), ConfirmClaimsResponse(claims=(ClaimStatus("t", 0, 4, ClaimState.RUNNING),)))
+    with pytest.raises(ViolationError, match=r"^lost-commit: "):
+        world.checker.recovered(0, 6, ShardState(), 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "history"),
+    [
+        ("phantom-claim", ClaimState.RUNNING, ()),
+        ("phantom-claim", ClaimState.RUNNING, (offered(10, 15),)),
+        ("phantom-claim", ClaimState.RUNNING, (offered(10, 15), RUNNING, r.ClaimsClosed("g", (P,)))),
+        ("claim-denied", ClaimState.CLOSED, (offered(10, 15), RUNNING)),
+    ],
+)
+def test_a_claim_that_does_not_stand_as_is_said_is_named(
+    name: str, state: ClaimState, history: tuple[r.Record, ...]
+) -> None:
+    world = World(*history)
+    world.let_in()
+    with pytest.raises(ViolationError, match=f"^{name}: "):
+        world.say(ConfirmClaims((CLAIM,)), ConfirmClaimsResponse(claims=(ClaimStatus("t", 0, 4, state),)))
+
+
+@pytest.mark.parametrize(
+    ("name", "offsets"),
+    [
+        ("lost-commit", ()),
+        ("stale-read", (CommittedOffset("t", TOPIC_ID, 0, 10, None, "", 0),)),
+        ("phantom-commit", (CommittedOffset("t", TOPIC_ID, 0, 0, None, "", 0),)),
+        (
+            "phantom-commit",
+            (CommittedOffset("t", TOPIC_ID, 0, 20, None, "", 0), CommittedOffset("u", "", 0, 0, None, "", 0)),
+        ),
+    ],
+)
+def test_a_read_of_what_was_not_committed_is_named(name: str, offsets: tuple[CommittedOffset, ...]) -> None:
+    world = World(
+        r.Released("g", "m1", (r.ReleasedPart("t", 0, 4),), ()), r.OffsetsCommitted("g", (committed(20, None),))
+    )
+    with pytest.raises(ViolationError, match=f"^{name}: "):
+        world.say(FetchOffsets("g"), FetchOffsetsResponse(offsets=offsets))
+
+
+def test_a_group_epoch_shown_after_a_greater_one_is_named() -> None:
+    world = World()
+    world.let_in()
+    world.say(Ping(0), PingResponse(ErrorCode.NONE, "", 1, 2))
+    with pytest.raises(ViolationError, match=r"^epoch-regress: "):
+        world.say(Ping(0), PingResponse(ErrorCode.NONE, "", 1, 1))
+
+
+def test_a_member_that_expires_before_its_time_is_named() -> None:
+    world = World()
+    world.let_in()
+    with pytest.raises(ViolationError, match=r"^expired-too-early: "):
+        world.checker.noticed(Notice("member-expired", "no message for 1 ms", "g", "m1"), 0, 5_999)
+    world.checker.noticed(Notice("member-expired", "no message for 6000 ms", "g", "m1"), 0, 6_000)
+
+
+def test_a_member_whose_connection_did_not_close_does_not_expire_by_it() -> None:
+    world = World()
+    world.let_in()
+    notice = Notice("member-expired", "its connection closed (reset)", "g", "m1")
+    with pytest.raises(ViolationError, match=r"^expired-too-early: "):
+        world.checker.noticed(notice, 0, 1)
+    world.checker.closed(CONNECTION, 1)
+    world.checker.noticed(notice, 0, 1)

@@ -1,0 +1,96 @@
+"""A handful of seeds on every test run; `make sim` runs many and `make mutants` shows that they see something."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.sim.__main__ import main
+from tests.sim.mutants import MUTANTS, NOT_YET, hunt, planted
+from tests.sim.run import run_seed
+
+ROOT = Path(__file__).parents[2]
+MISTAKES = {
+    "commit-without-owner-check",
+    "commit-left-out-range",
+    "resume-after-takeover",
+    "grant-before-revoke",
+    "grant-before-durable",
+    "acknowledge-before-durable",
+    "re-resolve-latest",
+    "zero-for-unknown",
+    "reset-overwritten",
+    "hold-expires-with-session",
+    "owner-epoch-reuse",
+    "ping-commits-position",
+    "expire-all-after-restart",
+    "wall-clock-session",
+    "replay-skips-a-record",
+}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_promise_holds_in_a_world_full_of_faults(seed: int) -> None:
+    outcome = run_seed(seed)
+    assert outcome.broken is None, outcome.broken.shown
+    assert not outcome.is_void, outcome
+
+
+def test_a_seed_gives_one_history_whatever_the_hash_seed() -> None:
+    def last_line(hash_seed: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.sim", "run", "--seed", "3", "--runs", "2", "--workers", "1"],
+            env=os.environ | {"PYTHONHASHSEED": hash_seed},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.splitlines()[-1]
+
+    first, second = last_line("1").split(), last_line("2").split()
+    assert [word for word in first if "per_s" not in word] == [word for word in second if "per_s" not in word]
+
+
+def test_every_known_mistake_is_planted_or_waits_for_what_it_breaks() -> None:
+    assert MUTANTS.keys() | NOT_YET.keys() == MISTAKES
+    assert not MUTANTS.keys() & NOT_YET.keys()
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_planted_mistake_is_found(name: str) -> None:
+    outcome, _ = hunt(name, seeds=60)
+    assert outcome is not None
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_nothing_of_a_mistake_stays(name: str) -> None:
+    before = [(owner, attribute, getattr(owner, attribute)) for owner, attribute, _ in MUTANTS[name].plant()]
+    with planted(name):
+        assert [getattr(owner, attribute) is not value for owner, attribute, value in before] == [True] * len(before)
+    assert [getattr(owner, attribute) is value for owner, attribute, value in before] == [True] * len(before)
+
+
+def test_what_broke_is_shown_with_its_seed_its_story_and_how_to_see_it_again() -> None:
+    with planted("grant-before-revoke"):
+        outcome = run_seed(0)
+    assert outcome.broken is not None
+    lines = outcome.broken.shown.splitlines()
+    assert lines[0].startswith("seed 0: double-owner: shard 0, record ")
+    assert lines[-1] == "again, with a longer story: make sim SEED=0 RUNS=1"
+    assert any("fault " in line for line in lines)
+
+
+def test_the_program_ends_with_one_line_and_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--seed", "0", "--runs", "1"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("sim: OK runs=1 events=")
+    with planted("acknowledge-before-durable"):
+        assert main(["run", "--seed", "0", "--runs", "1"]) == 1
+    assert " violations=1 " in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_a_mutant_that_is_not_known_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mutants", "commit-nothing"]) == 1
+    assert capsys.readouterr().out.startswith("mutants: FAILED no mutant is called commit-nothing")
