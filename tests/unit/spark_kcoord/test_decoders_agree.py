@@ -133,7 +133,7 @@ def test_damaged_batches_are_an_error_or_correct_rows(drawn: tuple[bytes, list[A
     if isinstance(decoded, str):
         return
     try:
-        expected = oracle_rows(damaged)
+        expected = [row for row in oracle_rows(damaged) if 0 <= row[0] < END]
     except (CorruptRecordError, ValueError, IndexError):
         return  # kafka-python refuses header keys that are not UTF-8, and what follows the last whole batch
     assert decoded_rows(decoded.rows) == expected
