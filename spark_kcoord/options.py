@@ -193,10 +193,10 @@ OPTIONS: Final = (
         "stream",
         "how long hold waits before it lets another query read the micro-batch again; none waits for ever",
     ),
-    Option("kcoord.commit", "commit", BOOLEAN, "true", "stream", "false reads as a member that never commits"),
 )
 
 NOT_YET: Final = (
+    "kcoord.commit",
     "subscribePattern",
     "assign",
     "startingTimestamp",
@@ -245,7 +245,6 @@ class SourceOptions:
     streams: int = 1
     assignors: tuple[str, ...] = ("sticky", "range")
     coordinator_timeout_ms: int = 120_000
-    commit: bool = True
     handover: str = "takeover"
     claim_timeout_ms: int | None = None
     kafka: KafkaSettings = field(default_factory=KafkaSettings)

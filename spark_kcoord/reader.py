@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from spark_kcoord.batch_reader import read_input_partition
-from spark_kcoord.errors import KcoordError, OptionError
+from spark_kcoord.errors import KcoordError
 from spark_kcoord.options import SourceOptions, host_ports
 from spark_kcoord.partition import KcoordInputPartition, TopicRange
 
@@ -171,8 +171,6 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         from spark_kcoord.resolve import must_be_same_cluster
 
         options = self._options
-        if not options.commit:
-            raise OptionError("Option 'kcoord.commit' is false, which is not supported yet. Remove it.")
         first.must_belong_to(cluster=None, group=options.group)
         settings = MemberSettings(
             coordinators=host_ports(options.coordinators),

@@ -61,7 +61,6 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
     | kcoord.streams | stream | 1 | capacity relative to the group's other members |
     | kcoord.assignors | stream | sticky,range | assignors accepted, best first |
     | kcoord.coordinator.timeout | stream | 2m | how long a query waits for a coordinator that is away |
-    | kcoord.commit | stream | true | false never commits |
     | kcoord.handover | stream | takeover | hold keeps a dead query's micro-batch for its instance id |
     | kcoord.claim.timeout | stream | | how long hold waits; none waits for ever |
     | kafka.* | both | | Kafka's consumer settings; ``spark_kcoord.options.describe_options()`` lists all |

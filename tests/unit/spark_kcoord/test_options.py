@@ -59,7 +59,6 @@ GOOD = {
     "kcoord.streams": ("8", "streams", 8),
     "kcoord.assignors": ("range, sticky", "assignors", ("range", "sticky")),
     "kcoord.coordinator.timeout": ("500ms", "coordinator_timeout_ms", 500),
-    "kcoord.commit": ("false", "commit", False),
     "kcoord.handover": (" Takeover", "handover", "takeover"),
     "kcoord.claim.timeout": ("2h", "claim_timeout_ms", 7_200_000),
 }
@@ -82,7 +81,6 @@ BAD = {
     "kcoord.streams": ("-1", "a whole number from 1 to 100000"),
     "kcoord.assignors": (",", "names"),
     "kcoord.coordinator.timeout": ("soon", "with a unit"),
-    "kcoord.commit": ("no", "true or false"),
     "kcoord.handover": ("keep", "takeover, hold"),
     "kcoord.claim.timeout": ("1d", "with a unit"),
 }
