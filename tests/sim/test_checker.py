@@ -38,7 +38,7 @@ from coordinator.protocol.parts import (
 )
 from tests.sim.checker import Checker
 from tests.sim.kafka import Kafka
-from tests.sim.log_model import ViolationError
+from tests.sim.log.state import ViolationError
 
 P = ("t", 0)
 TOPIC_ID = "id-1"
@@ -122,7 +122,7 @@ class World:
 
 def test_a_hand_over_with_nothing_wrong_passes() -> None:
     world = World(offered(10, 15), RUNNING)
-    world.checker.deliver("m1", [CLAIM])
+    world.checker.facts.deliver("m1", [CLAIM])
     world.append(finished(15), joined("m2"), targets(2, "m2", "m1"))
     world.append(r.StopBegan("g", "m1", (P,), "m2 joined"))
     world.append(r.Released("g", "m1", (r.ReleasedPart("t", 0, 4),), ()), granted("m2", 11))
@@ -195,7 +195,7 @@ def test_state_that_is_not_what_the_log_says_is_named() -> None:
 def test_a_commit_acknowledged_before_it_is_on_disk_is_named() -> None:
     world = World(offered(10, 15), RUNNING)
     world.let_in()
-    world.checker.deliver("m1", [CLAIM])
+    world.checker.facts.deliver("m1", [CLAIM])
     world.append(finished(15))
     answer = AdvanceResponse(finished=(PartitionResult("t", 0, committed=15),))
     with pytest.raises(ViolationError, match=r"^said-before-durable: "):

@@ -41,7 +41,7 @@ def test_every_promise_holds_in_a_world_full_of_faults(seed: int) -> None:
 def test_a_seed_gives_one_history_whatever_the_hash_seed() -> None:
     def last_line(hash_seed: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "tests.sim", "run", "--seed", "3", "--runs", "2", "--workers", "1"],
+            [sys.executable, "-m", "tests.sim", "run", "--seed", "3", "--runs", "2", "--jobs", "1"],
             env=os.environ | {"PYTHONHASHSEED": hash_seed},
             cwd=ROOT,
             capture_output=True,
