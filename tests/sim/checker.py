@@ -92,8 +92,8 @@ class _Life:
     started_ms: int
     asked: dict[tuple[int, int], _Asked] = field(default_factory=dict)
     bound: dict[int, tuple[str, str]] = field(default_factory=dict)
-    removed: dict[int, tuple[str, str]] = field(default_factory=dict)
-    """Connections whose member was removed: they are nobody's, but may still be told so."""
+    removed: dict[int, tuple[tuple[str, str], int]] = field(default_factory=dict)
+    """Connections whose member was removed, and where: they are nobody's, but may still be told so."""
     accepted: dict[tuple[str, str], deque[int]] = field(default_factory=dict)
     """Where the log ended whenever a member was let in and was not told yet."""
     gone: set[int] = field(default_factory=set)
@@ -134,16 +134,16 @@ class Checker:
         log.compare(state, {record.group_id for record in news})
         for at, record in enumerate(news, before):
             if isinstance(record, MemberRemoved):
-                self._unbind((record.group_id, record.member_id))
+                self._unbind((record.group_id, record.member_id), at)
             elif isinstance(record, GroupExpired | GroupDeleted):
                 self._group_epochs.pop(record.group_id, None)
                 self._forgotten_at[record.group_id] = at
         self.counts.handovers = sum(each.handovers for each in self.logs)
         self.counts.resets = sum(each.resets for each in self.logs)
 
-    def _unbind(self, member: tuple[str, str]) -> None:
+    def _unbind(self, member: tuple[str, str], at: int) -> None:
         for connection_id in [key for key, bound in self._life.bound.items() if bound == member]:
-            self._life.removed[connection_id] = self._life.bound.pop(connection_id)
+            self._life.removed[connection_id] = (self._life.bound.pop(connection_id), at)
 
     def became_durable(self, shard: int, end_offset: int) -> None:
         self._durable[shard] = max(self._durable[shard], end_offset)
@@ -159,12 +159,16 @@ class Checker:
             )
         if end_offset > log.end:
             raise ViolationError("phantom-record", f"shard {shard}: {end_offset} records, {log.end} were written")
+        lost = log.records[end_offset:]
         log.cut(end_offset)
         log.compare(state, log.groups)
         if set(state.groups) != set(log.groups):
             raise ViolationError(
                 "state-differs", f"shard {shard}: groups {set(state.groups)}, in its log {set(log.groups)}"
             )
+        for group_id in {record.group_id for record in lost}:
+            if self._forgotten_at.get(group_id, -1) >= end_offset:
+                del self._forgotten_at[group_id]
         self._durable[shard] = end_offset
         self._life = _Life(now_ms)
 
@@ -216,7 +220,8 @@ class Checker:
         asked = self._life.asked.pop((connection_id, correlation_id))
         shard = asked.shard
         self._count_refusals(response)
-        if asked.end_at_arrival <= self._forgotten_at.get(_group_of(asked), -1):
+        is_of_old_group = asked.end_at_arrival <= self._forgotten_at.get(_group_of(asked), -1)
+        if is_of_old_group and not isinstance(asked.request, RegisterConsumer):
             return
         match asked.request, response:
             case Advance(), AdvanceResponse(error=ErrorCode.NONE):
@@ -366,8 +371,11 @@ class Checker:
             raise ViolationError("no-such-member", f"{member} is told that it is let in, and was not")
         end = accepted.popleft()
         self._must_be_durable(shard, end - 1, f"member {response.member_id}")
+        if end <= self._forgotten_at.get(request.group_id, -1):
+            self._life.removed[connection_id] = (member, end - 1)
+            return
         if group.is_superseded(response.member_id, request.incarnation, end):
-            self._life.removed[connection_id] = member
+            self._life.removed[connection_id] = (member, end - 1)
         else:
             self._life.bound[connection_id] = member
             if connection_id in self._life.gone:
@@ -394,12 +402,14 @@ class Checker:
 
     def pushed(self, connection_id: int, push: Push, shard: int) -> None:
         """Check a push that leaves the node."""
-        member = self._life.bound.get(connection_id) or self._life.removed.get(connection_id)
-        if member is None:
+        bound, removed = self._life.bound.get(connection_id), self._life.removed.get(connection_id)
+        if bound is not None:
+            member = bound
+        elif removed is not None and removed[1] > self._forgotten_at.get(removed[0][0], -1):
+            member = removed[0]
+        else:
             return
         group = self.group(member[0], shard)
-        if member[1] not in group.instances:
-            return
         match push:
             case StartFetcher():
                 self._group_epoch_seen(member[0], push.group_epoch)
@@ -420,7 +430,8 @@ class Checker:
                     self._must_be_durable(shard, group.stopped[partition, owned.owner_epoch], f"stop of {partition}")
             case Fenced():
                 self.counts.fenced += 1
-                self._must_be_durable(shard, group.removed_at[member[1]][0], f"removal of {member[1]}")
+                if removed is not None:
+                    self._must_be_durable(shard, removed[1], f"removal of {member[1]}")
 
     def noticed(self, notice: Notice, shard: int, now_ms: int) -> None:
         """Check what the node gives out as a fact."""
@@ -429,7 +440,7 @@ class Checker:
             self.counts.takeovers += 1
         member = (notice.group_id, notice.member_id)
         if notice.kind in ACCEPTED:
-            self._unbind(member)
+            self._unbind(member, self.logs[shard].end - 1)
             self._life.sessions[member] = _Session(now_ms)
             self._life.accepted.setdefault(member, deque()).append(self.logs[shard].end)
         if notice.kind != "member-expired":

@@ -39,8 +39,10 @@ if TYPE_CHECKING:
 PATIENCE_MS = 10_000
 """How long an answer to a registration may take."""
 TRY_AGAIN = frozenset({ErrorCode.MEMBER_ID_IN_USE, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.UNKNOWN_MEMBER_ID})
-EXPECTED_REFUSALS = frozenset({ErrorCode.PARTITION_OWNED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
-"""What a registration may be refused with in a world where topics vanish and others name the same partitions."""
+EXPECTED_REFUSALS = frozenset(
+    {ErrorCode.PARTITION_OWNED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.FENCED_INSTANCE_ID}
+)
+"""What a registration may be refused with in a world where topics vanish and others have the same name or partition."""
 
 
 @dataclass(slots=True)
@@ -198,7 +200,11 @@ class Consumer(Process):
         self._has_joined = self._is_complete = False
         self._asked.clear()
         if self.is_running:
-            self.later(self.world.dice.choice((50, 200, 1_000)), self._connect)
+            self.later(self.world.dice.choice((50, 200, 1_000)), self._connect_again, self._connection_id)
+
+    def _connect_again(self, lost_id: int) -> None:
+        if lost_id == self._connection_id:
+            self._connect()
 
     def _ask(self, request: Request) -> None:
         assert self._session is not None
@@ -311,6 +317,7 @@ class Consumer(Process):
         key = (topic, number)
         current = self._held.get(key) or self._remembered.pop(key, None)
         if current is not None and current.owner_epoch == owner_epoch and current.position >= offset:
+            current.is_stopping = current.is_lost = False
             self._held[key] = current
         else:
             self._held[key] = Held(topic_id, owner_epoch, offset, offset, offset)
@@ -343,4 +350,6 @@ class Consumer(Process):
         self.is_running = False
         if self._has_joined:
             self._ask(LeaveGroup(self._finals(sorted(self._held))))
-        self.world.schedule.after(1_500, self.end)
+            self.world.schedule.after(1_500, self.end)
+        else:
+            self.end()

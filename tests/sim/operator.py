@@ -221,17 +221,18 @@ class Operator:
 
     # ---- in the end -------------------------------------------------------------------------------------------------
 
-    def prepare(self) -> None:
-        """Say where the partitions of a group start that begins nowhere by itself."""
-        self._commit_where_none()
-
     def choose_what_stays_paused(self) -> None:
         """Leave some pauses in the end: those partitions must then be nobody's."""
         if self._world.dice.random() < 0.5:
             self._stay_paused = set(self._group.paused)
 
     def tidy(self) -> None:
-        """Take back what would keep the group from coming to rest, until nothing is left of it."""
+        """Take back what would keep the group from coming to rest, again and again until the end."""
+        self.tidy_once()
+        self._world.schedule.after(TIDY_EVERY_MS, self.tidy)
+
+    def tidy_once(self) -> None:
+        """Take back pauses and drains, and say where the partitions start of a group that begins nowhere by itself."""
         group = self._group
         if group.is_paused:
             self.ask(ChangePause(GROUP, None, False, "ann", "", False))
@@ -239,11 +240,11 @@ class Operator:
             self.ask(ChangePause(GROUP, tuple(paused), False, "ann", "", False))
         for member_id in sorted(group.drained):
             self.ask(ChangeDrain(GROUP, member_id, False, "ann", "", False))
-        if left := self._left_for_good():
+        if self._world.is_healing and (left := self._left_for_good()):
             self.ask(ReleaseClaims(GROUP, tuple(left), "ann", "it will not come back", False))
-        if group.reset_policy is not None and group.reset_policy.kind == "none":
+        policy = self._world.mix.policy
+        if policy is not None and policy.kind == "none":
             self._commit_where_none()
-        self._world.schedule.after(TIDY_EVERY_MS, self.tidy)
 
     def _left_for_good(self) -> list[TopicPartition]:
         """Return what is held for ever for somebody who does not come back."""

@@ -60,8 +60,7 @@ class World:
         schedule.after(mix.append_every_ms, self._append)
         schedule.after(mix.fault_every_ms, self._disturb)
         schedule.after(0, self.operator.look)
-        if mix.policy is not None and mix.policy.kind == "none":
-            self.operator.prepare()
+        schedule.after(0, self.operator.tidy_once)
         for _ in range(LONGEST):
             schedule.run_until(schedule.now_ms + mix.safety_ms)
             if not self.is_void:
@@ -87,6 +86,7 @@ class World:
     def _go_on_more_quietly(self) -> None:
         self._fault_every_ms *= 3
         self.coordinator.extra_sync_ms = 0
+        self.operator.tidy_once()
         owners = [a for a in self.fleet.running() if a.process is not None and a.process.has_joined and a.process.owned]
         self.fleet.add()
         if owners and self.mix.handover != "hold":
