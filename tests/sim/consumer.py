@@ -137,8 +137,7 @@ class Consumer(Process):
         if lost:
             self._ask(ReportOutOfRange(tuple(lost)))
 
-    @staticmethod
-    def committable(held: Held) -> int:
+    def committable(self, held: Held) -> int:
         """Return up to where a partition may be committed."""
         return held.done
 

@@ -115,7 +115,7 @@ def draw_mix(dice: Random) -> Mix:
     if "member-joined" not in weights:
         weights["member-joined"] = 0.5
     return Mix(
-        safety_ms=dice.choice((20_000, 40_000, 60_000)),
+        safety_ms=dice.choice((15_000, 30_000, 45_000)),
         shards=dice.choice((1, 1, 2)),
         topics=topics,
         passing_topics=passing_topics,

@@ -162,7 +162,7 @@ class Query(Process):
             if latest == start and number >= 0:
                 if self.is_available_now:
                     return
-                yield Step("idle", self.world.dice.choice((11, 40, 150)))
+                yield Step("idle", self.world.dice.choice((11, 60, 250)))
                 continue
             number += 1
             batch = Batch(start, latest)
