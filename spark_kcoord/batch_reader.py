@@ -46,6 +46,7 @@ class KcoordBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark is u
 
 def read_input_partition(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """Yield the records of one input partition, of a batch or a streaming read, in a Python worker of an executor."""
+    from spark_kcoord.fetch.columns import COLUMNS
     from spark_kcoord.fetch.ranges import read_ranges
 
     # Spark hands out one plain InputPartition when there is nothing to read.
@@ -54,7 +55,7 @@ def read_input_partition(options: SourceOptions, partition: InputPartition) -> I
     return read_ranges(
         options.kafka_at(partition.servers),
         partition.ranges,
-        with_headers=options.with_headers,
+        columns=COLUMNS if options.with_headers else COLUMNS[:-1],
         fail_on_data_loss=options.fail_on_data_loss,
         timeout_s=options.fetch_timeout_ms / 1000,
     )

@@ -12,6 +12,7 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 from coordinator.local.kafka import LocalKafka
 from spark_kcoord.errors import DataLossError, KcoordError, OptionError, UnknownTopicError
+from spark_kcoord.fetch.columns import COLUMNS
 from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
@@ -75,7 +76,7 @@ def fetch(
     return read_ranges(
         read.kafka,
         ranges,
-        with_headers=read.with_headers,
+        columns=COLUMNS if read.with_headers else COLUMNS[:-1],
         fail_on_data_loss=read.fail_on_data_loss,
         timeout_s=timeout_s,
         pool=pool,
