@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from coordinator.core.groups.backlog import Backlog
 from coordinator.core.groups.state import TopicPartition
 from coordinator.core.groups.timeline import Timeline
 from coordinator.protocol.messages import RegisterConsumer
@@ -24,6 +25,8 @@ class TimerKind(Enum):
     """A member has not let go of a partition in time."""
     WINDOW = "window"
     """The changes gathered so far become one rebalance."""
+    SLICE = "slice"
+    """More of the group is to be looked at."""
     LOOKUP = "lookup"
     """Partitions without a known start are looked at again."""
     CLAIM_AGE = "claim age"
@@ -120,6 +123,11 @@ class GroupSoft:
     sessions: dict[str, MemberSession] = field(default_factory=dict)
     causes: list[str] = field(default_factory=list)
     """Why the group is about to be rebalanced; not empty while it is."""
+    rebalance_by_ms: int | None = None
+    """When the window ends at the latest, while it is open."""
+    window_closed_until_ms: int = 0
+    """Until when another urgent change waits after a rebalance."""
+    backlog: Backlog = field(default_factory=Backlog)
     changing_since_ms: int | None = None
     """When the first change came since the group was last stable."""
     unsettled: set[str] = field(default_factory=set)
