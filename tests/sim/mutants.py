@@ -6,8 +6,10 @@ something that does not exist yet stands in `NOT_YET` with what it waits for, an
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from coordinator.core import effects as e
 from coordinator.core.events import OffsetsResolved

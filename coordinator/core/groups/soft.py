@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+import msgspec
+
 from coordinator.core.groups.backlog import Backlog
 from coordinator.core.groups.state import TopicPartition
 from coordinator.core.groups.timeline import Timeline
@@ -89,8 +91,7 @@ class MemberSession:
     newcomer: Registration | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedStart:
+class ResolvedStart(msgspec.Struct, frozen=True, gc=False):
     """Kafka's answer to where a partition starts; it counts while the same question is open."""
 
     topic_id: str
@@ -99,8 +100,7 @@ class ResolvedStart:
     leader_epoch: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class LostOwner:
+class LostOwner(msgspec.Struct, frozen=True, gc=False):
     """When and why a partition lost its owner."""
 
     at_ms: int
