@@ -84,9 +84,10 @@ def next_targets(group: GroupState, known_assignors: Mapping[str, Assignor]) -> 
         member_id: member for member_id, member in group.members.items() if member_id not in group.controls.drained
     }
     assigned_to = {member_id: member for member_id, member in takers.items() if not member.facts.partitions}
+    subscriptions = {topics: frozenset(topics) for topics in {member.facts.topics for member in assigned_to.values()}}
     given = AssignorInput(
         members=tuple(
-            AssignorMember(member_id, frozenset(member.facts.topics), member.facts.streams)
+            AssignorMember(member_id, subscriptions[member.facts.topics], member.facts.streams)
             for member_id, member in assigned_to.items()
         ),
         partitions={topic: group.topics[topic].partitions for topic in group.subscribers if topic in group.topics},
@@ -104,9 +105,9 @@ def next_targets(group: GroupState, known_assignors: Mapping[str, Assignor]) -> 
         assigned |= assign_around(known_assignors[name], given, held_partitions(group) | group.explicit.keys())
     nothing: frozenset[TopicPartition] = frozenset()
     targets = tuple(
-        MemberTarget(member_id, tuple(sorted(assigned.get(member_id, nothing))))
+        MemberTarget(member_id, tuple(sorted(target)))
         for member_id, member in group.members.items()
-        if assigned.get(member_id, nothing) != member.target
+        if (target := assigned.get(member_id, nothing)) is not member.target and target != member.target
     )
     return TargetsAssigned(group.group_id, group.group_epoch + 1, name, targets)
 

@@ -190,8 +190,7 @@ def _targets_assigned(group: GroupState, record: TargetsAssigned) -> None:
                 del group.target_owners[partition]
         group.members[target.member_id].target = frozenset(target.partitions)
     for target in record.targets:
-        for partition in target.partitions:
-            group.target_owners[partition] = target.member_id
+        group.target_owners.update(dict.fromkeys(target.partitions, target.member_id))
     group.group_epoch = record.group_epoch
     group.assignor = record.assignor
     group.is_target_stale = False
