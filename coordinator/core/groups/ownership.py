@@ -11,11 +11,11 @@ from coordinator.core.events import OffsetsResolved
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.controls import PendingReset
 from coordinator.core.groups.desk import Desk
-from coordinator.core.groups.group import next_targets
 from coordinator.core.groups.holds import is_held
 from coordinator.core.groups.lookups import Lookups
 from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.operator_records import ResetApplied, ResetsCancelled
+from coordinator.core.groups.plan import Plan
 from coordinator.core.groups.pushes import start_fetchers
 from coordinator.core.groups.records import CommittedPart, Granted, MemberEpochsAdvanced, StopBegan
 from coordinator.core.groups.rounds import Round, note_round
@@ -23,6 +23,7 @@ from coordinator.core.groups.soft import GroupSoft, LostOwner, Timer, TimerKind
 from coordinator.core.groups.starts import AskedStart, CommittedStart, Hints, KnownStart, NoStart, Start, start_of
 from coordinator.core.groups.state import Grant, GroupState, TopicPartition, is_same_topic
 from coordinator.core.groups.stops import Stops
+from coordinator.core.groups.targets import plan_targets
 from coordinator.core.groups.timeline import EventKind
 
 
@@ -69,7 +70,8 @@ class Ownership:
 
     def window_ended(self, group_id: str) -> None:
         """Rebalance the group, once what the rebalance before it began is done."""
-        if self._both(group_id)[1].backlog.members:
+        soft = self._both(group_id)[1]
+        if soft.plan is not None or soft.backlog.members:
             self._desk.timers.set(Timer(TimerKind.WINDOW, group_id), self._desk.now_ms)
         else:
             self.rebalance(group_id)
@@ -85,23 +87,37 @@ class Ownership:
         soft.rebalance_by_ms = None
         soft.window_closed_until_ms = desk.now_ms + desk.limits.rebalance_window_ms
         desk.timers.cancel(Timer(TimerKind.WINDOW, group_id))
-        targets = next_targets(group, self._assignors)
-        moved = [
-            partition
-            for target in targets.targets
-            for partition in target.partitions
-            if partition in group.grants and group.grants[partition].member_id != target.member_id
-        ]
+        soft.backlog.begin((), why)
+        soft.plan = plan_targets(group, self._assignors, self._part)
+        if soft.plan.is_large:
+            self._go_on(group_id, soft)
+        else:
+            self._take_part(group, soft, soft.plan)
+
+    @property
+    def _part(self) -> int:
+        """Partitions of a target that become hard state in one step, where one costs less than a grant does."""
+        return 4 * self._desk.limits.slice_partitions
+
+    def _take_part(self, group: GroupState, soft: GroupSoft, plan: Plan) -> None:
+        """Make the next part of a target the group's, and begin to bring partitions there after the last."""
+        desk = self._desk
+        targets = plan.take(group, self._part, is_outdated=bool(soft.causes))
         desk.journal.decide(targets)
-        desk.note(group_id, EventKind.REBALANCE, why, partitions=moved)
         for target in targets.targets:
             session = soft.sessions.get(target.member_id)
             if session is not None:
                 session.is_told_complete = False
-        soft.unsettled = set(group.members)
-        soft.backlog.begin([*(target.member_id for target in targets.targets), *group.members], why)
-        soft.backlog.add(partition for partition in group.controls.resets if partition not in group.target_owners)
-        self.next_slice(group_id)
+        soft.backlog.add_members(target.member_id for target in targets.targets)
+        if not plan.changes:
+            desk.note(group.group_id, EventKind.REBALANCE, soft.backlog.why, partitions=plan.moves)
+            soft.plan = None
+            soft.unsettled = set(group.members)
+            soft.backlog.add_members(group.members)
+            soft.backlog.add(partition for partition in group.controls.resets if partition not in group.target_owners)
+            self.next_slice(group.group_id)
+        else:
+            self._go_on(group.group_id, soft)
 
     def begin_again(self, group_id: str) -> None:
         """Have all of a group looked at after a load, in slices."""
@@ -111,18 +127,21 @@ class Ownership:
         self._go_on(group_id, soft)
 
     def next_slice(self, group_id: str) -> None:
-        """Look at the next slice of what is to be looked at, and go on with the rest in a step of its own."""
+        """Go on with what is to be done in a group, and leave the rest to a step of its own."""
         desk = self._desk
         group = desk.group(group_id)
         if group is None:
             return
         soft = desk.soft_of(group_id)
+        if soft.plan is not None:
+            self._take_part(group, soft, soft.plan)
+            return
         partitions, members = soft.backlog.take(group, desk.limits.slice_partitions, _has_to_stop)
         self._reconcile(group, soft, partitions, members, soft.backlog.why)
         self._go_on(group_id, soft)
 
     def _go_on(self, group_id: str, soft: GroupSoft) -> None:
-        if soft.backlog:
+        if soft.backlog or soft.plan is not None:
             self._desk.timers.set(Timer(TimerKind.SLICE, group_id), self._desk.now_ms)
 
     # ---- reconcile --------------------------------------------------------------------------------------------------
@@ -156,6 +175,7 @@ class Ownership:
             for member_id in touched
             if group.members[member_id].member_epoch != group.group_epoch
             and member_id not in group.stopping
+            and soft.plan is None
             and member_id not in soft.backlog.members
             and not (group.is_target_stale and group.members[member_id].member_epoch == 0)
         )

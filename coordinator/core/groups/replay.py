@@ -193,7 +193,7 @@ def _targets_assigned(group: GroupState, record: TargetsAssigned) -> None:
         group.target_owners.update(dict.fromkeys(target.partitions, target.member_id))
     group.group_epoch = record.group_epoch
     group.assignor = record.assignor
-    group.is_target_stale = False
+    group.is_target_stale = record.is_stale
 
 
 def _member_epochs_advanced(group: GroupState, record: MemberEpochsAdvanced) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from coordinator.core.groups.backlog import Backlog
+from coordinator.core.groups.plan import Plan
 from coordinator.core.groups.state import TopicPartition
 from coordinator.core.groups.timeline import Timeline
 from coordinator.protocol.messages import RegisterConsumer
@@ -127,6 +128,8 @@ class GroupSoft:
     """When the window ends at the latest, while it is open."""
     window_closed_until_ms: int = 0
     """Until when another urgent change waits after a rebalance."""
+    plan: Plan | None = None
+    """The target that is being made the group's, part by part."""
     backlog: Backlog = field(default_factory=Backlog)
     changing_since_ms: int | None = None
     """When the first change came since the group was last stable."""
