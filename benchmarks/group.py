@@ -166,25 +166,29 @@ def ping_and_commit(
     for number in range(rounds):
         paced = load.ping_paced(members, PING_INTERVAL_MS, seconds)
         figures.pings_paced.append(paced)
-        figures.say(f"pings, paced, {number + 1}", describe(paced), node.report())
+        say_round(f"pings, paced, {number + 1}", paced, node, figures)
         saturated = load.ping_saturated(members, IN_FLIGHT, seconds)
         figures.pings.append(saturated)
-        figures.say(f"pings, {IN_FLIGHT} in flight, {number + 1}", describe(saturated), node.report())
+        say_round(f"pings, {IN_FLIGHT} in flight, {number + 1}", saturated, node, figures)
     for number in range(rounds):
         commits = load.commit_saturated(owners, IN_FLIGHT, seconds)
         figures.commits.append(commits)
-        figures.say(f"commits, {IN_FLIGHT} in flight, {number + 1}", describe(commits), node.report())
+        say_round(f"commits, {IN_FLIGHT} in flight, {number + 1}", commits, node, figures)
     many = load.commit_saturated(owners, IN_FLIGHT * 8, seconds)
-    figures.say(f"commits, {IN_FLIGHT * 8} in flight", describe(many), node.report())
+    say_round(f"commits, {IN_FLIGHT * 8} in flight", many, node, figures)
     paced = load.commit_paced(owners, 1500, seconds)
-    figures.say("commits, 1,500 a second", describe(paced), node.report())
+    say_round("commits, 1,500 a second", paced, node, figures)
 
 
-def describe(measured: Round) -> str:
-    """Return a round's figures as text."""
-    return (
-        f"{measured.per_s:.0f}/s, p50 {measured.percentile_ms(50):.2f} p99 {measured.percentile_ms(99):.2f} "
-        f"max {measured.percentile_ms(100):.1f} ms, load's core used {measured.load_share:.0%}"
+def say_round(phase: str, measured: Round, node: Coordinator, figures: Figures) -> None:
+    """Print what a round measured; other work on the machine changes least what it cost in processor time."""
+    seen = node.report()
+    figures.say(
+        phase,
+        f"{measured.per_s:.0f}/s, {len(measured.latencies_ms) / seen['cpu_s']:.0f} per CPU-s, "
+        f"p50 {measured.percentile_ms(50):.2f} p99 {measured.percentile_ms(99):.2f} "
+        f"max {measured.percentile_ms(100):.1f} ms, load's core used {measured.load_share:.0%}",
+        seen,
     )
 
 

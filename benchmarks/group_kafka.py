@@ -16,9 +16,10 @@ import platform
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from benchmarks.group_kafka_members import KafkaGroup, KafkaLoad, configure
@@ -64,22 +65,25 @@ class Row:
 
     def __str__(self) -> str:
         return (
-            f"Kafka {statistics.median(self.kafka):9.0f} {self.unit:2}   kcoord {statistics.median(self.kcoord):9.0f} "
-            f"{self.unit:2}   ratio {self.ratio:.2f}"
+            f"Kafka {statistics.median(self.kafka):9.0f} {self.unit:9}   kcoord {statistics.median(self.kcoord):9.0f} "
+            f"{self.unit:9}   ratio {self.ratio:.2f}"
         )
 
 
 class Comparison:
     """Both sides under the same load."""
 
-    def __init__(self, kafka_port: int, kcoord_port: int, members: int, partitions: int) -> None:
-        self.theirs = KafkaLoad(kafka_port, "127.0.2.1")
-        self.ours = Load(kcoord_port, "127.0.2.2")
-        self._kafka_port = kafka_port
+    def __init__(self, kafka: LocalKafka, node: LocalCoordinator, members: int, partitions: int) -> None:
+        self.theirs = KafkaLoad(kafka.port, "127.0.2.1")
+        self.ours = Load(node.port, "127.0.2.2")
+        self._kafka_port = kafka.port
+        self._kafka_pids = pids_of(kafka.process_group_id)
+        self._kcoord_pids = pids_of(node.process_group_id)
         self._members = members
         self._partitions = partitions
         self.stable, self.stable_lowered, self.death, self.death_lowered = (Row("ms") for _ in range(4))
         self.heartbeat, self.commit, self.commit_fsync = (Row("/s") for _ in range(3))
+        self.heartbeat_cpu, self.commit_cpu, self.commit_fsync_cpu = (Row("per CPU-s") for _ in range(3))
 
     def close(self) -> None:
         """Close all connections."""
@@ -135,39 +139,51 @@ class Comparison:
         """Measure heartbeats and commits."""
         self.theirs.prepare(theirs)
         owners = committing(ours)
+        beat = partial(self.theirs.heartbeat_saturated, theirs.members, IN_FLIGHT, seconds)
+        ping = partial(self.ours.ping_saturated, ours.members, IN_FLIGHT, seconds)
+        commit = partial(self.theirs.commit_saturated, theirs.members, IN_FLIGHT, seconds)
+        our_commit = partial(self.ours.commit_saturated, owners, IN_FLIGHT, seconds)
         for number in range(rounds):
-            line = [f"round {number + 1}:"]
-
-            def keep(values: list[float], name: str, measured: Round, line: list[str] = line) -> None:
-                values.append(measured.per_s)
-                p99_ms = measured.percentile_ms(99)
-                line.append(f"{name} {measured.per_s:.0f}/s (p99 {p99_ms:.1f} ms, load {measured.load_share:.0%})")
-
-            beats = self.theirs.heartbeat_saturated(theirs.members, IN_FLIGHT, seconds)
-            keep(self.heartbeat.kafka, "heartbeats Kafka", beats)
-            pings = self.ours.ping_saturated(ours.members, IN_FLIGHT, seconds)
-            keep(self.heartbeat.kcoord, "kcoord", pings)
-            commits = self.theirs.commit_saturated(theirs.members, IN_FLIGHT, seconds)
-            keep(self.commit.kafka, "commits Kafka", commits)
-            commits = self.ours.commit_saturated(owners, IN_FLIGHT, seconds)
-            keep(self.commit.kcoord, "kcoord", commits)
+            print(f"round {number + 1}:", flush=True)
+            self._measure("heartbeats, Kafka", beat, self._kafka_pids, self.heartbeat.kafka, self.heartbeat_cpu.kafka)
+            self._measure("pings, kcoord", ping, self._kcoord_pids, self.heartbeat.kcoord, self.heartbeat_cpu.kcoord)
+            self._measure("commits, Kafka", commit, self._kafka_pids, self.commit.kafka, self.commit_cpu.kafka)
+            self._measure("commits, kcoord", our_commit, self._kcoord_pids, self.commit.kcoord, self.commit_cpu.kcoord)
             with self._kafka_syncs():
-                commits = self.theirs.commit_saturated(theirs.members, IN_FLIGHT, seconds)
-                keep(self.commit_fsync.kafka, "synced Kafka", commits)
-            print(", ".join(line).replace(":,", ":"), flush=True)
+                synced, synced_cpu = self.commit_fsync.kafka, self.commit_fsync_cpu.kafka
+                self._measure("synced commits, Kafka", commit, self._kafka_pids, synced, synced_cpu)
+        self.commit_fsync_cpu.kcoord = self.commit_cpu.kcoord
         self.commit_fsync.kcoord = self.commit.kcoord
 
-    def rows(self) -> dict[str, Row]:
-        """Return everything that was measured, by name."""
-        return {
-            "join to stable": self.stable,
-            "join to stable, Kafka lowered": self.stable_lowered,
-            "death of a member": self.death,
-            "death, Kafka lowered": self.death_lowered,
-            "heartbeats": self.heartbeat,
-            "commits of 10, Kafka without fsync": self.commit,
-            "commits of 10, both with fsync": self.commit_fsync,
-        }
+    def rows(self) -> list[tuple[str, Row]]:
+        """Return everything that was measured, with its name."""
+        return [
+            ("join to stable", self.stable),
+            ("join to stable, Kafka lowered", self.stable_lowered),
+            ("death of a member", self.death),
+            ("death of a member, Kafka lowered", self.death_lowered),
+            ("heartbeats", self.heartbeat),
+            ("", self.heartbeat_cpu),
+            ("commits of 10, Kafka without fsync", self.commit),
+            ("", self.commit_cpu),
+            ("commits of 10, both with fsync", self.commit_fsync),
+            ("", self.commit_fsync_cpu),
+        ]
+
+    @staticmethod
+    def _measure(
+        name: str, ask: Callable[[], Round], pids: Sequence[int], per_s: list[float], per_cpu_s: list[float]
+    ) -> None:
+        used_s = cpu_s(pids)
+        measured = ask()
+        used_s = cpu_s(pids) - used_s
+        per_s.append(measured.per_s)
+        per_cpu_s.append(len(measured.latencies_ms) / used_s)
+        print(
+            f"  {name:22} {measured.per_s:6.0f}/s, {per_cpu_s[-1]:6.0f} per CPU-s, "
+            f"p99 {measured.percentile_ms(99):.1f} ms, load's core used {measured.load_share:.0%}",
+            flush=True,
+        )
 
     def _kcoord_group(self, group_id: str) -> Group:
         group = Group(group_id, TOPIC, self._partitions)
@@ -192,6 +208,24 @@ class Comparison:
             self.theirs.turn_for(SETTLE_S)
 
 
+def pids_of(process_group_id: int) -> list[int]:
+    """Return the processes of a group."""
+    pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
+    return [pid for pid in pids if _stat(pid)[2] == str(process_group_id)]
+
+
+def cpu_s(pids: Sequence[int]) -> float:
+    """Return the CPU time that processes have used."""
+    return sum(int(ticks) for pid in pids for ticks in _stat(pid)[11:13]) / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return [""] * 13
+
+
 def main() -> int:
     """Measure, and print the summary last."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -213,7 +247,7 @@ def main() -> int:
         ):
             kafka.create_topic(TOPIC, arguments.partitions)
             os.sched_setaffinity(0, {LOAD_CORE})
-            sides = Comparison(kafka.port, node.port, arguments.members, arguments.partitions)
+            sides = Comparison(kafka, node, arguments.members, arguments.partitions)
             try:
                 print(f"{arguments.members} members, {arguments.partitions} partitions; both sides warm up", flush=True)
                 sides.warm_up()
@@ -221,7 +255,7 @@ def main() -> int:
                 sides.rates(theirs, ours, arguments.rounds, arguments.seconds)
             finally:
                 sides.close()
-    for name, row in sides.rows().items():
+    for name, row in sides.rows():
         print(f"{name:36} {row}")
     print(
         f"bench-group-kafka: OK stable_ratio={sides.stable.ratio:.2f} death_ratio={sides.death.ratio:.2f} "

@@ -4,7 +4,6 @@ One object is one process's load on one coordinator: joins, deaths, pings and co
 waits for a condition, with a limit on the time. It knows nothing of how the coordinator was started.
 """
 
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -60,6 +59,7 @@ class Load:
                 self.sockets.turn(0)
         self.wait_until(lambda: all(group.tally.is_stable(group.partitions) for group in groups), "stable groups")
         took_ms = (time.perf_counter() - started_s) * 1000
+        self.turn_for(_QUIET_S)
         for group in groups:
             check_shares(group)
         return took_ms
@@ -111,10 +111,11 @@ class Load:
 
 
 def check_shares(group: Group) -> None:
-    """Raise unless every partition has one owner and shares differ by one at most."""
+    """Raise unless the group is stable, every partition has one owner and shares differ by one at most."""
     owners = [number for member in group.members for number in member.owned]
     shares = [len(member.owned) for member in group.members]
-    if len(owners) != group.partitions or len(set(owners)) != group.partitions or max(shares) - min(shares) > 1:
+    is_shared = len(owners) == group.partitions == len(set(owners)) and max(shares) - min(shares) <= 1
+    if not is_shared or not group.tally.is_stable(group.partitions):
         raise RuntimeError(
             f"{group.tally.group_id}: {len(set(owners))} of {group.partitions} partitions are owned, {len(owners)} "
             f"times in all, {min(shares)} to {max(shares)} a member"
@@ -127,8 +128,3 @@ def committing(group: Group) -> list[KcoordMember]:
     for member in owners:
         member.prepare_commits()
     return owners
-
-
-def median(values: Sequence[float]) -> float:
-    """Return the median."""
-    return statistics.median(values)

@@ -87,7 +87,7 @@ class Probe:
 
     def report(self) -> dict[str, Any]:
         """Return the figures and begin anew."""
-        seconds = time.perf_counter() - self.started_s
+        seconds, cpu_s = time.perf_counter() - self.started_s, time.process_time() - self.cpu_s
         figures = {
             "held_ms": self.held_ms,
             "held_by": self.held_by,
@@ -95,7 +95,8 @@ class Probe:
             "gc_ms": self.gc_ms,
             "rss_kib": resident_kib(),
             "waited_ms": waited_ms() - self.waited_ms,
-            "cpu_share": (time.process_time() - self.cpu_s) / max(seconds, 1e-9),
+            "cpu_s": cpu_s,
+            "cpu_share": cpu_s / max(seconds, 1e-9),
         }
         self.reset()
         return figures
