@@ -101,13 +101,15 @@ class Figures:
     def say(self, phase: str, text: str, seen: dict[str, Any]) -> None:
         """Print a line about a phase, with what the probe saw during it."""
         print(
-            f"  {phase:30} {text}\n  {'':30} longest work {seen['held_ms']:.1f} ms ({seen['held_by']}), "
+            f"  {phase:30} {text}\n  {'':30} longest work {seen['held_ms']:.1f} ms, "
+            f"{seen['held_cpu_ms']:.1f} of them on the core ({seen['held_by']}), "
             f"longest round of the loop {seen['round_ms']:.0f} ms, collector {seen['gc_ms']:.1f} ms, "
             f"core used {seen['cpu_share']:.0%}, "
             f"core waited for {seen['waited_ms']:.0f} ms, {seen['rss_kib'] / 1024:.0f} MiB",
             flush=True,
         )
-        for held_ms, held_by in ((seen["held_ms"], seen["held_by"]), (seen["gc_ms"], "the garbage collector")):
+        by = f"{seen['held_by']}, {seen['held_cpu_ms']:.1f} ms of it on the core"
+        for held_ms, held_by in ((seen["held_ms"], by), (seen["gc_ms"], "the garbage collector")):
             if held_ms > self.loop_max_ms:
                 self.loop_max_ms, self.loop_max_by = held_ms, f"{held_by}, during {phase}"
 

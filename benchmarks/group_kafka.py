@@ -16,6 +16,7 @@ import platform
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,8 +34,8 @@ SERVER_CORE, LOAD_CORE = 0, 1
 IN_FLIGHT = 64
 TOPIC = "load"
 OFFSETS_TOPIC = "__consumer_offsets"
-WARM_UP_S = 6.0
-SETTLE_S = 1.0
+WARM_UP_REQUESTS, WARM_UP_S = 150_000, 20.0
+SETTLE_S = 0.5
 NEVER_SYNC = str(2**63 - 1)
 LOWERED = {"consumer.session.timeout.ms": "1000", "consumer.heartbeat.interval.ms": "300"}
 BROKER = {
@@ -95,8 +96,10 @@ class Comparison:
         group = self._kafka_group("warm", is_lowered=False)
         self.theirs.join(group)
         self.theirs.prepare(group)
-        self.theirs.heartbeat_saturated(group.members, IN_FLIGHT, WARM_UP_S)
-        self.theirs.commit_saturated(group.members, IN_FLIGHT, WARM_UP_S)
+        for ask in (self.theirs.heartbeat_saturated, self.theirs.commit_saturated):
+            answered, end_s = 0, time.perf_counter() + WARM_UP_S
+            while answered < WARM_UP_REQUESTS and time.perf_counter() < end_s:
+                answered += len(ask(group.members, IN_FLIGHT, 1.0).latencies_ms)
         self.theirs.leave(group)
         ours = self._kcoord_group("warm")
         self.ours.join(ours)
@@ -232,7 +235,8 @@ def main() -> int:
     parser.add_argument("--members", type=int, default=200)
     parser.add_argument("--partitions", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=4.0, help="length of a round of heartbeats or commits")
+    parser.add_argument("--rate-rounds", type=int, default=7, help="rounds of heartbeats and commits")
+    parser.add_argument("--seconds", type=float, default=1.5, help="length of a round of heartbeats or commits")
     arguments = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     os.sched_setaffinity(0, {SERVER_CORE})  # which child processes inherit
@@ -252,7 +256,7 @@ def main() -> int:
                 print(f"{arguments.members} members, {arguments.partitions} partitions; both sides warm up", flush=True)
                 sides.warm_up()
                 theirs, ours = sides.join_and_die(arguments.rounds)
-                sides.rates(theirs, ours, arguments.rounds, arguments.seconds)
+                sides.rates(theirs, ours, arguments.rate_rounds, arguments.seconds)
             finally:
                 sides.close()
     for name, row in sides.rows():

@@ -77,6 +77,7 @@ class Probe:
     def reset(self) -> None:
         """Forget."""
         self.held_ms = 0.0
+        self.held_cpu_ms = 0.0
         self.held_by = ""
         self.step_ms = 0.0
         self.round_ms = 0.0
@@ -90,6 +91,7 @@ class Probe:
         seconds, cpu_s = time.perf_counter() - self.started_s, time.process_time() - self.cpu_s
         figures = {
             "held_ms": self.held_ms,
+            "held_cpu_ms": self.held_cpu_ms,
             "held_by": self.held_by,
             "round_ms": self.round_ms,
             "gc_ms": self.gc_ms,
@@ -104,15 +106,15 @@ class Probe:
     def time_callbacks(self) -> None:
         """Time every callback of every asyncio loop of this process."""
         run: Callable[[Any], None] = vars(asyncio.Handle)["_run"]
-        probe, now_s = self, time.perf_counter
+        probe, now_s, cpu_s = self, time.perf_counter, time.thread_time
 
         def timed(handle: Any) -> None:
             probe.step_ms = 0.0
-            started_s = now_s()
+            used_s, started_s = cpu_s(), now_s()
             run(handle)
             held_ms = (now_s() - started_s) * 1000
             if held_ms > probe.held_ms:
-                probe.held_ms = held_ms
+                probe.held_ms, probe.held_cpu_ms = held_ms, (cpu_s() - used_s) * 1000
                 name = getattr(handle._callback, "__qualname__", type(handle._callback).__name__)
                 probe.held_by = f"{name}: {probe.step_name} {probe.step_ms:.1f} ms" if probe.step_ms else name
 
