@@ -1,7 +1,7 @@
 # Two commands matter: `make demo` and `make test`. Each sets up what it needs; Python 3.11+ and Java 17+ must be there.
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types imports pytest demo sim mutants bench-decoder fuzz-decoder clean
+.PHONY: help setup test lint types imports pytest demo sim mutants bench-decoder bench-datapath fuzz-decoder clean
 
 help:
 	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes)'
@@ -10,6 +10,7 @@ help:
 	@echo 'make sim SEED=0 RUNS=500    run the real coordinator and members through simulated failures'
 	@echo 'make mutants   plant known mistakes and see that the simulator finds each'
 	@echo 'make bench-decoder   rows per second of the record batch decoders (2 minutes)'
+	@echo 'make bench-datapath  reading Kafka with Spark, kcoord beside spark-sql-kafka (15 minutes; SCALE=0.1 to try)'
 	@echo 'make fuzz-decoder    mutated batches against the decoder built with sanitizers (2 minutes; needs gcc)'
 	@echo 'make setup     only install what the others need'
 	@echo 'make clean     remove everything that was made here (the jars in the user cache stay)'
@@ -46,6 +47,12 @@ mutants: setup
 
 bench-decoder: setup
 	@.venv/bin/python benchmarks/decoder.py
+
+SCALE = 1.0
+REPS = 5
+
+bench-datapath: setup
+	@.venv/bin/python -m benchmarks.datapath --scale $(SCALE) --reps $(REPS)
 
 fuzz-decoder: setup
 	@.venv/bin/python scripts/fuzz_decoder.py
