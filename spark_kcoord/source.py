@@ -131,8 +131,6 @@ def _refuse_unbuilt(options: SourceOptions) -> SourceOptions:
         "kcoord.exclude": bool(options.subscription.exclusions),
         "minOffsetsPerTrigger": options.min_offsets_per_trigger is not None,
         "maxBytesPerTrigger": options.max_bytes_per_trigger is not None,
-        "minPartitions": options.min_partitions is not None,
-        "maxRecordsPerPartition": options.max_records_per_partition is not None,
         "kcoord.commit": not options.is_committing,
         "kcoord.ping.interval": options.ping_interval_ms is not None,
     }

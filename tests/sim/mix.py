@@ -133,6 +133,7 @@ def draw_mix(dice: Random) -> Mix:
             snapshot_interval_records=dice.choice((40, 150, 1_000_000)),
             claim_age_notice_ms=dice.choice((3_000, 900_000)),
             push_max_partitions=dice.choice((2, 2_000)),
+            slice_partitions=dice.choice((1, 2, 500)),
             offsets_retention_ms=dice.choice((9_000, 604_800_000, 604_800_000)),
             empty_group_retention_ms=dice.choice((3_000, 600_000)),
         ),

@@ -6,15 +6,14 @@ own consumer, since whoever writes a member that polls can make it.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from coordinator.core import effects as e
 from coordinator.core.events import OffsetsResolved
-from coordinator.core.groups import claims, journal, ownership
-from coordinator.core.groups import group as group_module
+from coordinator.core.groups import claims, journal, ownership, targets
 from coordinator.core.groups.holds import ClaimWatch
 from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.offsets import committed_part
@@ -143,7 +142,7 @@ def _reset_overwritten() -> Patches:
 def _hold_expires_with_session() -> Patches:
     return [
         (ownership, "is_held", lambda *_: False),
-        (group_module, "held_partitions", lambda _: frozenset()),
+        (targets, "held_partitions", lambda _: frozenset()),
     ]
 
 
@@ -218,13 +217,13 @@ def _paused_partition_granted() -> Patches:
 
 
 def _drained_member_granted() -> Patches:
-    next_targets = ownership.next_targets
+    assign = targets._assign
 
-    def give_to_all(group: GroupState, assignors: Any) -> Any:
+    def give_to_all(group: GroupState, assignor: Any) -> Any:
         with _replaced(group.controls, "drained", {}):
-            return next_targets(group, assignors)
+            return assign(group, assignor)
 
-    return [(ownership, "next_targets", give_to_all)]
+    return [(targets, "_assign", give_to_all)]
 
 
 def _delete_ignores_owner() -> Patches:
@@ -246,7 +245,7 @@ def _dry_run_done() -> Patches:
 
     def do_it(self: Operators, connection_id: int, correlation_id: int, request: Any) -> None:
         if hasattr(request, "is_dry_run"):
-            request = structs.replace(request, is_dry_run=False)
+            request = replace(request, is_dry_run=False)
         handle(self, connection_id, correlation_id, request)
 
     return [(Operators, "handle", do_it)]

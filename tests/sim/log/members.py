@@ -91,9 +91,11 @@ def identity_awaited(log: Log, group: GroupModel, at: int, record: r.IdentityAwa
 
 
 def targets_assigned(log: Log, group: GroupModel, at: int, record: r.TargetsAssigned) -> None:
-    if record.group_epoch <= group.group_epoch:
+    is_next_part = group.is_target_in_parts and record.group_epoch == group.group_epoch
+    if record.group_epoch <= group.group_epoch and not is_next_part:
         raise log.broken("epoch-regress", at, f"group epoch {record.group_epoch} after {group.group_epoch}")
     group.group_epoch = record.group_epoch
+    group.is_target_in_parts = record.is_stale
     for target in record.targets:
         if target.member_id not in group.facts:
             raise log.broken("no-such-member", at, f"{target}")
@@ -102,14 +104,19 @@ def targets_assigned(log: Log, group: GroupModel, at: int, record: r.TargetsAssi
     for member_id, partitions in group.targets.items():
         if given & partitions:
             raise log.broken("double-target", at, f"{sorted(given & partitions)} are given to {member_id} too")
-        if member_id in group.drained and partitions:
-            raise log.broken("drained-target", at, f"{member_id} is drained and gets {sorted(partitions)}")
         facts = group.facts[member_id]
-        if any(topic not in facts.topics for topic, _ in partitions) or (
-            facts.partitions and not partitions <= set(facts.partitions)
-        ):
+        if any(topic not in facts.topics for topic, _ in partitions):
             raise log.broken("foreign-target", at, f"{facts} gets {sorted(partitions)}")
         given |= partitions
+    if record.is_stale:
+        # More parts follow, or what changed since the target was computed is yet to be taken in.
+        return
+    for member_id, partitions in group.targets.items():
+        if member_id in group.drained and partitions:
+            raise log.broken("drained-target", at, f"{member_id} is drained and gets {sorted(partitions)}")
+        named = group.facts[member_id].partitions
+        if named and not partitions <= set(named):
+            raise log.broken("foreign-target", at, f"{member_id} names {named} and gets {sorted(partitions)}")
     wanted = due(group)
     if given != wanted:
         raise log.broken("incomplete-target", at, f"{sorted(wanted ^ given)} are missing or too many")

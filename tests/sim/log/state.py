@@ -90,6 +90,8 @@ class GroupModel:
     """One group, with the history of what is asked about later."""
 
     group_epoch: int = 0
+    is_target_in_parts: bool = False
+    """More parts of the target of this epoch may follow."""
     handover: str = "takeover"
     claim_timeout_ms: int | None = None
     reset_policy: ResetPolicy | None = None
