@@ -89,7 +89,7 @@ class World:
         self.operator.tidy_once()
         owners = [a for a in self.fleet.running() if a.process is not None and a.process.has_joined and a.process.owned]
         self.fleet.add()
-        if owners and self.mix.handover != "hold":
+        if owners:
             owner = self.dice.choice(owners)
             owner.is_wanted = False
             assert owner.process is not None

@@ -100,18 +100,17 @@ def targets_assigned(log: Log, group: GroupModel, at: int, record: r.TargetsAssi
         if target.member_id not in group.facts:
             raise log.broken("no-such-member", at, f"{target}")
         group.targets[target.member_id] = frozenset(target.partitions)
+        _must_be_read(log, group, at, target.member_id)
     given: set[TopicPartition] = set()
     for member_id, partitions in group.targets.items():
         if given & partitions:
             raise log.broken("double-target", at, f"{sorted(given & partitions)} are given to {member_id} too")
-        facts = group.facts[member_id]
-        if any(topic not in facts.topics for topic, _ in partitions):
-            raise log.broken("foreign-target", at, f"{facts} gets {sorted(partitions)}")
         given |= partitions
     if record.is_stale:
         # More parts follow, or what changed since the target was computed is yet to be taken in.
         return
     for member_id, partitions in group.targets.items():
+        _must_be_read(log, group, at, member_id)
         if member_id in group.drained and partitions:
             raise log.broken("drained-target", at, f"{member_id} is drained and gets {sorted(partitions)}")
         named = group.facts[member_id].partitions
@@ -120,6 +119,12 @@ def targets_assigned(log: Log, group: GroupModel, at: int, record: r.TargetsAssi
     wanted = due(group)
     if given != wanted:
         raise log.broken("incomplete-target", at, f"{sorted(wanted ^ given)} are missing or too many")
+
+
+def _must_be_read(log: Log, group: GroupModel, at: int, member_id: str) -> None:
+    facts, partitions = group.facts[member_id], group.targets[member_id]
+    if any(topic not in facts.topics for topic, _ in partitions):
+        raise log.broken("foreign-target", at, f"{facts} gets {sorted(partitions)}")
 
 
 def due(group: GroupModel) -> set[TopicPartition]:
