@@ -95,6 +95,9 @@ def _outcomes(first_seed: int, runs: int, jobs: int) -> Iterator[Outcome]:
     if runs == 1:
         yield run_seed(first_seed, story_lines=LONG_STORY)
         return
+    if jobs == 1:
+        yield from map(run_seed, range(first_seed, first_seed + runs))
+        return
     with _pool(jobs) as pool:
         yield from pool.map(run_seed, range(first_seed, first_seed + runs), chunksize=4)
 

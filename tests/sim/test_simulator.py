@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sim import coverage
 from tests.sim.__main__ import main
 from tests.sim.mutants import ALL, MUTANTS, OWN, hunt, planted
 from tests.sim.run import run_seed
@@ -52,6 +53,27 @@ def test_a_seed_gives_one_history_whatever_the_hash_seed() -> None:
 
     first, second = last_line("1").split(), last_line("2").split()
     assert [word for word in first if "per_s" not in word] == [word for word in second if "per_s" not in word]
+
+
+def test_how_runs_are_shared_out_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    def said(jobs: int) -> list[str]:
+        assert main(["run", "--seed", "0", "--runs", "4", "--jobs", str(jobs)]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        return [
+            word for line in lines if not line.startswith("simulated") for word in line.split() if "per_s" not in word
+        ]
+
+    assert said(1) == said(2)
+
+
+def test_what_never_happened_fails_many_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coverage, "ENOUGH_RUNS", 1)
+    assert main(["run", "--seed", "0", "--runs", "1"]) == 1
+    *_, never, last = capsys.readouterr().out.splitlines()
+    assert never.startswith("never exercised in 1 runs: fault ")
+    assert last.startswith("sim: FAILED runs=1 ")
 
 
 def test_every_known_mistake_is_planted() -> None:
