@@ -143,6 +143,8 @@ class Operator:
         target = ResetTarget(*partition, kind, value.get(kind))
         group_id = dice.choice((GROUP, GROUP, GROUP, OTHER_GROUP))
         self.ask(ResetOffsets(group_id, (target,), who, "to try it", release_claims=releases, is_dry_run=is_dry))
+        if dice.random() < 0.2:
+            self._world.schedule.after(dice.choice((100, 500)), self.cancel_resets)
         return True
 
     def cancel_resets(self) -> bool:
