@@ -25,7 +25,7 @@ class Process(ABC):
         self.is_running = True
         """It does what it is for."""
         self.is_paused = False
-        self._waiting: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._waiting: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
         self._base_ms = world.dice.randint(0, 10**9)
 
     # ---- what can be seen -------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ class Process(ABC):
         """The monotonic time of this process."""
         return self._base_ms + self.world.schedule.now_ms
 
-    def do(self, work: Callable[..., None], *arguments: Any) -> None:
+    def do(self, work: Callable[..., object], *arguments: Any) -> None:
         """Have it do something as soon as it runs; a dead one does nothing."""
         if not self.is_alive:
             return
@@ -95,7 +95,7 @@ class Process(ABC):
         else:
             work(*arguments)
 
-    def later(self, ms: int, work: Callable[..., None], *arguments: Any) -> None:
+    def later(self, ms: int, work: Callable[..., object], *arguments: Any) -> None:
         """Have it do something after a while."""
         self.world.schedule.after(ms, self.do, work, *arguments)
 

@@ -15,11 +15,11 @@ from tests.sim.checker import Checker
 from tests.sim.coordinator import GROUP, Coordinator
 from tests.sim.faults import FAULT_OF
 from tests.sim.fleet import Fleet
+from tests.sim.group_operator import Operator
 from tests.sim.kafka import Kafka
 from tests.sim.log.state import GroupModel, ViolationError
 from tests.sim.mix import Mix
 from tests.sim.network import Network
-from tests.sim.operator import Operator
 from tests.sim.process import Process
 from tests.sim.query import Query
 from tests.sim.schedule import Schedule
