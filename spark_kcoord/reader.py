@@ -32,9 +32,8 @@ from spark_kcoord.partition import KcoordInputPartition, TopicRange
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from coordinator.protocol.parts import ResetPolicy, StartHint
     from spark_kcoord.driver_session import DriverSession
-    from spark_kcoord.fetch.offsets import KafkaLookup, TopicPartitions
+    from spark_kcoord.fetch.offsets import KafkaLookup
     from spark_kcoord.member.client import MemberClient
     from spark_kcoord.offsets import StreamOffset
 
@@ -96,8 +95,12 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Freeze the ends of every partition; which of them are ours the first micro-batch tells."""
-        with closing(self._lookup()) as lookup:
-            self._frozen = lookup.end_offsets(_partitions(self._topics_at(lookup, self._options.subscription.topics)))
+        from spark_kcoord.resolve import open_lookup, partitions_of, subscribed_topics
+
+        options = self._options
+        with closing(open_lookup(options)) as lookup:
+            topics = subscribed_topics(lookup, options.subscription, may_be_absent=options.wait_for_topics)
+            self._frozen = lookup.end_offsets(partitions_of(topics))
             self._frozen_cluster = lookup.cluster_id
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -169,9 +172,11 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         from spark_kcoord.fetch.offsets import KafkaLookup
         from spark_kcoord.member.client import MemberClient, MemberSettings
         from spark_kcoord.resolve import must_be_same_cluster
+        from spark_kcoord.stream_starts import stream_starts
 
         options = self._options
         first.must_belong_to(cluster=None, group=options.group)
+        starts = stream_starts(options, is_new=not first.member)
         settings = MemberSettings(
             coordinators=host_ports(options.coordinators),
             group_id=options.group,
@@ -182,8 +187,8 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             assignors=options.assignors,
             session_timeout_ms=options.session_timeout_ms,
             rebalance_timeout_ms=options.rebalance_timeout_ms,
-            reset_policy=_reset_policy(options),
-            hints=self._hints(is_new=not first.member),
+            reset_policy=starts.policy,
+            hints=starts.hints,
             wait_for_topics=options.wait_for_topics,
             coordinator_timeout_ms=options.coordinator_timeout_ms,
             handover=options.handover,
@@ -215,35 +220,6 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             session.freeze_ends(self._frozen)
         _log.info("joined group %s as member %s (process %d)", options.group, joined.member_id, os.getpid())
         return session
-
-    def _hints(self, *, is_new: bool) -> tuple[StartHint, ...]:
-        from coordinator.protocol.parts import StartHint
-        from spark_kcoord.resolve import start_positions
-
-        starting = self._options.starting
-        named = self._options.subscription.topics if is_new else tuple(name for name, _ in starting.topics)
-        if starting.word is not None or not named:
-            topics: Mapping[str, TopicPartitions] = {}
-        else:
-            with closing(self._lookup()) as lookup:
-                topics = self._topics_at(lookup, named)
-        return tuple(
-            StartHint(topic=topic, topic_id="", partition=partition, offset=position, from_checkpoint=False)
-            for (topic, partition), position in sorted(
-                start_positions(starting, topics, must_name_all=is_new).items(),
-            )
-        )
-
-    def _topics_at(self, lookup: KafkaLookup, names: Sequence[str]) -> Mapping[str, TopicPartitions]:
-        from spark_kcoord.resolve import topics_of
-
-        return topics_of(lookup, names, may_be_absent=self._options.wait_for_topics)
-
-    def _lookup(self) -> KafkaLookup:
-        from spark_kcoord.fetch.offsets import KafkaLookup
-        from spark_kcoord.resolve import resolve_kafka
-
-        return KafkaLookup(resolve_kafka(self._options))
 
 
 class _RecentEnds:
@@ -277,14 +253,3 @@ class _RecentEnds:
     def close(self) -> None:
         """Close the connections to Kafka."""
         self._lookup.close()
-
-
-def _partitions(topics: Mapping[str, TopicPartitions]) -> list[tuple[str, int]]:
-    return [(name, number) for name, topic in topics.items() for number in topic.partitions]
-
-
-def _reset_policy(options: SourceOptions) -> ResetPolicy | None:
-    from coordinator.protocol.parts import ResetPolicy
-
-    word = options.starting.word
-    return ResetPolicy(word) if options.is_starting_given and word is not None else None
