@@ -28,6 +28,7 @@ from spark_kcoord.batch_reader import read_input_partition
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.options import SourceOptions, host_ports
 from spark_kcoord.partition import KcoordInputPartition, TopicRange
+from spark_kcoord.rate_limit import BatchLimits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,6 +67,11 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._servers: tuple[str, ...] = ()
         self._frozen: Mapping[tuple[str, int], int] | None = None
         self._frozen_cluster: str | None = None
+        self._limits = BatchLimits(
+            min_offsets=options.min_offsets_per_trigger,
+            max_delay_s=options.max_trigger_delay_ms / 1000,
+            max_bytes=options.max_bytes_per_trigger,
+        )
         self._is_stopped = False
         self._read_last: tuple[dict[str, Any], StreamOffset] | None = None
 
@@ -112,8 +118,13 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         offset = self._read_last[1]
         session = self._joined(offset, is_finished=True)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        is_single_run = self._frozen is not None or isinstance(limit, ReadAllAvailable)
-        latest = session.next_offset(offset, None if most == NO_LIMIT else most, is_single_run=is_single_run)
+        is_everything = isinstance(limit, ReadAllAvailable)
+        latest = session.next_offset(
+            offset,
+            None if most == NO_LIMIT else most,
+            is_single_run=is_everything or self._frozen is not None,
+            others=BatchLimits() if is_everything else self._limits,
+        )
         return start if latest == offset else latest.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -249,6 +260,10 @@ class _RecentEnds:
         if len(partitions) == len(self._ends):
             return self._ends
         return {key: self._ends[key] for key in partitions if key in self._ends}
+
+    def bytes_per_offset(self, positions: Mapping[tuple[str, int], int]) -> Mapping[tuple[str, int], float]:
+        """Return how many bytes an offset takes at each position, always asking the brokers."""
+        return self._lookup.bytes_per_offset(positions)
 
     def close(self) -> None:
         """Close the connections to Kafka."""

@@ -138,8 +138,6 @@ def _refuse_unbuilt(options: SourceOptions) -> SourceOptions:
         "subscribePattern": is_stream and options.subscription.pattern is not None,
         "assign": is_stream and bool(options.subscription.assigned),
         "kcoord.exclude": is_stream and bool(options.subscription.exclusions),
-        "minOffsetsPerTrigger": options.min_offsets_per_trigger is not None,
-        "maxBytesPerTrigger": options.max_bytes_per_trigger is not None,
         "minPartitions": options.min_partitions is not None,
         "maxRecordsPerPartition": options.max_records_per_partition is not None,
         "kcoord.commit": not options.is_committing,

@@ -20,6 +20,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
 from spark_kcoord.fetch.connection import Backoff, KafkaClient, TopicMetadata, unreachable
+from spark_kcoord.fetch.sizes import sample_sizes
 from spark_kcoord.kafka_options import KafkaSettings
 from spark_kcoord.offset_specs import EARLIEST_POSITION, LATEST_POSITION
 
@@ -114,6 +115,14 @@ class KafkaLookup:
     ) -> dict[Partition, int | None]:
         """Return the first offset at or after a time (ms since 1970) of each partition; None when there is none."""
         return self._list(timestamps_ms, timeout_s)
+
+    def bytes_per_offset(
+        self, positions: Mapping[Partition, int], *, timeout_s: float | None = None
+    ) -> dict[Partition, float]:
+        """Return how many bytes an offset takes at each position, as Kafka stores them; what is not known is absent."""
+        if not positions:
+            return {}
+        return self._run(lambda _: sample_sizes(self._client, positions), timeout_s)
 
     def close(self) -> None:
         """Close the connections."""
