@@ -116,13 +116,14 @@ def test_a_claim_that_was_lost_meanwhile_fails_the_block_at_its_end(
     view = GroupView(coordinator.address, name)
     produce_numbers(kafka.bootstrap_servers, name, 2, 0, 20)
     impatient = options(coordinator, name, **{"kcoord.rebalance.timeout": "1s"})
-    with (
-        pytest.raises(spark_kcoord.KcoordError, match=r"of 2 ranges .*kcoord\.rebalance\.timeout"),
-        spark_kcoord.batch(spark, impatient) as rows,
-        a_member(coordinator, name, name),
-    ):
-        assert numbers(rows.rows) == Counter(range(20))
-        wait_until(lambda: view.events("member-fenced") != [], timeout_s=10)
+
+    def outstay() -> None:
+        with spark_kcoord.batch(spark, impatient) as rows, a_member(coordinator, name, name):
+            assert numbers(rows.rows) == Counter(range(20))
+            wait_until(lambda: view.events("member-fenced") != [], timeout_s=10)
+
+    with pytest.raises(spark_kcoord.KcoordError, match=r"of 2 ranges .*kcoord\.rebalance\.timeout"):
+        outstay()
 
 
 def test_the_listener_reports_how_far_a_query_is_behind(
