@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from coordinator.protocol.parts import Claim, ClaimStatus
 from spark_kcoord.batch_planner import (
+    UNLIMITED,
     Answer,
     AskAdvance,
     AskConfirm,
@@ -22,10 +23,12 @@ from spark_kcoord.batch_planner import (
     Question,
     ReadAssignment,
     ReadEnds,
+    ReadSizes,
 )
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import AdvanceOutcome, Assignment, Joined
 from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.rate_limit import BatchLimits
 from spark_kcoord.source_report import SourceReport
 
 __all__ = ["DriverSession", "EndOffsets", "Member"]
@@ -65,6 +68,12 @@ class EndOffsets(Protocol):
 
         Raises UnknownTopicError naming topics that are gone, KafkaAwayError after `timeout_s` (None: soon) without an
         answer, another KcoordError when Kafka refuses.
+        """
+
+    def bytes_per_offset(self, positions: Mapping[PartitionKey, int]) -> Mapping[PartitionKey, float]:
+        """Return how many bytes an offset takes at each position, leaving out what is not known.
+
+        Raises KafkaAwayError without an answer, another KcoordError when Kafka refuses.
         """
 
     def close(self) -> None:
@@ -118,9 +127,11 @@ class DriverSession:
         self._ends = dict(ends)
         self._planner.freeze_ends(ends)
 
-    def next_offset(self, start: StreamOffset, limit: int | None, *, is_single_run: bool) -> StreamOffset:
+    def next_offset(
+        self, start: StreamOffset, limit: int | None, *, is_single_run: bool, others: BatchLimits = UNLIMITED
+    ) -> StreamOffset:
         """Commit the finished micro-batch `start`, claim the next ranges and return them; see the planner."""
-        return self._carry_out(self._planner.next_offset(start, limit, is_single_run=is_single_run))
+        return self._carry_out(self._planner.next_offset(start, limit, is_single_run=is_single_run, others=others))
 
     def readable(self, end: StreamOffset) -> tuple[Claim, ...]:
         """Return the claims of a micro-batch that are still open, marking them as running; see the planner."""
@@ -165,6 +176,8 @@ class DriverSession:
             case ReadEnds(partitions, timeout_s):
                 self._ends = self._kafka.end_offsets(partitions, timeout_s=timeout_s)
                 return self._ends
+            case ReadSizes(positions):
+                return self._kafka.bytes_per_offset(positions)
             case AskAdvance(finished, claims):
                 return self._advance(finished, claims)
             case AskConfirm(claims):

@@ -9,19 +9,19 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
-from coordinator.protocol.parts import ResetPolicy, StartHint
 from spark_kcoord.driver_session import DriverSession
-from spark_kcoord.fetch.offsets import KafkaLookup, TopicPartitions
+from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.member.client import MemberClient, MemberSettings
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.options import SourceOptions, host_ports
 from spark_kcoord.recent_ends import RecentEnds
-from spark_kcoord.resolve import must_be_same_cluster, resolve_kafka, start_positions, topics_of
+from spark_kcoord.resolve import must_be_same_cluster, open_lookup, partitions_of, subscribed_topics
+from spark_kcoord.stream_starts import stream_starts
 
 __all__ = ["FrozenEnds", "freeze_ends", "join_group", "new_member"]
 
@@ -41,10 +41,9 @@ class FrozenEnds:
 
 def freeze_ends(options: SourceOptions) -> FrozenEnds:
     """Return the ends of every partition of the topics; which of them are the member's is not known here."""
-    with closing(_lookup(options)) as lookup:
-        topics = topics_of(lookup, options.subscription.topics, may_be_absent=options.wait_for_topics)
-        partitions = [(name, number) for name, topic in topics.items() for number in topic.partitions]
-        return FrozenEnds(lookup.end_offsets(partitions), lookup.cluster_id)
+    with closing(open_lookup(options)) as lookup:
+        topics = subscribed_topics(lookup, options.subscription, may_be_absent=options.wait_for_topics)
+        return FrozenEnds(lookup.end_offsets(partitions_of(topics)), lookup.cluster_id)
 
 
 def new_member(options: SourceOptions, first: StreamOffset, *, is_finished: bool) -> MemberClient:
@@ -52,6 +51,7 @@ def new_member(options: SourceOptions, first: StreamOffset, *, is_finished: bool
 
     `is_finished` says that the micro-batch of that offset is done.
     """
+    starts = stream_starts(options, is_new=not first.member)
     settings = MemberSettings(
         coordinators=host_ports(options.coordinators),
         group_id=options.group,
@@ -62,8 +62,8 @@ def new_member(options: SourceOptions, first: StreamOffset, *, is_finished: bool
         assignors=options.assignors,
         session_timeout_ms=options.session_timeout_ms,
         rebalance_timeout_ms=options.rebalance_timeout_ms,
-        reset_policy=_reset_policy(options),
-        hints=_hints(options, is_new=not first.member),
+        reset_policy=starts.policy,
+        hints=starts.hints,
         wait_for_topics=options.wait_for_topics,
         coordinator_timeout_ms=options.coordinator_timeout_ms,
         handover=options.handover,
@@ -97,30 +97,3 @@ def join_group(
         session.freeze_ends(frozen.ends)
     _log.info("joined group %s as member %s (process %d)", options.group, joined.member_id, os.getpid())
     return session, servers
-
-
-def _hints(options: SourceOptions, *, is_new: bool) -> tuple[StartHint, ...]:
-    starting = options.starting
-    named = options.subscription.topics if is_new else tuple(name for name, _ in starting.topics)
-    if starting.word is not None or not named:
-        topics: Mapping[str, TopicPartitions] = {}
-    else:
-        topics = _topics_of(options, named)
-    return tuple(
-        StartHint(topic=topic, topic_id="", partition=partition, offset=position, from_checkpoint=False)
-        for (topic, partition), position in sorted(start_positions(starting, topics, must_name_all=is_new).items())
-    )
-
-
-def _topics_of(options: SourceOptions, names: Sequence[str]) -> Mapping[str, TopicPartitions]:
-    with closing(_lookup(options)) as lookup:
-        return topics_of(lookup, names, may_be_absent=options.wait_for_topics)
-
-
-def _lookup(options: SourceOptions) -> KafkaLookup:
-    return KafkaLookup(resolve_kafka(options))
-
-
-def _reset_policy(options: SourceOptions) -> ResetPolicy | None:
-    word = options.starting.word
-    return ResetPolicy(word) if options.is_starting_given and word is not None else None

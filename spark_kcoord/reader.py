@@ -24,6 +24,7 @@ from spark_kcoord.batch_reader import read_input_partition
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.options import SourceOptions
 from spark_kcoord.partition import KcoordInputPartition, TopicRange
+from spark_kcoord.rate_limit import BatchLimits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,6 +52,11 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._client: MemberClient | None = None
         self._servers: tuple[str, ...] = ()
         self._frozen: FrozenEnds | None = None
+        self._limits = BatchLimits(
+            min_offsets=options.min_offsets_per_trigger,
+            max_delay_s=options.max_trigger_delay_ms / 1000,
+            max_bytes=options.max_bytes_per_trigger,
+        )
         self._is_stopped = False
         self._read_last: tuple[dict[str, Any], StreamOffset] | None = None
 
@@ -93,8 +99,13 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         offset = self._read_last[1]
         session = self._joined(offset, is_finished=True)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        is_single_run = self._frozen is not None or isinstance(limit, ReadAllAvailable)
-        latest = session.next_offset(offset, None if most == NO_LIMIT else most, is_single_run=is_single_run)
+        is_everything = isinstance(limit, ReadAllAvailable)
+        latest = session.next_offset(
+            offset,
+            None if most == NO_LIMIT else most,
+            is_single_run=is_everything or self._frozen is not None,
+            others=BatchLimits() if is_everything else self._limits,
+        )
         return start if latest == offset else replace(latest, coordinators=self._options.coordinators).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802

@@ -45,6 +45,10 @@ class RecentEnds:
             return self._ends
         return {key: self._ends[key] for key in partitions if key in self._ends}
 
+    def bytes_per_offset(self, positions: Mapping[tuple[str, int], int]) -> Mapping[tuple[str, int], float]:
+        """Return how many bytes an offset takes at each position, always asking the brokers."""
+        return self._lookup.bytes_per_offset(positions)
+
     def close(self) -> None:
         """Close the connections to Kafka."""
         self._lookup.close()
