@@ -172,7 +172,7 @@ class BatchPlanner:
         else:
             assignment = yield from self._first_assignment(start, is_single_run=is_single_run)
         self._watch_batch_time()
-        finished = () if start == self._settled else start.claims
+        finished = () if start == self._settled else self._not_yet_finished(start, assignment)
         if not finished and not self._has_offers:
             is_quiet = not assignment.partitions
             if not is_quiet:
@@ -217,6 +217,13 @@ class BatchPlanner:
         latest = self._offset_of(accepted, usable, positions)
         # Ranges of a micro-batch whose claims were closed can be claimed again just as they were.
         return replace(latest, attempt=start.attempt + 1) if latest.ranges == start.ranges else latest
+
+    def _not_yet_finished(self, start: StreamOffset, assignment: Assignment) -> tuple[Claim, ...]:
+        """Return the claims of a finished micro-batch that a listener has not had committed meanwhile."""
+        known = set(assignment.finished)
+        for claim in known.intersection(start.claims):
+            self._finished_until[claim.topic, claim.partition, claim.owner_epoch] = claim.until_offset
+        return tuple(claim for claim in start.claims if claim not in known)
 
     def _untils(
         self,

@@ -29,6 +29,7 @@ from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import AdvanceOutcome, Assignment, Joined
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.rate_limit import BatchLimits
+from spark_kcoord.source_report import SourceReport
 
 __all__ = ["DriverSession", "EndOffsets", "Member"]
 
@@ -100,6 +101,13 @@ class DriverSession:
     ) -> None:
         self._member = member
         self._kafka = kafka
+        self._clock = clock
+        self._joined = joined
+        self._group_id = group_id
+        self._ends: Mapping[PartitionKey, int] = {}
+        self._commits = 0
+        self._commit_ms: int | None = None
+        self._member_epochs: set[int] = set()
         self._planner = BatchPlanner(
             joined,
             group_id=group_id,
@@ -116,6 +124,7 @@ class DriverSession:
 
     def freeze_ends(self, ends: Mapping[PartitionKey, int]) -> None:
         """Read no further than these ends in this run, and only partitions assigned when its first batch is made."""
+        self._ends = dict(ends)
         self._planner.freeze_ends(ends)
 
     def next_offset(
@@ -127,6 +136,17 @@ class DriverSession:
     def readable(self, end: StreamOffset) -> tuple[Claim, ...]:
         """Return the claims of a micro-batch that are still open, marking them as running; see the planner."""
         return self._carry_out(self._planner.readable(end))
+
+    def report(self) -> SourceReport:
+        """Return where the partitions end, as last known, and what the member has gone through; asks nobody."""
+        return SourceReport(
+            group=self._group_id,
+            member=self._joined.member_id,
+            ends=self._ends,
+            commits=self._commits,
+            commit_ms=self._commit_ms,
+            rebalances=max(0, len(self._member_epochs) - 1),
+        )
 
     def close(self) -> None:
         """Close all connections; the coordinator sees a closed connection and nothing else."""
@@ -150,14 +170,28 @@ class DriverSession:
     def _answer(self, question: Question) -> Answer:
         match question:
             case ReadAssignment():
-                return self._member.assignment()
+                return self._noted(self._member.assignment())
             case AwaitAssignment(complete, timeout_s):
-                return self._member.wait_for_assignment(complete=complete, timeout_s=timeout_s)
+                return self._noted(self._member.wait_for_assignment(complete=complete, timeout_s=timeout_s))
             case ReadEnds(partitions, timeout_s):
-                return self._kafka.end_offsets(partitions, timeout_s=timeout_s)
+                self._ends = self._kafka.end_offsets(partitions, timeout_s=timeout_s)
+                return self._ends
             case ReadSizes(positions):
                 return self._kafka.bytes_per_offset(positions)
             case AskAdvance(finished, claims):
-                return self._member.advance(finished, claims)
+                return self._advance(finished, claims)
             case AskConfirm(claims):
                 return self._member.confirm_claims(claims)
+
+    def _noted(self, assignment: Assignment) -> Assignment:
+        if assignment.partitions:
+            self._member_epochs.add(assignment.member_epoch)
+        return assignment
+
+    def _advance(self, finished: Sequence[Claim], claims: Sequence[Claim]) -> AdvanceOutcome:
+        began = self._clock()
+        outcome = self._member.advance(finished, claims)
+        if finished:
+            self._commits += 1
+            self._commit_ms = round((self._clock() - began) * 1000)
+        return outcome

@@ -47,12 +47,15 @@ class FakeMember:
     committed: int = 99
     waits: list[tuple[bool, float]] = field(default_factory=list)
     is_closed: bool = False
+    finished: tuple[Claim, ...] = ()
 
     def join(self) -> Joined:
         return Joined(member_id="m-1", kafka_cluster_id="c", kafka_bootstrap=("127.0.0.1:1",), claims=())
 
     def assignment(self) -> Assignment:
-        return Assignment(partitions=self.partitions, is_complete=self.is_complete, member_epoch=1)
+        return Assignment(
+            partitions=self.partitions, is_complete=self.is_complete, member_epoch=1, finished=self.finished
+        )
 
     def wait_for_assignment(self, *, complete: bool, timeout_s: float) -> Assignment:
         self.waits.append((complete, timeout_s))
@@ -420,6 +423,17 @@ def test_a_quiet_query_waits_for_a_kafka_that_is_away(caplog: pytest.LogCaptureF
     assert session.next_offset(session.identity, None, is_single_run=False) == session.identity
     assert kafka.patience == [None, None, 120.0]
     assert "Kafka at k:1 gave no answer. Waiting for it up to 120 s." in caplog.text
+
+
+def test_what_a_listener_had_committed_is_not_finished_again_and_the_query_goes_on_after_it() -> None:
+    member = FakeMember((owned(0, 5), owned(1, 5)))
+    session = a_session(member, {0: 9, 1: 12})
+    first = session.next_offset(session.identity, 8, is_single_run=False)
+    assert {c.partition: c.until_offset for c in first.claims} == {0: 7, 1: 10}
+    member.finished = first.claims[:1]
+    second = session.next_offset(first, None, is_single_run=False)
+    assert member.advanced[-1] == (first.claims[1:], (claim(0, 7, 9), claim(1, 10, 12)))
+    assert second.claims == (claim(0, 7, 9), claim(1, 10, 12))
 
 
 def test_a_small_backlog_waits_until_it_is_large_enough_or_the_delay_is_over() -> None:
