@@ -12,6 +12,7 @@ import msgspec
 
 from coordinator.core.groups.backlog import Backlog
 from coordinator.core.groups.plan import Plan
+from coordinator.core.groups.starts import Hints
 from coordinator.core.groups.state import TopicPartition
 from coordinator.core.groups.timeline import Timeline
 from coordinator.protocol.messages import RegisterConsumer
@@ -131,6 +132,10 @@ class GroupSoft:
     plan: Plan | None = None
     """The target that is being made the group's, part by part."""
     backlog: Backlog = field(default_factory=Backlog)
+    has_news_of_topics: bool = True
+    """A topic has changed since the last rebalance, so that grants may be for topics that are no more."""
+    hints: Hints | None = None
+    """The start hints of all members, once they are asked for and until a member comes or goes."""
     changing_since_ms: int | None = None
     """When the first change came since the group was last stable."""
     unsettled: set[str] = field(default_factory=set)
