@@ -31,6 +31,8 @@ class TimerKind(Enum):
     """The changes gathered so far become one rebalance."""
     SLICE = "slice"
     """More of the group is to be looked at."""
+    REST = "rest"
+    """More registrations are to be looked at, or more members to be removed; of no group."""
     LOOKUP = "lookup"
     """Partitions without a known start are looked at again."""
     CLAIM_AGE = "claim age"
