@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -26,13 +27,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from benchmarks.group_core import LOAD_CORE, SERVER_CORE, CoreWatch
 from benchmarks.group_load import Group, Load, committing
 from benchmarks.group_members import KcoordMember
 from benchmarks.group_rounds import Round
 from coordinator.core.limits import Limits
 from coordinator.service import READY_LINE
 
-SERVER_CORE, LOAD_CORE = 0, 1
 PING_INTERVAL_MS = 10_000 / 3
 IN_FLIGHT = 64
 DEATHS = 5
@@ -104,8 +105,7 @@ class Figures:
             f"  {phase:30} {text}\n  {'':30} longest work {seen['held_ms']:.1f} ms, "
             f"{seen['held_cpu_ms']:.1f} of them on the core ({seen['held_by']}), "
             f"longest round of the loop {seen['round_ms']:.0f} ms, collector {seen['gc_ms']:.1f} ms, "
-            f"core used {seen['cpu_share']:.0%}, "
-            f"core waited for {seen['waited_ms']:.0f} ms, {seen['rss_kib'] / 1024:.0f} MiB",
+            f"{seen['cpu_s']:.2f} s of the core in {seen['seconds']:.2f} s, {seen['rss_kib'] / 1024:.0f} MiB",
             flush=True,
         )
         by = f"{seen['held_by']}, {seen['held_cpu_ms']:.1f} ms of it on the core"
@@ -246,6 +246,7 @@ def main() -> int:
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     figures = Figures()
     pinging = 0
+    watch = CoreWatch(SERVER_CORE)
     for number in range(arguments.rounds):
         print(f"round {number + 1} of {arguments.rounds}", flush=True)
         with tempfile.TemporaryDirectory(prefix="kcoord-group-") as name:
@@ -264,6 +265,8 @@ def main() -> int:
                         )
                 finally:
                     load.close()
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(watch.share_of_others(children.ru_utime + children.ru_stime))
     if arguments.joins_only:
         return 0
     found = summary(figures)

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from benchmarks.group_core import LOAD_CORE, SERVER_CORE, CoreWatch, cpu_s, pids_of
 from benchmarks.group_kafka_members import KafkaGroup, KafkaLoad, configure
 from benchmarks.group_kafka_wire import GROUP_RESOURCE, TOPIC_RESOURCE
 from benchmarks.group_load import Group, Load, committing
@@ -30,7 +31,6 @@ from benchmarks.group_rounds import Round
 from coordinator.local.kafka import LocalKafka
 from coordinator.local.node import LocalCoordinator
 
-SERVER_CORE, LOAD_CORE = 0, 1
 IN_FLIGHT = 64
 TOPIC = "load"
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -90,6 +90,10 @@ class Comparison:
         """Close all connections."""
         self.theirs.close()
         self.ours.close()
+
+    def cpu_s(self) -> float:
+        """Return the CPU time that both sides have used."""
+        return cpu_s(self._kafka_pids) + cpu_s(self._kcoord_pids)
 
     def warm_up(self) -> None:
         """Let the broker compile what it runs, and both sides make their files."""
@@ -211,24 +215,6 @@ class Comparison:
             self.theirs.turn_for(SETTLE_S)
 
 
-def pids_of(process_group_id: int) -> list[int]:
-    """Return the processes of a group."""
-    pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
-    return [pid for pid in pids if _stat(pid)[2] == str(process_group_id)]
-
-
-def cpu_s(pids: Sequence[int]) -> float:
-    """Return the CPU time that processes have used."""
-    return sum(int(ticks) for pid in pids for ticks in _stat(pid)[11:13]) / os.sysconf("SC_CLK_TCK")
-
-
-def _stat(pid: int) -> list[str]:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except FileNotFoundError:
-        return [""] * 13
-
-
 def main() -> int:
     """Measure, and print the summary last."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -255,8 +241,10 @@ def main() -> int:
             try:
                 print(f"{arguments.members} members, {arguments.partitions} partitions; both sides warm up", flush=True)
                 sides.warm_up()
+                watch, used_s = CoreWatch(SERVER_CORE), sides.cpu_s()
                 theirs, ours = sides.join_and_die(arguments.rounds)
                 sides.rates(theirs, ours, arguments.rate_rounds, arguments.seconds)
+                print(watch.share_of_others(sides.cpu_s() - used_s))
             finally:
                 sides.close()
     for name, row in sides.rows():

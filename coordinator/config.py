@@ -231,6 +231,9 @@ class GroupSettings(_Section):
         "partitions",
         100_000,
     )
+    slice_members: int = _limit(
+        "slice_members", 1, "Members taken in or removed in one step; more take several.", "members", 100_000
+    )
     registration_timeout_ms: int = _limit(
         "registration_timeout_ms", 100, "How long a registration waits for Kafka to say whether its topics exist."
     )

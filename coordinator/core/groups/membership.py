@@ -215,6 +215,7 @@ class Membership:
         old_facts = old.facts if old is not None else None
         facts = facts_of(request, member_id, connection.host, topics)
         if old_facts != facts:
+            soft.hints = None
             desk.journal.decide(MemberJoined(group.group_id, facts, old.member_epoch if old is not None else 0))
         dropped = claims.open_claims_not_listed(group, member_id, request.claims)
         if dropped:

@@ -87,7 +87,9 @@ class Ownership:
         soft.rebalance_by_ms = None
         soft.window_closed_until_ms = desk.now_ms + desk.limits.rebalance_window_ms
         desk.timers.cancel(Timer(TimerKind.WINDOW, group_id))
-        soft.backlog.begin((), why)
+        is_close = soft.has_news_of_topics or group.controls.holds_back
+        soft.has_news_of_topics = False
+        soft.backlog.begin((), why, is_close=is_close)
         soft.plan = plan_targets(group, self._assignors, self._part)
         if soft.plan.is_large:
             self._go_on(group_id, soft)
@@ -122,7 +124,7 @@ class Ownership:
     def begin_again(self, group_id: str) -> None:
         """Have all of a group looked at after a load, in slices."""
         group, soft = self._both(group_id)
-        soft.backlog.begin(group.members, "")
+        soft.backlog.begin(group.members, "", is_close=True)
         soft.backlog.add(group.controls.resets)
         self._go_on(group_id, soft)
 
@@ -191,9 +193,11 @@ class Ownership:
         wanted_by = group.wanted_owner(partition)
         grant = group.grants.get(partition)
         if grant is None or grant.member_id not in group.members:
-            self._drop_reset_of_old_topic(group, partition)
-            reset = group.controls.resets.get(partition)
-            if is_held(group, partition) and not (reset is not None and reset.releases_claims):
+            reset = None
+            if group.controls.resets:
+                self._drop_reset_of_old_topic(group, partition)
+                reset = group.controls.resets.get(partition)
+            if grant is not None and is_held(group, partition) and not (reset is not None and reset.releases_claims):
                 return
             if reset is not None:
                 self._try_to_reset(turn, partition, reset, wanted_by)
@@ -246,9 +250,9 @@ class Ownership:
             return
         start: Start = CommittedStart()
         if group.committed_offset(partition, topic.topic_id) is None:
-            if turn.hints is None:
-                turn.hints = Hints(hint for member in group.members.values() for hint in member.facts.hints)
-            start = start_of(group, partition, topic, turn.hints)
+            if turn.soft.hints is None:
+                turn.soft.hints = Hints(hint for member in group.members.values() for hint in member.facts.hints)
+            start = start_of(group, partition, topic, turn.soft.hints)
         if isinstance(start, AskedStart):
             resolved = turn.soft.resolved.get(partition)
             if resolved is None or (resolved.topic_id, resolved.timestamp_ms) != (topic.topic_id, start.timestamp_ms):

@@ -53,8 +53,8 @@ class MemberTarget(_Part, frozen=True):
     partitions: tuple[tuple[str, int], ...]
 
 
-class CommittedPart(_Part, frozen=True):
-    """An offset to write as committed; the owner epoch is that of the owner who committed it, if one did."""
+class CommittedPart(_Part, frozen=True, gc=False):
+    """A committed offset: the next one to read; the owner epoch is that of the owner who committed it, if one did."""
 
     topic: str
     topic_id: str
