@@ -8,7 +8,7 @@ help:
 	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes)'
 	@echo 'make test      all checks and tests'
 	@echo 'make lint | types | imports | pytest    one of them'
-	@echo 'make sim SEED=0 RUNS=500    run the real coordinator and members through simulated failures'
+	@echo 'make sim SEED=0 RUNS=500 JOBS=2    run the real coordinator and members through simulated failures'
 	@echo 'make mutants   plant known mistakes and see that the simulator finds each'
 	@echo 'make bench-group     joins, deaths, pings and commits of a large group on one coordinator (2 minutes)'
 	@echo 'make bench-group-kafka   the same on the group coordinator of a real Kafka and on kcoord (3 minutes)'
@@ -41,12 +41,13 @@ demo: setup
 
 SEED = 0
 RUNS = 500
+JOBS = 0
 
 sim: setup
-	@.venv/bin/python -m tests.sim run --seed $(SEED) --runs $(RUNS)
+	@.venv/bin/python -m tests.sim run --seed $(SEED) --runs $(RUNS) --jobs $(JOBS)
 
 mutants: setup
-	@.venv/bin/python -m tests.sim mutants
+	@.venv/bin/python -m tests.sim mutants --jobs $(JOBS)
 
 bench-group: setup
 	@.venv/bin/python -m benchmarks.group
