@@ -31,6 +31,7 @@ from coordinator.core.groups.records import (
     Record,
     Released,
     StopBegan,
+    StreamsAssigned,
     TargetsAssigned,
     TopicSeen,
     TopicsMatched,
@@ -244,7 +245,7 @@ def _advanced(group: GroupState, record: Advanced) -> None:
         close_claim(group, partition)
     for part in record.released:
         release(group, (part.topic, part.partition))
-    for partition in group.owned.get(record.member_id, ()):
+    for partition in () if record.keeps_offered else group.owned.get(record.member_id, ()):
         claim = group.grants[partition].claim
         if claim is not None and not claim.is_running:
             close_claim(group, partition)
@@ -277,6 +278,11 @@ def _claims_given_up(group: GroupState, record: ClaimsGivenUp) -> None:
     group.is_target_stale = True
 
 
+def _streams_assigned(group: GroupState, record: StreamsAssigned) -> None:
+    for topic, number, stream in record.streams:
+        group.grants[topic, number] = replace(group.grants[topic, number], stream=stream)
+
+
 _REPLAY: Final[dict[type[Record], Callable[[GroupState, Any], None]]] = {
     GroupSettings: _group_settings,
     TopicSeen: _topic_seen,
@@ -296,5 +302,6 @@ _REPLAY: Final[dict[type[Record], Callable[[GroupState, Any], None]]] = {
     TopicsMatched: _topics_matched,
     GroupEmptied: _group_emptied,
     WentOutOfRange: _went_out_of_range,
+    StreamsAssigned: _streams_assigned,
     **OPERATOR_REPLAY,
 }

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from coordinator.core.groups.state import TopicPartition
 from coordinator.core.groups.timeline import Timeline
-from coordinator.protocol.messages import RegisterConsumer
+from coordinator.protocol.messages import ListClaims, RegisterConsumer
 
 
 class TimerKind(Enum):
@@ -54,6 +54,8 @@ class Connection:
     member_id: str | None = None
     is_registering: bool = False
     is_closing: bool = False
+    listed: ListClaims | None = None
+    """Claims and hints that came before the registration they belong to."""
 
     def unbind(self) -> None:
         """Make it nobody's connection."""

@@ -49,6 +49,8 @@ class Grant:
     owner_epoch: int
     stop_why: str | None = None
     claim: OpenClaim | None = None
+    stream: int | None = None
+    """Which of the owner's streams reads it, when the owner wants to be told."""
 
     @property
     def is_stopping(self) -> bool:
