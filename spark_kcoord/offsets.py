@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from coordinator.protocol.parts import Claim, StartHint
 from spark_kcoord.errors import KcoordError
+from spark_kcoord.member.settings import Address, show_address
 
 __all__ = ["STREAM_OFFSET_VERSION", "StreamOffset"]
 
@@ -26,6 +27,7 @@ class StreamOffset:
 
     `cluster` is Kafka's cluster id; `member` is empty only before the query has joined for the first time. `attempt`
     tells a micro-batch from the one before it when both have the same ranges: Spark runs none whose offset is equal.
+    `nodes` are the coordinator nodes known besides those that the options name, for the day when none of those is left.
     """
 
     cluster: str
@@ -33,6 +35,7 @@ class StreamOffset:
     member: str
     ranges: tuple[Claim, ...] = ()
     attempt: int = 0
+    nodes: tuple[Address, ...] = ()
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -66,14 +69,18 @@ class StreamOffset:
                 "until": item.until_offset,
                 "epoch": item.owner_epoch,
             }
-        document = {
+        document: dict[str, Any] = {
             "v": STREAM_OFFSET_VERSION,
             "cluster": self.cluster,
             "group": self.group,
             "member": self.member,
             "topics": topics,
         }
-        return document | {"attempt": self.attempt} if self.attempt else document
+        if self.attempt:
+            document["attempt"] = self.attempt
+        if self.nodes:
+            document["nodes"] = {str(index): show_address(node) for index, node in enumerate(self.nodes)}
+        return document
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> StreamOffset:
@@ -93,6 +100,7 @@ class StreamOffset:
                 member=_text(document, "member"),
                 ranges=tuple(_ranges(document["topics"])),
                 attempt=_number(document, "attempt") if "attempt" in document else 0,
+                nodes=tuple(_nodes(document["nodes"])) if "nodes" in document else (),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _unreadable(f"it is damaged: {error!r}") from error
@@ -131,6 +139,14 @@ def _number(document: Mapping[str, Any], key: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"{key} is {value!r}, not a whole number from 0")
     return value
+
+
+def _nodes(nodes: Mapping[str, Any]) -> Iterable[Address]:
+    for _, text in sorted(nodes.items(), key=lambda item: int(item[0])):
+        host, colon, port = text.rpartition(":")
+        if not (colon and host):
+            raise ValueError(f"{text!r} is not the address of a node")
+        yield host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def _ranges(topics: Mapping[str, Any]) -> Iterable[Claim]:

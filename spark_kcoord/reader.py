@@ -195,6 +195,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             member_id=first.member,
             claims=first.claims,
             checkpoint_hints=first.hints(is_finished=is_finished),
+            nodes=first.nodes,
         )
         self._client = client
         client.start()
@@ -247,7 +248,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
 
 class _RecentEnds:
-    """End offsets that are at most a little old, of the Kafka cluster that the coordinator works for."""
+    """Ends that are at most a little old, and first offsets, at the Kafka cluster that the coordinator works for."""
 
     def __init__(self, lookup: KafkaLookup, cluster_id: str | None, servers: Sequence[str]) -> None:
         self._lookup = lookup
@@ -273,6 +274,10 @@ class _RecentEnds:
         if len(partitions) == len(self._ends):
             return self._ends
         return {key: self._ends[key] for key in partitions if key in self._ends}
+
+    def earliest_offsets(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+        """Return where partitions begin."""
+        return self._lookup.earliest_offsets(partitions)
 
     def close(self) -> None:
         """Close the connections to Kafka."""

@@ -332,6 +332,17 @@ class LogModel:
                 raise self._broken("double-owner", at, f"{group.owners[partition]} lives: {record}")
             self._end(group, at, partition)
 
+    def _out_of_range(self, group: GroupModel, at: int, record: r.WentOutOfRange) -> None:
+        for partition in record.partitions:
+            if partition in group.owners:
+                self._end(group, at, partition)
+            group.commits.pop(partition, None)
+
+    def _streams_assigned(self, group: GroupModel, at: int, record: r.StreamsAssigned) -> None:
+        for topic, number, _ in record.streams:
+            if (topic, number) not in group.owners:
+                raise self._broken("not-owner", at, f"a stream of nobody: {record}")
+
     def _released(self, group: GroupModel, at: int, record: r.Released) -> None:
         self._release(group, at, record.member_id, record.partitions, record.committed)
 
@@ -380,7 +391,7 @@ class LogModel:
             self._close(owner, at)
             self._commit(group, at, part)
         self._release(group, at, record.member_id, record.released, committed.values())
-        for owner in group.owners.values():
+        for owner in () if record.keeps_offered else group.owners.values():
             if owner.member_id == record.member_id and owner.claim is not None and owner.claim.running_at is None:
                 self._close(owner, at)
         for offered in record.offered:
@@ -498,6 +509,8 @@ _RULES: dict[type, Callable[[LogModel, GroupModel, int, Any], None]] = {
     r.StopBegan: LogModel._stop_began,
     r.Granted: LogModel._granted,
     r.Released: LogModel._released,
+    r.WentOutOfRange: LogModel._out_of_range,
+    r.StreamsAssigned: LogModel._streams_assigned,
     r.OffsetsCommitted: LogModel._offsets_committed,
     r.Advanced: LogModel._advanced,
     r.ClaimsRunning: LogModel._running,

@@ -102,8 +102,12 @@ def _group_settings(group: GroupState, record: GroupSettings) -> None:
 
 def _topic_seen(group: GroupState, record: TopicSeen) -> None:
     seen = TopicState(record.topic_id, record.first_partitions, record.partitions)
-    if group.topics.get(record.topic) != seen:
+    before = group.topics.get(record.topic)
+    if before != seen:
         group.is_target_stale = True
+    if before is not None and before.topic_id != record.topic_id:
+        # What was out of range was of the topic that is gone; the new one is read from its beginning.
+        group.out_of_range = {partition for partition in group.out_of_range if partition[0] != record.topic}
     group.topics[record.topic] = seen
 
 
