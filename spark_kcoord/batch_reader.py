@@ -54,7 +54,7 @@ def read_input_partition(options: SourceOptions, partition: InputPartition) -> I
     return read_ranges(
         options.kafka_at(partition.servers),
         partition.ranges,
-        with_headers=options.with_headers,
+        columns=options.columns,
         fail_on_data_loss=options.fail_on_data_loss,
         timeout_s=options.fetch_timeout_ms / 1000,
     )

@@ -9,11 +9,10 @@ def decode(
     start: int,
     end: int,
     *,
-    with_headers: bool,
+    columns: Sequence[str],
     aborted: Sequence[AbortedTransaction] | None = None,
     check_crcs: bool = True,
     max_bytes: int = ...,
-    columns: Sequence[str] | None = None,
 ) -> DecodedBatch: ...
 def end_of(data: bytes | memoryview, where: str) -> int | None: ...
 def checksum(data: bytes | memoryview, *, by_table: bool = False) -> int: ...

@@ -586,15 +586,14 @@ def decode(
     int64_t start,
     int64_t end,
     *,
-    bint with_headers,
+    columns,
     aborted=None,
     bint check_crcs=True,
     int64_t max_bytes=record_set.DECODED_BYTES,
-    columns=None,
 ):
     """Decode the records of [start, end); see `spark_kcoord.fetch.decode.decode`."""
     cdef Decoding decoding = Decoding.__new__(Decoding)
-    schema = arrow_schema(with_headers=with_headers, columns=columns)
+    schema = arrow_schema(columns)
     names = frozenset(schema.names)
     decoding.start = start
     decoding.end = end

@@ -21,6 +21,7 @@ from kafka.net.selector import NetworkSelector
 from kafka.protocol.metadata import MetadataRequest
 
 from spark_kcoord.errors import KafkaAwayError, KcoordError
+from spark_kcoord.fetch.road import road_wished, take_road
 from spark_kcoord.kafka_options import KafkaSettings
 
 __all__ = ["Backoff", "KafkaClient", "TopicMetadata", "describe_failure", "unreachable"]
@@ -81,6 +82,7 @@ class KafkaClient:
             receive_message_max_bytes=_FRAME_LIMIT_BYTES,
             **config,
         )
+        self._road = road_wished()
         self._topics: dict[str, TopicMetadata] = {}
         self._last_failure: kafka_errors.KafkaError | None = None
 
@@ -126,6 +128,7 @@ class KafkaClient:
         """
         connection = self._manager.get_connection(node_id, refresh_metadata_on_err=False)
         await connection
+        take_road(connection, self._road)
         return await connection.send_request(request, request_timeout_ms=self.settings.request_timeout_ms)
 
     def topic(self, name: str) -> TopicMetadata | None:

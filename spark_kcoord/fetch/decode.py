@@ -19,10 +19,11 @@ from importlib import import_module
 from typing import Final, Protocol
 
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.fetch.columns import arrow_schema
+from spark_kcoord.fetch.columns import COLUMNS, arrow_schema
 from spark_kcoord.fetch.record_set import DECODED_BYTES, AbortedTransaction, DecodedBatch
 
 __all__ = [
+    "COLUMNS",
     "DECODERS",
     "AbortedTransaction",
     "ChosenDecoder",
@@ -53,11 +54,10 @@ class Decoder(Protocol):
         start: int,
         end: int,
         *,
-        with_headers: bool,
+        columns: Sequence[str],
         aborted: Sequence[AbortedTransaction] | None = None,
         check_crcs: bool = True,
         max_bytes: int = DECODED_BYTES,
-        columns: Sequence[str] | None = None,
     ) -> DecodedBatch:
         """Decode the records of [start, end)."""
 
@@ -124,17 +124,16 @@ def decode(
     start: int,
     end: int,
     *,
-    with_headers: bool,
+    columns: Sequence[str],
     aborted: Sequence[AbortedTransaction] | None = None,
     check_crcs: bool = True,
     max_bytes: int = DECODED_BYTES,
-    columns: Sequence[str] | None = None,
 ) -> DecodedBatch:
     """Decode the records of [start, end), stopping at a batch's end once about ``max_bytes`` of keys, values and
     headers are held.
 
     ``aborted`` are the aborted transactions the broker named with this record set (None: read uncommitted).
-    ``columns`` names the columns wanted (None: all); they come in the order of ``arrow_schema``. Call again with
+    ``columns`` names the columns wanted; only these are built, in the order of ``arrow_schema``. Call again with
     ``start=next_offset`` until ``next_offset`` reaches ``end`` or ``end_of(record_set)``. A record set without a
     complete batch gives no rows and ``next_offset == start``. Raises KcoordError for a checksum that does not
     match, a batch that cannot be read, a batch that is too large without its compression, and message formats 0
@@ -146,11 +145,10 @@ def decode(
         partition,
         start,
         end,
-        with_headers=with_headers,
+        columns=columns,
         aborted=aborted,
         check_crcs=check_crcs,
         max_bytes=max_bytes,
-        columns=columns,
     )
 
 

@@ -61,13 +61,12 @@ def read_ranges(
     settings: KafkaSettings,
     ranges: Iterable[TopicRange],
     *,
-    with_headers: bool,
+    columns: tuple[str, ...],
     fail_on_data_loss: bool,
     timeout_s: float,
     pool: ClientPool = POOL,
 ) -> Iterator[pa.RecordBatch]:
-    """Read ``ranges`` one after the other; yields record batches of ``arrow_schema(with_headers=...)``, none
-    empty.
+    """Read ``ranges`` one after the other; yields record batches of ``arrow_schema(columns)``, none empty.
 
     ``timeout_s`` bounds the time without progress. Raises DataLossError, or KcoordError for what no retry
     helps.
@@ -75,7 +74,7 @@ def read_ranges(
     with pool.lease(settings) as client:
         for wanted in ranges:
             reader = _RangeReader(client, wanted, fail_on_data_loss=fail_on_data_loss, timeout_s=timeout_s)
-            yield from reader.read(with_headers=with_headers)
+            yield from reader.read(columns=columns)
 
 
 class _RangeReader:
@@ -90,7 +89,7 @@ class _RangeReader:
         self._replica = _NO_REPLICA
         self._where = f"topic '{wanted.topic}' partition {wanted.partition}"
 
-    def read(self, *, with_headers: bool) -> Iterator[pa.RecordBatch]:
+    def read(self, *, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         """Yield the range's rows."""
         started: Any = None
         empty_answers = 0
@@ -108,10 +107,10 @@ class _RangeReader:
             empty_answers = 0
             if set_end < self._range.end:
                 started = self._client.start(partial(self._fetch_once, set_end))
-            yield from self._decode(answer, set_end, with_headers=with_headers)
+            yield from self._decode(answer, set_end, columns=columns)
             progress_at = time.monotonic()
 
-    def _decode(self, answer: _Answer, set_end: int, *, with_headers: bool) -> Iterator[pa.RecordBatch]:
+    def _decode(self, answer: _Answer, set_end: int, *, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         while self._position < min(set_end, self._range.end):
             decoded = decode(
                 answer.records,
@@ -119,7 +118,7 @@ class _RangeReader:
                 self._range.partition,
                 self._position,
                 self._range.end,
-                with_headers=with_headers,
+                columns=columns,
                 aborted=answer.aborted,
                 check_crcs=self._client.settings.check_crcs,
             )

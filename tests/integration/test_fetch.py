@@ -75,7 +75,7 @@ def fetch(
     return read_ranges(
         read.kafka,
         ranges,
-        with_headers=read.with_headers,
+        columns=read.columns,
         fail_on_data_loss=read.fail_on_data_loss,
         timeout_s=timeout_s,
         pool=pool,

@@ -10,6 +10,7 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequ
 
 from spark_kcoord.errors import DataLossError, KcoordError
 from spark_kcoord.fetch.connection import TopicMetadata
+from spark_kcoord.fetch.decode import COLUMNS
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.kafka_options import KafkaSettings
@@ -105,7 +106,7 @@ def read(kafka: ScriptedKafka, *, fail_on_data_loss: bool = True, wanted: TopicR
     batches = read_ranges(
         SETTINGS,
         [wanted],
-        with_headers=False,
+        columns=COLUMNS[:-1],
         fail_on_data_loss=fail_on_data_loss,
         timeout_s=TIMEOUT_S,
         pool=pool,
@@ -268,7 +269,9 @@ def test_read_committed_waits_for_the_last_stable_offset() -> None:
 
     with pytest.raises(DataLossError, match="can be read up to offset 0 only"):
         list(
-            read_ranges(settings, [WANTED], with_headers=False, fail_on_data_loss=True, timeout_s=TIMEOUT_S, pool=pool)
+            read_ranges(
+                settings, [WANTED], columns=COLUMNS[:-1], fail_on_data_loss=True, timeout_s=TIMEOUT_S, pool=pool
+            )
         )
 
 
