@@ -10,6 +10,7 @@ each to be answered before the next, so that a blocking driver and a simulator r
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -31,17 +32,20 @@ from spark_kcoord.questions import (
     Planning,
     ReadAssignment,
     ReadEnds,
+    ReadSizes,
     ask_assignment,
     ask_offsets,
 )
-from spark_kcoord.rate_limit import limit_ends
+from spark_kcoord.rate_limit import BatchLimits, fraction_within, limit_ends, must_wait
 
-__all__ = ["BatchPlanner"]
+__all__ = ["UNLIMITED", "BatchPlanner"]
 
 _log = logging.getLogger(__name__)
 
 MOST_REPORTS: Final = 3
 """How often in one plan partitions may be found to have lost their positions, before it is planned at the next call."""
+
+UNLIMITED: Final = BatchLimits()
 
 FIRST_ASSIGNMENT_TIMEOUT_S: Final = 10.0
 """How long the first micro-batch of a run waits for partitions before it finds that there are none yet."""
@@ -72,6 +76,9 @@ class BatchPlanner:
         self._clock = clock
         self._has_seen_kafka = False
         self._quiet: tuple[Assignment, tuple[PartitionKey, ...], Mapping[PartitionKey, int]] | None = None
+        self._quiet_until = math.inf
+        self._last_batch_at: float | None = None
+        self._bytes_per_offset: Mapping[PartitionKey, float] = {}
         self._running_since: float | None = None
         self._said_gone: set[PartitionKey] = set()
         self._bounds = LogBounds(clock)
@@ -94,27 +101,32 @@ class BatchPlanner:
 
     # ---- the next micro-batch ---------------------------------------------------------------------------------------
 
-    def next_offset(self, start: StreamOffset, limit: int | None, *, is_single_run: bool) -> Planning[StreamOffset]:
+    def next_offset(
+        self, start: StreamOffset, limit: int | None, *, is_single_run: bool, others: BatchLimits = UNLIMITED
+    ) -> Planning[StreamOffset]:
         """Plan to commit the finished micro-batch `start` and to claim the next ranges, and return these.
 
-        Returns `start` itself when there is nothing new, or the identity where `start` has none. `limit` is the most
-        offsets to read, None for all. In a run that ends by itself the first call waits for a complete assignment.
+        Returns `start` itself when there is nothing new, or not enough, or the identity where `start` has none. `limit`
+        is the most offsets to read, None for all, and `others` are the other limits. In a run that ends by itself the
+        first call waits for a complete assignment, and nothing waits for more data.
         """
         start.must_belong_to(cluster=self._joined.kafka_cluster_id, group=self._group_id)
         for _ in range(MOST_REPORTS):
-            latest = yield from self._plan(start, limit, is_single_run=is_single_run)
+            latest = yield from self._plan(start, limit, others, is_single_run=is_single_run)
             if latest is not None:
                 return latest
         return self._unchanged(start)
 
-    def _plan(self, start: StreamOffset, limit: int | None, *, is_single_run: bool) -> Planning[StreamOffset | None]:
+    def _plan(
+        self, start: StreamOffset, limit: int | None, others: BatchLimits, *, is_single_run: bool
+    ) -> Planning[StreamOffset | None]:
         """Plan a micro-batch, or return None when partitions were given up that are granted anew: plan again then."""
         if self._has_waited:
             assignment = yield from ask_assignment(ReadAssignment())
         else:
             assignment = yield from self._first_assignment(start, is_single_run=is_single_run)
         self._watch_batch_time()
-        finished = () if start == self._settled else start.claims
+        finished = () if start == self._settled else self._not_yet_finished(start, assignment)
         if not finished and not self._has_offers:
             is_quiet = not assignment.partitions
             if not is_quiet:
@@ -146,7 +158,9 @@ class BatchPlanner:
                 yield from self._advance(start, finished, ())
             yield from self._give_up(lost)
             return None
-        next_claims = _next_claims(usable, positions, limit_ends(positions, ends, limit))
+        limits = replace(others, min_offsets=None) if is_single_run else others
+        untils = yield from self._untils(positions, ends, limit, limits)
+        next_claims = _next_claims(usable, positions, untils)
         if not next_claims and not finished and not self._has_offers:
             self._settled = start
             self._quiet = (assignment, tuple(sorted(positions)), ends) if self._frozen is None else None
@@ -155,17 +169,53 @@ class BatchPlanner:
         if len(accepted) < len(next_claims) and (known := self._positions(usable, ())) != positions:
             # A finished range was skipped, so its partition goes on somewhere else: where the group's offset is.
             positions = known
-            next_claims = _next_claims(usable, positions, limit_ends(positions, ends, limit))
+            untils = yield from self._untils(positions, ends, limit, limits)
+            next_claims = _next_claims(usable, positions, untils)
             accepted = yield from self._advance(start, (), next_claims)
         if not accepted:
             return self._unchanged(start)
+        self._last_batch_at = self._clock()
         latest = self._offset_of(accepted, usable, positions)
         # Ranges of a micro-batch whose claims were closed can be claimed again just as they were.
         return replace(latest, attempt=start.attempt + 1) if latest.ranges == start.ranges else latest
 
+    def _not_yet_finished(self, start: StreamOffset, assignment: Assignment) -> tuple[Claim, ...]:
+        """Return the claims of a finished micro-batch that a listener has not had committed meanwhile."""
+        known = set(assignment.finished)
+        for claim in known.intersection(start.claims):
+            self._finished_until[claim.topic, claim.partition, claim.owner_epoch] = claim.until_offset
+        return tuple(claim for claim in start.claims if claim not in known)
+
+    def _untils(
+        self,
+        positions: Mapping[PartitionKey, int],
+        ends: Mapping[PartitionKey, int],
+        limit: int | None,
+        others: BatchLimits,
+    ) -> Planning[Mapping[PartitionKey, int]]:
+        """Plan how far to read each partition; nowhere while a small backlog waits for more."""
+        backlog = {key: ends[key] - start for key, start in positions.items() if ends.get(key, start) > start}
+        waited_s = None if self._last_batch_at is None else self._clock() - self._last_batch_at
+        self._quiet_until = math.inf
+        if backlog and must_wait(others, sum(backlog.values()), waited_s):
+            assert self._last_batch_at is not None, "the first micro-batch never waits"
+            self._quiet_until = self._last_batch_at + others.max_delay_s
+            return positions
+        fraction = None
+        if backlog and others.max_bytes is not None:
+            try:
+                sizes = yield ReadSizes({key: positions[key] for key in backlog})
+            except KafkaAwayError as error:
+                _log.warning("group %s: %s The last known sizes of records count.", self._group_id, error)
+            else:
+                assert isinstance(sizes, Mapping)
+                self._bytes_per_offset = {**self._bytes_per_offset, **sizes}
+            fraction = fraction_within(backlog, self._bytes_per_offset, others.max_bytes)
+        return limit_ends(positions, ends, limit, fraction)
+
     def _is_quiet(self, assignment: Assignment) -> Planning[bool]:
         """Say whether nothing has happened since the last look, which an idle query takes many times a second."""
-        if self._quiet is None or self._quiet[0] is not assignment:
+        if self._quiet is None or self._quiet[0] is not assignment or self._clock() >= self._quiet_until:
             return False
         _, partitions, before = self._quiet
         try:

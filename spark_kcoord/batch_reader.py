@@ -7,6 +7,7 @@ the Kafka servers with its input partition. Nothing is committed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -28,15 +29,11 @@ class KcoordBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark is u
 
     def partitions(self) -> list[InputPartition]:
         """Resolve the ranges; one input partition each. Runs in the planning process of the Spark driver."""
-        from spark_kcoord.fetch.offsets import KafkaLookup
-        from spark_kcoord.resolve import resolve_kafka, resolve_ranges
+        from spark_kcoord.resolve import open_lookup, resolve_kafka, resolve_ranges
 
         settings = resolve_kafka(self._options)
-        lookup = KafkaLookup(settings)
-        try:
+        with closing(open_lookup(self._options, settings)) as lookup:
             ranges = resolve_ranges(self._options, lookup)
-        finally:
-            lookup.close()
         return [KcoordInputPartition(ranges=(one,), servers=settings.servers) for one in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

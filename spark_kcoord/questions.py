@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
 from coordinator.protocol.parts import Claim, ClaimStatus, OwnedPartition, PartitionResult
 from spark_kcoord.member.effects import AdvanceOutcome
@@ -49,6 +49,16 @@ class ReadStarts:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadSizes:
+    """How large are the records at these positions? Answered with bytes per offset of each partition that is known.
+
+    Fails with KafkaAwayError when there is no answer.
+    """
+
+    positions: Mapping[PartitionKey, int]
+
+
+@dataclass(frozen=True, slots=True)
 class AskAdvance:
     """Commit what is finished and claim what is next; answered with an AdvanceOutcome."""
 
@@ -70,9 +80,16 @@ class AskReport:
     partitions: tuple[OwnedPartition, ...]
 
 
-Question: TypeAlias = ReadAssignment | AwaitAssignment | ReadEnds | ReadStarts | AskAdvance | AskConfirm | AskReport
+Question: TypeAlias = (
+    ReadAssignment | AwaitAssignment | ReadEnds | ReadStarts | ReadSizes | AskAdvance | AskConfirm | AskReport
+)
 Answer: TypeAlias = (
-    Assignment | Mapping[PartitionKey, int] | AdvanceOutcome | tuple[ClaimStatus, ...] | tuple[PartitionResult, ...]
+    Assignment
+    | Mapping[PartitionKey, int]
+    | Mapping[PartitionKey, float]
+    | AdvanceOutcome
+    | tuple[ClaimStatus, ...]
+    | tuple[PartitionResult, ...]
 )
 _Plan = TypeVar("_Plan")
 Planning: TypeAlias = Generator[Question, Answer, _Plan]
@@ -93,4 +110,4 @@ def ask_offsets(question: ReadEnds | ReadStarts) -> Planning[Mapping[PartitionKe
     """Ask the brokers for offsets."""
     answer = yield question
     assert isinstance(answer, Mapping)
-    return answer
+    return cast("Mapping[PartitionKey, int]", answer)

@@ -183,6 +183,20 @@ class ListClaims(_Message, frozen=True, tag=31):
     hints: Listed[StartHint] = ()
 
 
+class FinishClaims(_Message, frozen=True, tag=32):
+    """Commit finished micro-batches of a member that cannot say so itself now, on any connection.
+
+    Spark tells its listeners that a micro-batch is done before it asks the source for the next, or never asks. The
+    claims are those of the stream offset; each is committed as if the member had named it finished in an Advance, if it
+    is running under its owner epoch. The member is told by ClaimsFinished and lets go of what is wanted back; what a
+    member that is gone held is free at once.
+    """
+
+    group_id: str
+    member_id: str
+    claims: Listed[Claim]
+
+
 # ---- responses ------------------------------------------------------------------------------------------------------
 
 
@@ -330,6 +344,14 @@ class ListClaimsResponse(_Message, frozen=True, tag=131):
     message: str = ""
 
 
+class FinishClaimsResponse(_Message, frozen=True, tag=132):
+    """Answers FinishClaims, a result a claim in the order asked; saying it twice is answered alike."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    results: tuple[PartitionResult, ...] = ()
+
+
 # ---- pushes ---------------------------------------------------------------------------------------------------------
 
 
@@ -366,6 +388,12 @@ class Fenced(_Message, frozen=True, tag=203):
     why: str
 
 
+class ClaimsFinished(_Message, frozen=True, tag=204):
+    """These claims of the member were committed by FinishClaims and are closed."""
+
+    claims: tuple[Claim, ...]
+
+
 Request: TypeAlias = (
     FindCoordinator
     | RegisterConsumer
@@ -382,6 +410,7 @@ Request: TypeAlias = (
     | ListGroupEvents
     | ReportOutOfRange
     | ListClaims
+    | FinishClaims
     | OperatorRequest
 )
 Response: TypeAlias = (
@@ -401,9 +430,10 @@ Response: TypeAlias = (
     | ListGroupEventsResponse
     | ReportOutOfRangeResponse
     | ListClaimsResponse
+    | FinishClaimsResponse
     | OperatorResponse
 )
-Push: TypeAlias = StartFetcher | StopFetcher | Probe | Fenced
+Push: TypeAlias = StartFetcher | StopFetcher | Probe | Fenced | ClaimsFinished
 Message: TypeAlias = Request | Response | Push
 
 RESPONSE_OF: Final[dict[type[Request], type[Response]]] = {
@@ -422,6 +452,7 @@ RESPONSE_OF: Final[dict[type[Request], type[Response]]] = {
     ListGroupEvents: ListGroupEventsResponse,
     ReportOutOfRange: ReportOutOfRangeResponse,
     ListClaims: ListClaimsResponse,
+    FinishClaims: FinishClaimsResponse,
     operator.ChangePause: operator.ChangePauseResponse,
     operator.ChangeDrain: operator.ChangeDrainResponse,
     operator.ResetOffsets: operator.ResetOffsetsResponse,

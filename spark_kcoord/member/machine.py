@@ -15,6 +15,7 @@ import msgspec
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from coordinator.protocol.messages import (
     Advance,
+    ClaimsFinished,
     CommitOffsets,
     ConfirmClaims,
     Fenced,
@@ -444,6 +445,8 @@ class Member:
                 self._notice(NoticeKind.STOPPING, f"{_show_partitions(push.partitions)}: {push.why}")
                 not_held = self._holdings.stop(push)
                 self._release([FinalOffset(part.topic, part.partition, part.owner_epoch) for part in not_held])
+            case ClaimsFinished():
+                self._holdings.finish(push)
             case Probe():
                 self._ping()
             case Fenced():
