@@ -15,6 +15,7 @@ import logging
 import os
 import ssl
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -39,6 +40,9 @@ _KEPT_BYTES: Final = 8 << 20
 _LARGE_BYTES: Final = 64 << 10
 """Smaller responses are read from the library's own kind of frame."""
 _WOULD_BLOCK: Final = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+_found_wrong: list[str] = []
+"""Why the large road is not taken any more in this process."""
 
 _NEEDED: Final = (
     ("transport", "_sock", None),
@@ -66,8 +70,8 @@ def take_road(connection: Any, wish: str) -> None:
     Has an effect only before it is connected, so that no response is half received. Raises KcoordError where ``wish``
     is ``large`` and the library differs from what is needed, now or when it is connected.
     """
-    if wish == "stock":
-        _say("stock: it is wished so", logging.INFO)
+    if wish == "stock" or (_found_wrong and wish != "large"):
+        _say("stock: " + (_found_wrong[0] if _found_wrong else "it is wished so"), logging.INFO)
         return
     if connection.transport is not None or _IS_ON_ROAD in vars(connection):
         return
@@ -85,7 +89,7 @@ def take_road(connection: Any, wish: str) -> None:
         parser = connection.parser
         frames = _Frames(transport._sock, parser, connection.config["receive_message_max_bytes"])
         transport._sock_recv = frames.receive
-        parser.receive_bytes = frames.responses
+        parser.receive_bytes = frames.responses if wish == "large" else _or_stock(frames.responses)
         _say("large: responses are received whole", logging.INFO)
 
     setattr(connection, _IS_ON_ROAD, True)
@@ -99,6 +103,20 @@ def _stay(wish: str, obstacle: str) -> None:
             "variable to use the library's own receives."
         )
     _say(f"stock: responses are received in small pieces, because {obstacle}", logging.WARNING)
+
+
+def _or_stock(responses: Callable[[_Arrived], list[tuple[int, Any]]]) -> Callable[[_Arrived], list[tuple[int, Any]]]:
+    """Return ``responses`` that, where the library turns out to be otherwise, end the large road in this process."""
+
+    def guarded(arrived: _Arrived) -> list[tuple[int, Any]]:
+        try:
+            return responses(arrived)
+        except (AttributeError, TypeError) as error:
+            _found_wrong.append(f"this kafka-python reads responses otherwise ({error})")
+            _say("stock from now on: " + _found_wrong[0], logging.WARNING)
+            raise kafka_errors.KafkaProtocolError(_found_wrong[0]) from error
+
+    return guarded
 
 
 def _obstacle(connection: Any) -> str:
