@@ -46,7 +46,6 @@ class KcoordBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark is u
 
 def read_input_partition(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """Yield the records of one input partition, of a batch or a streaming read, in a Python worker of an executor."""
-    from spark_kcoord.fetch.columns import COLUMNS
     from spark_kcoord.fetch.ranges import read_ranges
 
     # Spark hands out one plain InputPartition when there is nothing to read.
@@ -55,7 +54,7 @@ def read_input_partition(options: SourceOptions, partition: InputPartition) -> I
     return read_ranges(
         options.kafka_at(partition.servers),
         partition.ranges,
-        columns=COLUMNS if options.with_headers else COLUMNS[:-1],
+        columns=options.columns,
         fail_on_data_loss=options.fail_on_data_loss,
         timeout_s=options.fetch_timeout_ms / 1000,
     )

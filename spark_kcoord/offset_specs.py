@@ -9,12 +9,12 @@ where is the caller's to say. Pure.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from spark_kcoord.errors import OptionError
+from spark_kcoord.option_kinds import parse_json
 
 __all__ = [
     "COMMITTED",
@@ -82,8 +82,8 @@ def parse_offset_spec(option: str, text: str, *, words: Iterable[str], positions
     if not stripped.startswith("{"):
         raise OptionError(f"Option '{option}' is {text!r}, which is not an offset specification. Use {allowed}.")
     try:
-        document = json.loads(stripped, object_pairs_hook=_reject_duplicates)
-    except (ValueError, RecursionError) as error:
+        document = parse_json(stripped)
+    except ValueError as error:
         raise OptionError(f"Option '{option}' is not valid JSON: {error}. Use {allowed}.") from error
     if not document:
         raise OptionError(f"Option '{option}' names no topic. Use {allowed}.")
@@ -103,15 +103,6 @@ def parse_offset_spec(option: str, text: str, *, words: Iterable[str], positions
         else:
             raise OptionError(f"Option '{option}' gives topic '{topic}' no partitions. Use {allowed}.")
     return OffsetSpec(topics=tuple(sorted(topics)), partitions=tuple(sorted(partitions)))
-
-
-def _reject_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    document = dict(pairs)
-    if len(document) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise ValueError(f"{', '.join(twice)} is given twice")
-    return document
 
 
 def _partition(option: str, topic: str, key: str) -> int:

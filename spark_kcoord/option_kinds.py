@@ -6,6 +6,7 @@ user sees, which names the option, the value (never a secret's) and what is allo
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -19,15 +20,33 @@ __all__ = [
     "TEXT",
     "TOPICS",
     "Kind",
+    "byte_count",
     "choice",
+    "chosen_names",
     "duration_ms",
     "identifier",
     "integer",
     "names",
+    "parse_json",
+    "parse_topic",
+    "spark_duration_ms",
 ]
 
 _DURATION: Final = re.compile(r"(\d{1,12})\s*(ms|s|m|min|h)")
 _UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
+_SPARK_DURATION: Final = re.compile(r"(\d{1,12})\s*(us|ms|s|m|min|h|d|)")
+_SPARK_UNIT_US: Final = {
+    "us": 1,
+    "": 1_000,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+_BYTES: Final = re.compile(r"(\d{1,15})\s*([kmgt]?)i?b?")
+_BYTE_UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _MAX_PORT: Final = 65_535
 
@@ -86,12 +105,28 @@ def _parse_server(text: str) -> str:
     return f"{host}:{int(port)}"
 
 
-def _parse_topics(text: str) -> tuple[str, ...]:
-    topics = _split(text)
-    for topic in topics:
-        if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
-            raise ValueError(f"{topic!r} is not a topic name")
-    return topics
+def parse_topic(text: str) -> str:
+    """Return a topic name as it is; raises ValueError when Kafka would have no topic of that name."""
+    if not _TOPIC.fullmatch(text) or text in (".", ".."):
+        raise ValueError(f"{text!r} is not a topic name")
+    return text
+
+
+def parse_json(text: str) -> Any:
+    """Return the JSON document in a text; raises ValueError also when an object names a key twice."""
+    try:
+        return json.loads(text, object_pairs_hook=_reject_duplicates)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _reject_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"{', '.join(twice)} is given twice")
+    return document
 
 
 BOOLEAN: Final = Kind("boolean", "true or false", _parse_boolean)
@@ -104,7 +139,7 @@ SERVERS: Final = Kind(
 TOPICS: Final = Kind(
     "topics",
     "a comma-separated list of topic names (letters, digits, '.', '_', '-'; at most 249)",
-    _parse_topics,
+    lambda text: tuple(parse_topic(part) for part in _split(text)),
 )
 
 
@@ -139,6 +174,37 @@ def duration_ms(low: str, high: str) -> Kind:
     return Kind("duration", f"a number with a unit (ms, s, m, h) from {low} to {high}, such as 10s", parse)
 
 
+def spark_duration_ms(high: str) -> Kind:
+    """Return the kind of durations as Spark writes them, read as milliseconds: without a unit they are milliseconds."""
+
+    def to_ms(text: str) -> int:
+        match = _SPARK_DURATION.fullmatch(text.strip().lower())
+        if not match:
+            raise ValueError
+        return int(match[1]) * _SPARK_UNIT_US[match[2]] // 1_000
+
+    def parse(text: str) -> int:
+        value = to_ms(text)
+        if value > to_ms(high):
+            raise ValueError
+        return value
+
+    return Kind("duration", f"milliseconds, or a number with a unit (us, ms, s, m, h, d), up to {high}", parse)
+
+
+def byte_count(low: int) -> Kind:
+    """Return the kind of sizes in bytes, such as ``64m``, from ``low``."""
+
+    def parse(text: str) -> int:
+        match = _BYTES.fullmatch(text.strip().lower())
+        value = int(match[1]) * _BYTE_UNITS[match[2]] if match else -1
+        if not low <= value < 2**63:
+            raise ValueError
+        return value
+
+    return Kind("bytes", f"a whole number of bytes from {low}, or with a unit (k, m, g), such as 64m", parse)
+
+
 def choice(values: Iterable[str], *, upper: bool = False) -> Kind:
     """Return the kind of one word of ``values``, in any case of letters."""
     words = tuple(values)
@@ -166,3 +232,19 @@ def identifier(limit: int) -> Kind:
 def names() -> Kind:
     """Return the kind of comma-separated names."""
     return Kind("names", "a comma-separated list of names", _split)
+
+
+def chosen_names(values: Iterable[str]) -> Kind:
+    """Return the kind of some of ``values``, separated by commas in any case and order, read in the order of these."""
+    words = tuple(values)
+    by_lower = {word.lower(): word for word in words}
+
+    def parse(text: str) -> tuple[str, ...]:
+        chosen = set()
+        for name in _split(text):
+            if name.lower() not in by_lower:
+                raise ValueError(f"{name!r} is none of them")
+            chosen.add(by_lower[name.lower()])
+        return tuple(word for word in words if word in chosen)
+
+    return Kind("names", f"some of {', '.join(words)}, separated by commas", parse)

@@ -1,18 +1,18 @@
-"""The options of ``format("kcoord")``: one table of data, and the frozen values read from it.
+"""The options of a read, checked one by one and against each other: from Spark's text to frozen values.
 
-Names and defaults are spark-sql-kafka's, plus those that begin with ``kcoord.``; they are case-insensitive.
-Nothing is silently ignored: an unknown name is told the nearest known one, a wrong value what is allowed, and
-an option that is known but not built yet says so. The values hold secrets only inside ``kafka``, which their
-repr hides; the object travels to executors inside the pickled reader. Pure, stdlib only; opens nothing.
+Names are those of the option table and are case-insensitive. Nothing is silently ignored: an unknown name is told the
+nearest known one, a wrong value what is allowed, and an option that is known but not built yet says so. The values hold
+secrets only inside ``kafka``, which their repr hides; the object travels to executors inside the pickled reader. Pure,
+stdlib only; opens nothing.
 """
 
 from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
 
 from spark_kcoord.errors import OptionError
 from spark_kcoord.kafka_options import (
@@ -30,191 +30,15 @@ from spark_kcoord.offset_specs import (
     OffsetSpec,
     parse_offset_spec,
 )
-from spark_kcoord.option_kinds import (
-    BOOLEAN,
-    SERVERS,
-    TEXT,
-    TOPICS,
-    Kind,
-    choice,
-    duration_ms,
-    identifier,
-    integer,
-    names,
-)
+from spark_kcoord.option_table import COLUMNS, HEADERS, NOT_YET, OPTIONS, Mode, Option
+from spark_kcoord.subscription import Subscription, make_subscription
 
-__all__ = ["NOT_YET", "OPTIONS", "Mode", "Option", "SourceOptions", "describe_options", "host_ports", "parse_options"]
+__all__ = ["SourceOptions", "columns_of", "host_ports", "parse_options"]
 
 _log = logging.getLogger(__name__)
 
-Mode = Literal["stream", "batch"]
-Scope = Literal["both", "stream", "batch"]
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option: its name as documented, its kind, its default as text (None: none), where it counts, its
-    meaning.
-
-    ``field`` is the attribute of SourceOptions it sets.
-    """
-
-    name: str
-    field: str
-    kind: Kind
-    default: str | None
-    scope: Scope
-    meaning: str
-
-
-OPTIONS: Final = (
-    Option("subscribe", "topics", TOPICS, None, "both", "topics to read; required"),
-    Option(
-        "kcoord.bootstrap.servers",
-        "coordinators",
-        SERVERS,
-        None,
-        "both",
-        "coordinator nodes; required in a stream, and in a batch unless kafka.bootstrap.servers says where to read",
-    ),
-    Option(
-        "kcoord.group.id",
-        "group_id",
-        identifier(250),
-        None,
-        "both",
-        "consumer group to join; required in a stream, and in a batch that needs the coordinator",
-    ),
-    Option(
-        "startingOffsets",
-        "starting",
-        TEXT,
-        "latest in a stream, earliest in a batch",
-        "both",
-        "where to start: earliest, latest (stream), committed (batch) or JSON; a stream uses it only where neither "
-        "the group nor the checkpoint has an offset",
-    ),
-    Option("endingOffsets", "ending", TEXT, "latest", "batch", "where to end: latest or JSON"),
-    Option(
-        "maxOffsetsPerTrigger",
-        "max_offsets_per_trigger",
-        integer(1),
-        None,
-        "stream",
-        "most offsets of one micro-batch, split over the partitions by their backlog",
-    ),
-    Option("includeHeaders", "with_headers", BOOLEAN, "false", "both", "add the column headers"),
-    Option(
-        "failOnDataLoss",
-        "fail_on_data_loss",
-        BOOLEAN,
-        "true",
-        "both",
-        "fail when records of a range are gone; false warns and reads on after them",
-    ),
-    Option(
-        "kafkaConsumer.pollTimeoutMs",
-        "fetch_timeout_ms",
-        integer(1, 2**31 - 1),
-        "120000",
-        "both",
-        "how long an executor tries to get the next records before it fails",
-    ),
-    Option(
-        "kcoord.wait.for.topics",
-        "wait_for_topics",
-        BOOLEAN,
-        "false",
-        "stream",
-        "wait for topics that do not exist yet instead of failing",
-    ),
-    Option(
-        "kcoord.instance.id",
-        "instance_id",
-        identifier(250),
-        None,
-        "stream",
-        "static member id: a restarted query without a checkpoint is the same member",
-    ),
-    Option(
-        "kcoord.session.timeout",
-        "session_timeout_ms",
-        duration_ms("1s", "30m"),
-        "10s",
-        "stream",
-        "the coordinator declares a silent member dead after this",
-    ),
-    Option(
-        "kcoord.rebalance.timeout",
-        "rebalance_timeout_ms",
-        duration_ms("1s", "24h"),
-        "5m",
-        "stream",
-        "how long a partition waits for a running micro-batch; must exceed batch time plus trigger interval",
-    ),
-    Option(
-        "kcoord.streams",
-        "streams",
-        integer(1, 100_000),
-        "1",
-        "stream",
-        "this member's capacity relative to the others of its group",
-    ),
-    Option(
-        "kcoord.assignors",
-        "assignors",
-        names(),
-        "sticky,range",
-        "stream",
-        "assignors this member accepts, best first",
-    ),
-    Option(
-        "kcoord.coordinator.timeout",
-        "coordinator_timeout_ms",
-        duration_ms("100ms", "1h"),
-        "2m",
-        "stream",
-        "how long a running query waits for a coordinator that is away before it fails",
-    ),
-    Option(
-        "kcoord.handover",
-        "handover",
-        choice(("takeover", "hold")),
-        "takeover",
-        "stream",
-        "what becomes of a micro-batch under way when its query dies: takeover reads it again elsewhere; hold keeps it "
-        "for the same instance id. The same for all of a group",
-    ),
-    Option(
-        "kcoord.claim.timeout",
-        "claim_timeout_ms",
-        duration_ms("1s", "720h"),
-        None,
-        "stream",
-        "how long hold waits before it lets another query read the micro-batch again; none waits for ever",
-    ),
-)
-
-NOT_YET: Final = (
-    "kcoord.commit",
-    "subscribePattern",
-    "assign",
-    "startingTimestamp",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "endingTimestamp",
-    "endingOffsetsByTimestamp",
-    "minOffsetsPerTrigger",
-    "maxTriggerDelay",
-    "minPartitions",
-    "maxRecordsPerPartition",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
-    "groupIdPrefix",
-    "partition.metadata.cache.ttl.ms",
-    "kcoord.columns",
-    "kcoord.exclude",
-)
+DEFAULT_COLUMNS: Final = tuple(name for name in COLUMNS if name != HEADERS)
+"""The columns of a read that asks for none."""
 
 _NOT_YET_LOWER: Final = {name.lower(): name for name in NOT_YET}
 _TABLE: Final = {option.name.lower(): option for option in OPTIONS}
@@ -225,22 +49,32 @@ _KNOWN: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """The options of one read, checked; one attribute an entry of ``OPTIONS`` plus ``kafka``. Shows no secret."""
+    """The options of one read, checked; nearly one attribute an entry of ``OPTIONS``. Shows no secret.
+
+    ``columns`` are names of ``COLUMNS`` in its order.
+    """
 
     mode: Mode
-    topics: tuple[str, ...]
+    subscription: Subscription
     starting: OffsetSpec
     is_starting_given: bool = False
     ending: OffsetSpec = field(default_factory=lambda: OffsetSpec(word=LATEST))
     coordinators: tuple[str, ...] = ()
     group_id: str | None = None
     max_offsets_per_trigger: int | None = None
-    with_headers: bool = False
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = 900_000
+    max_bytes_per_trigger: int | None = None
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    columns: tuple[str, ...] = DEFAULT_COLUMNS
     fail_on_data_loss: bool = True
     fetch_timeout_ms: int = 120_000
+    is_committing: bool = True
     wait_for_topics: bool = False
     instance_id: str | None = None
     session_timeout_ms: int = 10_000
+    ping_interval_ms: int | None = None
     rebalance_timeout_ms: int = 300_000
     streams: int = 1
     assignors: tuple[str, ...] = ("sticky", "range")
@@ -261,6 +95,9 @@ class SourceOptions:
         return replace(self.kafka, servers=servers)
 
 
+_OWN_FIELDS: Final = frozenset(one.name for one in fields(SourceOptions)) - {"columns"}
+
+
 def host_ports(servers: Sequence[str]) -> tuple[tuple[str, int], ...]:
     """Return checked ``host:port`` texts as pairs; an IPv6 host loses its brackets."""
     split = (server.rpartition(":") for server in servers)
@@ -270,14 +107,9 @@ def host_ports(servers: Sequence[str]) -> tuple[tuple[str, int], ...]:
 def parse_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
     """Parse Spark's options for a streaming or batch read; raises OptionError for the first thing wrong."""
     options = check_names(given)
-    values: dict[str, Any] = {}
-    for key, option in _TABLE.items():
-        if key not in options:
-            continue
-        if option.scope not in ("both", mode):
-            _refuse_scope(option, mode)
-            continue
-        values[option.field] = option.kind.read(option.name, options[key])
+    values = _read_all(options, mode)
+    subscription = make_subscription(values)
+    columns = _columns(values)
     is_batch = mode == "batch"
     values["is_starting_given"] = "starting" in values
     values["starting"] = parse_offset_spec(
@@ -291,9 +123,11 @@ def parse_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
     )
     kafka = parse_kafka_options({key: text for key, text in options.items() if key.startswith("kafka.")})
     _check_required(values, kafka, mode)
-    _check_same_topics(values)
+    _check_same_topics(values, subscription)
     _check_handover(values)
-    return SourceOptions(mode=mode, kafka=kafka, **values)
+    _check_limits(values)
+    own = {name: value for name, value in values.items() if name in _OWN_FIELDS}
+    return SourceOptions(mode=mode, subscription=subscription, columns=columns, kafka=kafka, **own)
 
 
 def check_names(given: Mapping[str, str]) -> dict[str, str]:
@@ -309,18 +143,34 @@ def check_names(given: Mapping[str, str]) -> dict[str, str]:
     return options
 
 
-def with_headers(given: Mapping[str, str]) -> bool:
-    """Return whether the column ``headers`` is asked for; all the schema depends on."""
-    options = check_names(given)
-    option = _TABLE["includeheaders"]
-    return bool(option.kind.read(option.name, options.get("includeheaders", "false")))
+def columns_of(given: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns that are asked for; all the schema depends on."""
+    return _columns(_read_all(check_names(given), None, only=("has_headers", "columns")))
 
 
-def describe_options() -> str:
-    """Return the options as a Markdown table, for the documentation."""
-    rows = [f"| `{o.name}` | {o.kind.name} | {o.default or 'none'} | {o.scope} | {o.meaning} |" for o in OPTIONS]
-    rows += [f"| `{o.name}` | {o.kind.name} | {o.default} | both | {o.meaning} |" for o in KAFKA_OPTIONS]
-    return "\n".join(("| option | type | default | for | meaning |", "|---|---|---|---|---|", *rows))
+def _read_all(options: Mapping[str, str], mode: Mode | None, only: Collection[str] = ()) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for key, option in _TABLE.items():
+        if key not in options or (only and option.field not in only):
+            continue
+        if mode is not None and option.scope not in ("both", mode):
+            _refuse_scope(option, mode)
+            continue
+        values[option.field] = option.kind.read(option.name, options[key])
+    return values
+
+
+def _columns(values: Mapping[str, Any]) -> tuple[str, ...]:
+    has_headers: bool | None = values.get("has_headers")
+    chosen: tuple[str, ...] | None = values.get("columns")
+    if chosen is None:
+        return COLUMNS if has_headers else DEFAULT_COLUMNS
+    if has_headers is not None and has_headers != (HEADERS in chosen):
+        raise OptionError(
+            f"Option 'includeHeaders' is {str(has_headers).lower()}, but 'kcoord.columns' "
+            f"{'leaves out' if has_headers else 'names'} the column headers. Remove 'includeHeaders': the list counts."
+        )
+    return chosen
 
 
 def _unknown(key: str) -> str:
@@ -340,8 +190,6 @@ def _refuse_scope(option: Option, mode: Mode) -> None:
 
 
 def _check_required(values: Mapping[str, Any], kafka: KafkaSettings, mode: Mode) -> None:
-    if "topics" not in values:
-        raise OptionError("Option 'subscribe' is missing. Name the topics to read, separated by commas.")
     if mode == "stream":
         needed_by = "A streaming query joins a group"
     elif values["starting"].word == COMMITTED:
@@ -369,10 +217,25 @@ def _check_handover(values: Mapping[str, Any]) -> None:
         raise OptionError("Option 'kcoord.claim.timeout' needs 'kcoord.handover' to be 'hold'. Set it, or remove this.")
 
 
-def _check_same_topics(values: Mapping[str, Any]) -> None:
+def _check_limits(values: Mapping[str, Any]) -> None:
+    fewest, most = values.get("min_offsets_per_trigger"), values.get("max_offsets_per_trigger")
+    if fewest is not None and most is not None and fewest > most:
+        raise OptionError(
+            f"Option 'minOffsetsPerTrigger' is {fewest}, more than 'maxOffsetsPerTrigger', which is {most}. "
+            "Make it at most that."
+        )
+    if fewest is None and "max_trigger_delay_ms" in values:
+        _log.warning("option 'maxTriggerDelay' has no effect without 'minOffsetsPerTrigger'")
+
+
+def _check_same_topics(values: Mapping[str, Any], subscription: Subscription) -> None:
+    topics = subscription.named_topics
+    if topics is None:
+        return
     for name in ("starting", "ending"):
-        strangers = values[name].named_topics() - set(values["topics"])
+        strangers = values[name].named_topics() - set(topics)
         if strangers:
             raise OptionError(
-                f"Option '{name}Offsets' names topics that 'subscribe' does not: {', '.join(sorted(strangers))}."
+                f"Option '{name}Offsets' names topics that '{subscription.option}' does not: "
+                f"{', '.join(sorted(strangers))}."
             )

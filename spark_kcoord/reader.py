@@ -97,7 +97,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Freeze the ends of every partition; which of them are ours the first micro-batch tells."""
         with closing(self._lookup()) as lookup:
-            self._frozen = lookup.end_offsets(_partitions(self._topics_at(lookup, self._options.topics)))
+            self._frozen = lookup.end_offsets(_partitions(self._topics_at(lookup, self._options.subscription.topics)))
             self._frozen_cluster = lookup.cluster_id
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -175,7 +175,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         settings = MemberSettings(
             coordinators=host_ports(options.coordinators),
             group_id=options.group,
-            topics=options.topics,
+            topics=options.subscription.topics,
             client_id=dict(options.kafka.client).get("client_id", f"kcoord-spark-{socket.gethostname()}"),
             instance_id=options.instance_id,
             streams=options.streams,
@@ -221,7 +221,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         from spark_kcoord.resolve import start_positions
 
         starting = self._options.starting
-        named = self._options.topics if is_new else tuple(name for name, _ in starting.topics)
+        named = self._options.subscription.topics if is_new else tuple(name for name, _ in starting.topics)
         if starting.word is not None or not named:
             topics: Mapping[str, TopicPartitions] = {}
         else:

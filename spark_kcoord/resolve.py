@@ -83,7 +83,7 @@ def resolve_ranges(options: SourceOptions, lookup: KafkaLookup) -> tuple[TopicRa
     Raises KcoordError when a topic is unknown, when JSON offsets name other partitions than the topic has, or
     when a start lies after its end.
     """
-    topics = lookup.topics(options.topics)
+    topics = lookup.topics(options.subscription.topics)
     for option, spec in (("startingOffsets", options.starting), ("endingOffsets", options.ending)):
         _check_names_all(option, spec, topics)
     partitions = [(name, number) for name, topic in topics.items() for number in topic.partitions]

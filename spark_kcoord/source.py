@@ -13,17 +13,18 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     StringType,
-    StructField,
     StructType,
     TimestampType,
 )
 
 from spark_kcoord.errors import OptionError
-from spark_kcoord.options import parse_options, with_headers
+from spark_kcoord.option_table import HEADERS
+from spark_kcoord.options import SourceOptions, columns_of, parse_options
 
 __all__ = ["KcoordDataSource"]
 
-_COLUMNS = (
+_HEADER = StructType().add("key", StringType()).add("value", BinaryType())
+_SCHEMA = (
     StructType()
     .add("key", BinaryType())
     .add("value", BinaryType())
@@ -32,8 +33,8 @@ _COLUMNS = (
     .add("offset", LongType())
     .add("timestamp", TimestampType())
     .add("timestampType", IntegerType())
+    .add(HEADERS, ArrayType(_HEADER))
 )
-_HEADER = StructType().add("key", StringType()).add("value", BinaryType())
 
 
 class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
@@ -44,26 +45,37 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
 
     | option | for | default | meaning |
     |---|---|---|---|
-    | subscribe | both | required | topics, separated by commas |
+    | subscribe | both | one of these three | topics, separated by commas |
+    | subscribePattern | both | | regular expression of whole topic names |
+    | assign | both | | partitions, as JSON |
+    | kcoord.exclude | both | | topics to leave out |
     | kcoord.bootstrap.servers | both | required in a stream | coordinator nodes, host:port |
     | kcoord.group.id | both | required in a stream | the consumer group to join |
     | kafka.bootstrap.servers | both | told by the coordinator | Kafka brokers, host:port |
     | startingOffsets | both | latest; batch: earliest | earliest, latest, committed (batch) or JSON |
     | endingOffsets | batch | latest | latest or JSON |
     | maxOffsetsPerTrigger | stream | none | most offsets of one micro-batch |
+    | minOffsetsPerTrigger | stream | none | fewest offsets of one micro-batch |
+    | maxTriggerDelay | stream | 15m | longest wait for them |
+    | maxBytesPerTrigger | stream | none | about the most bytes of one micro-batch |
+    | minPartitions | both | none | least number of tasks |
+    | maxRecordsPerPartition | both | none | most offsets of one task |
     | includeHeaders | both | false | add the column headers |
+    | kcoord.columns | both | all but headers | only these columns |
     | failOnDataLoss | both | true | fail when records are gone, or warn and read on |
     | kafkaConsumer.pollTimeoutMs | both | 120000 | longest time without progress of an executor |
+    | kcoord.commit | stream | true | commit to the group what is done |
     | kcoord.wait.for.topics | stream | false | wait for topics that do not exist yet |
     | kcoord.instance.id | stream | none | static member id |
     | kcoord.session.timeout | stream | 10s | silence after which a member is dead |
+    | kcoord.ping.interval | stream | a third of the session time-out | how often to say that it lives |
     | kcoord.rebalance.timeout | stream | 5m | how long a running micro-batch keeps its partitions |
     | kcoord.streams | stream | 1 | capacity relative to the group's other members |
     | kcoord.assignors | stream | sticky,range | assignors accepted, best first |
     | kcoord.coordinator.timeout | stream | 2m | how long a query waits for a coordinator that is away |
     | kcoord.handover | stream | takeover | hold keeps a dead query's micro-batch for its instance id |
     | kcoord.claim.timeout | stream | | how long hold waits; none waits for ever |
-    | kafka.* | both | | Kafka's consumer settings; ``spark_kcoord.options.describe_options()`` lists all |
+    | kafka.* | both | | Kafka's consumer settings; ``spark_kcoord.option_table.describe_options()`` lists all |
 
     Example::
 
@@ -87,24 +99,21 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
 
     def schema(self) -> StructType:
         """Return the columns; refuses unknown options on the way, since Spark asks for it first."""
-        columns = list(_COLUMNS.fields)
-        if with_headers(self.options):
-            columns.append(StructField("headers", ArrayType(_HEADER)))
-        return StructType(columns)
+        return StructType([_SCHEMA[name] for name in columns_of(self.options)])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the batch reader; raises OptionError for wrong options or a schema of the user's own."""
         from spark_kcoord.batch_reader import KcoordBatchReader
 
         self._refuse_other_schema(schema)
-        return KcoordBatchReader(parse_options(self.options, "batch"))
+        return KcoordBatchReader(_refuse_unbuilt(parse_options(self.options, "batch")))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """Return the stream reader; raises OptionError for wrong options or a schema of the user's own."""
         from spark_kcoord.reader import KcoordStreamReader
 
         self._refuse_other_schema(schema)
-        return KcoordStreamReader(parse_options(self.options, "stream"))
+        return KcoordStreamReader(_refuse_unbuilt(parse_options(self.options, "stream")))
 
     def _refuse_other_schema(self, schema: StructType) -> None:
         if schema != self.schema():
@@ -112,3 +121,22 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
                 f"A schema was given ({schema.simpleString()}), but the columns of kcoord are fixed: "
                 f"{self.schema().simpleString()}. Remove .schema(...) and convert key and value with Spark functions."
             )
+
+
+def _refuse_unbuilt(options: SourceOptions) -> SourceOptions:
+    """Return the options; raises OptionError for one that is checked but not acted on yet."""
+    unbuilt = {
+        "subscribePattern": options.subscription.pattern is not None,
+        "assign": bool(options.subscription.assigned),
+        "kcoord.exclude": bool(options.subscription.exclusions),
+        "minOffsetsPerTrigger": options.min_offsets_per_trigger is not None,
+        "maxBytesPerTrigger": options.max_bytes_per_trigger is not None,
+        "minPartitions": options.min_partitions is not None,
+        "maxRecordsPerPartition": options.max_records_per_partition is not None,
+        "kcoord.commit": not options.is_committing,
+        "kcoord.ping.interval": options.ping_interval_ms is not None,
+    }
+    for name, is_given in unbuilt.items():
+        if is_given:
+            raise OptionError(f"Option '{name}' is not supported yet. Remove it.")
+    return options

@@ -12,7 +12,6 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 from coordinator.local.kafka import LocalKafka
 from spark_kcoord.errors import DataLossError, KcoordError, OptionError, UnknownTopicError
-from spark_kcoord.fetch.columns import COLUMNS
 from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
@@ -76,7 +75,7 @@ def fetch(
     return read_ranges(
         read.kafka,
         ranges,
-        columns=COLUMNS if read.with_headers else COLUMNS[:-1],
+        columns=read.columns,
         fail_on_data_loss=read.fail_on_data_loss,
         timeout_s=timeout_s,
         pool=pool,

@@ -288,7 +288,7 @@ def _wall_clock_session() -> Patches:
 
     def pass_by_wall_clock(self: Shard) -> None:
         for group_id, member_id in self.desk.sessions.pop_due(self.desk.clock.wall_ms):
-            self._membership.session_timed_out(group_id, member_id)
+            self._departures.session_timed_out(group_id, member_id)
         time_passed(self)
 
     return [

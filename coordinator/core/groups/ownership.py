@@ -6,40 +6,24 @@ closes its claim. Nobody else is touched: work is in proportion to the partition
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 
-from coordinator.core.effects import OffsetToResolve, ResolveOffsets
 from coordinator.core.events import OffsetsResolved
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.controls import PendingReset
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.group import next_targets
 from coordinator.core.groups.holds import is_held
+from coordinator.core.groups.lookups import Lookups
 from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.operator_records import ResetApplied, ResetsCancelled
-from coordinator.core.groups.pushes import start_fetchers, stop_fetchers
+from coordinator.core.groups.pushes import start_fetchers
 from coordinator.core.groups.records import CommittedPart, Granted, MemberEpochsAdvanced, StopBegan
-from coordinator.core.groups.soft import GroupSoft, Lookup, LostOwner, ResolvedStart, Timer, TimerKind
+from coordinator.core.groups.rounds import Round, note_round
+from coordinator.core.groups.soft import GroupSoft, LostOwner, Timer, TimerKind
 from coordinator.core.groups.starts import AskedStart, CommittedStart, Hints, KnownStart, NoStart, Start, start_of
 from coordinator.core.groups.state import Grant, GroupState, TopicPartition, is_same_topic
+from coordinator.core.groups.stops import Stops
 from coordinator.core.groups.timeline import EventKind
-from coordinator.protocol.ids import LATEST
-
-
-@dataclass(slots=True)
-class _Round:
-    """What one reconciliation has found so far."""
-
-    group: GroupState
-    soft: GroupSoft
-    stops: dict[tuple[str, str], list[TopicPartition]] = field(default_factory=dict)
-    granted: dict[str, list[TopicPartition]] = field(default_factory=dict)
-    taken_over: dict[tuple[str, str], list[TopicPartition]] = field(default_factory=dict)
-    durations: dict[str, int] = field(default_factory=dict)
-    lookups: dict[TopicPartition, tuple[str, int]] = field(default_factory=dict)
-    starts: dict[str, list[TopicPartition]] = field(default_factory=dict)
-    resets: dict[str, list[TopicPartition]] = field(default_factory=dict)
-    hints: Hints | None = None
 
 
 class Ownership:
@@ -48,7 +32,8 @@ class Ownership:
     def __init__(self, desk: Desk, assignors: Mapping[str, Assignor], new_lookup_id: Callable[[], int]) -> None:
         self._desk = desk
         self._assignors = assignors
-        self._new_lookup_id = new_lookup_id
+        self._lookups = Lookups(desk, new_lookup_id)
+        self.stops = Stops(desk)
 
     # ---- rebalance --------------------------------------------------------------------------------------------------
 
@@ -93,11 +78,12 @@ class Ownership:
         """Stop, grant or ask about these partitions as the target wants, and tell these members and new owners."""
         desk = self._desk
         group, soft = self._both(group_id)
-        turn = _Round(group, soft)
+        turn = Round(group, soft)
         for partition in sorted(partitions):
             self._look_at(turn, partition, why)
         self._begin_stops(turn)
-        self._ask(turn)
+        if turn.lookups:
+            self._lookups.ask(group_id, turn.lookups)
         touched = {member_id for member_id in members if member_id in group.members} | set(turn.granted)
         advanced = tuple(
             member_id
@@ -110,10 +96,10 @@ class Ownership:
             desk.journal.decide(MemberEpochsAdvanced(group_id, group.group_epoch, advanced))
         for member_id in sorted(touched):
             self._tell(turn, member_id)
-        self._note_round(turn)
+        note_round(desk, turn)
         self.note_if_stable(group_id)
 
-    def _look_at(self, turn: _Round, partition: TopicPartition, why: str) -> None:
+    def _look_at(self, turn: Round, partition: TopicPartition, why: str) -> None:
         group = turn.group
         wanted_by = group.wanted_owner(partition)
         grant = group.grants.get(partition)
@@ -142,9 +128,7 @@ class Ownership:
         )
         self._desk.note(group.group_id, EventKind.RESET_CANCELLED, why, partitions=(partition,))
 
-    def _try_to_reset(
-        self, turn: _Round, partition: TopicPartition, reset: PendingReset, wanted_by: str | None
-    ) -> None:
+    def _try_to_reset(self, turn: Round, partition: TopicPartition, reset: PendingReset, wanted_by: str | None) -> None:
         """Do a planned reset now that no member owns the partition, unless a claim of somebody gone forbids it."""
         desk, group = self._desk, turn.group
         before = group.grants.get(partition)
@@ -168,7 +152,7 @@ class Ownership:
         if wanted_by is not None:
             self._count_grant(turn, partition, wanted_by, before)
 
-    def _try_to_grant(self, turn: _Round, partition: TopicPartition, member_id: str) -> None:
+    def _try_to_grant(self, turn: Round, partition: TopicPartition, member_id: str) -> None:
         group = turn.group
         topic = group.topics[partition[0]]
         if partition[1] >= topic.partitions:
@@ -186,13 +170,13 @@ class Ownership:
                 return
             start = KnownStart(resolved.offset, start.why, resolved.leader_epoch)
         if isinstance(start, NoStart):
-            self._note_unresolved(turn.group.group_id, partition, start.why)
+            self._lookups.note_unresolved(turn.group.group_id, partition, start.why)
             return
         self._grant(turn, partition, member_id, topic.topic_id, start)
 
     def _grant(
         self,
-        turn: _Round,
+        turn: Round,
         partition: TopicPartition,
         member_id: str,
         topic_id: str,
@@ -228,7 +212,7 @@ class Ownership:
         )
         self._count_grant(turn, partition, member_id, before)
 
-    def _count_grant(self, turn: _Round, partition: TopicPartition, member_id: str, before: Grant | None) -> None:
+    def _count_grant(self, turn: Round, partition: TopicPartition, member_id: str, before: Grant | None) -> None:
         desk, soft = self._desk, turn.soft
         turn.granted.setdefault(member_id, []).append(partition)
         soft.resolved.pop(partition, None)
@@ -239,42 +223,11 @@ class Ownership:
         if before is not None and before.has_running_claim:
             turn.taken_over.setdefault((member_id, before.member_id), []).append(partition)
 
-    def _begin_stops(self, turn: _Round) -> None:
+    def _begin_stops(self, turn: Round) -> None:
         desk = self._desk
         for (member_id, why), partitions in turn.stops.items():
             desk.journal.decide(StopBegan(turn.group.group_id, member_id, tuple(partitions), why))
-            self.push_stops(turn.group.group_id, member_id, partitions)
-
-    def push_stops(self, group_id: str, member_id: str, partitions: Iterable[TopicPartition]) -> None:
-        """Ask a member to let go of partitions within its rebalance time-out, counted from now."""
-        desk = self._desk
-        group, soft = self._both(group_id)
-        timeout_ms = group.members[member_id].facts.rebalance_timeout_ms
-        session = soft.sessions[member_id]
-        session.is_told_complete = False
-        for partition in partitions:
-            session.stop_deadlines[partition] = desk.now_ms + timeout_ms
-        for push in stop_fetchers(group, partitions, timeout_ms, desk.limits.push_max_partitions):
-            desk.push(session.connection_id, push)
-        self.set_stop_timer(group_id, member_id)
-
-    def forget_stops(self, group_id: str, member_id: str, partitions: Iterable[TopicPartition]) -> None:
-        """Drop the deadlines of partitions that a member has let go of."""
-        session = self._desk.session_of(group_id, member_id)
-        if session is not None and session.stop_deadlines:
-            for partition in partitions:
-                session.stop_deadlines.pop(partition, None)
-                session.overstaying_since_ms.pop(partition, None)
-            self.set_stop_timer(group_id, member_id)
-
-    def set_stop_timer(self, group_id: str, member_id: str) -> None:
-        """Have the earliest deadline of a member's stops looked at."""
-        timer = Timer(TimerKind.STOP, group_id, member_id)
-        deadlines = self._desk.soft_of(group_id).sessions[member_id].stop_deadlines
-        if deadlines:
-            self._desk.timers.set(timer, min(deadlines.values()))
-        else:
-            self._desk.timers.cancel(timer)
+            self.stops.push(turn.group.group_id, member_id, partitions)
 
     def unsettle(self, group_id: str, member_ids: Iterable[str]) -> None:
         """Note that members are about to hold something else than before, without a new target."""
@@ -304,7 +257,7 @@ class Ownership:
         """Tell a member that has just registered all it has; what is not named it does not have."""
         self._push_starts(group_id, member_id, sorted(self._both(group_id)[0].owned_by(member_id)))
 
-    def _tell(self, turn: _Round, member_id: str) -> None:
+    def _tell(self, turn: Round, member_id: str) -> None:
         granted = turn.granted.get(member_id, ())
         complete = is_complete(turn.group, member_id)
         if complete:
@@ -320,37 +273,6 @@ class Ownership:
         for push in start_fetchers(group, member_id, partitions, desk.catalog, desk.limits.push_max_partitions):
             desk.push(session.connection_id, push)
         session.is_told_complete = is_complete(group, member_id)
-
-    def _note_round(self, turn: _Round) -> None:
-        group_id = turn.group.group_id
-        for why, partitions in turn.starts.items():
-            self._desk.note(group_id, EventKind.START_RESOLVED, why, partitions=partitions)
-        for why, partitions in turn.resets.items():
-            self._desk.note(group_id, EventKind.RESET_APPLIED, why, partitions=partitions)
-        for (member_id, before), partitions in turn.taken_over.items():
-            why = f"{before} is gone and left a running claim, which is closed"
-            self._desk.note(
-                group_id,
-                EventKind.TAKEN_OVER,
-                why,
-                member_id=member_id,
-                partitions=partitions,
-                duration_ms=turn.durations.get(member_id),
-            )
-        predecessors: dict[str, set[str]] = {}
-        for member_id, before in turn.taken_over:
-            predecessors.setdefault(member_id, set()).add(before)
-        for member_id, partitions in turn.granted.items():
-            from_whom = predecessors.get(member_id)
-            why = f"taken over from {', '.join(sorted(from_whom))}" if from_whom else "the target gives them to it"
-            self._desk.note(
-                group_id,
-                EventKind.GRANTED,
-                why,
-                member_id=member_id,
-                partitions=partitions,
-                duration_ms=turn.durations.get(member_id),
-            )
 
     def note_if_stable(self, group_id: str) -> None:
         """Put on the timeline that every member holds its target, once a change."""
@@ -372,68 +294,12 @@ class Ownership:
 
     # ---- questions to Kafka -----------------------------------------------------------------------------------------
 
-    def _ask(self, turn: _Round) -> None:
-        if turn.lookups:
-            self._ask_kafka(turn.group.group_id, turn.soft, turn.lookups, is_for_end=False)
-
-    def _ask_kafka(
-        self,
-        group_id: str,
-        soft: GroupSoft,
-        wanted: dict[TopicPartition, tuple[str, int]],
-        *,
-        is_for_end: bool,
-    ) -> None:
-        lookup_id = self._new_lookup_id()
-        self._desk.lookups[lookup_id] = Lookup(group_id, wanted, is_for_end)
-        for partition in wanted:
-            soft.lookups[partition] = lookup_id
-        self._desk.effects.append(
-            ResolveOffsets(
-                lookup_id,
-                tuple(
-                    OffsetToResolve(*partition, LATEST if is_for_end else timestamp_ms)
-                    for partition, (_, timestamp_ms) in wanted.items()
-                ),
-            )
-        )
-
     def handle_resolved(self, event: OffsetsResolved) -> None:
-        """Take Kafka's answers: grant what has a start now, ask again for what has none."""
-        lookup = self._desk.lookups.pop(event.lookup_id, None)
-        if lookup is None or self._desk.group(lookup.group_id) is None:
-            return
-        soft = self._desk.soft_of(lookup.group_id)
-        ask_for_end: dict[TopicPartition, tuple[str, int]] = {}
-        answered = []
-        for answer in event.offsets:
-            partition = (answer.topic, answer.partition)
-            asked = lookup.asked.get(partition)
-            if asked is None or soft.lookups.pop(partition, None) != event.lookup_id:
-                continue
-            if answer.offset is None or answer.offset < LATEST:
-                self._note_unresolved(lookup.group_id, partition, f"Kafka could not say where it starts: {answer.why}")
-                self._ask_later(lookup.group_id)
-            elif answer.offset == LATEST and not lookup.is_for_end:
-                ask_for_end[partition] = asked
-            else:
-                soft.resolved[partition] = ResolvedStart(*asked, answer.offset, answer.leader_epoch)
-                answered.append(partition)
-        for partition in lookup.asked:
-            if soft.lookups.get(partition) == event.lookup_id:
-                del soft.lookups[partition]
-                self._ask_later(lookup.group_id)
-        if ask_for_end:
-            self._ask_kafka(lookup.group_id, soft, ask_for_end, is_for_end=True)
-        if answered:
-            self.reconcile(lookup.group_id, answered, ())
-            for partition in answered:
-                soft.resolved.pop(partition, None)
-
-    def _ask_later(self, group_id: str) -> None:
-        timer = Timer(TimerKind.LOOKUP, group_id)
-        if self._desk.timers.get(timer) is None:
-            self._desk.timers.set(timer, self._desk.now_ms + self._desk.limits.lookup_retry_ms)
+        """Take Kafka's answers and grant what has a start now."""
+        answered = self._lookups.take(event)
+        if answered is not None and answered.partitions:
+            self.reconcile(answered.group_id, answered.partitions, ())
+            self._lookups.forget(answered)
 
     def grant_what_is_free(self, group_id: str) -> None:
         """Try again to grant or reset everything that nobody owns and that the target gives to somebody or is reset."""
@@ -445,12 +311,6 @@ class Ownership:
         ]
         if free:
             self.reconcile(group_id, free, ())
-
-    def _note_unresolved(self, group_id: str, partition: TopicPartition, why: str) -> None:
-        soft = self._desk.soft_of(group_id)
-        if soft.unresolved_why.get(partition) != why:
-            soft.unresolved_why[partition] = why
-            self._desk.note(group_id, EventKind.START_UNRESOLVED, why, partitions=(partition,))
 
     def _both(self, group_id: str) -> tuple[GroupState, GroupSoft]:
         group = self._desk.group(group_id)

@@ -10,8 +10,10 @@ import pytest
 from spark_kcoord.errors import OptionError
 from spark_kcoord.kafka_options import KAFKA_OPTIONS, REFUSED_KAFKA_OPTIONS
 from spark_kcoord.offset_specs import OffsetSpec
-from spark_kcoord.options import NOT_YET, OPTIONS, Mode, SourceOptions, describe_options, parse_options
+from spark_kcoord.option_table import COLUMNS, NOT_YET, OPTIONS, Mode, describe_options
+from spark_kcoord.options import SourceOptions, parse_options
 from spark_kcoord.source import KcoordDataSource
+from spark_kcoord.subscription import Subscription
 
 BATCH = {"subscribe": "flights", "kafka.bootstrap.servers": "kafka:9092"}
 STREAM = {"subscribe": "flights", "kcoord.bootstrap.servers": "c1:7070", "kcoord.group.id": "g"}
@@ -22,34 +24,61 @@ def parse(mode: Mode, **more: str) -> SourceOptions:
     return parse_options({**required, **{name.replace("__", "."): text for name, text in more.items()}}, mode)
 
 
+def needed(name: str, mode: Mode = "stream") -> dict[str, str]:
+    required = {**(STREAM if mode == "stream" else BATCH), **NEEDED.get(name, {})}
+    return {
+        key: text for key, text in required.items() if name not in ("subscribePattern", "assign") or key != "subscribe"
+    }
+
+
 def parse_one(name: str, text: str, mode: Mode = "stream") -> SourceOptions:
-    return parse_options({**(STREAM if mode == "stream" else BATCH), **NEEDED.get(name, {}), name: text}, mode)
+    return parse_options({**needed(name, mode), name: text}, mode)
+
+
+OWN_DEFAULT = ("columns", "ping_interval_ms")
+"""Fields whose default the table says in words."""
 
 
 def test_defaults_are_those_of_the_table() -> None:
+    read = parse_options(STREAM, "stream")
     assert parse_options(STREAM, "stream") == SourceOptions(
         mode="stream",
-        topics=("flights",),
+        subscription=Subscription(topics=("flights",)),
         starting=OffsetSpec(word="latest"),
         coordinators=("c1:7070",),
         group_id="g",
         kafka=parse("stream").kafka,
     )
+    assert read.columns == COLUMNS[:-1]
     assert parse_options(BATCH, "batch").starting == OffsetSpec(word="earliest")
     assert parse_options(BATCH, "batch").ending == OffsetSpec(word="latest")
-    read = parse_options(STREAM, "stream")
     for option in OPTIONS:
-        if option.default is not None and option.field not in ("starting", "ending"):
+        if option.default is not None and option.field not in ("starting", "ending", "has_headers", *OWN_DEFAULT):
             assert getattr(read, option.field) == option.kind.read(option.name, option.default), option.name
 
 
 GOOD = {
-    "subscribe": (" a, b.c ,,a", "topics", ("a", "b.c")),
+    "subscribe": (" a, b.c ,,a", "subscription", Subscription(topics=("a", "b.c"))),
+    "subscribePattern": (" fl.* ", "subscription", Subscription(pattern="fl.*")),
+    "assign": (
+        '{"b": [2, 0, 2], "a": [1]}',
+        "subscription",
+        Subscription(assigned=(("a", 1), ("b", 0), ("b", 2))),
+    ),
+    "kcoord.exclude": ("b, c", "subscription", Subscription(topics=("flights",), exclusions=("b", "c"))),
     "kcoord.bootstrap.servers": ("c1:1, [::1]:2", "coordinators", ("c1:1", "[::1]:2")),
     "kcoord.group.id": (" my group ", "group_id", "my group"),
     "startingOffsets": (" EARLIEST ", "starting", OffsetSpec(word="earliest")),
     "maxOffsetsPerTrigger": ("1000", "max_offsets_per_trigger", 1000),
-    "includeHeaders": ("True", "with_headers", True),
+    "minOffsetsPerTrigger": ("7", "min_offsets_per_trigger", 7),
+    "maxTriggerDelay": ("90", "max_trigger_delay_ms", 90),
+    "maxBytesPerTrigger": ("64m", "max_bytes_per_trigger", 64 * 2**20),
+    "minPartitions": ("16", "min_partitions", 16),
+    "maxRecordsPerPartition": ("1000", "max_records_per_partition", 1000),
+    "includeHeaders": ("True", "columns", COLUMNS),
+    "kcoord.columns": ("TIMESTAMP, value,Value", "columns", ("value", "timestamp")),
+    "kcoord.commit": ("false", "is_committing", False),
+    "kcoord.ping.interval": ("500ms", "ping_interval_ms", 500),
     "failOnDataLoss": ("false", "fail_on_data_loss", False),
     "kafkaConsumer.pollTimeoutMs": ("512", "fetch_timeout_ms", 512),
     "kcoord.wait.for.topics": ("true", "wait_for_topics", True),
@@ -62,11 +91,25 @@ GOOD = {
     "kcoord.handover": (" Takeover", "handover", "takeover"),
     "kcoord.claim.timeout": ("2h", "claim_timeout_ms", 7_200_000),
 }
-NEEDED = {"kcoord.claim.timeout": {"kcoord.handover": "hold", "kcoord.instance.id": "i-1"}}
+NEEDED = {
+    "kcoord.claim.timeout": {"kcoord.handover": "hold", "kcoord.instance.id": "i-1"},
+    "maxTriggerDelay": {"minOffsetsPerTrigger": "1"},
+}
 """What an option cannot do without."""
 
 BAD = {
     "subscribe": ("a/b", "is not a topic name"),
+    "subscribePattern": (" ", "it is empty"),
+    "assign": ('{"a": 1}', "topic 'a' has no list of partitions"),
+    "kcoord.exclude": ("..", "is not a topic name"),
+    "minOffsetsPerTrigger": ("0", "a whole number from 1"),
+    "maxTriggerDelay": ("later", "milliseconds, or a number with a unit"),
+    "maxBytesPerTrigger": ("0k", "a whole number of bytes from 1"),
+    "minPartitions": ("0", "a whole number from 1 to 100000"),
+    "maxRecordsPerPartition": ("none", "a whole number from 1"),
+    "kcoord.columns": ("value, keys", "'keys' is none of them"),
+    "kcoord.commit": ("no", "true or false"),
+    "kcoord.ping.interval": ("5", "has no unit"),
     "kcoord.bootstrap.servers": ("c1", "'c1' is not host:port"),
     "kcoord.group.id": ("g" * 251, "1 to 250 printable characters"),
     "startingOffsets": ("newest", "'earliest', 'latest' or JSON"),
@@ -95,8 +138,7 @@ def test_good_value_is_read_whatever_the_case_of_the_name(name: str) -> None:
     text, field, value = GOOD[name]
 
     assert getattr(parse_one(name, text), field) == value
-    known = {**STREAM, **NEEDED.get(name, {})}
-    lower = {key.lower(): given for key, given in known.items()} | {name.lower(): text}
+    lower = {key.lower(): given for key, given in needed(name).items()} | {name.lower(): text}
     assert getattr(parse_options(lower, "stream"), field) == value
 
 
@@ -122,6 +164,46 @@ def test_misspelt_name_is_told_the_nearest_one(name: str) -> None:
 def test_name_near_none_is_told_all_names() -> None:
     with pytest.raises(OptionError, match=r"'zzzzzz' is unknown. Known: .*subscribe"):
         parse_one("zzzzzz", "1")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"assign": '{"a": [0]}'}, "Options 'subscribe' and 'assign' are given"),
+        ({"subscribePattern": "a.*", "assign": '{"a": [0]}'}, "'subscribe' and 'subscribePattern' and 'assign'"),
+        ({"kcoord.exclude": "flights, b"}, "'kcoord.exclude' leaves out every topic of 'subscribe'"),
+        ({"minOffsetsPerTrigger": "3", "maxOffsetsPerTrigger": "2"}, "'minOffsetsPerTrigger' is 3, more than"),
+        ({"kcoord.columns": "value", "includeHeaders": "true"}, "'kcoord.columns' leaves out the column headers"),
+        ({"kcoord.columns": "headers", "includeHeaders": "false"}, "'kcoord.columns' names the column headers"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(given: dict[str, str], said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        parse_options({**STREAM, **given}, "stream")
+
+
+def test_partitions_that_are_assigned_have_no_exclusions() -> None:
+    given = {"kcoord.bootstrap.servers": "c:1", "kcoord.group.id": "g", "assign": '{"a": [0]}', "kcoord.exclude": "b"}
+    with pytest.raises(OptionError, match="Leave those partitions out of 'assign'"):
+        parse_options(given, "stream")
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"a": []}', '{"a": [-1]}', '{"a": [true]}', '{"a": [0], "a": [1]}', "{"])
+def test_wrong_assignments_are_refused(text: str) -> None:
+    with pytest.raises(OptionError, match="'assign' cannot be"):
+        parse_one("assign", text)
+
+
+def test_delay_without_a_least_number_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+    parse_options({**STREAM, "maxTriggerDelay": "3m"}, "stream")
+    assert "'maxTriggerDelay' has no effect without 'minOffsetsPerTrigger'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"), [("1500us", 1), ("250", 250), ("250ms", 250), ("2 s", 2_000), ("3min", 180_000), ("1d", 86_400_000)]
+)
+def test_delays_are_written_as_spark_writes_them(text: str, ms: int) -> None:
+    assert parse_one("maxTriggerDelay", text).max_trigger_delay_ms == ms
 
 
 def test_hold_needs_an_instance_id_and_a_claim_time_out_needs_hold() -> None:
