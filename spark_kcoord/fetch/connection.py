@@ -117,6 +117,11 @@ class KafkaClient:
         """Start ``work`` beside the work that calls this; returns an awaitable."""
         return self._net.call_soon_with_future(work)
 
+    def catch_up(self) -> None:
+        """Do what fell due while nobody used the client: see connections that have ended, begin log-ins again."""
+        for _ in range(_FLUSH_TURNS):
+            self._net.poll(timeout_ms=0)
+
     async def sleep(self, seconds: float) -> None:
         """Wait inside ``work``."""
         await self._net.sleep(seconds)

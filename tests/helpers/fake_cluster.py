@@ -125,6 +125,9 @@ class FakeCluster:
             return FetchResponse(throttle_time_ms=fault, error_code=0, responses=[])
         return self._fetch(node_id, request)
 
+    def catch_up(self) -> None:
+        """Do nothing."""
+
     def close(self) -> None:
         """Do nothing."""
 

@@ -5,12 +5,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import kafka.errors as kafka_errors
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kcoord.errors import DataLossError
 from spark_kcoord.fetch.decode import COLUMNS
+from spark_kcoord.fetch.merging import merge_small
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.kafka_options import KafkaSettings
@@ -69,6 +71,19 @@ def test_hundred_ranges_of_a_record_are_one_request() -> None:
 
     assert read(kafka, whole(kafka)) == expected(whole(kafka))
     assert len(kafka.asked) == 1
+
+
+def test_small_batches_are_merged_and_large_ones_pass_as_they_are() -> None:
+    sizes = [10, 20, 1_001, 5, 600, 600] + [900] * 12
+    schema = pa.schema([("topic", pa.string()), ("offset", pa.int64())])
+    batches = [pa.record_batch([["t"] * size, range(size)], schema=schema) for size in sizes]
+
+    merged = list(merge_small(batches))
+
+    assert [batch.num_rows for batch in merged] == [30, 1_001, 10_205, 1_800]
+    assert merged[1] is batches[2]
+    assert pa.Table.from_batches(merged).equals(pa.Table.from_batches(batches))
+    assert list(merge_small([])) == []
 
 
 def test_each_leader_is_asked_once() -> None:
