@@ -8,6 +8,7 @@ from chispa import DataFramesNotEqualError
 from chispa.rows_comparer import assert_basic_rows_equality
 from chispa.schema_comparer import SchemasNotEqualError, assert_schema_equality
 from kafka import KafkaAdminClient
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
@@ -62,7 +63,7 @@ class Comparison:
             if not case.is_stream:
                 return _collect(self.spark.read.format(source).options(**options).load())
             return self._run_stream(source, options, self.folder / f"{number}-{source}")
-        except PySparkException as error:
+        except (PySparkException, Py4JJavaError) as error:
             return Result(error=str(error).strip().splitlines()[0][:300] or type(error).__name__)
 
     def _run_stream(self, source: str, options: Mapping[str, str], folder: Path) -> Result:
