@@ -36,8 +36,8 @@ _log = logging.getLogger(__name__)
 ASSIGNMENT_TIMEOUT_S: Final = 60.0
 """How long other members of the group may take to let go of partitions that belong to this one."""
 
-_DEFAULTS: Final = {"startingOffsets": "earliest", "kcoord.rebalance.timeout": "1h"}
-"""Where a batch differs from a stream: a group without offsets begins at the beginning, and a block may take long."""
+REBALANCE_TIMEOUT: Final = "1h"
+"""A block may take longer than a micro-batch."""
 
 _SAY_EVERY_S: Final = 5.0
 
@@ -62,7 +62,11 @@ def batch(
     committed, naming the ranges. An error in the block goes on, and nothing is committed.
     """
     names = {name.lower() for name in options}
-    given = {name: text for name, text in _DEFAULTS.items() if name.lower() not in names} | dict(options)
+    given = dict(options)
+    if not any(name.startswith("starting") for name in names):
+        given["startingOffsets"] = "earliest"
+    if "kcoord.rebalance.timeout" not in names:
+        given["kcoord.rebalance.timeout"] = REBALANCE_TIMEOUT
     return GroupBatch(spark, given, parse_options(given, "stream"), assignment_timeout_s)
 
 

@@ -145,6 +145,8 @@ def resolve_ranges(
     ends = _ends(options.ending, lookup, earliest, latest)
     ranges = []
     for key in partitions:
+        if key not in earliest or key not in latest:
+            continue  # the topic is being made again with fewer partitions
         name, number = key
         if starts[key] > ends[key]:
             raise KcoordError(

@@ -140,8 +140,6 @@ def _refuse_unbuilt(options: SourceOptions) -> SourceOptions:
         "subscribePattern": is_stream and options.subscription.pattern is not None,
         "assign": is_stream and bool(options.subscription.assigned),
         "kcoord.exclude": is_stream and bool(options.subscription.exclusions),
-        "minPartitions": options.min_partitions is not None,
-        "maxRecordsPerPartition": options.max_records_per_partition is not None,
         "kcoord.commit": not options.is_committing,
         "kcoord.ping.interval": options.ping_interval_ms is not None,
     }

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -162,12 +162,13 @@ class KafkaClient:
         now = time.monotonic()
         for topic in response.topics:
             error = kafka_errors.for_code(topic.error_code)
-            self._topics[topic.name] = TopicMetadata(
+            found = TopicMetadata(
                 topic_id=None if topic.topic_id in (None, _NO_TOPIC_ID) else str(topic.topic_id),
-                leaders={p.partition_index: (p.leader_id, p.leader_epoch or 0) for p in topic.partitions},
+                leaders={p.partition_index: (p.leader_id, p.leader_epoch) for p in topic.partitions},
                 error=None if error is kafka_errors.NoError else error,
                 learned_at=now,
             )
+            self._topics[topic.name] = _without_older_leaders(found, self._topics.get(topic.name))
         return response
 
     async def _any_connection(self) -> Any:
@@ -192,6 +193,17 @@ class KafkaClient:
         """Close every connection; the client cannot be used again."""
         self._manager.close()
         self._net.close()
+
+
+def _without_older_leaders(found: TopicMetadata, known: TopicMetadata | None) -> TopicMetadata:
+    """Return ``found`` with the leaders of ``known`` that are newer: a broker may lag behind the last one asked."""
+    if known is None or found.topic_id is None or found.topic_id != known.topic_id:
+        return found
+    leaders = {
+        partition: max(leader, known.leaders.get(partition, leader), key=lambda one: one[1])
+        for partition, leader in found.leaders.items()
+    }
+    return replace(found, leaders=leaders)
 
 
 def describe_failure(error: kafka_errors.KafkaError) -> str:

@@ -110,7 +110,7 @@ class Shard:
             elif soft.unsettled:
                 soft.changing_since_ms = desk.now_ms
             if group.members or group.controls.resets:
-                desk.timers.set(Timer(TimerKind.LOOKUP, group_id), desk.now_ms)
+                self._ownership.begin_again(group_id)
 
     def time_passed(self) -> None:
         """Do what is due."""
@@ -124,7 +124,9 @@ class Shard:
         if isinstance(subject, int):
             self._membership.registration_timed_out(subject)
         elif kind is TimerKind.WINDOW:
-            self._ownership.rebalance(group_id)
+            self._ownership.window_ended(group_id)
+        elif kind is TimerKind.SLICE:
+            self._ownership.next_slice(group_id)
         elif kind is TimerKind.LOOKUP:
             self._ownership.grant_what_is_free(group_id)
         elif kind in {TimerKind.CLAIM_AGE, TimerKind.CLAIM_TIMEOUT, TimerKind.EXPIRY}:
