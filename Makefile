@@ -1,7 +1,7 @@
 # Two commands matter: `make demo` and `make test`. Each sets up what it needs; Python 3.11+ and Java 17+ must be there.
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types imports pytest demo sim mutants bench-decoder fuzz-decoder clean
+.PHONY: help setup test lint types imports pytest demo sim mutants chaos-spark ship bench-decoder fuzz-decoder clean
 
 help:
 	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes)'
@@ -9,6 +9,8 @@ help:
 	@echo 'make lint | types | imports | pytest    one of them'
 	@echo 'make sim SEED=0 RUNS=500    run the real coordinator and members through simulated failures'
 	@echo 'make mutants   plant known mistakes and see that the simulator finds each'
+	@echo 'make chaos-spark SEED=0 KILLS=100    kill Spark drivers, readers and workers of a shared group (under 25 minutes)'
+	@echo 'make ship      build what executors of a cluster need, for --archives'
 	@echo 'make bench-decoder   rows per second of the record batch decoders (2 minutes)'
 	@echo 'make fuzz-decoder    mutated batches against the decoder built with sanitizers (2 minutes; needs gcc)'
 	@echo 'make setup     only install what the others need'
@@ -43,6 +45,14 @@ sim: setup
 
 mutants: setup
 	@.venv/bin/python -m tests.sim mutants
+
+KILLS = 100
+
+chaos-spark: setup
+	@.venv/bin/python -m tests.chaos --seed $(SEED) --kills $(KILLS)
+
+ship: setup
+	@.venv/bin/kcoord dev ship --output dist/kcoord-executor.tar.gz
 
 bench-decoder: setup
 	@.venv/bin/python benchmarks/decoder.py
