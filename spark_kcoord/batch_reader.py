@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from spark_kcoord.option_table import HEADERS
 from spark_kcoord.options import SourceOptions
 from spark_kcoord.partition import KcoordInputPartition, TopicRange
 from spark_kcoord.planning import plan_partitions
@@ -72,11 +71,10 @@ def read_input_partition(options: SourceOptions, partition: InputPartition) -> I
     # Spark hands out one plain InputPartition when there is nothing to read.
     if not isinstance(partition, KcoordInputPartition):
         return iter(())
-    batches = read_ranges(
+    return read_ranges(
         options.kafka_at(partition.servers),
         partition.ranges,
-        with_headers=HEADERS in options.columns,
+        columns=options.columns,
         fail_on_data_loss=options.fail_on_data_loss,
         timeout_s=options.fetch_timeout_ms / 1000,
     )
-    return (batch.select(list(options.columns)) for batch in batches)

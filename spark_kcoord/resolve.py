@@ -92,6 +92,8 @@ def resolve_ranges(options: SourceOptions, lookup: KafkaLookup) -> tuple[TopicRa
     committed = _committed(options) if options.starting.word == COMMITTED else {}
     ranges = []
     for key in partitions:
+        if key not in earliest or key not in latest:
+            continue  # the topic is being made again with fewer partitions
         name, number = key
         if options.starting.word == COMMITTED:
             start = committed.get(key, earliest[key])

@@ -16,20 +16,23 @@ import pyarrow as pa
 
 from spark_kcoord.errors import KcoordError
 
-__all__ = ["arrow_schema", "header_keys", "partition_column", "topic_column"]
+__all__ = ["COLUMNS", "arrow_schema", "header_keys", "partition_column", "topic_column"]
 
 _HEADERS: Final = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
-_FIELDS: Final = (
-    pa.field("key", pa.binary()),
-    pa.field("value", pa.binary()),
-    pa.field("topic", pa.string()),
-    pa.field("partition", pa.int32()),
-    pa.field("offset", pa.int64()),
-    pa.field("timestamp", pa.timestamp("us", tz="UTC")),
-    pa.field("timestampType", pa.int32()),
+_SCHEMA: Final[pa.Schema] = pa.schema(
+    (
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("timestampType", pa.int32()),
+        pa.field("headers", _HEADERS),
+    )
 )
-_SCHEMA: Final = pa.schema(_FIELDS)
-_SCHEMA_WITH_HEADERS: Final = pa.schema((*_FIELDS, pa.field("headers", _HEADERS)))
+COLUMNS: Final[tuple[str, ...]] = tuple(_SCHEMA.names)
+"""The names of all columns, in Spark's order; ``headers`` is the last."""
 
 _KEPT_ARRAYS: Final = 4
 _SMALLEST_ROWS: Final = 1 << 14
@@ -39,18 +42,14 @@ _ENCODED_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 
 
-def arrow_schema(*, with_headers: bool, columns: Sequence[str] | None = None) -> pa.Schema:
-    """Return the schema of decoded rows; ``columns`` names those wanted, in any order, None means all.
+def arrow_schema(columns: Sequence[str]) -> pa.Schema:
+    """Return the schema of rows with these columns, which come in Spark's order whatever the order given.
 
-    Raises ValueError for a name that is no column.
+    Raises ValueError for a name that is no column, and for none at all.
     """
-    whole = _SCHEMA_WITH_HEADERS if with_headers else _SCHEMA
-    if columns is None:
-        return whole
-    unknown = set(columns).difference(whole.names)
-    if unknown or not columns:
-        raise ValueError(f"the columns must be some of {', '.join(whole.names)}, not {', '.join(columns) or 'none'}")
-    return pa.schema([field for field in whole if field.name in columns])
+    if not columns or not set(columns).issubset(_SCHEMA.names):
+        raise ValueError(f"the columns must be some of {', '.join(_SCHEMA.names)}, not {', '.join(columns) or 'none'}")
+    return pa.schema([field for field in _SCHEMA if field.name in columns])
 
 
 def topic_column(topic: str, rows: int, where: str) -> pa.Array[Any]:

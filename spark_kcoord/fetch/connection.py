@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from kafka.net.selector import NetworkSelector
 from kafka.protocol.metadata import MetadataRequest
 
 from spark_kcoord.errors import KafkaAwayError, KcoordError
+from spark_kcoord.fetch.road import road_wished, take_road
 from spark_kcoord.kafka_options import KafkaSettings
 
 __all__ = ["Backoff", "KafkaClient", "TopicMetadata", "describe_failure", "unreachable"]
@@ -81,6 +82,7 @@ class KafkaClient:
             receive_message_max_bytes=_FRAME_LIMIT_BYTES,
             **config,
         )
+        self._road = road_wished()
         self._topics: dict[str, TopicMetadata] = {}
         self._last_failure: kafka_errors.KafkaError | None = None
 
@@ -126,6 +128,7 @@ class KafkaClient:
         """
         connection = self._manager.get_connection(node_id, refresh_metadata_on_err=False)
         await connection
+        take_road(connection, self._road)
         return await connection.send_request(request, request_timeout_ms=self.settings.request_timeout_ms)
 
     def topic(self, name: str) -> TopicMetadata | None:
@@ -150,12 +153,13 @@ class KafkaClient:
         now = time.monotonic()
         for topic in response.topics:
             error = kafka_errors.for_code(topic.error_code)
-            self._topics[topic.name] = TopicMetadata(
+            found = TopicMetadata(
                 topic_id=None if topic.topic_id in (None, _NO_TOPIC_ID) else str(topic.topic_id),
-                leaders={p.partition_index: (p.leader_id, p.leader_epoch or 0) for p in topic.partitions},
+                leaders={p.partition_index: (p.leader_id, p.leader_epoch) for p in topic.partitions},
                 error=None if error is kafka_errors.NoError else error,
                 learned_at=now,
             )
+            self._topics[topic.name] = _without_older_leaders(found, self._topics.get(topic.name))
         return {name: self._topics[name] for name in topics if name in self._topics}
 
     async def _any_connection(self) -> Any:
@@ -180,6 +184,17 @@ class KafkaClient:
         """Close every connection; the client cannot be used again."""
         self._manager.close()
         self._net.close()
+
+
+def _without_older_leaders(found: TopicMetadata, known: TopicMetadata | None) -> TopicMetadata:
+    """Return ``found`` with the leaders of ``known`` that are newer: a broker may lag behind the last one asked."""
+    if known is None or found.topic_id is None or found.topic_id != known.topic_id:
+        return found
+    leaders = {
+        partition: max(leader, known.leaders.get(partition, leader), key=lambda one: one[1])
+        for partition, leader in found.leaders.items()
+    }
+    return replace(found, leaders=leaders)
 
 
 def describe_failure(error: kafka_errors.KafkaError) -> str:

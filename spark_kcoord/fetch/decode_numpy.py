@@ -18,7 +18,7 @@ import pyarrow as pa
 from spark_kcoord.fetch import record_set as sets
 from spark_kcoord.fetch.codecs import Decompressor
 from spark_kcoord.fetch.columns import arrow_schema, header_keys, partition_column, topic_column
-from spark_kcoord.fetch.record_set import AbortedTransaction, Batch, DecodedBatch
+from spark_kcoord.fetch.record_set import AbortedTransaction, Batch, DecodedBatch, RecordSetEnd
 
 __all__ = ["decode", "end_of"]
 
@@ -34,11 +34,11 @@ _LARGEST_BUFFER: Final = (1 << 31) - 1
 _LARGEST_MS: Final = ((1 << 63) - 1) // 1000
 
 
-def end_of(record_set: bytes | memoryview, where: str) -> int | None:
-    """Return the offset after the last whole batch, or None; see ``spark_kcoord.fetch.decode.end_of``."""
+def end_of(record_set: bytes | memoryview, where: str) -> RecordSetEnd | None:
+    """Return where the whole batches end, or None; see ``spark_kcoord.fetch.decode.end_of``."""
     end = None
     for batch in sets.batches(memoryview(record_set), where):
-        end = batch.next_offset
+        end = RecordSetEnd(batch.next_offset, batch.leader_epoch)
     return end
 
 
@@ -49,15 +49,14 @@ def decode(
     start: int,
     end: int,
     *,
-    with_headers: bool,
+    columns: Sequence[str],
     aborted: Sequence[AbortedTransaction] | None = None,
     check_crcs: bool = True,
     max_bytes: int = sets.DECODED_BYTES,
-    columns: Sequence[str] | None = None,
 ) -> DecodedBatch:
     """Decode the records of [start, end); see ``spark_kcoord.fetch.decode.decode``."""
     where = f"topic '{topic}' partition {partition}"
-    schema = arrow_schema(with_headers=with_headers, columns=columns)
+    schema = arrow_schema(columns)
     chosen = _choose(memoryview(record_set), start, end, aborted, where, check_crcs=check_crcs, max_bytes=max_bytes)
     rows = _Rows.read(chosen, start, end, where)
     arrays = [_column(name, rows, topic, partition, where) for name in schema.names]
@@ -411,7 +410,7 @@ def _column(name: str, rows: _Rows, topic: str, partition: int, where: str) -> p
 
 
 def _header_column(rows: _Rows) -> pa.Array[Any]:
-    kind = arrow_schema(with_headers=True).field("headers").type
+    kind = arrow_schema(["headers"]).field("headers").type
     keys = header_keys(_gather(rows.plain, rows.header_key))
     pairs = pa.StructArray.from_arrays([keys, _gather(rows.plain, rows.header_value)], fields=list(kind.value_type))
     offsets = np.concatenate(([0], np.cumsum(rows.header_count))).astype(np.int32)
