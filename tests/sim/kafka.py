@@ -133,6 +133,13 @@ class Kafka:
             if number < len(self.topics[name].ends)
         }
 
+    def begins(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int] | None:
+        """Return the first offsets, or None when Kafka cannot say."""
+        known = [(name, number, self.topics.get(name)) for name, number in partitions]
+        if self.is_away or any(topic is None or number >= len(topic.begins) for _, number, topic in known):
+            return None
+        return {(name, number): topic.begins[number] for name, number, topic in known if topic is not None}
+
 
 def _number(topic_id: str) -> int:
     return int(topic_id.removeprefix("id-"))

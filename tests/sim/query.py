@@ -10,22 +10,24 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from spark_kcoord.batch_planner import (
-    AskAdvance,
-    AskConfirm,
-    AwaitAssignment,
-    BatchPlanner,
-    Planning,
-    Question,
-    ReadAssignment,
-    ReadEnds,
-)
+from spark_kcoord.batch_planner import BatchPlanner
 from spark_kcoord.errors import KafkaAwayError, KcoordError
 from spark_kcoord.member import effects, events
 from spark_kcoord.member.machine import Member
 from spark_kcoord.member.settings import MemberSettings
 from spark_kcoord.member.states import State
 from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.questions import (
+    AskAdvance,
+    AskConfirm,
+    AskReport,
+    AwaitAssignment,
+    Planning,
+    Question,
+    ReadAssignment,
+    ReadEnds,
+    ReadStarts,
+)
 from tests.sim.process import Process, TopicPartition
 
 if TYPE_CHECKING:
@@ -217,6 +219,7 @@ class Query(Process):
             member_id=first.member,
             claims=first.claims,
             checkpoint_hints=first.hints(is_finished=is_finished),
+            nodes=first.nodes,
         )
         joined = yield Call(events.JoinAsked)
         first.must_belong_to(cluster=joined.kafka_cluster_id, group=self.settings.group_id)
@@ -261,6 +264,14 @@ class Query(Process):
                 return (yield Call(lambda now_ms, call_id: events.AdvanceAsked(now_ms, call_id, finished, claims)))
             case AskConfirm(claims):
                 return (yield Call(lambda now_ms, call_id: events.ConfirmAsked(now_ms, call_id, claims)))
+            case ReadStarts(partitions):
+                yield Step("asks Kafka for starts", self.world.dice.choice((1, 3)))
+                starts = self.world.kafka.begins(partitions)
+                if starts is None:
+                    raise KafkaAwayError("Kafka could not be asked where partitions begin.")
+                return starts
+            case AskReport(partitions):
+                return (yield Call(lambda now_ms, call_id: events.ReportAsked(now_ms, call_id, partitions)))
 
     def _ends(self, partitions: Sequence[tuple[str, int]], timeout_ms: int) -> Script:
         deadline_ms = self.world.schedule.now_ms + timeout_ms

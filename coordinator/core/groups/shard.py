@@ -18,6 +18,7 @@ from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.operators import Operators
 from coordinator.core.groups.ownership import Ownership
 from coordinator.core.groups.records import (
+    ClaimsGivenUp,
     ClaimsRunning,
     GroupSettings,
     OffsetsCommitted,
@@ -32,6 +33,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import why_bad_id
 from coordinator.protocol.messages import (
     Advance,
+    ClaimsFinished,
     CommitOffsets,
     CommitOffsetsResponse,
     ConfirmClaims,
@@ -41,6 +43,8 @@ from coordinator.protocol.messages import (
     FetcherStartedResponse,
     FetcherStopped,
     FetcherStoppedResponse,
+    FinishClaims,
+    FinishClaimsResponse,
     LeaveGroup,
     LeaveGroupResponse,
     Ping,
@@ -110,13 +114,29 @@ class Shard:
 
     def time_passed(self) -> None:
         """Do what is due."""
-        for group_id, member_id in self.desk.sessions.pop_due(self.desk.now_ms):
-            self._departures.session_timed_out(group_id, member_id)
+        self.desk.silent.extend(self.desk.sessions.pop_due(self.desk.now_ms))
+        self._look_at_some()
         for timer in self.desk.timers.pop_due(self.desk.now_ms):
             self._due(timer)
 
+    def _look_at_some(self) -> None:
+        """Remove silent members and look at registrations, a bounded number in one step."""
+        desk = self.desk
+        for _ in range(min(len(desk.silent), desk.limits.slice_members)):
+            key = desk.silent.popleft()
+            if desk.sessions.get(key) is None:
+                self._departures.session_timed_out(*key)
+        for _ in range(min(len(desk.known), desk.limits.slice_members)):
+            registration, event = desk.known.popleft()
+            if desk.registrations.get(registration.connection_id) is registration:
+                self._membership.register(registration, event)
+        if desk.silent or desk.known:
+            desk.timers.set(Timer(TimerKind.REST, ""), desk.now_ms)
+
     def _due(self, timer: Timer) -> None:
         kind, group_id, subject = timer
+        if kind is TimerKind.REST:
+            return
         if isinstance(subject, int):
             self._membership.registration_timed_out(subject)
         elif kind is TimerKind.WINDOW:
@@ -162,11 +182,12 @@ class Shard:
                 if self._membership.topics.match_patterns(group_id):
                     self._ownership.note_change(group_id, "other topics match its patterns")
         answered = set(event.topics) | event.absent | set(event.refused)
-        for registration in list(self.desk.registrations.values()):
+        for registration in self.desk.registrations.values():
             subscription = registration.request.subscription
             is_matched = event.is_whole and subscription.pattern is not None
             if is_matched or answered.intersection(named_topics(subscription)):
-                self._membership.register(registration, event)
+                self.desk.known.append((registration, event))
+        self._look_at_some()
 
     def awaits(self, lookup_id: int) -> bool:
         """True when an answer of Kafka is meant for this shard."""
@@ -303,6 +324,33 @@ class Shard:
             self._claim_watch.note_running(group, offered)
             found = claims.statuses(group, member_id, request.claims)
         return ConfirmClaimsResponse(claims=found)
+
+    def handle_finish(self, connection: Connection, correlation_id: int, request: FinishClaims) -> None:
+        """Commit micro-batches that a member has finished, as somebody else says who saw it."""
+        desk, group_id, member_id = self.desk, request.group_id, request.member_id
+        group = desk.group(group_id)
+        if group is None:
+            why = f"there is no group {group_id[:250]!r}"
+            response = FinishClaimsResponse(error=ErrorCode.GROUP_ID_NOT_FOUND, message=why)
+            desk.respond(connection.connection_id, correlation_id, response)
+            return
+        decision = claims.finish(group, member_id, request.claims, desk.clock.wall_ms)
+        if decision.record is not None:
+            desk.journal.decide(decision.record)
+        desk.respond(connection.connection_id, correlation_id, FinishClaimsResponse(results=decision.results))
+        if not decision.closed:
+            return
+        session = desk.session_of(group_id, member_id)
+        if session is not None:
+            desk.push(session.connection_id, ClaimsFinished(decision.closed))
+        if member_id not in group.members:
+            free = [(claim.topic, claim.partition) for claim in decision.closed]
+            why = f"the last micro-batch of {member_id}, which is gone, is finished"
+            desk.journal.decide(ClaimsGivenUp(group_id, tuple(free), why))
+            desk.note(group_id, EventKind.RELEASED, why, member_id=member_id, partitions=free)
+            self._ownership.note_lost(group_id, free, desk.now_ms, why)
+            self._ownership.note_change(group_id, why)
+            self._ownership.reconcile(group_id, free, ())
 
     def handle_operator(self, connection: Connection, correlation_id: int, request: OperatorRequest) -> None:
         """Answer a request of an operator."""

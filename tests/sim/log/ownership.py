@@ -106,6 +106,12 @@ def went_out_of_range(log: Log, group: GroupModel, at: int, record: r.WentOutOfR
         group.out_of_range.add(partition)
 
 
+def streams_assigned(log: Log, group: GroupModel, at: int, record: r.StreamsAssigned) -> None:
+    for topic, number, _ in record.streams:
+        if (topic, number) not in group.owners:
+            raise log.broken("not-owner", at, f"a stream of nobody: {record}")
+
+
 # ---- claims ---------------------------------------------------------------------------------------------------------
 
 
@@ -125,7 +131,7 @@ def advanced(log: Log, group: GroupModel, at: int, record: r.Advanced) -> None:
         group.history.read((part.topic, part.topic_id, part.partition), *claim.range)
         offsets.commit(log, group, at, part)
     release(log, group, at, record.member_id, record.released, committed.values())
-    for owner in group.owners.values():
+    for owner in () if record.keeps_offered else group.owners.values():
         if owner.member_id == record.member_id and owner.claim is not None and owner.claim.running_at is None:
             close_claim(owner, at)
     for offered in record.offered:
@@ -187,6 +193,7 @@ RULES: dict[type, Rule] = {
     r.Granted: granted,
     r.Released: released,
     r.WentOutOfRange: went_out_of_range,
+    r.StreamsAssigned: streams_assigned,
     r.Advanced: advanced,
     r.ClaimsRunning: claims_running,
     r.ClaimsClosed: claims_closed,
