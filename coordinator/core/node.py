@@ -345,12 +345,15 @@ class Node:
             append = desk.journal.take_append()
             if append is not None:
                 appends.append(append)
-            others.extend(desk.effects)
-            desk.effects.clear()
-            for effect in desk.sends:
-                self._parking.park(effect, ((index, desk.journal.log_end_offset),))
-            desk.sends.clear()
-            self._snapshot_if_due(index)
+                self._snapshot_if_due(index)
+            if desk.effects:
+                others.extend(desk.effects)
+                desk.effects.clear()
+            if desk.sends:
+                waits = ((index, desk.journal.log_end_offset),)
+                for effect in desk.sends:
+                    self._parking.park(effect, waits)
+                desk.sends.clear()
         effects = [*appends, *others, *self._direct, *self._watch(), *self._parking.release()]
         self._direct.clear()
         effects.extend(self._wake(now_ms, range(len(self._shards)) if looks_at_all_timers else self._touched))
@@ -368,11 +371,14 @@ class Node:
             self._parking.park(snapshot, ((index, end_offset),))
 
     def _watch(self) -> list[Effect]:
-        marks = {index: self._shards[index].watch_mark for index in self._touched}
-        if all(self._watch_marks[index] == mark for index, mark in marks.items()):
+        is_same = True
+        for index in self._touched:
+            mark = self._shards[index].watch_mark
+            if mark != self._watch_marks[index]:
+                self._watch_marks[index] = mark
+                is_same = False
+        if is_same:
             return []
-        for index, mark in marks.items():
-            self._watch_marks[index] = mark
         watched = WatchTopics(
             frozenset().union(*(shard.watched_topics() for shard in self._shards)),
             any(shard.watches_all_topics() for shard in self._shards),
@@ -387,10 +393,14 @@ class Node:
         """Ask to be woken for the earliest deadline that comes before the next regular tick."""
         if self._wake_at_ms is not None and self._wake_at_ms <= now_ms:
             self._wake_at_ms = None
-        earliest = [at_ms for index in shards if (at_ms := self._shards[index].desk.timers.earliest()) is not None]
-        if not earliest:
+        earliest: int | None = None
+        for index in shards:
+            due_ms = self._shards[index].desk.timers.earliest()
+            if due_ms is not None and (earliest is None or due_ms < earliest):
+                earliest = due_ms
+        if earliest is None:
             return []
-        at_ms = max(now_ms, min(earliest))
+        at_ms = max(now_ms, earliest)
         if at_ms >= now_ms + self._limits.tick_ms or (self._wake_at_ms is not None and self._wake_at_ms <= at_ms):
             return []
         self._wake_at_ms = at_ms

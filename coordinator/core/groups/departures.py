@@ -171,6 +171,7 @@ class Departures:
         had = group.owned_by(member_id)
         desk.journal.decide(MemberRemoved(group_id, member_id, keeps_running_claims))
         soft = desk.soft_of(group_id)
+        soft.hints = None
         session = soft.sessions.pop(member_id)
         soft.unsettled.discard(member_id)
         if session.connection_id is not None:
@@ -187,7 +188,7 @@ class Departures:
         self._claim_watch.note_abandoned(group, member_id)
         self._expiry.note_used(group)
         cause = f"{member_id} left" if kind is EventKind.MEMBER_LEFT else f"{member_id} {_SAID_OF[kind]}: {why}"
-        self._ownership.note_change(group_id, cause)
+        self._ownership.note_change(group_id, cause, is_urgent=True)
         self._ownership.reconcile(group_id, had, ())
 
 

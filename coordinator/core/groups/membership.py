@@ -217,6 +217,7 @@ class Membership:
         old_facts = old.facts if old is not None else None
         facts = facts_of(request, member_id, connection.host, topics)
         if old_facts != facts:
+            soft.hints = None
             desk.journal.decide(MemberJoined(group.group_id, facts, old.member_epoch if old is not None else 0))
         self._give_up_former(group, facts.instance_id, member_id)
         dropped = claims.open_claims_not_listed(group, member_id, request.claims)
@@ -241,7 +242,7 @@ class Membership:
         elif has_news_of_topics:
             self._ownership.note_change(group.group_id, "its topics changed")
         if was_empty:
-            self._ownership.rebalance(group.group_id)
+            self._ownership.note_first(group.group_id)
 
     def _give_up_former(self, group: GroupState, instance_id: str | None, member_id: str) -> None:
         """Close claims that waited for an instance id which is back under another member id, with another checkpoint.

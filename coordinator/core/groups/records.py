@@ -54,8 +54,8 @@ class MemberTarget(_Part, frozen=True):
     partitions: tuple[tuple[str, int], ...]
 
 
-class CommittedPart(_Part, frozen=True):
-    """An offset to write as committed; the owner epoch is that of the owner who committed it, if one did."""
+class CommittedPart(_Part, frozen=True, gc=False):
+    """A committed offset: the next one to read; the owner epoch is that of the owner who committed it, if one did."""
 
     topic: str
     topic_id: str
@@ -130,12 +130,17 @@ class MemberRemoved(_Record, frozen=True, tag=4):
 
 
 class TargetsAssigned(_Record, frozen=True, tag=5):
-    """A group epoch begins: the targets that changed with it."""
+    """A group epoch begins: the targets that changed with it.
+
+    Of a large target there are several, and all but the last leave the target stale. The last does so too when it was
+    outdated before it was written.
+    """
 
     group_id: str
     group_epoch: int
     assignor: str
     targets: tuple[MemberTarget, ...]
+    is_stale: bool = False
 
 
 class MemberEpochsAdvanced(_Record, frozen=True, tag=6):

@@ -11,7 +11,6 @@ from coordinator.core.groups.records import (
     Advanced,
     ClaimPart,
     ClaimsRunning,
-    CommittedPart,
     Granted,
     GroupEmptied,
     GroupSettings,
@@ -56,19 +55,7 @@ def _records_of_group(group: GroupState) -> Iterator[Record]:
     if group.offsets:
         yield OffsetsCommitted(
             group_id,
-            tuple(
-                CommittedPart(
-                    topic,
-                    committed.topic_id,
-                    partition,
-                    committed.offset,
-                    committed.leader_epoch,
-                    committed.metadata,
-                    committed.commit_ms,
-                    committed.owner_epoch,
-                )
-                for (topic, partition), committed in group.offsets.items()
-            ),
+            tuple(group.offsets.values()),
         )
     for (topic, partition), grant in group.grants.items():
         yield Granted(group_id, grant.member_id, topic, grant.topic_id, partition, grant.owner_epoch)
