@@ -114,6 +114,7 @@ class Shard:
         self._look_at_some()
         for timer in self.desk.timers.pop_due(self.desk.now_ms):
             self._due(timer)
+        self._come_back()
 
     def _look_at_some(self) -> None:
         """Remove silent members and look at registrations, a bounded number in one step."""
@@ -126,8 +127,11 @@ class Shard:
             registration, event = desk.known.popleft()
             if desk.registrations.get(registration.connection_id) is registration:
                 self._membership.register(registration, event)
-        if desk.silent or desk.known:
-            desk.timers.set(Timer(TimerKind.REST, ""), desk.now_ms)
+
+    def _come_back(self) -> None:
+        """Have a step made for what one step was not to do."""
+        if self.desk.silent or self.desk.known:
+            self.desk.timers.set(Timer(TimerKind.REST, ""), self.desk.now_ms)
 
     def _due(self, timer: Timer) -> None:
         kind, group_id, subject = timer
@@ -184,6 +188,7 @@ class Shard:
             if is_matched or answered.intersection(named_topics(subscription)):
                 self.desk.known.append((registration, event))
         self._look_at_some()
+        self._come_back()
 
     def awaits(self, lookup_id: int) -> bool:
         """True when an answer of Kafka is meant for this shard."""
