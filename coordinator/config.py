@@ -266,6 +266,9 @@ class GroupSettings(_Section):
     registrations_max: int = _limit(
         "registrations_max", 1, "Registrations of one shard that may wait for Kafka.", "registrations", 1_000_000
     )
+    listed_max: int = _limit(
+        "listed_max", 1, "Claims, and hints, listed before one registration.", "claims", 10_000_000
+    )
     reset_lookups_max: int = _limit(
         "reset_lookups_max",
         1,

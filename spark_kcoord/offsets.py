@@ -8,12 +8,14 @@ whole numbers and no lists, since that is what Spark keeps. Pure; made by us, bu
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from coordinator.protocol.parts import Claim, StartHint
 from spark_kcoord.errors import KcoordError
+from spark_kcoord.member.settings import Address, show_address
 
 __all__ = ["STREAM_OFFSET_VERSION", "StreamOffset"]
 
@@ -26,6 +28,9 @@ class StreamOffset:
 
     `cluster` is Kafka's cluster id; `member` is empty only before the query has joined for the first time. `attempt`
     tells a micro-batch from the one before it when both have the same ranges: Spark runs none whose offset is equal.
+    `coordinators` says where the group's coordinator is asked for, to those who hear of the offset in Spark's progress
+    reports. `nodes` are coordinator nodes known besides, for the day when none of those is left. Neither makes a
+    difference between offsets.
     """
 
     cluster: str
@@ -33,6 +38,8 @@ class StreamOffset:
     member: str
     ranges: tuple[Claim, ...] = ()
     attempt: int = 0
+    coordinators: tuple[str, ...] = field(default=(), compare=False)
+    nodes: tuple[Address, ...] = field(default=(), compare=False)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -66,14 +73,20 @@ class StreamOffset:
                 "until": item.until_offset,
                 "epoch": item.owner_epoch,
             }
-        document = {
+        document: dict[str, Any] = {
             "v": STREAM_OFFSET_VERSION,
             "cluster": self.cluster,
             "group": self.group,
             "member": self.member,
             "topics": topics,
         }
-        return document | {"attempt": self.attempt} if self.attempt else document
+        if self.coordinators:
+            document["coordinators"] = ",".join(self.coordinators)
+        if self.nodes:
+            document["nodes"] = {str(index): show_address(node) for index, node in enumerate(self.nodes)}
+        if self.attempt:
+            document["attempt"] = self.attempt
+        return document
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> StreamOffset:
@@ -93,9 +106,23 @@ class StreamOffset:
                 member=_text(document, "member"),
                 ranges=tuple(_ranges(document["topics"])),
                 attempt=_number(document, "attempt") if "attempt" in document else 0,
+                coordinators=_servers(document),
+                nodes=tuple(_nodes(document["nodes"])) if "nodes" in document else (),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _unreadable(f"it is damaged: {error!r}") from error
+
+    @classmethod
+    def from_progress(cls, text: str | None) -> StreamOffset | None:
+        """Read an offset from a progress report of Spark; None for another source's, or none.
+
+        Raises KcoordError as `from_json` does.
+        """
+        if not isinstance(text, str) or not text.startswith("{"):
+            return None
+        document = json.loads(text)
+        is_ours = {"v", "cluster", "group", "member", "topics"} <= set(document)
+        return cls.from_json(document) if is_ours else None
 
     def must_belong_to(self, *, cluster: str | None, group: str) -> None:
         """Raise KcoordError naming both when the offset is of another group or another Kafka cluster."""
@@ -126,11 +153,24 @@ def _text(document: Mapping[str, Any], key: str) -> str:
     return value
 
 
+def _servers(document: Mapping[str, Any]) -> tuple[str, ...]:
+    named = _text(document, "coordinators") if "coordinators" in document else ""
+    return tuple(named.split(",")) if named else ()
+
+
 def _number(document: Mapping[str, Any], key: str) -> int:
     value = document[key]
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"{key} is {value!r}, not a whole number from 0")
     return value
+
+
+def _nodes(nodes: Mapping[str, Any]) -> Iterable[Address]:
+    for _, text in sorted(nodes.items(), key=lambda item: int(item[0])):
+        host, colon, port = text.rpartition(":")
+        if not (colon and host):
+            raise ValueError(f"{text!r} is not the address of a node")
+        yield host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def _ranges(topics: Mapping[str, Any]) -> Iterable[Claim]:

@@ -52,7 +52,13 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
     | kcoord.bootstrap.servers | both | required in a stream | coordinator nodes, host:port |
     | kcoord.group.id | both | required in a stream | the consumer group to join |
     | kafka.bootstrap.servers | both | told by the coordinator | Kafka brokers, host:port |
-    | startingOffsets | both | latest; batch: earliest | earliest, latest, committed (batch) or JSON |
+    | kafka.group.id | both | | taken for kcoord.group.id where that is not given |
+    | startingTimestamp | both | | where to start: ms since 1970 |
+    | startingOffsetsByTimestamp | both | | the same by topic and partition, as JSON |
+    | startingOffsetsByTimestampStrategy | both | error | or latest, where no record is as late |
+    | startingOffsets | both | latest; batch: earliest | earliest, latest, committed or JSON |
+    | endingTimestamp | batch | | where to end: ms since 1970 |
+    | endingOffsetsByTimestamp | batch | | the same by topic and partition, as JSON |
     | endingOffsets | batch | latest | latest or JSON |
     | maxOffsetsPerTrigger | stream | none | most offsets of one micro-batch |
     | minOffsetsPerTrigger | stream | none | fewest offsets of one micro-batch |
@@ -62,8 +68,11 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
     | maxRecordsPerPartition | both | none | most offsets of one task |
     | includeHeaders | both | false | add the column headers |
     | kcoord.columns | both | all but headers | only these columns |
+    | kcoord.push.filters | batch | false | read less by the query's filters |
     | failOnDataLoss | both | true | fail when records are gone, or warn and read on |
     | kafkaConsumer.pollTimeoutMs | both | 120000 | longest time without progress of an executor |
+    | fetchOffset.numRetries | both | none | how often offsets are asked for again |
+    | fetchOffset.retryIntervalMs | both | 10 | wait before that |
     | kcoord.commit | stream | true | commit to the group what is done |
     | kcoord.wait.for.topics | stream | false | wait for topics that do not exist yet |
     | kcoord.instance.id | stream | none | static member id |
@@ -103,10 +112,11 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the batch reader; raises OptionError for wrong options or a schema of the user's own."""
-        from spark_kcoord.batch_reader import KcoordBatchReader
+        from spark_kcoord.batch_reader import FilteringBatchReader, KcoordBatchReader
 
         self._refuse_other_schema(schema)
-        return KcoordBatchReader(_refuse_unbuilt(parse_options(self.options, "batch")))
+        options = _refuse_unbuilt(parse_options(self.options, "batch"))
+        return FilteringBatchReader(options) if options.takes_filters else KcoordBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """Return the stream reader; raises OptionError for wrong options or a schema of the user's own."""
@@ -126,15 +136,7 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
 def _refuse_unbuilt(options: SourceOptions) -> SourceOptions:
     """Return the options; raises OptionError for one that is checked but not acted on yet."""
     unbuilt = {
-        "subscribePattern": options.subscription.pattern is not None,
-        "assign": bool(options.subscription.assigned),
-        "kcoord.exclude": bool(options.subscription.exclusions),
-        "minOffsetsPerTrigger": options.min_offsets_per_trigger is not None,
-        "maxBytesPerTrigger": options.max_bytes_per_trigger is not None,
-        "minPartitions": options.min_partitions is not None,
-        "maxRecordsPerPartition": options.max_records_per_partition is not None,
         "kcoord.commit": not options.is_committing,
-        "kcoord.ping.interval": options.ping_interval_ms is not None,
     }
     for name, is_given in unbuilt.items():
         if is_given:

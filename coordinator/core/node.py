@@ -8,6 +8,7 @@ chance; whoever performs its effects reports back with events.
 from collections.abc import Iterable, Mapping, Sequence
 
 import google_crc32c
+from msgspec import structs
 
 from coordinator.core.effects import Effect, Halt, Respond, WakeAt, WatchTopics, WriteSnapshot
 from coordinator.core.events import (
@@ -50,7 +51,10 @@ from coordinator.protocol.messages import (
     FetchOffsetsResponse,
     FindCoordinator,
     FindCoordinatorResponse,
+    FinishClaims,
     LeaveGroup,
+    ListClaims,
+    ListClaimsResponse,
     ListGroupEvents,
     ListGroupEventsResponse,
     ListGroups,
@@ -224,6 +228,8 @@ class Node:
         match request:
             case RegisterConsumer():
                 self._register(connection, event, request)
+            case ListClaims():
+                self._list_claims(connection, event, request)
             case (
                 Ping()
                 | FetcherStarted()
@@ -240,6 +246,8 @@ class Node:
                 self._respond_now(event, ErrorResponse(error=ErrorCode.UNKNOWN_MEMBER_ID, message=why))
             case CommitOffsets():
                 self._shard(request.group_id).handle_commit(connection, correlation_id, request)
+            case FinishClaims():
+                self._shard(request.group_id).handle_finish(connection, correlation_id, request)
             case FindCoordinator():
                 self._respond_now(event, self._find_coordinator(request))
             case ListGroups():
@@ -249,7 +257,9 @@ class Node:
             case _:
                 self._shard(request.group_id).handle_operator(connection, correlation_id, request)
 
-    def _respond_now(self, event: RequestArrived, response: FindCoordinatorResponse | ErrorResponse) -> None:
+    def _respond_now(
+        self, event: RequestArrived, response: FindCoordinatorResponse | ListClaimsResponse | ErrorResponse
+    ) -> None:
         self._direct.append(Respond(event.connection_id, event.correlation_id, response))
 
     def _register(self, connection: Connection, event: RequestArrived, request: RegisterConsumer) -> None:
@@ -259,7 +269,29 @@ class Node:
             response = RegisterConsumerResponse(error=ErrorCode.INVALID_REQUEST, message=why)
             shard.desk.respond(event.connection_id, event.correlation_id, response)
             return
+        if connection.listed is not None:
+            listed, connection.listed = connection.listed, None
+            claims, hints = (*listed.claims, *request.claims), (*listed.hints, *request.hints)
+            request = structs.replace(request, claims=claims, hints=hints)
         shard.register(Registration(event.connection_id, event.correlation_id, request, event.fresh_id))
+
+    def _list_claims(self, connection: Connection, event: RequestArrived, request: ListClaims) -> None:
+        if connection.group_id is not None or connection.is_registering:
+            why = "this connection is a member's already, or waits to be one; list claims before the registration"
+            self._respond_now(event, ListClaimsResponse(ErrorCode.INVALID_REQUEST, why))
+            return
+        before = connection.listed or ListClaims()
+        listed = ListClaims((*before.claims, *request.claims), (*before.hints, *request.hints))
+        if max(len(listed.claims), len(listed.hints)) > self._limits.listed_max:
+            connection.listed = None
+            why = (
+                f"more than {self._limits.listed_max} claims or hints are listed for one registration; spread the "
+                "partitions over more members"
+            )
+            self._respond_now(event, ListClaimsResponse(ErrorCode.INVALID_REQUEST, why))
+            return
+        connection.listed = listed
+        self._respond_now(event, ListClaimsResponse())
 
     def _find_coordinator(self, request: FindCoordinator) -> FindCoordinatorResponse:
         why = why_bad_id(request.group_id)

@@ -320,7 +320,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell that the connection is gone, with the first reason that was known."""
         if not self._why:
-            self._why = f"its connection failed: {_reason_of(exc)}" if exc is not None else "it closed its connection"
+            self._why = _reason_of(exc) if exc is not None else "its process closed it or ended"
         if not self.session.is_closed:
             self.session.close()
         self._queued.clear()

@@ -23,6 +23,7 @@ from coordinator.core.groups.soft import GroupSoft, LostOwner, Timer, TimerKind
 from coordinator.core.groups.starts import AskedStart, CommittedStart, Hints, KnownStart, NoStart, Start, start_of
 from coordinator.core.groups.state import Grant, GroupState, TopicPartition, is_same_topic
 from coordinator.core.groups.stops import Stops
+from coordinator.core.groups.streams import assign_streams
 from coordinator.core.groups.targets import plan_targets
 from coordinator.core.groups.timeline import EventKind
 
@@ -346,16 +347,27 @@ class Ownership:
 
     def push_whole(self, group_id: str, member_id: str) -> None:
         """Tell a member that has just registered all it has; what is not named it does not have."""
+        self._assign_streams(self._both(group_id)[0], member_id)
         self._push_starts(group_id, member_id, sorted(self._both(group_id)[0].owned_by(member_id)))
 
     def _tell(self, turn: Round, member_id: str) -> None:
-        granted = turn.granted.get(member_id, ())
+        granted: Collection[TopicPartition] = turn.granted.get(member_id, ())
+        if restreamed := self._assign_streams(turn.group, member_id).difference(granted):
+            granted = (*granted, *sorted(restreamed))
         complete = is_complete(turn.group, member_id)
         if complete:
             turn.soft.unsettled.discard(member_id)
         session = turn.soft.sessions[member_id]
         if granted or (complete and not session.is_told_complete):
             self._push_starts(turn.group.group_id, member_id, granted)
+
+    def _assign_streams(self, group: GroupState, member_id: str) -> frozenset[TopicPartition]:
+        """Spread a member's partitions over its streams, if it wants it, and return those that change theirs."""
+        record = assign_streams(group, member_id)
+        if record is None:
+            return frozenset()
+        self._desk.journal.decide(record)
+        return frozenset((topic, number) for topic, number, _ in record.streams)
 
     def _push_starts(self, group_id: str, member_id: str, partitions: Collection[TopicPartition]) -> None:
         desk = self._desk

@@ -30,6 +30,7 @@ from coordinator.core.groups.records import (
     Record,
     Released,
     StopBegan,
+    StreamsAssigned,
     TargetsAssigned,
     TopicSeen,
     TopicsMatched,
@@ -105,8 +106,12 @@ def _group_settings(group: GroupState, record: GroupSettings) -> None:
 
 def _topic_seen(group: GroupState, record: TopicSeen) -> None:
     seen = TopicState(record.topic_id, record.first_partitions, record.partitions)
-    if group.topics.get(record.topic) != seen:
+    before = group.topics.get(record.topic)
+    if before != seen:
         group.is_target_stale = True
+    if before is not None and before.topic_id != record.topic_id:
+        # What was out of range was of the topic that is gone; the new one is read from its beginning.
+        group.out_of_range = {partition for partition in group.out_of_range if partition[0] != record.topic}
     group.topics[record.topic] = seen
 
 
@@ -247,7 +252,7 @@ def _advanced(group: GroupState, record: Advanced) -> None:
         close_claim(group, partition)
     for part in record.released:
         release(group, (part.topic, part.partition))
-    for partition in group.owned.get(record.member_id, ()):
+    for partition in () if record.keeps_offered else group.owned.get(record.member_id, ()):
         claim = group.grants[partition].claim
         if claim is not None and not claim.is_running:
             close_claim(group, partition)
@@ -280,6 +285,11 @@ def _claims_given_up(group: GroupState, record: ClaimsGivenUp) -> None:
     group.is_target_stale = True
 
 
+def _streams_assigned(group: GroupState, record: StreamsAssigned) -> None:
+    for topic, number, stream in record.streams:
+        group.grants[topic, number] = replace(group.grants[topic, number], stream=stream)
+
+
 _REPLAY: Final[dict[type[Record], Callable[[GroupState, Any], None]]] = {
     GroupSettings: _group_settings,
     TopicSeen: _topic_seen,
@@ -299,6 +309,7 @@ _REPLAY: Final[dict[type[Record], Callable[[GroupState, Any], None]]] = {
     TopicsMatched: _topics_matched,
     GroupEmptied: _group_emptied,
     WentOutOfRange: _went_out_of_range,
+    StreamsAssigned: _streams_assigned,
     **OPERATOR_REPLAY,
 }
 

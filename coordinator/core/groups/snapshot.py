@@ -24,6 +24,7 @@ from coordinator.core.groups.records import (
     OffsetsCommitted,
     Record,
     StopBegan,
+    StreamsAssigned,
     TargetsAssigned,
     TopicSeen,
     WentOutOfRange,
@@ -113,6 +114,9 @@ def _records_of_group(group: GroupState) -> Iterator[Record]:
         yield OffsetsCommitted(group_id, parts)
     for (topic, partition), grant in group.grants.items():
         yield Granted(group_id, grant.member_id, topic, grant.topic_id, partition, grant.owner_epoch)
+    by_stream = tuple((*part, grant.stream) for part, grant in group.grants.items() if grant.stream is not None)
+    if by_stream:
+        yield StreamsAssigned(group_id, by_stream)
     for member_id in group.owned:
         yield from _records_of_owner(group, member_id)
     for instance_id, member_id in group.awaited.items():

@@ -15,7 +15,7 @@ from coordinator.core.groups.plan import Plan
 from coordinator.core.groups.starts import Hints
 from coordinator.core.groups.state import TopicPartition
 from coordinator.core.groups.timeline import Timeline
-from coordinator.protocol.messages import RegisterConsumer
+from coordinator.protocol.messages import ListClaims, RegisterConsumer
 
 
 class TimerKind(Enum):
@@ -63,6 +63,8 @@ class Connection:
     member_id: str | None = None
     is_registering: bool = False
     is_closing: bool = False
+    listed: ListClaims | None = None
+    """Claims and hints that came before the registration they belong to."""
 
     def unbind(self) -> None:
         """Make it nobody's connection."""

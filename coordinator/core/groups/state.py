@@ -37,6 +37,8 @@ class Grant(msgspec.Struct, frozen=True, gc=False):
     owner_epoch: int
     stop_why: str | None = None
     claim: OpenClaim | None = None
+    stream: int | None = None
+    """Which of the owner's streams reads it, when the owner wants to be told."""
 
     @property
     def is_stopping(self) -> bool:

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, OwnedPartition, PartitionResult
 from spark_kcoord.driver_session import DriverSession
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, UnknownTopicError
 from spark_kcoord.member.client import AdvanceOutcome, AssignedPartition, Assignment, Joined
 from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.rate_limit import BatchLimits
 
 OK = ErrorCode.NONE
 
@@ -46,12 +47,19 @@ class FakeMember:
     committed: int = 99
     waits: list[tuple[bool, float]] = field(default_factory=list)
     is_closed: bool = False
+    reported: list[OwnedPartition] = field(default_factory=list)
+    refuses_reports: bool = False
+    granted_anew: tuple[AssignedPartition, ...] = ()
+    nodes: tuple[tuple[str, int], ...] = ()
+    finished: tuple[Claim, ...] = ()
 
     def join(self) -> Joined:
         return Joined(member_id="m-1", kafka_cluster_id="c", kafka_bootstrap=("127.0.0.1:1",), claims=())
 
     def assignment(self) -> Assignment:
-        return Assignment(partitions=self.partitions, is_complete=self.is_complete, member_epoch=1)
+        return Assignment(
+            partitions=self.partitions, is_complete=self.is_complete, member_epoch=1, finished=self.finished
+        )
 
     def wait_for_assignment(self, *, complete: bool, timeout_s: float) -> Assignment:
         self.waits.append((complete, timeout_s))
@@ -82,6 +90,21 @@ class FakeMember:
             claimed=tuple(c for c in claims if c.partition not in self.refused),
             claims=tuple(PartitionResult(c.topic, c.partition, self.refused.get(c.partition, OK)) for c in claims),
             released=(),
+            nodes=self.nodes,
+        )
+
+    def report_out_of_range(self, partitions: Sequence[OwnedPartition]) -> tuple[PartitionResult, ...]:
+        self.reported.extend(partitions)
+        refused = {part.partition for part in partitions} if self.refuses_reports else set()
+        named = {(part.partition, part.owner_epoch) for part in partitions}
+        if not refused:
+            self.partitions = tuple(p for p in self.partitions if (p.partition, p.owner_epoch) not in named)
+            self.partitions += self.granted_anew
+        return tuple(
+            PartitionResult(
+                "t", part.partition, ErrorCode.OFFSET_OUT_OF_RANGE if part.partition in refused else OK, "the policy"
+            )
+            for part in partitions
         )
 
     def close(self) -> None:
@@ -94,6 +117,10 @@ class FakeEnds:
     asked: int = 0
     failures: list[KcoordError] = field(default_factory=list)
     patience: list[float | None] = field(default_factory=list)
+    starts: dict[int, int] = field(default_factory=dict)
+    starts_asked: list[tuple[int, ...]] = field(default_factory=list)
+    sizes: dict[int, float] | KcoordError = field(default_factory=dict)
+    sampled: list[dict[tuple[str, int], int]] = field(default_factory=list)
 
     def end_offsets(
         self, partitions: Sequence[tuple[str, int]], *, timeout_s: float | None = None
@@ -103,6 +130,16 @@ class FakeEnds:
         if self.failures:
             raise self.failures.pop(0)
         return {key: self.ends[key[1]] for key in partitions if key[1] in self.ends}
+
+    def earliest_offsets(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+        self.starts_asked.append(tuple(number for _, number in partitions))
+        return {key: self.starts.get(key[1], 0) for key in partitions}
+
+    def bytes_per_offset(self, positions: Mapping[tuple[str, int], int]) -> Mapping[tuple[str, int], float]:
+        self.sampled.append(dict(positions))
+        if isinstance(self.sizes, KcoordError):
+            raise self.sizes
+        return {key: self.sizes[key[1]] for key in positions if key[1] in self.sizes}
 
     def close(self) -> None:
         pass
@@ -342,15 +379,97 @@ def test_a_topic_deleted_under_a_query_is_data_loss(caplog: pytest.LogCaptureFix
     assert caplog.text.count("does not know topic t any more") == 1
 
 
-def test_a_loss_that_is_tolerated_is_told_once_and_again_only_when_it_happens_again(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize(
+    ("kafka", "told"),
+    [
+        (FakeEnds({0: 9}), "ends at offset 9 at the broker, before offset 50"),
+        (FakeEnds({0: 90}, starts={0: 60}), "begins at offset 60 at the broker, after offset 50"),
+    ],
+    ids=["truncated", "aged out"],
+)
+def test_a_position_out_of_range_is_started_anew_by_the_groups_policy_where_losses_are_tolerated(
+    kafka: FakeEnds, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kafka = FakeEnds({0: 9})
-    session = a_session(FakeMember((owned(0, 50),)), kafka, fail=False)
-    for end in (9, 10, 50, 20):
-        kafka.ends[0] = end
+    member = FakeMember((owned(0, 50),), granted_anew=(owned(0, 5 if kafka.ends[0] == 9 else 70, epoch=8),))
+    session = a_session(member, kafka, fail=False)
+    batch = session.next_offset(session.identity, None, is_single_run=False)
+    assert member.reported == [OwnedPartition("t", 0, 7)]
+    (anew,) = member.granted_anew
+    assert batch.claims == (claim(0, anew.start, kafka.ends[0], epoch=8),)
+    assert caplog.text.count(told) == 1
+
+
+def test_what_is_done_is_committed_before_its_partition_is_started_anew() -> None:
+    member = FakeMember((owned(0, 50), owned(1, 0)))
+    kafka = FakeEnds({0: 60, 1: 5})
+    session = a_session(member, kafka, fail=False)
+    first = session.next_offset(session.identity, None, is_single_run=False)
+    kafka.ends = {0: 55, 1: 9}
+    second = session.next_offset(first, None, is_single_run=False)
+    assert member.advanced[1:] == [((claim(0, 50, 60), claim(1, 0, 5)), ()), ((), (claim(1, 5, 9),))]
+    assert member.reported == [OwnedPartition("t", 0, 7)]
+    assert second.claims == (claim(1, 5, 9),)
+
+
+def test_a_position_that_aged_out_is_data_loss_naming_both() -> None:
+    member = FakeMember((owned(0, 50),))
+    session = a_session(member, FakeEnds({0: 90}, starts={0: 60}))
+    with pytest.raises(DataLossError, match=r"Partition t-0 begins at offset 60 .* after offset 50 .*failOnDataLoss"):
         session.next_offset(session.identity, None, is_single_run=False)
-    assert caplog.text.count("before offset 50") == 2
+    assert member.reported == []
+
+
+def test_the_policy_none_makes_a_lost_position_an_error_even_where_losses_are_tolerated() -> None:
+    session = a_session(FakeMember((owned(0, 50),), refuses_reports=True), {0: 9}, fail=False)
+    with pytest.raises(DataLossError, match=r"before offset 50 .* the policy"):
+        session.next_offset(session.identity, None, is_single_run=False)
+
+
+def test_a_run_that_ends_by_itself_reads_what_was_started_anew() -> None:
+    member = FakeMember((owned(0, 50),), granted_anew=(owned(0, 60, epoch=8),))
+    session = a_session(member, FakeEnds({0: 90}, starts={0: 60}), fail=False)
+    session.freeze_ends({("t", 0): 80})
+    batch = session.next_offset(session.identity, None, is_single_run=True)
+    assert batch.claims == (claim(0, 60, 80, epoch=8),)
+    assert member.waits[-1][0]
+
+
+def test_beginnings_are_asked_of_new_grants_and_again_after_a_while() -> None:
+    now = [0.0]
+    member = FakeMember((owned(0, 0), owned(1, 5)))
+    kafka = FakeEnds({0: 1, 1: 5})
+    session = a_session(member, kafka, clock=lambda: now[0])
+    batch = session.identity
+    for seconds, end in ((0.0, 1), (1.0, 2), (2.0, 3), (12.0, 4)):
+        now[0] = seconds
+        kafka.ends[0] = end
+        batch = session.next_offset(batch, None, is_single_run=False)
+    member.partitions = (owned(0, 4, epoch=9),)
+    kafka.ends[0] = 5
+    session.next_offset(batch, None, is_single_run=False)
+    assert kafka.starts_asked == [(0,), (0,), (0,)]
+
+
+def test_a_kafka_that_does_not_say_where_partitions_begin_is_asked_again_with_the_next_batch() -> None:
+    class NoStarts(FakeEnds):
+        def earliest_offsets(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+            super().earliest_offsets(partitions)
+            raise KafkaAwayError("away")
+
+    kafka = NoStarts({0: 9})
+    session = a_session(FakeMember((owned(0, 5),)), kafka)
+    batch = session.next_offset(session.identity, None, is_single_run=False)
+    assert batch.claims == (claim(0, 5, 9),)
+    kafka.ends[0] = 12
+    session.next_offset(batch, None, is_single_run=False)
+    assert kafka.starts_asked == [(0,), (0,)]
+
+
+def test_the_checkpoint_remembers_the_coordinator_nodes() -> None:
+    session = a_session(FakeMember((owned(0, 5),), nodes=(("c2", 7600), ("::1", 7601))), {0: 9})
+    batch = session.next_offset(session.identity, None, is_single_run=False)
+    assert batch.to_json()["nodes"] == {"0": "c2:7600", "1": "[::1]:7601"}
+    assert StreamOffset.from_json(batch.to_json()) == batch
 
 
 @pytest.mark.parametrize(("seconds", "times_told"), [(15.0, 0), (16.0, 1)])
@@ -411,3 +530,64 @@ def test_a_quiet_query_waits_for_a_kafka_that_is_away(caplog: pytest.LogCaptureF
     assert session.next_offset(session.identity, None, is_single_run=False) == session.identity
     assert kafka.patience == [None, None, 120.0]
     assert "Kafka at k:1 gave no answer. Waiting for it up to 120 s." in caplog.text
+
+
+def test_what_a_listener_had_committed_is_not_finished_again_and_the_query_goes_on_after_it() -> None:
+    member = FakeMember((owned(0, 5), owned(1, 5)))
+    session = a_session(member, {0: 9, 1: 12})
+    first = session.next_offset(session.identity, 8, is_single_run=False)
+    assert {c.partition: c.until_offset for c in first.claims} == {0: 7, 1: 10}
+    member.finished = first.claims[:1]
+    second = session.next_offset(first, None, is_single_run=False)
+    assert member.advanced[-1] == (first.claims[1:], (claim(0, 7, 9), claim(1, 10, 12)))
+    assert second.claims == (claim(0, 7, 9), claim(1, 10, 12))
+
+
+def test_a_small_backlog_waits_until_it_is_large_enough_or_the_delay_is_over() -> None:
+    now = [0.0]
+    ends = FakeEnds({0: 6})
+    member = FakeMember((owned(0, 5),))
+    session = a_session(member, ends, clock=lambda: now[0])
+    few = BatchLimits(min_offsets=10, max_delay_s=60.0)
+
+    def latest(start: StreamOffset) -> StreamOffset:
+        return session.next_offset(start, None, is_single_run=False, others=few)
+
+    first = latest(session.identity)
+    assert first.claims == (claim(0, 5, 6),), "the first micro-batch never waits"
+    ends.ends[0] = 9
+    assert latest(first) == first
+    assert member.advanced[-1] == ((claim(0, 5, 6),), ()), "what is done is committed while more is waited for"
+    now[0] = 59.0
+    assert latest(first) == first
+    now[0] = 60.0
+    second = latest(first)
+    assert second.claims == (claim(0, 6, 9),), "the delay is over though nothing is new"
+    ends.ends[0] = 19
+    assert latest(second).claims == (claim(0, 9, 19),), "there is enough"
+
+
+def test_a_run_that_ends_does_not_wait_for_more() -> None:
+    session = a_session(FakeMember((owned(0, 5),)), {0: 9})
+    few = BatchLimits(min_offsets=10)
+    first = session.next_offset(session.identity, 2, is_single_run=True, others=few)
+    assert session.next_offset(first, 2, is_single_run=True, others=few).claims == (claim(0, 7, 9),)
+
+
+def test_bytes_limit_by_the_size_of_records_where_the_batch_begins() -> None:
+    kafka = FakeEnds({0: 105, 1: 50, 2: 3}, sizes={0: 10.0, 1: 20.0})
+    session = a_session(FakeMember((owned(0, 5), owned(1, 0), owned(2, 3))), kafka)
+    small = BatchLimits(max_bytes=500)
+    first = session.next_offset(session.identity, None, is_single_run=False, others=small)
+    assert first.claims == (claim(0, 5, 30), claim(1, 0, 12))
+    assert kafka.sampled == [{("t", 0): 5, ("t", 1): 0}], "a partition without backlog is not sampled"
+
+
+def test_last_known_sizes_count_while_kafka_does_not_answer(caplog: pytest.LogCaptureFixture) -> None:
+    kafka = FakeEnds({0: 100}, sizes={0: 10.0})
+    session = a_session(FakeMember((owned(0, 0),)), kafka)
+    small = BatchLimits(max_bytes=100)
+    first = session.next_offset(session.identity, None, is_single_run=False, others=small)
+    kafka.sizes = KafkaAwayError("Kafka is away.")
+    assert session.next_offset(first, None, is_single_run=False, others=small).claims == (claim(0, 10, 20),)
+    assert "Kafka is away. The last known sizes of records count." in caplog.text

@@ -9,6 +9,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     Advance,
     AdvanceResponse,
+    ClaimsFinished,
     ConfirmClaims,
     ConfirmClaimsResponse,
     ErrorResponse,
@@ -28,6 +29,7 @@ from coordinator.protocol.messages import (
     RegisterConsumerResponse,
 )
 from coordinator.protocol.parts import (
+    Claim,
     ClaimState,
     ClaimStatus,
     FinalOffset,
@@ -375,7 +377,7 @@ def test_registration_that_does_not_answer_every_claim_is_tried_again() -> None:
 
 
 def test_checkpoint_too_large_for_a_registration_is_a_clear_error() -> None:
-    pair = MemberPair(claims=tuple(claim(partition) for partition in range(20_001)))
+    pair = MemberPair(claims=(Claim("t", "i" * 2_000_000, 0, 10, 0, 5),))
     call = pair.join()
     pair.accept()
     pair.answer(FindCoordinator, found())
@@ -455,7 +457,6 @@ def test_reconnected_member_owns_only_what_is_granted_again() -> None:
     pair = MemberPair().joined(start_fetcher(0, 1))
     request = pair.come_back()
     assert (request.member_id, request.incarnation) == ("m1", "i1")
-    assert request.owned == (OwnedPartition("t", 0, 10), OwnedPartition("t", 1, 10))
     assert owned(pair) == []
     pair.push(start_fetcher(1))
     assert owned(pair) == [1]
@@ -818,3 +819,21 @@ def test_node_without_a_coordinator_to_name_is_left() -> None:
     pair.answer(FindCoordinator, FindCoordinatorResponse())
     assert pair.member.state is State.WAITING
     assert len([effect for effect in pair.effects if isinstance(effect, Connect)]) == 1
+
+
+def test_claim_that_was_finished_for_the_member_is_closed_and_its_partition_let_go_when_wanted_back() -> None:
+    pair = MemberPair().joined(start_fetcher(0, 1))
+    mine = claim(0), claim(1)
+    pair.advance((), mine)
+    pair.answer(Advance, accepted)
+    pair.push(stop_fetcher(0))
+    assert pair.count(FetcherStopped) == 0
+    pair.push(ClaimsFinished(mine))
+    assert pair.take(FetcherStopped).partitions == (FinalOffset("t", 0, 10),)
+    assignment = pair.member.assignment
+    assert assignment.finished == mine
+    assert [(p.partition, p.position, p.has_claim) for p in assignment.partitions] == [(1, 5, False)]
+    pair.advance((), (claim(1, start=5, until=9),))
+    pair.answer(FetcherStopped, FetcherStoppedResponse())
+    pair.answer(Advance, accepted)
+    assert pair.member.assignment.finished == ()
