@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -140,9 +140,18 @@ class KafkaClient:
 
     async def refresh(self, topics: Collection[str]) -> dict[str, TopicMetadata]:
         """Ask any broker about ``topics`` and remember the answer; raises kafka-python's errors."""
+        await self._ask_metadata(sorted(topics))
+        return {name: self._topics[name] for name in topics if name in self._topics}
+
+    async def topic_names(self) -> list[str]:
+        """Ask any broker which topics there are, remember the answer, and return their names without internal ones."""
+        response = await self._ask_metadata(None)
+        return sorted(topic.name for topic in response.topics if not topic.is_internal)
+
+    async def _ask_metadata(self, names: list[str] | None) -> Any:
         connection = await self._any_connection()
         request = MetadataRequest(
-            topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(topics)],
+            topics=None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names],
             allow_auto_topic_creation=False,
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
@@ -153,13 +162,14 @@ class KafkaClient:
         now = time.monotonic()
         for topic in response.topics:
             error = kafka_errors.for_code(topic.error_code)
-            self._topics[topic.name] = TopicMetadata(
+            found = TopicMetadata(
                 topic_id=None if topic.topic_id in (None, _NO_TOPIC_ID) else str(topic.topic_id),
-                leaders={p.partition_index: (p.leader_id, p.leader_epoch or 0) for p in topic.partitions},
+                leaders={p.partition_index: (p.leader_id, p.leader_epoch) for p in topic.partitions},
                 error=None if error is kafka_errors.NoError else error,
                 learned_at=now,
             )
-        return {name: self._topics[name] for name in topics if name in self._topics}
+            self._topics[topic.name] = _without_older_leaders(found, self._topics.get(topic.name))
+        return response
 
     async def _any_connection(self) -> Any:
         """Return a live connection, to a known broker or to one of the addresses given by the user."""
@@ -183,6 +193,17 @@ class KafkaClient:
         """Close every connection; the client cannot be used again."""
         self._manager.close()
         self._net.close()
+
+
+def _without_older_leaders(found: TopicMetadata, known: TopicMetadata | None) -> TopicMetadata:
+    """Return ``found`` with the leaders of ``known`` that are newer: a broker may lag behind the last one asked."""
+    if known is None or found.topic_id is None or found.topic_id != known.topic_id:
+        return found
+    leaders = {
+        partition: max(leader, known.leaders.get(partition, leader), key=lambda one: one[1])
+        for partition, leader in found.leaders.items()
+    }
+    return replace(found, leaders=leaders)
 
 
 def describe_failure(error: kafka_errors.KafkaError) -> str:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from spark_kcoord.fetch import record_set as sets
 from spark_kcoord.fetch.codecs import Decompressor
 from spark_kcoord.fetch.columns import arrow_schema, header_keys, partition_column, topic_column
-from spark_kcoord.fetch.record_set import AbortedTransaction, Batch, DecodedBatch
+from spark_kcoord.fetch.record_set import AbortedTransaction, Batch, DecodedBatch, RecordSetEnd
 
 __all__ = ["decode", "end_of"]
 
@@ -34,11 +34,11 @@ _LARGEST_BUFFER: Final = (1 << 31) - 1
 _LARGEST_MS: Final = ((1 << 63) - 1) // 1000
 
 
-def end_of(record_set: bytes | memoryview, where: str) -> int | None:
-    """Return the offset after the last whole batch, or None; see ``spark_kcoord.fetch.decode.end_of``."""
+def end_of(record_set: bytes | memoryview, where: str) -> RecordSetEnd | None:
+    """Return where the whole batches end, or None; see ``spark_kcoord.fetch.decode.end_of``."""
     end = None
     for batch in sets.batches(memoryview(record_set), where):
-        end = batch.next_offset
+        end = RecordSetEnd(batch.next_offset, batch.leader_epoch)
     return end
 
 

@@ -8,7 +8,9 @@ transaction.
 
 from __future__ import annotations
 
+import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -17,8 +19,9 @@ from typing import Any, Final, TypeVar
 import kafka.errors as kafka_errors
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from spark_kcoord.errors import UnknownTopicError
+from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
 from spark_kcoord.fetch.connection import Backoff, KafkaClient, TopicMetadata, unreachable
+from spark_kcoord.fetch.sizes import sample_sizes
 from spark_kcoord.kafka_options import KafkaSettings
 from spark_kcoord.offset_specs import EARLIEST_POSITION, LATEST_POSITION
 
@@ -29,10 +32,14 @@ Partition = tuple[str, int]
 
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
+
 _TIMEOUT_S: Final = 5.0
 # Version 2 is the first that knows isolation levels (Kafka 0.11).
 _LIST_OFFSETS_MIN_VERSION: Final = 2
 _NO_OFFSET: Final = -1
+_ABSENCES_PROVE: Final = 2
+"""A partition that fresh metadata leaves out so often is not there; one broker may not have heard of it yet."""
 _UNKNOWN_TOPIC: Final = (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.InvalidTopicError)
 
 
@@ -49,11 +56,21 @@ class KafkaLookup:
 
     Every method raises KcoordError when Kafka cannot be reached, refuses, or gives no answer in ``timeout_s``: short
     by default, so that a wrong address is told soon; a query that already runs can give a restarting broker longer.
+    A question that got no answer is asked ``retries`` times more, ``retry_interval_s`` apart.
     """
 
-    def __init__(self, settings: KafkaSettings, *, timeout_s: float = _TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        *,
+        timeout_s: float = _TIMEOUT_S,
+        retries: int = 0,
+        retry_interval_s: float = 0.0,
+    ) -> None:
         self._client = KafkaClient(settings)
         self._timeout_s = timeout_s
+        self._retries = retries
+        self._retry_interval_s = retry_interval_s
 
     @property
     def cluster_id(self) -> str | None:
@@ -71,14 +88,29 @@ class KafkaLookup:
 
         return self._run(ask, timeout_s)
 
+    def topic_names(self, *, timeout_s: float | None = None) -> list[str]:
+        """Return the names of all topics but Kafka's internal ones, sorted."""
+
+        async def ask(deadline: float) -> list[str]:
+            backoff = Backoff(self._client.settings.retry_backoff_ms / 1000, deadline)
+            while True:
+                try:
+                    return await self._client.topic_names()
+                except kafka_errors.KafkaError as error:
+                    if not error.retriable or backoff.is_over():
+                        raise
+                await self._client.sleep(backoff.next_wait())
+
+        return self._run(ask, timeout_s)
+
     def end_offsets(self, partitions: Collection[Partition], *, timeout_s: float | None = None) -> dict[Partition, int]:
-        """Return the offset after the last readable record of each partition."""
+        """Return the offset after the last readable record of each partition that Kafka has, leaving out the others."""
         return self._known(dict.fromkeys(partitions, LATEST_POSITION), timeout_s)
 
     def earliest_offsets(
         self, partitions: Collection[Partition], *, timeout_s: float | None = None
     ) -> dict[Partition, int]:
-        """Return the first offset each partition still has."""
+        """Return the first offset still there of each partition that Kafka has, leaving out the others."""
         return self._known(dict.fromkeys(partitions, EARLIEST_POSITION), timeout_s)
 
     def offsets_at(
@@ -86,6 +118,14 @@ class KafkaLookup:
     ) -> dict[Partition, int | None]:
         """Return the first offset at or after a time (ms since 1970) of each partition; None when there is none."""
         return self._list(timestamps_ms, timeout_s)
+
+    def bytes_per_offset(
+        self, positions: Mapping[Partition, int], *, timeout_s: float | None = None
+    ) -> dict[Partition, float]:
+        """Return how many bytes an offset takes at each position, as Kafka stores them; what is not known is absent."""
+        if not positions:
+            return {}
+        return self._run(lambda _: sample_sizes(self._client, positions), timeout_s)
 
     def close(self) -> None:
         """Close the connections."""
@@ -102,6 +142,15 @@ class KafkaLookup:
 
     def _run(self, work: Callable[[float], Awaitable[T]], timeout_s: float | None) -> T:
         limit_s = self._timeout_s if timeout_s is None else timeout_s
+        for _ in range(self._retries):
+            try:
+                return self._try(work, limit_s)
+            except KafkaAwayError as error:
+                _log.warning("%s Asking again in %g s.", error, self._retry_interval_s)
+            time.sleep(self._retry_interval_s)
+        return self._try(work, limit_s)
+
+    def _try(self, work: Callable[[float], Awaitable[T]], limit_s: float) -> T:
         deadline = time.monotonic() + limit_s
         try:
             return self._client.run(partial(work, deadline), limit_s + 1)
@@ -115,21 +164,29 @@ async def list_offsets(
 ) -> dict[Partition, int | None]:
     """Ask the leaders for offsets: -2 earliest, -1 latest, or from a time in ms; retries until ``deadline``.
 
+    A partition that the topic no longer has, because it was made again with fewer, is left out.
+
     Raises UnknownTopicError, or kafka-python's last error when the time is over.
     """
     answers: dict[Partition, int | None] = {}
     backoff = Backoff(client.settings.retry_backoff_ms / 1000, deadline)
     known = {name: client.topic(name) for name, _ in positions}
     stale = {name for name, found in known.items() if found is None or found.error is not None}
+    absences: Counter[Partition] = Counter()
     while True:
-        waiting = {key: position for key, position in positions.items() if key not in answers}
+        waiting = {
+            key: position
+            for key, position in positions.items()
+            if key not in answers and absences[key] < _ABSENCES_PROVE
+        }
         try:
             if stale:
-                await _topics(client, stale, deadline)
+                found = await _topics(client, stale, deadline)
+                absences.update(key for key in waiting if key[0] in found and key[1] not in found[key[0]].leaders)
             failure = await _ask_leaders(client, waiting, answers)
         except kafka_errors.KafkaError as error:
             failure = error
-        if failure is None:
+        if failure is None or all(key in answers or absences[key] >= _ABSENCES_PROVE for key in positions):
             return answers
         if not failure.retriable or backoff.is_over():
             raise failure

@@ -150,40 +150,44 @@ class _Frames:
         """Receive until the socket has no more; returns the whole responses, and why the connection must end."""
         frames: list[_Frame] = []
         size = 0
-        error: kafka_errors.KafkaError | None = None
-        while error is None:
+        while True:
             try:
                 count = self._sock.recv_into(self._target[self._filled :])
             except _WOULD_BLOCK:
                 break
             except OSError as failure:
-                error = kafka_errors.KafkaConnectionError(failure)
-                break
+                return self._hung_up(frames, size, failure)
             if not count:
-                error = kafka_errors.KafkaConnectionError("socket disconnected")
-                break
+                return self._hung_up(frames, size, "socket disconnected")
             size += count
             self._filled += count
-            if self._filled == len(self._target):
-                error = self._next_target(frames)
-        return _Arrived(frames, size), error
-
-    def _next_target(self, frames: list[_Frame]) -> kafka_errors.KafkaError | None:
-        """Go on from a length to its response, or from a response, which is added to ``frames``, to a length."""
-        self._filled = 0
-        if self._frame is None:
-            size = int.from_bytes(self._length, "big", signed=True)
-            if not 0 < size <= self._limit:
-                return kafka_errors.InvalidReceiveError(f"Invalid frame length: {size}")
-            kept, self._kept = self._kept, None
-            buffer = kept if kept is not None and len(kept) >= size else bytearray(size)
-            self._frame = _Frame(buffer, memoryview(buffer)[:size])
+            if self._filled < len(self._target):
+                continue
+            self._filled = 0
+            if self._frame is not None:
+                frames.append(self._frame)
+                self._frame, self._target = None, self._length
+                continue
+            length = int.from_bytes(self._length, "big", signed=True)
+            if not 0 < length <= self._limit:
+                return _Arrived([], size), kafka_errors.InvalidReceiveError(f"Invalid frame length: {length}")
+            self._frame = self._new_frame(length)
             self._target = self._frame.data
-        else:
-            frames.append(self._frame)
-            self._frame = None
-            self._target = self._length
-        return None
+        return _Arrived(frames, size), None
+
+    def _hung_up(
+        self, frames: list[_Frame], size: int, why: OSError | str
+    ) -> tuple[_Arrived, kafka_errors.KafkaError | None]:
+        """Return the end of the connection, but first what came whole before it, as the end shows at the next call too.
+
+        A broker that refuses a log-in says why and hangs up at once.
+        """
+        return _Arrived(frames, size), None if frames else kafka_errors.KafkaConnectionError(why)
+
+    def _new_frame(self, length: int) -> _Frame:
+        kept, self._kept = self._kept, None
+        buffer = kept if kept is not None and len(kept) >= length else bytearray(length)
+        return _Frame(buffer, memoryview(buffer)[:length])
 
     def responses(self, arrived: _Arrived) -> list[tuple[int, Any]]:
         """Return (correlation id, response) of whole responses; raises kafka-python's errors for bad ones."""
