@@ -191,7 +191,7 @@ class KcoordMember(Peer):
                 self._stop(partitions)
             case RegisterConsumerResponse(error, message):
                 self.tally.unanswered -= 1
-                if error.retriable:  # as a real member does; the time it takes is counted
+                if error.is_retriable:  # as a real member does; the time it takes is counted
                     self._sockets.send(self, self.registration())
                     return False
                 _require(error == ErrorCode.NONE, message)
