@@ -73,22 +73,17 @@ class Shard:
 
     def watched_topics(self) -> set[str]:
         """Return the topics that Kafka is to be asked about for this shard."""
-        watched = set(self.desk.journal.state.groups_of_topic)
-        for registration in self.desk.registrations.values():
-            watched.update(named_topics(registration.request.subscription))
-        return watched
+        return {*self.desk.journal.state.groups_of_topic, *self.desk.awaited_topics}
 
     def watches_all_topics(self) -> bool:
         """True while a member subscribes by a pattern, or wants to."""
-        return bool(self.desk.journal.state.groups_with_patterns) or any(
-            registration.request.subscription.pattern is not None for registration in self.desk.registrations.values()
-        )
+        return bool(self.desk.journal.state.groups_with_patterns) or self.desk.awaited_patterns > 0
 
     @property
     def watch_mark(self) -> tuple[int, int, int]:
         """A value that differs whenever the watched topics may have changed."""
         state = self.desk.journal.state
-        return len(state.groups_of_topic), self.desk.registration_changes, len(state.groups_with_patterns)
+        return len(state.groups_of_topic), self.desk.awaited_changes, len(state.groups_with_patterns)
 
     # ---- start and time ---------------------------------------------------------------------------------------------
 
