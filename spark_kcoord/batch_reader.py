@@ -6,13 +6,16 @@ the Kafka servers with its input partition. Nothing is committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_kcoord.options import SourceOptions
-from spark_kcoord.partition import KcoordInputPartition
+from spark_kcoord.partition import KcoordInputPartition, TopicRange
+from spark_kcoord.planning import plan_partitions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,21 +30,35 @@ class KcoordBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark is u
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Resolve the ranges; one input partition each. Runs in the planning process of the Spark driver."""
-        from spark_kcoord.fetch.offsets import KafkaLookup
-        from spark_kcoord.resolve import resolve_kafka, resolve_ranges
+        """Resolve the ranges and plan the tasks. Runs in the planning process of the Spark driver."""
+        from spark_kcoord.resolve import open_lookup, resolve_kafka, resolve_ranges
 
         settings = resolve_kafka(self._options)
-        lookup = KafkaLookup(settings)
-        try:
+        with closing(open_lookup(self._options, settings)) as lookup:
             ranges = resolve_ranges(self._options, lookup)
-        finally:
-            lookup.close()
-        return [KcoordInputPartition(ranges=(one,), servers=settings.servers) for one in ranges]
+        return list(plan_input_partitions(self._options, ranges, settings.servers))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one input partition. Runs in a Python worker of an executor."""
         return read_input_partition(self._options, partition)
+
+
+def plan_input_partitions(
+    options: SourceOptions, ranges: Iterable[TopicRange], servers: tuple[str, ...]
+) -> list[KcoordInputPartition]:
+    """Return the tasks of a batch read or of one micro-batch.
+
+    Spark does not tell a Python data source how many tasks it can run at once: ``kcoord.streams`` says it where it is
+    given, else the cores of this machine are taken for it, which is right in local mode.
+    """
+    return plan_partitions(
+        ranges,
+        servers=servers,
+        parallelism=options.streams if options.streams > 1 else os.cpu_count() or 1,
+        min_partitions=options.min_partitions,
+        max_records_per_partition=options.max_records_per_partition,
+        may_split=options.mode == "batch",
+    )
 
 
 def read_input_partition(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -187,7 +187,7 @@ class Departures:
         self._claim_watch.note_abandoned(group, member_id)
         self._expiry.note_used(group)
         cause = f"{member_id} left" if kind is EventKind.MEMBER_LEFT else f"{member_id} {_SAID_OF[kind]}: {why}"
-        self._ownership.note_change(group_id, cause)
+        self._ownership.note_change(group_id, cause, is_urgent=True)
         self._ownership.reconcile(group_id, had, ())
 
 

@@ -238,7 +238,7 @@ class Membership:
         elif has_news_of_topics:
             self._ownership.note_change(group.group_id, "its topics changed")
         if was_empty:
-            self._ownership.rebalance(group.group_id)
+            self._ownership.note_first(group.group_id)
 
     def _settle_group(self, registration: Registration, topics: tuple[str, ...]) -> bool:
         """Record what the registration says of its group, and return whether its topics are news."""

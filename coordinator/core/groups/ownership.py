@@ -11,11 +11,11 @@ from coordinator.core.events import OffsetsResolved
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.controls import PendingReset
 from coordinator.core.groups.desk import Desk
-from coordinator.core.groups.group import next_targets
 from coordinator.core.groups.holds import is_held
 from coordinator.core.groups.lookups import Lookups
 from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.operator_records import ResetApplied, ResetsCancelled
+from coordinator.core.groups.plan import Plan
 from coordinator.core.groups.pushes import start_fetchers
 from coordinator.core.groups.records import CommittedPart, Granted, MemberEpochsAdvanced, StopBegan
 from coordinator.core.groups.rounds import Round, note_round
@@ -23,6 +23,7 @@ from coordinator.core.groups.soft import GroupSoft, LostOwner, Timer, TimerKind
 from coordinator.core.groups.starts import AskedStart, CommittedStart, Hints, KnownStart, NoStart, Start, start_of
 from coordinator.core.groups.state import Grant, GroupState, TopicPartition, is_same_topic
 from coordinator.core.groups.stops import Stops
+from coordinator.core.groups.targets import plan_targets
 from coordinator.core.groups.timeline import EventKind
 
 
@@ -35,17 +36,47 @@ class Ownership:
         self._lookups = Lookups(desk, new_lookup_id)
         self.stops = Stops(desk)
 
-    # ---- rebalance --------------------------------------------------------------------------------------------------
+    # ---- the window -------------------------------------------------------------------------------------------------
 
-    def note_change(self, group_id: str, cause: str) -> None:
-        """Have the group rebalanced when the window that the first change opened ends."""
-        soft = self._desk.soft_of(group_id)
+    def note_change(self, group_id: str, cause: str, *, is_urgent: bool = False) -> None:
+        """Have the group rebalanced when the window that the first change opened ends.
+
+        A large group waits until changes pause, within bounds: a rebalance of it is dear, and members come by the
+        thousand. An urgent change, by which partitions lost their owner, waits for no window unless one has just ended.
+        """
+        desk = self._desk
+        group, soft = self._both(group_id)
+        limits = desk.limits
         soft.causes.append(cause)
         if soft.changing_since_ms is None:
-            soft.changing_since_ms = self._desk.now_ms
-        if len(soft.causes) == 1:
-            deadline_ms = self._desk.now_ms + self._desk.limits.rebalance_window_ms
-            self._desk.timers.set(Timer(TimerKind.WINDOW, group_id), deadline_ms)
+            soft.changing_since_ms = desk.now_ms
+        if soft.rebalance_by_ms is None:
+            longest_ms = limits.rebalance_window_max_ms if self._is_large(group) else limits.rebalance_window_ms
+            soft.rebalance_by_ms = desk.now_ms + longest_ms
+        if is_urgent:
+            soft.rebalance_by_ms = min(soft.rebalance_by_ms, max(desk.now_ms, soft.window_closed_until_ms))
+        deadline_ms = min(soft.rebalance_by_ms, desk.now_ms + limits.rebalance_window_ms)
+        desk.timers.set(Timer(TimerKind.WINDOW, group_id), deadline_ms)
+
+    def note_first(self, group_id: str) -> None:
+        """Rebalance without a window for the first member of a group, unless the group is large: more will come."""
+        if not self._is_large(self._both(group_id)[0]):
+            self.rebalance(group_id)
+
+    def _is_large(self, group: GroupState) -> bool:
+        """True when the group's partitions are more than one slice."""
+        known = (group.topics.get(topic) for topic in group.subscribers)
+        return sum(topic.partitions for topic in known if topic is not None) > self._desk.limits.slice_partitions
+
+    def window_ended(self, group_id: str) -> None:
+        """Rebalance the group, once what the rebalance before it began is done."""
+        soft = self._both(group_id)[1]
+        if soft.plan is not None or soft.backlog.members:
+            self._desk.timers.set(Timer(TimerKind.WINDOW, group_id), self._desk.now_ms)
+        else:
+            self.rebalance(group_id)
+
+    # ---- rebalance --------------------------------------------------------------------------------------------------
 
     def rebalance(self, group_id: str) -> None:
         """Begin the next group epoch: compute the target and start to bring partitions there."""
@@ -53,51 +84,107 @@ class Ownership:
         group, soft = self._both(group_id)
         why = "; ".join(soft.causes[:5]) + (f"; and {len(soft.causes) - 5} more" if len(soft.causes) > 5 else "")
         soft.causes.clear()
+        soft.rebalance_by_ms = None
+        soft.window_closed_until_ms = desk.now_ms + desk.limits.rebalance_window_ms
         desk.timers.cancel(Timer(TimerKind.WINDOW, group_id))
-        targets = next_targets(group, self._assignors)
-        moved = [
-            partition
-            for target in targets.targets
-            for partition in target.partitions
-            if partition in group.grants and group.grants[partition].member_id != target.member_id
-        ]
+        soft.backlog.begin((), why)
+        soft.plan = plan_targets(group, self._assignors, self._part)
+        if soft.plan.is_large:
+            self._go_on(group_id, soft)
+        else:
+            self._take_part(group, soft, soft.plan)
+
+    @property
+    def _part(self) -> int:
+        """Partitions of a target that become hard state in one step, where one costs less than a grant does."""
+        return 4 * self._desk.limits.slice_partitions
+
+    def _take_part(self, group: GroupState, soft: GroupSoft, plan: Plan) -> None:
+        """Make the next part of a target the group's, and begin to bring partitions there after the last."""
+        desk = self._desk
+        targets = plan.take(group, self._part, is_outdated=bool(soft.causes))
         desk.journal.decide(targets)
-        desk.note(group_id, EventKind.REBALANCE, why, partitions=moved)
         for target in targets.targets:
             session = soft.sessions.get(target.member_id)
             if session is not None:
                 session.is_told_complete = False
-        soft.unsettled = set(group.members)
-        self.reconcile(group_id, set(group.target_owners) | set(group.grants), group.members, why)
+        soft.backlog.add_members(target.member_id for target in targets.targets)
+        if not plan.changes:
+            desk.note(group.group_id, EventKind.REBALANCE, soft.backlog.why, partitions=plan.moves)
+            soft.plan = None
+            soft.unsettled = set(group.members)
+            soft.backlog.add_members(group.members)
+            soft.backlog.add(partition for partition in group.controls.resets if partition not in group.target_owners)
+            self.next_slice(group.group_id)
+        else:
+            self._go_on(group.group_id, soft)
+
+    def begin_again(self, group_id: str) -> None:
+        """Have all of a group looked at after a load, in slices."""
+        group, soft = self._both(group_id)
+        soft.backlog.begin(group.members, "")
+        soft.backlog.add(group.controls.resets)
+        self._go_on(group_id, soft)
+
+    def next_slice(self, group_id: str) -> None:
+        """Go on with what is to be done in a group, and leave the rest to a step of its own."""
+        desk = self._desk
+        group = desk.group(group_id)
+        if group is None:
+            return
+        soft = desk.soft_of(group_id)
+        if soft.plan is not None:
+            self._take_part(group, soft, soft.plan)
+            return
+        partitions, members = soft.backlog.take(group, desk.limits.slice_partitions, _has_to_stop)
+        self._reconcile(group, soft, partitions, members, soft.backlog.why)
+        self._go_on(group_id, soft)
+
+    def _go_on(self, group_id: str, soft: GroupSoft) -> None:
+        if soft.backlog or soft.plan is not None:
+            self._desk.timers.set(Timer(TimerKind.SLICE, group_id), self._desk.now_ms)
 
     # ---- reconcile --------------------------------------------------------------------------------------------------
 
-    def reconcile(
-        self, group_id: str, partitions: Collection[TopicPartition], members: Iterable[str], why: str = ""
-    ) -> None:
-        """Stop, grant or ask about these partitions as the target wants, and tell these members and new owners."""
-        desk = self._desk
+    def reconcile(self, group_id: str, partitions: Collection[TopicPartition], members: Iterable[str]) -> None:
+        """Stop, grant or ask about these partitions as the target wants, and tell these members and new owners.
+
+        When they are many, the first slice is looked at now and the rest in steps of their own.
+        """
         group, soft = self._both(group_id)
+        ordered = sorted(partitions)
+        most = self._desk.limits.slice_partitions
+        if len(ordered) > most:
+            soft.backlog.add(ordered[most:])
+            self._go_on(group_id, soft)
+        self._reconcile(group, soft, ordered[:most], members, "")
+
+    def _reconcile(
+        self, group: GroupState, soft: GroupSoft, partitions: list[TopicPartition], members: Iterable[str], why: str
+    ) -> None:
+        desk = self._desk
         turn = Round(group, soft)
-        for partition in sorted(partitions):
+        for partition in partitions:
             self._look_at(turn, partition, why)
         self._begin_stops(turn)
         if turn.lookups:
-            self._lookups.ask(group_id, turn.lookups)
-        touched = {member_id for member_id in members if member_id in group.members} | set(turn.granted)
+            self._lookups.ask(group.group_id, turn.lookups)
+        touched = sorted({member_id for member_id in members if member_id in group.members} | set(turn.granted))
         advanced = tuple(
             member_id
-            for member_id in sorted(touched)
+            for member_id in touched
             if group.members[member_id].member_epoch != group.group_epoch
             and member_id not in group.stopping
+            and soft.plan is None
+            and member_id not in soft.backlog.members
             and not (group.is_target_stale and group.members[member_id].member_epoch == 0)
         )
         if advanced:
-            desk.journal.decide(MemberEpochsAdvanced(group_id, group.group_epoch, advanced))
-        for member_id in sorted(touched):
+            desk.journal.decide(MemberEpochsAdvanced(group.group_id, group.group_epoch, advanced))
+        for member_id in touched:
             self._tell(turn, member_id)
         note_round(desk, turn)
-        self.note_if_stable(group_id)
+        self.note_if_stable(group.group_id)
 
     def _look_at(self, turn: Round, partition: TopicPartition, why: str) -> None:
         group = turn.group
@@ -303,19 +390,25 @@ class Ownership:
 
     def grant_what_is_free(self, group_id: str) -> None:
         """Try again to grant or reset everything that nobody owns and that the target gives to somebody or is reset."""
-        group = self._both(group_id)[0]
-        free = [
-            partition
-            for partition in {**group.target_owners, **group.controls.resets}
-            if (grant := group.grants.get(partition)) is None or grant.member_id not in group.members
-        ]
-        if free:
-            self.reconcile(group_id, free, ())
+        group, soft = self._both(group_id)
+        nothing: frozenset[TopicPartition] = frozenset()
+        soft.backlog.add_members(
+            member_id
+            for member_id, member in group.members.items()
+            if not member.target <= group.owned.get(member_id, nothing)
+        )
+        soft.backlog.add(group.controls.resets)
+        self.next_slice(group_id)
 
     def _both(self, group_id: str) -> tuple[GroupState, GroupSoft]:
         group = self._desk.group(group_id)
         assert group is not None, f"group {group_id} is not known"
         return group, self._desk.soft_of(group_id)
+
+
+def _has_to_stop(group: GroupState, partition: TopicPartition) -> bool:
+    grant = group.grants[partition]
+    return grant.stop_why is None and _why_stop(group, partition, grant, "") is not None
 
 
 def _why_stop(group: GroupState, partition: TopicPartition, grant: Grant, why: str) -> str | None:

@@ -18,6 +18,7 @@ from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.operators import Operators
 from coordinator.core.groups.ownership import Ownership
 from coordinator.core.groups.records import (
+    ClaimsGivenUp,
     ClaimsRunning,
     GroupSettings,
     OffsetsCommitted,
@@ -32,6 +33,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import why_bad_id
 from coordinator.protocol.messages import (
     Advance,
+    ClaimsFinished,
     CommitOffsets,
     CommitOffsetsResponse,
     ConfirmClaims,
@@ -41,6 +43,8 @@ from coordinator.protocol.messages import (
     FetcherStartedResponse,
     FetcherStopped,
     FetcherStoppedResponse,
+    FinishClaims,
+    FinishClaimsResponse,
     LeaveGroup,
     LeaveGroupResponse,
     Ping,
@@ -106,7 +110,7 @@ class Shard:
             elif soft.unsettled:
                 soft.changing_since_ms = desk.now_ms
             if group.members or group.controls.resets:
-                desk.timers.set(Timer(TimerKind.LOOKUP, group_id), desk.now_ms)
+                self._ownership.begin_again(group_id)
 
     def time_passed(self) -> None:
         """Do what is due."""
@@ -120,7 +124,9 @@ class Shard:
         if isinstance(subject, int):
             self._membership.registration_timed_out(subject)
         elif kind is TimerKind.WINDOW:
-            self._ownership.rebalance(group_id)
+            self._ownership.window_ended(group_id)
+        elif kind is TimerKind.SLICE:
+            self._ownership.next_slice(group_id)
         elif kind is TimerKind.LOOKUP:
             self._ownership.grant_what_is_free(group_id)
         elif kind in {TimerKind.CLAIM_AGE, TimerKind.CLAIM_TIMEOUT, TimerKind.EXPIRY}:
@@ -301,6 +307,33 @@ class Shard:
             self._claim_watch.note_running(group, offered)
             found = claims.statuses(group, member_id, request.claims)
         return ConfirmClaimsResponse(claims=found)
+
+    def handle_finish(self, connection: Connection, correlation_id: int, request: FinishClaims) -> None:
+        """Commit micro-batches that a member has finished, as somebody else says who saw it."""
+        desk, group_id, member_id = self.desk, request.group_id, request.member_id
+        group = desk.group(group_id)
+        if group is None:
+            why = f"there is no group {group_id[:250]!r}"
+            response = FinishClaimsResponse(error=ErrorCode.GROUP_ID_NOT_FOUND, message=why)
+            desk.respond(connection.connection_id, correlation_id, response)
+            return
+        decision = claims.finish(group, member_id, request.claims, desk.clock.wall_ms)
+        if decision.record is not None:
+            desk.journal.decide(decision.record)
+        desk.respond(connection.connection_id, correlation_id, FinishClaimsResponse(results=decision.results))
+        if not decision.closed:
+            return
+        session = desk.session_of(group_id, member_id)
+        if session is not None:
+            desk.push(session.connection_id, ClaimsFinished(decision.closed))
+        if member_id not in group.members:
+            free = [(claim.topic, claim.partition) for claim in decision.closed]
+            why = f"the last micro-batch of {member_id}, which is gone, is finished"
+            desk.journal.decide(ClaimsGivenUp(group_id, tuple(free), why))
+            desk.note(group_id, EventKind.RELEASED, why, member_id=member_id, partitions=free)
+            self._ownership.note_lost(group_id, free, desk.now_ms, why)
+            self._ownership.note_change(group_id, why)
+            self._ownership.reconcile(group_id, free, ())
 
     def handle_operator(self, connection: Connection, correlation_id: int, request: OperatorRequest) -> None:
         """Answer a request of an operator."""

@@ -4,7 +4,7 @@ Which partitions a member has to let go of is hard state and decided by reconcil
 load, or when a member comes back, each counts in full anew.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.pushes import stop_fetchers
@@ -18,8 +18,10 @@ class Stops:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
-    def push(self, group_id: str, member_id: str, partitions: Iterable[TopicPartition]) -> None:
+    def push(self, group_id: str, member_id: str, partitions: Collection[TopicPartition]) -> None:
         """Ask a member to let go of partitions within its rebalance time-out, counted from now."""
+        if not partitions:
+            return
         desk = self._desk
         group, soft = desk.group(group_id), desk.soft_of(group_id)
         assert group is not None, f"group {group_id} is not known"
