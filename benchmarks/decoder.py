@@ -3,11 +3,12 @@
     make bench-decoder        or: uv run python benchmarks/decoder.py [--records 400000] [--rounds 15]
 
 librdkafka writes the records (100 B values, 8 B keys) to a real broker, once in batches of 16 KB as a Java producer
-makes them and once of up to 1 MB; the segment files are the record sets, cut into the pieces a fetch would bring.
-All columns but headers are decoded (and, beside, one alone) and checksums are checked. Figures are rows per second of the decoding thread's processor
-time, warm, the median of rounds in which all decoders take turns; memcpy copies the same bytes. confluent-kafka has
-no decoder apart: its figure is `consume()` from the broker by the clock, fetching included. The last line is of the
-16 KB batches, and is OK when the compiled decoder makes at least 25 million rows per second.
+makes them and once of up to 1 MB; the segment files are the record sets, cut into the pieces a fetch would bring. All
+columns but headers are decoded (and, beside, one alone) and checksums are checked. Figures are rows per second of the
+decoding thread's processor time, warm, the median of rounds in which all decoders take turns; memcpy copies the same
+bytes. confluent-kafka has no decoder apart: its figure is `consume()` from the broker by the clock, fetching
+included. The last line is of the 16 KB batches, and is OK when the compiled decoder makes at least 25 million rows
+per second.
 """
 
 import argparse
