@@ -2,7 +2,7 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help setup test lint types imports pytest demo sim mutants \
-	bench-group bench-group-kafka bench-decoder bench-datapath fuzz-decoder clean
+	bench-group bench-group-kafka bench-decoder bench-datapath fuzz-decoder compare-kafka-source clean
 
 help:
 	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes)'
@@ -10,6 +10,7 @@ help:
 	@echo 'make lint | types | imports | pytest    one of them'
 	@echo 'make sim SEED=0 RUNS=500    run the real coordinator and members through simulated failures'
 	@echo 'make mutants   plant known mistakes and see that the simulator finds each'
+	@echo 'make compare-kafka-source   the same reads by kcoord and by spark-sql-kafka, which must be equal (10 minutes)'
 	@echo 'make bench-group     joins, deaths, pings and commits of a large group on one coordinator (2 minutes)'
 	@echo 'make bench-group-kafka   the same on the group coordinator of a real Kafka and on kcoord (3 minutes)'
 	@echo 'make bench-decoder   rows per second of the record batch decoders (2 minutes)'
@@ -53,6 +54,9 @@ bench-group: setup
 
 bench-group-kafka: setup
 	@.venv/bin/python -m benchmarks.group_kafka
+
+compare-kafka-source: setup
+	@.venv/bin/python -m tests.compare
 
 bench-decoder: setup
 	@.venv/bin/python benchmarks/decoder.py
