@@ -231,6 +231,9 @@ class GroupSettings(_Section):
         "partitions",
         100_000,
     )
+    slice_members: int = _limit(
+        "slice_members", 1, "Members taken in or removed in one step; more take several.", "members", 100_000
+    )
     registration_timeout_ms: int = _limit(
         "registration_timeout_ms", 100, "How long a registration waits for Kafka to say whether its topics exist."
     )
@@ -262,6 +265,9 @@ class GroupSettings(_Section):
     groups_max: int = _limit("groups_max", 1, "Groups of one shard.", "groups", 10_000_000)
     registrations_max: int = _limit(
         "registrations_max", 1, "Registrations of one shard that may wait for Kafka.", "registrations", 1_000_000
+    )
+    listed_max: int = _limit(
+        "listed_max", 1, "Claims, and hints, listed before one registration.", "claims", 10_000_000
     )
     reset_lookups_max: int = _limit(
         "reset_lookups_max",

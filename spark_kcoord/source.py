@@ -135,13 +135,8 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
 
 def _refuse_unbuilt(options: SourceOptions) -> SourceOptions:
     """Return the options; raises OptionError for one that is checked but not acted on yet."""
-    is_stream = options.mode == "stream"
     unbuilt = {
-        "subscribePattern": is_stream and options.subscription.pattern is not None,
-        "assign": is_stream and bool(options.subscription.assigned),
-        "kcoord.exclude": is_stream and bool(options.subscription.exclusions),
         "kcoord.commit": not options.is_committing,
-        "kcoord.ping.interval": options.ping_interval_ms is not None,
     }
     for name, is_given in unbuilt.items():
         if is_given:

@@ -22,6 +22,7 @@ import pyarrow as pa
 from spark_kcoord.errors import KcoordError, UnknownTopicError
 from spark_kcoord.fetch.connection import KafkaClient, TopicMetadata, describe_failure, unreachable
 from spark_kcoord.fetch.decode import decode
+from spark_kcoord.fetch.merging import merge_small
 from spark_kcoord.fetch.offsets import list_offsets
 from spark_kcoord.fetch.pool import POOL, ClientPool
 from spark_kcoord.fetch.progress import RangeProgress, RawPart
@@ -99,8 +100,7 @@ class _Reading:
             if asked is None:
                 self._wait()
             asked = self._ask() if parts else None
-            while parts:
-                yield from self._decode(parts.pop(0), columns)
+            yield from merge_small(self._decode(parts, columns))
 
     # ---- asking -----------------------------------------------------------------------------------------------------
 
@@ -233,7 +233,12 @@ class _Reading:
         else:
             progress.compare(ends[0], ends[1], time.monotonic())
 
-    def _decode(self, part: RawPart, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    def _decode(self, parts: list[RawPart], columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of ``parts``, letting go of each when it is done."""
+        while parts:
+            yield from self._decode_one(parts.pop(0), columns)
+
+    def _decode_one(self, part: RawPart, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         position = part.start
         while position < part.end:
             decoded = decode(

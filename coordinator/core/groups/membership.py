@@ -15,6 +15,7 @@ from coordinator.core.groups.member import Refusal, facts_of, why_malformed, why
 from coordinator.core.groups.ownership import Ownership
 from coordinator.core.groups.records import (
     ClaimsClosed,
+    ClaimsGivenUp,
     GroupSettings,
     MemberJoined,
 )
@@ -82,13 +83,14 @@ class Membership:
 
     def _identity(self, registration: Registration, group: GroupState | None) -> str | None:
         request = registration.request
-        known = None
+        known = awaited = None
         if group is not None and request.instance_id is not None:
-            known = group.instances.get(request.instance_id) or group.awaited.get(request.instance_id)
+            known = group.instances.get(request.instance_id)
+            awaited = group.awaited.get(request.instance_id)
         if known is not None and request.member_id not in {"", known}:
             return None
         assert request.member_id or registration.fresh_id, "a registration without a member id comes with a fresh one"
-        return known or request.member_id or registration.fresh_id
+        return known or request.member_id or awaited or registration.fresh_id
 
     def _wait_for_kafka(self, registration: Registration) -> None:
         desk = self._desk
@@ -215,7 +217,9 @@ class Membership:
         old_facts = old.facts if old is not None else None
         facts = facts_of(request, member_id, connection.host, topics)
         if old_facts != facts:
+            soft.hints = None
             desk.journal.decide(MemberJoined(group.group_id, facts, old.member_epoch if old is not None else 0))
+        self._give_up_former(group, facts.instance_id, member_id)
         dropped = claims.open_claims_not_listed(group, member_id, request.claims)
         if dropped:
             desk.journal.decide(ClaimsClosed(group.group_id, dropped))
@@ -239,6 +243,22 @@ class Membership:
             self._ownership.note_change(group.group_id, "its topics changed")
         if was_empty:
             self._ownership.note_first(group.group_id)
+
+    def _give_up_former(self, group: GroupState, instance_id: str | None, member_id: str) -> None:
+        """Close claims that waited for an instance id which is back under another member id, with another checkpoint.
+
+        As with any identity that comes back, claims that its checkpoint does not show are dropped.
+        """
+        former = None if instance_id is None else group.awaited.get(instance_id)
+        if former in {None, member_id} or former in group.members:
+            return
+        desk = self._desk
+        why = f"instance {instance_id} is back as {member_id}, whose checkpoint does not show the claims of {former}"
+        partitions = tuple(sorted(group.owned_by(former)))
+        desk.journal.decide(ClaimsGivenUp(group.group_id, partitions, why))
+        desk.note(group.group_id, EventKind.CLAIM_GIVEN_UP, why, member_id=former, partitions=partitions)
+        self._ownership.note_lost(group.group_id, partitions, desk.now_ms, why)
+        self._ownership.note_change(group.group_id, why)
 
     def _settle_group(self, registration: Registration, topics: tuple[str, ...]) -> bool:
         """Record what the registration says of its group, and return whether its topics are news."""

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.soft import GroupSoft
-from coordinator.core.groups.starts import Hints
 from coordinator.core.groups.state import GroupState, TopicPartition
 from coordinator.core.groups.timeline import EventKind
 
@@ -22,7 +21,6 @@ class Round:
     lookups: dict[TopicPartition, tuple[str, int]] = field(default_factory=dict)
     starts: dict[str, list[TopicPartition]] = field(default_factory=dict)
     resets: dict[str, list[TopicPartition]] = field(default_factory=dict)
-    hints: Hints | None = None
 
 
 def note_round(desk: Desk, turn: Round) -> None:

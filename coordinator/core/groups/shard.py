@@ -114,13 +114,29 @@ class Shard:
 
     def time_passed(self) -> None:
         """Do what is due."""
-        for group_id, member_id in self.desk.sessions.pop_due(self.desk.now_ms):
-            self._departures.session_timed_out(group_id, member_id)
+        self.desk.silent.extend(self.desk.sessions.pop_due(self.desk.now_ms))
+        self._look_at_some()
         for timer in self.desk.timers.pop_due(self.desk.now_ms):
             self._due(timer)
 
+    def _look_at_some(self) -> None:
+        """Remove silent members and look at registrations, a bounded number in one step."""
+        desk = self.desk
+        for _ in range(min(len(desk.silent), desk.limits.slice_members)):
+            key = desk.silent.popleft()
+            if desk.sessions.get(key) is None:
+                self._departures.session_timed_out(*key)
+        for _ in range(min(len(desk.known), desk.limits.slice_members)):
+            registration, event = desk.known.popleft()
+            if desk.registrations.get(registration.connection_id) is registration:
+                self._membership.register(registration, event)
+        if desk.silent or desk.known:
+            desk.timers.set(Timer(TimerKind.REST, ""), desk.now_ms)
+
     def _due(self, timer: Timer) -> None:
         kind, group_id, subject = timer
+        if kind is TimerKind.REST:
+            return
         if isinstance(subject, int):
             self._membership.registration_timed_out(subject)
         elif kind is TimerKind.WINDOW:
@@ -166,11 +182,12 @@ class Shard:
                 if self._membership.topics.match_patterns(group_id):
                     self._ownership.note_change(group_id, "other topics match its patterns")
         answered = set(event.topics) | event.absent | set(event.refused)
-        for registration in list(self.desk.registrations.values()):
+        for registration in self.desk.registrations.values():
             subscription = registration.request.subscription
             is_matched = event.is_whole and subscription.pattern is not None
             if is_matched or answered.intersection(named_topics(subscription)):
-                self._membership.register(registration, event)
+                self.desk.known.append((registration, event))
+        self._look_at_some()
 
     def awaits(self, lookup_id: int) -> bool:
         """True when an answer of Kafka is meant for this shard."""
