@@ -212,6 +212,10 @@ def streams() -> Iterator[Case]:
     )
     several = {"subscribe": f"{named('sparse')},{named('timed')}"}
     yield Case("stream of several topics", True, several | start | {"maxOffsetsPerTrigger": "50"})
+    pattern = {"subscribePattern": "{}-(sparse|timed)"}
+    yield Case("stream of a pattern", True, pattern | start)
+    assigned = json.dumps({named("timed"): [1], named("sparse"): [3, 0]})
+    yield Case("stream of assigned partitions", True, {"assign": assigned} | start)
     lost = {"subscribe": named("lost-a")} | start
     yield Case("stream whose records were deleted fails", True, lost, later="deleted", refusal_later="is gone")
     passing = lost | {"subscribe": named("lost-b"), "failOnDataLoss": "false"}
