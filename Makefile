@@ -1,17 +1,21 @@
 # Two commands matter: `make demo` and `make test`. Each sets up what it needs; Python 3.11+ and Java 17+ must be there.
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types imports pytest demo sim mutants chaos-spark ship bench-decoder fuzz-decoder clean
+.PHONY: help setup test lint types imports pytest demo sim mutants chaos-spark ship \
+	bench-group bench-group-kafka bench-decoder bench-datapath compare-kafka-source fuzz-decoder clean
 
 help:
 	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes)'
 	@echo 'make test      all checks and tests'
 	@echo 'make lint | types | imports | pytest    one of them'
-	@echo 'make sim SEED=0 RUNS=500    run the real coordinator and members through simulated failures'
+	@echo 'make sim SEED=0 RUNS=500 JOBS=2    run the real coordinator and members through simulated failures'
 	@echo 'make mutants   plant known mistakes and see that the simulator finds each'
+	@echo 'make bench-group     joins, deaths, pings and commits of a large group on one coordinator (2 minutes)'
+	@echo 'make bench-group-kafka   the same on the group coordinator of a real Kafka and on kcoord (3 minutes)'
 	@echo 'make chaos-spark SEED=0 KILLS=100    kill Spark drivers, readers and workers of a shared group (under 25 minutes)'
 	@echo 'make ship      build what executors of a cluster need, for --archives'
 	@echo 'make bench-decoder   rows per second of the record batch decoders (2 minutes)'
+	@echo 'make bench-datapath  reading Kafka with Spark, kcoord beside spark-sql-kafka (15 minutes; SCALE=0.1 to try)'
 	@echo 'make fuzz-decoder    mutated batches against the decoder built with sanitizers (2 minutes; needs gcc)'
 	@echo 'make setup     only install what the others need'
 	@echo 'make clean     remove everything that was made here (the jars in the user cache stay)'
@@ -39,12 +43,19 @@ demo: setup
 
 SEED = 0
 RUNS = 500
+JOBS = 0
 
 sim: setup
-	@.venv/bin/python -m tests.sim run --seed $(SEED) --runs $(RUNS)
+	@.venv/bin/python -m tests.sim run --seed $(SEED) --runs $(RUNS) --jobs $(JOBS)
 
 mutants: setup
-	@.venv/bin/python -m tests.sim mutants
+	@.venv/bin/python -m tests.sim mutants --jobs $(JOBS)
+
+bench-group: setup
+	@.venv/bin/python -m benchmarks.group
+
+bench-group-kafka: setup
+	@.venv/bin/python -m benchmarks.group_kafka
 
 KILLS = 100
 
@@ -56,6 +67,12 @@ ship: setup
 
 bench-decoder: setup
 	@.venv/bin/python benchmarks/decoder.py
+
+SCALE = 1.0
+REPS = 5
+
+bench-datapath: setup
+	@.venv/bin/python -m benchmarks.datapath --scale $(SCALE) --reps $(REPS)
 
 fuzz-decoder: setup
 	@.venv/bin/python scripts/fuzz_decoder.py

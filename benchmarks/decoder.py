@@ -23,7 +23,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka.record import MemoryRecords
 
 from coordinator.local.kafka import LocalKafka
-from spark_kcoord.fetch.decode import Decoder, load_decoder
+from spark_kcoord.fetch.decode import COLUMNS, Decoder, load_decoder
 
 KEY_BYTES, VALUE_BYTES = 8, 100
 PIECE_BYTES = 4 << 20
@@ -73,7 +73,7 @@ def decode_all(decoder: Decoder, pieces: list[bytes]) -> int:
     """Decode all pieces and return the number of rows."""
     rows = 0
     for piece in pieces:
-        rows += decoder.decode(piece, "topic", 0, 0, 1 << 62, with_headers=False).rows.num_rows
+        rows += decoder.decode(piece, "topic", 0, 0, 1 << 62, columns=COLUMNS[:-1]).rows.num_rows
     return rows
 
 
@@ -132,8 +132,8 @@ def measure(kafka: LocalKafka, name: str, records: int, rounds: int) -> dict[str
     native, numpy = load_decoder("native"), load_decoder("numpy")
     pieces = record_sets(kafka, topic)
     for piece in pieces:
-        ours = native.decode(piece, "topic", 0, 0, 1 << 62, with_headers=False)
-        if ours != numpy.decode(piece, "topic", 0, 0, 1 << 62, with_headers=False):
+        ours = native.decode(piece, "topic", 0, 0, 1 << 62, columns=COLUMNS[:-1])
+        if ours != numpy.decode(piece, "topic", 0, 0, 1 << 62, columns=COLUMNS[:-1]):
             raise RuntimeError("the decoders disagree")
     if decode_all(native, pieces) != records:
         raise RuntimeError(f"the segments of {topic} do not hold {records} records")

@@ -102,13 +102,13 @@ def fuzz(seconds: float, seed: int, directory: str) -> int:
 
     from spark_kcoord.errors import KcoordError
     from spark_kcoord.fetch import decode_numpy
-    from spark_kcoord.fetch.decode import AbortedTransaction
+    from spark_kcoord.fetch.decode import COLUMNS, AbortedTransaction
 
     checked = load_checked(directory)
 
     def outcome(decoder: Any, data: Any, **more: Any) -> Any:
         try:
-            decoded = decoder.decode(data, "t", 0, 2, 400, with_headers=True, check_crcs=False, **more)
+            decoded = decoder.decode(data, "t", 0, 2, 400, columns=COLUMNS, check_crcs=False, **more)
         except KcoordError:
             return None
         decoded.rows.validate(full=True)

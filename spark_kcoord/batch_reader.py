@@ -6,20 +6,22 @@ the Kafka servers with its input partition. Nothing is committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from spark_kcoord.option_table import HEADERS
+from spark_kcoord.narrowing import Narrowing
 from spark_kcoord.options import SourceOptions
-from spark_kcoord.partition import KcoordInputPartition
+from spark_kcoord.partition import KcoordInputPartition, TopicRange
+from spark_kcoord.planning import plan_partitions
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["KcoordBatchReader"]
+__all__ = ["FilteringBatchReader", "KcoordBatchReader", "read_input_partition"]
 
 
 class KcoordBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untyped
@@ -27,19 +29,53 @@ class KcoordBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark is u
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self._narrowing = Narrowing()
 
     def partitions(self) -> list[InputPartition]:
-        """Resolve the ranges; one input partition each. Runs in the planning process of the Spark driver."""
+        """Resolve the ranges and plan the tasks. Runs in the planning process of the Spark driver."""
         from spark_kcoord.resolve import open_lookup, resolve_kafka, resolve_ranges
 
         settings = resolve_kafka(self._options)
         with closing(open_lookup(self._options, settings)) as lookup:
-            ranges = resolve_ranges(self._options, lookup)
-        return [KcoordInputPartition(ranges=(one,), servers=settings.servers) for one in ranges]
+            ranges = resolve_ranges(self._options, lookup, self._narrowing)
+        return list(plan_input_partitions(self._options, ranges, settings.servers))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one input partition. Runs in a Python worker of an executor."""
         return read_input_partition(self._options, partition)
+
+
+class FilteringBatchReader(KcoordBatchReader):
+    """A batch reader that also reads less by the query's filters.
+
+    A class of its own, because Spark fails every read whose reader takes filters while its configuration
+    `spark.sql.python.filterPushdown.enabled` is false, which it is by default.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+        """Narrow the ranges by filters on topic, partition, offset and timestamp; return those Spark has to apply."""
+        from spark_kcoord.pushed_filters import take_filters
+
+        self._narrowing, left = take_filters(filters)
+        return left
+
+
+def plan_input_partitions(
+    options: SourceOptions, ranges: Iterable[TopicRange], servers: tuple[str, ...]
+) -> list[KcoordInputPartition]:
+    """Return the tasks of a batch read or of one micro-batch.
+
+    Spark does not tell a Python data source how many tasks it can run at once: ``kcoord.streams`` says it where it is
+    given, else the cores of this machine are taken for it, which is right in local mode.
+    """
+    return plan_partitions(
+        ranges,
+        servers=servers,
+        parallelism=options.streams if options.streams > 1 else os.cpu_count() or 1,
+        min_partitions=options.min_partitions,
+        max_records_per_partition=options.max_records_per_partition,
+        may_split=options.mode == "batch",
+    )
 
 
 def read_input_partition(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -49,11 +85,10 @@ def read_input_partition(options: SourceOptions, partition: InputPartition) -> I
     # Spark hands out one plain InputPartition when there is nothing to read.
     if not isinstance(partition, KcoordInputPartition):
         return iter(())
-    batches = read_ranges(
+    return read_ranges(
         options.kafka_at(partition.servers),
         partition.ranges,
-        with_headers=HEADERS in options.columns,
+        columns=options.columns,
         fail_on_data_loss=options.fail_on_data_loss,
         timeout_s=options.fetch_timeout_ms / 1000,
     )
-    return (batch.select(list(options.columns)) for batch in batches)

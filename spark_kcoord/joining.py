@@ -56,6 +56,9 @@ def new_member(options: SourceOptions, first: StreamOffset, *, is_finished: bool
         coordinators=host_ports(options.coordinators),
         group_id=options.group,
         topics=options.subscription.topics,
+        pattern=options.subscription.pattern,
+        partitions=options.subscription.assigned,
+        exclusions=options.subscription.exclusions,
         client_id=dict(options.kafka.client).get("client_id", f"kcoord-spark-{socket.gethostname()}"),
         instance_id=options.instance_id,
         streams=options.streams,
@@ -68,10 +71,15 @@ def new_member(options: SourceOptions, first: StreamOffset, *, is_finished: bool
         coordinator_timeout_ms=options.coordinator_timeout_ms,
         handover=options.handover,
         claim_timeout_ms=options.claim_timeout_ms,
+        ping_interval_ms=options.ping_interval_ms,
         join_timeout_ms=JOIN_TIMEOUT_MS,
     )
     return MemberClient(
-        settings, member_id=first.member, claims=first.claims, checkpoint_hints=first.hints(is_finished=is_finished)
+        settings,
+        member_id=first.member,
+        claims=first.claims,
+        checkpoint_hints=first.hints(is_finished=is_finished),
+        nodes=first.nodes,
     )
 
 

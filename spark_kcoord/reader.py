@@ -20,10 +20,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from spark_kcoord.batch_reader import read_input_partition
+from spark_kcoord.batch_reader import plan_input_partitions, read_input_partition
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.options import SourceOptions
-from spark_kcoord.partition import KcoordInputPartition, TopicRange
+from spark_kcoord.partition import TopicRange
 from spark_kcoord.rate_limit import BatchLimits
 
 if TYPE_CHECKING:
@@ -113,28 +113,24 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return None if self._session is None else self._session.report().to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return a task for each claim of `end` that is still open; `start` tells nothing that `end` does not."""
+        """Return tasks for the claims of `end` that are still open; `start` tells nothing that `end` does not."""
         from spark_kcoord.offsets import StreamOffset
 
         if start == end:
             return []
         offset = StreamOffset.from_json(end)
         session = self._joined(offset, is_finished=False)
-        return [
-            KcoordInputPartition(
-                ranges=(
-                    TopicRange(
-                        topic=claim.topic,
-                        topic_id=claim.topic_id or None,
-                        partition=claim.partition,
-                        start=claim.from_offset,
-                        end=claim.until_offset,
-                    ),
-                ),
-                servers=self._servers,
+        ranges = (
+            TopicRange(
+                topic=claim.topic,
+                topic_id=claim.topic_id or None,
+                partition=claim.partition,
+                start=claim.from_offset,
+                end=claim.until_offset,
             )
             for claim in session.readable(offset)
-        ]
+        )
+        return plan_input_partitions(self._options, ranges, self._servers)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: Spark says this late and never for the last micro-batch, latestOffset says it in time."""

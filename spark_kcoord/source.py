@@ -68,6 +68,7 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
     | maxRecordsPerPartition | both | none | most offsets of one task |
     | includeHeaders | both | false | add the column headers |
     | kcoord.columns | both | all but headers | only these columns |
+    | kcoord.push.filters | batch | false | read less by the query's filters |
     | failOnDataLoss | both | true | fail when records are gone, or warn and read on |
     | kafkaConsumer.pollTimeoutMs | both | 120000 | longest time without progress of an executor |
     | fetchOffset.numRetries | both | none | how often offsets are asked for again |
@@ -111,10 +112,11 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the batch reader; raises OptionError for wrong options or a schema of the user's own."""
-        from spark_kcoord.batch_reader import KcoordBatchReader
+        from spark_kcoord.batch_reader import FilteringBatchReader, KcoordBatchReader
 
         self._refuse_other_schema(schema)
-        return KcoordBatchReader(_refuse_unbuilt(parse_options(self.options, "batch")))
+        options = _refuse_unbuilt(parse_options(self.options, "batch"))
+        return FilteringBatchReader(options) if options.takes_filters else KcoordBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """Return the stream reader; raises OptionError for wrong options or a schema of the user's own."""
@@ -133,15 +135,8 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
 
 def _refuse_unbuilt(options: SourceOptions) -> SourceOptions:
     """Return the options; raises OptionError for one that is checked but not acted on yet."""
-    is_stream = options.mode == "stream"
     unbuilt = {
-        "subscribePattern": is_stream and options.subscription.pattern is not None,
-        "assign": is_stream and bool(options.subscription.assigned),
-        "kcoord.exclude": is_stream and bool(options.subscription.exclusions),
-        "minPartitions": options.min_partitions is not None,
-        "maxRecordsPerPartition": options.max_records_per_partition is not None,
         "kcoord.commit": not options.is_committing,
-        "kcoord.ping.interval": options.ping_interval_ms is not None,
     }
     for name, is_given in unbuilt.items():
         if is_given:

@@ -28,11 +28,17 @@ class Limits:
     probe_timeout_ms: int = 2_000
     """How long the connection of a member has to answer when another process shows its identity."""
     rebalance_window_ms: int = 50
-    """How long changes are gathered into one rebalance, from the first on."""
+    """How long changes are gathered into one rebalance, from the first on; none for the departure of a member."""
+    rebalance_window_max_ms: int = 1_000
+    """How long that is at most while ever more members join a group of many partitions."""
+    slice_partitions: int = 500
+    """Partitions that are stopped or granted in one step; a rebalance of more takes several."""
     registration_timeout_ms: int = 4_000
     """How long a registration waits for Kafka to say whether its topics exist."""
     lookup_retry_ms: int = 1_000
     """How long to wait before offsets that Kafka could not resolve are asked for again."""
+    slice_members: int = 100
+    """Members that are taken in or removed in one step, where an event is about more."""
     claim_timeout_min_ms: int = 1_000
     """Shortest claim time-out a member may ask for."""
     claim_timeout_max_ms: int = 2_592_000_000
@@ -53,6 +59,8 @@ class Limits:
     """Questions to Kafka of one shard that resets of offsets wait for at the same time."""
     subscription_max_topics: int = 1_000
     """Topics one member may subscribe to."""
+    listed_max: int = 200_000
+    """Claims, and hints, that one registration may come with, listed before it."""
     streams_max: int = 10_000
     """Capacity one member may claim."""
     timeline_length: int = 1_000

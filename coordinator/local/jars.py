@@ -20,7 +20,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -50,11 +50,12 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class JarSet:
-    """What one service needs: modules, fetched with their dependencies, and how many jars that makes."""
+    """What one service needs: modules, fetched with or without their dependencies, and how many jars that makes."""
 
     name: str
     modules: tuple[Module, ...]
     jar_count: int
+    has_dependencies: bool = field(default=True, repr=False)  # the names of directories come from the repr
 
     @property
     def directory_name(self) -> str:
@@ -160,7 +161,8 @@ def _find_ivy() -> Path:
 def _ivy_command(jar_set: JarSet, java: Java, ivy_jar: Path, ivy_home: Path, scratch: Path) -> list[str]:
     """Write what Ivy reads into `scratch` and return the command; some jars are of the type `bundle`."""
     wanted = "\n".join(
-        f'<dependency org="{it.organisation}" name="{it.name}" rev="{it.version}" conf="*->default"/>'
+        f'<dependency org="{it.organisation}" name="{it.name}" rev="{it.version}" conf="*->default" '
+        f'transitive="{str(jar_set.has_dependencies).lower()}"/>'
         for it in jar_set.modules
     )
     (scratch / "ivy.xml").write_text(

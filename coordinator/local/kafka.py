@@ -51,9 +51,9 @@ _PORT_ATTEMPTS = 3
 class LocalKafka:
     """One broker over one data directory; a context manager that starts and stops it.
 
-    `port` 0 means any free one, kept over restarts. `config` overrides lines of server.properties. The broker
-    writes to `data_dir/broker.log`. `report` hears about the jars' download, should one be needed. Not thread
-    safe.
+    `port` 0 means any free one, kept over restarts. `config` overrides lines of server.properties. `secure_ports`
+    are ports by security protocol (SSL, SASL_SSL, ...) of further listeners. The broker writes to
+    `data_dir/broker.log`. `report` hears about the jars' download, should one be needed. Not thread safe.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class LocalKafka:
         heap_mb: int = 512,
         log_level: str = "WARN",
         config: Mapping[str, str] | None = None,
+        secure_ports: Mapping[str, int] | None = None,
         jvm_options: Sequence[str] = QUICK_START,
         start_timeout_s: float = 90.0,
         report: ReportProgress | None = None,
@@ -74,6 +75,7 @@ class LocalKafka:
         self._heap_mb = heap_mb
         self._log_level = log_level
         self._config = dict(config or {})
+        self._secure_ports = dict(secure_ports or {})
         self._jvm_options = list(jvm_options)
         self._start_timeout_s = start_timeout_s
         self._report = report
@@ -272,7 +274,7 @@ class LocalKafka:
     def _write_properties(self, path: Path, storage: Path) -> None:
         if self._ports is None:
             raise LocalServiceError("Kafka has no port before it is started.")
-        path.write_text(broker_properties(storage, *self._ports, self._config))
+        path.write_text(broker_properties(storage, *self._ports, self._config, self._secure_ports))
 
     def _java_command(self, java: Java, jars: Sequence[Path], options: Sequence[str]) -> list[str]:
         return [

@@ -15,7 +15,10 @@ _FIXED = {
     "process.roles": "broker,controller",
     "node.id": str(NODE_ID),
     "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "listener.security.protocol.map": ",".join(
+        f"{name}:{name}" for name in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+    )
+    + ",CONTROLLER:PLAINTEXT",
     "inter.broker.listener.name": "PLAINTEXT",
     "num.partitions": "8",
     "default.replication.factor": "1",
@@ -38,13 +41,25 @@ _FIXED = {
 }
 
 
-def broker_properties(storage: Path, port: int, controller_port: int, overrides: Mapping[str, str]) -> str:
-    """Return `server.properties`; an override wins over what it would have been."""
+def broker_properties(
+    storage: Path,
+    port: int,
+    controller_port: int,
+    overrides: Mapping[str, str],
+    secure_ports: Mapping[str, int] | None = None,
+) -> str:
+    """Return `server.properties`; an override wins over what it would have been.
+
+    `secure_ports` are ports by security protocol of listeners beside the plain one; keys and logins of theirs are
+    overrides.
+    """
+    ports = {"PLAINTEXT": port, **(secure_ports or {})}
+    for_clients = ",".join(f"{protocol}://{LOOPBACK}:{number}" for protocol, number in ports.items())
     properties = {
         **_FIXED,
         "controller.quorum.voters": f"{NODE_ID}@{LOOPBACK}:{controller_port}",
-        "listeners": f"PLAINTEXT://{LOOPBACK}:{port},CONTROLLER://{LOOPBACK}:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{port}",
+        "listeners": f"{for_clients},CONTROLLER://{LOOPBACK}:{controller_port}",
+        "advertised.listeners": for_clients,
         "log.dirs": str(storage),
         **overrides,
     }

@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 
-from spark_kcoord.fetch.record_set import AbortedTransaction, DecodedBatch
+from spark_kcoord.fetch.record_set import AbortedTransaction, DecodedBatch, RecordSetEnd
 
 def decode(
     data: bytes | memoryview,
@@ -9,12 +9,11 @@ def decode(
     start: int,
     end: int,
     *,
-    with_headers: bool,
+    columns: Sequence[str],
     aborted: Sequence[AbortedTransaction] | None = None,
     check_crcs: bool = True,
     max_bytes: int = ...,
-    columns: Sequence[str] | None = None,
 ) -> DecodedBatch: ...
-def end_of(data: bytes | memoryview, where: str) -> int | None: ...
+def end_of(data: bytes | memoryview, where: str) -> RecordSetEnd | None: ...
 def checksum(data: bytes | memoryview, *, by_table: bool = False) -> int: ...
 def checksum_by_instruction() -> bool: ...

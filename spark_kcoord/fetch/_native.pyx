@@ -200,6 +200,7 @@ cdef class Decoding:
     cdef int64_t append_time
     cdef int64_t producer_id
     cdef int64_t record_count
+    cdef int32_t leader_epoch
     cdef int attributes
     cdef bint is_past
 
@@ -254,6 +255,7 @@ cdef class Decoding:
         if size < HEADER_BYTES or at[16] != 2:
             return DAMAGED_HEADER
         self.batch_bytes = size
+        self.leader_epoch = <int32_t>big_endian_32(at + 12)
         self.attributes = <int>(big_endian_32(at + 19) & 0xFFFF)
         last_delta = <int32_t>big_endian_32(at + 23)
         self.base_time = big_endian_64(at + 27)
@@ -586,15 +588,14 @@ def decode(
     int64_t start,
     int64_t end,
     *,
-    bint with_headers,
+    columns,
     aborted=None,
     bint check_crcs=True,
     int64_t max_bytes=record_set.DECODED_BYTES,
-    columns=None,
 ):
     """Decode the records of [start, end); see `spark_kcoord.fetch.decode.decode`."""
     cdef Decoding decoding = Decoding.__new__(Decoding)
-    schema = arrow_schema(with_headers=with_headers, columns=columns)
+    schema = arrow_schema(columns)
     names = frozenset(schema.names)
     decoding.start = start
     decoding.end = end
@@ -613,23 +614,25 @@ def decode(
 
 
 def end_of(data, str where):
-    """Return the offset after the last whole batch, or None; see `spark_kcoord.fetch.decode.end_of`."""
+    """Return where the whole batches end, or None; see `spark_kcoord.fetch.decode.end_of`."""
     cdef Decoding reading = Decoding.__new__(Decoding)
     cdef const uint8_t[::1] view = data
     cdef int step
     cdef bint is_found = False
+    cdef int32_t leader_epoch = -1
     reading.length = view.shape[0]
     reading.data = &view[0] if reading.length else NULL
     with nogil:
         step = reading.read_header()
         while step == ALL_READ:
             is_found = True
+            leader_epoch = reading.leader_epoch
             reading.next_offset = reading.batch_end
             reading.position += reading.batch_bytes
             step = reading.read_header()
     if step != DONE:
         raise reading.failure(step, where)
-    return reading.next_offset if is_found else None
+    return record_set.RecordSetEnd(reading.next_offset, leader_epoch) if is_found else None
 
 
 def checksum(const uint8_t[::1] data, *, bint by_table=False):

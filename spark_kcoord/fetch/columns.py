@@ -12,24 +12,28 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from spark_kcoord.errors import KcoordError
 
-__all__ = ["arrow_schema", "header_keys", "partition_column", "topic_column"]
+__all__ = ["COLUMNS", "arrow_schema", "header_keys", "partition_column", "topic_column"]
 
 _HEADERS: Final = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
-_FIELDS: Final = (
-    pa.field("key", pa.binary()),
-    pa.field("value", pa.binary()),
-    pa.field("topic", pa.string()),
-    pa.field("partition", pa.int32()),
-    pa.field("offset", pa.int64()),
-    pa.field("timestamp", pa.timestamp("us", tz="UTC")),
-    pa.field("timestampType", pa.int32()),
+_SCHEMA: Final[pa.Schema] = pa.schema(
+    (
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("timestampType", pa.int32()),
+        pa.field("headers", _HEADERS),
+    )
 )
-_SCHEMA: Final = pa.schema(_FIELDS)
-_SCHEMA_WITH_HEADERS: Final = pa.schema((*_FIELDS, pa.field("headers", _HEADERS)))
+COLUMNS: Final[tuple[str, ...]] = tuple(_SCHEMA.names)
+"""The names of all columns, in Spark's order; ``headers`` is the last."""
 
 _KEPT_ARRAYS: Final = 4
 _SMALLEST_ROWS: Final = 1 << 14
@@ -39,40 +43,39 @@ _ENCODED_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 
 
-def arrow_schema(*, with_headers: bool, columns: Sequence[str] | None = None) -> pa.Schema:
-    """Return the schema of decoded rows; ``columns`` names those wanted, in any order, None means all.
+def arrow_schema(columns: Sequence[str]) -> pa.Schema:
+    """Return the schema of rows with these columns, which come in Spark's order whatever the order given.
 
-    Raises ValueError for a name that is no column.
+    Raises ValueError for a name that is no column, and for none at all.
     """
-    whole = _SCHEMA_WITH_HEADERS if with_headers else _SCHEMA
-    if columns is None:
-        return whole
-    unknown = set(columns).difference(whole.names)
-    if unknown or not columns:
-        raise ValueError(f"the columns must be some of {', '.join(whole.names)}, not {', '.join(columns) or 'none'}")
-    return pa.schema([field for field in whole if field.name in columns])
+    if not columns or not set(columns).issubset(_SCHEMA.names):
+        raise ValueError(f"the columns must be some of {', '.join(_SCHEMA.names)}, not {', '.join(columns) or 'none'}")
+    return pa.schema([field for field in _SCHEMA if field.name in columns])
 
 
 def topic_column(topic: str, rows: int, where: str) -> pa.Array[Any]:
     """Return the topic's name ``rows`` times; raises KcoordError where that does not fit in one Arrow array."""
-    if rows * len(topic.encode()) > _LARGEST_COLUMN_BYTES:
+    text = topic.encode()
+    if rows * len(text) > _LARGEST_COLUMN_BYTES:
         raise KcoordError(f"{where}: a batch of {rows} records is more than one Arrow array can hold the topic of.")
-    most = _LARGEST_COLUMN_BYTES // max(1, len(topic.encode()))
-    return _repeated(topic, pa.string(), min(most, _rounded(rows))).slice(0, rows)
+    most = _LARGEST_COLUMN_BYTES // max(1, len(text))
+    return _texts(text, min(most, _rounded(rows))).slice(0, rows)
 
 
 def partition_column(partition: int, rows: int) -> pa.Array[Any]:
     """Return the partition's number ``rows`` times."""
-    return _repeated(partition, pa.int32(), _rounded(rows)).slice(0, rows)
+    return _numbers(partition, _rounded(rows)).slice(0, rows)
 
 
 def header_keys(keys: pa.Array[Any]) -> pa.Array[Any]:
     """Return binary header keys as strings, bytes that are not UTF-8 replaced as Java replaces them."""
+    strings = keys.view(pa.string())
     try:
-        return keys.cast(pa.string())
+        strings.validate(full=True)
     except pa.ArrowInvalid:
         replaced = [_ENCODED_SURROGATE.sub(_REPLACEMENT, key or b"") for key in keys.to_pylist()]
         return pa.array([key.decode(errors="replace") for key in replaced], pa.string())
+    return strings
 
 
 def _rounded(rows: int) -> int:
@@ -80,7 +83,13 @@ def _rounded(rows: int) -> int:
     return max(_SMALLEST_ROWS, 1 << (rows - 1).bit_length() if rows else 0)
 
 
+# pa.repeat and pa.scalar would load pandas, where it is installed, which takes longer than most tasks.
 @lru_cache(maxsize=_KEPT_ARRAYS)
-def _repeated(value: Any, kind: Any, rows: int) -> pa.Array[Any]:
-    column: pa.Array[Any] = pa.repeat(pa.scalar(value, kind), rows)
-    return column
+def _texts(text: bytes, rows: int) -> pa.Array[Any]:
+    ends = np.arange(rows + 1, dtype=np.int32) * len(text)
+    return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(ends.data), pa.py_buffer(text * rows)], 0)
+
+
+@lru_cache(maxsize=_KEPT_ARRAYS)
+def _numbers(number: int, rows: int) -> pa.Array[Any]:
+    return pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(np.full(rows, number, np.int32).data)], 0)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from kafka.net.selector import NetworkSelector
 from kafka.protocol.metadata import MetadataRequest
 
 from spark_kcoord.errors import KafkaAwayError, KcoordError
+from spark_kcoord.fetch.road import road_wished, take_road
 from spark_kcoord.kafka_options import KafkaSettings
 
 __all__ = ["Backoff", "KafkaClient", "TopicMetadata", "describe_failure", "unreachable"]
@@ -81,6 +82,7 @@ class KafkaClient:
             receive_message_max_bytes=_FRAME_LIMIT_BYTES,
             **config,
         )
+        self._road = road_wished()
         self._topics: dict[str, TopicMetadata] = {}
         self._last_failure: kafka_errors.KafkaError | None = None
 
@@ -115,6 +117,11 @@ class KafkaClient:
         """Start ``work`` beside the work that calls this; returns an awaitable."""
         return self._net.call_soon_with_future(work)
 
+    def catch_up(self) -> None:
+        """Do what fell due while nobody used the client: see connections that have ended, begin log-ins again."""
+        for _ in range(_FLUSH_TURNS):
+            self._net.poll(timeout_ms=0)
+
     async def sleep(self, seconds: float) -> None:
         """Wait inside ``work``."""
         await self._net.sleep(seconds)
@@ -124,8 +131,7 @@ class KafkaClient:
 
         Raises kafka-python's errors; a connection that failed is not used again before its backoff is over.
         """
-        connection = self._manager.get_connection(node_id, refresh_metadata_on_err=False)
-        await connection
+        connection = await self._connect(node_id)
         return await connection.send_request(request, request_timeout_ms=self.settings.request_timeout_ms)
 
     def topic(self, name: str) -> TopicMetadata | None:
@@ -159,12 +165,13 @@ class KafkaClient:
         now = time.monotonic()
         for topic in response.topics:
             error = kafka_errors.for_code(topic.error_code)
-            self._topics[topic.name] = TopicMetadata(
+            found = TopicMetadata(
                 topic_id=None if topic.topic_id in (None, _NO_TOPIC_ID) else str(topic.topic_id),
-                leaders={p.partition_index: (p.leader_id, p.leader_epoch or 0) for p in topic.partitions},
+                leaders={p.partition_index: (p.leader_id, p.leader_epoch) for p in topic.partitions},
                 error=None if error is kafka_errors.NoError else error,
                 learned_at=now,
             )
+            self._topics[topic.name] = _without_older_leaders(found, self._topics.get(topic.name))
         return response
 
     async def _any_connection(self) -> Any:
@@ -178,17 +185,33 @@ class KafkaClient:
             if self._manager.connection_delay(node_id) > 0:
                 continue
             try:
-                return await self._manager.get_connection(node_id, refresh_metadata_on_err=False)
+                return await self._connect(node_id)
             except kafka_errors.KafkaError as error:
                 if not error.retriable:
                     raise
                 self._last_failure = error
         raise self._last_failure or kafka_errors.NodeNotReadyError("every broker waits to be connected again")
 
+    async def _connect(self, node_id: Any) -> Any:
+        connection = self._manager.get_connection(node_id, refresh_metadata_on_err=False)
+        take_road(connection, self._road)
+        return await connection
+
     def close(self) -> None:
         """Close every connection; the client cannot be used again."""
         self._manager.close()
         self._net.close()
+
+
+def _without_older_leaders(found: TopicMetadata, known: TopicMetadata | None) -> TopicMetadata:
+    """Return ``found`` with the leaders of ``known`` that are newer: a broker may lag behind the last one asked."""
+    if known is None or found.topic_id is None or found.topic_id != known.topic_id:
+        return found
+    leaders = {
+        partition: max(leader, known.leaders.get(partition, leader), key=lambda one: one[1])
+        for partition, leader in found.leaders.items()
+    }
+    return replace(found, leaders=leaders)
 
 
 def describe_failure(error: kafka_errors.KafkaError) -> str:

@@ -19,15 +19,17 @@ from importlib import import_module
 from typing import Final, Protocol
 
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.fetch.columns import arrow_schema
-from spark_kcoord.fetch.record_set import DECODED_BYTES, AbortedTransaction, DecodedBatch
+from spark_kcoord.fetch.columns import COLUMNS, arrow_schema
+from spark_kcoord.fetch.record_set import DECODED_BYTES, AbortedTransaction, DecodedBatch, RecordSetEnd
 
 __all__ = [
+    "COLUMNS",
     "DECODERS",
     "AbortedTransaction",
     "ChosenDecoder",
     "DecodedBatch",
     "Decoder",
+    "RecordSetEnd",
     "arrow_schema",
     "chosen_decoder",
     "decode",
@@ -53,16 +55,15 @@ class Decoder(Protocol):
         start: int,
         end: int,
         *,
-        with_headers: bool,
+        columns: Sequence[str],
         aborted: Sequence[AbortedTransaction] | None = None,
         check_crcs: bool = True,
         max_bytes: int = DECODED_BYTES,
-        columns: Sequence[str] | None = None,
     ) -> DecodedBatch:
         """Decode the records of [start, end)."""
 
-    def end_of(self, record_set: bytes | memoryview, where: str) -> int | None:
-        """Return the offset after the last whole batch, or None."""
+    def end_of(self, record_set: bytes | memoryview, where: str) -> RecordSetEnd | None:
+        """Return where the whole batches end, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +113,8 @@ def _choose(wish: str) -> ChosenDecoder:
         return ChosenDecoder("numpy", why, load_decoder("numpy"))
 
 
-def end_of(record_set: bytes | memoryview, where: str) -> int | None:
-    """Return the offset after the last complete batch of a record set, or None when it holds none."""
+def end_of(record_set: bytes | memoryview, where: str) -> RecordSetEnd | None:
+    """Return the offset after the last whole batch of a record set and its leader epoch; None when it holds none."""
     return chosen_decoder().decoder.end_of(record_set, where)
 
 
@@ -124,18 +125,17 @@ def decode(
     start: int,
     end: int,
     *,
-    with_headers: bool,
+    columns: Sequence[str],
     aborted: Sequence[AbortedTransaction] | None = None,
     check_crcs: bool = True,
     max_bytes: int = DECODED_BYTES,
-    columns: Sequence[str] | None = None,
 ) -> DecodedBatch:
     """Decode the records of [start, end), stopping at a batch's end once about ``max_bytes`` of keys, values and
     headers are held.
 
     ``aborted`` are the aborted transactions the broker named with this record set (None: read uncommitted).
-    ``columns`` names the columns wanted (None: all); they come in the order of ``arrow_schema``. Call again with
-    ``start=next_offset`` until ``next_offset`` reaches ``end`` or ``end_of(record_set)``. A record set without a
+    ``columns`` names the columns wanted; only these are built, in the order of ``arrow_schema``. Call again with
+    ``start=next_offset`` until ``next_offset`` reaches ``end`` or that of ``end_of``. A record set without a
     complete batch gives no rows and ``next_offset == start``. Raises KcoordError for a checksum that does not
     match, a batch that cannot be read, a batch that is too large without its compression, and message formats 0
     and 1; ValueError for a name in ``columns`` that is no column.
@@ -146,11 +146,10 @@ def decode(
         partition,
         start,
         end,
-        with_headers=with_headers,
+        columns=columns,
         aborted=aborted,
         check_crcs=check_crcs,
         max_bytes=max_bytes,
-        columns=columns,
     )
 
 

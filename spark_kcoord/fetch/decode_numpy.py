@@ -18,7 +18,7 @@ import pyarrow as pa
 from spark_kcoord.fetch import record_set as sets
 from spark_kcoord.fetch.codecs import Decompressor
 from spark_kcoord.fetch.columns import arrow_schema, header_keys, partition_column, topic_column
-from spark_kcoord.fetch.record_set import AbortedTransaction, Batch, DecodedBatch
+from spark_kcoord.fetch.record_set import AbortedTransaction, Batch, DecodedBatch, RecordSetEnd
 
 __all__ = ["decode", "end_of"]
 
@@ -34,11 +34,11 @@ _LARGEST_BUFFER: Final = (1 << 31) - 1
 _LARGEST_MS: Final = ((1 << 63) - 1) // 1000
 
 
-def end_of(record_set: bytes | memoryview, where: str) -> int | None:
-    """Return the offset after the last whole batch, or None; see ``spark_kcoord.fetch.decode.end_of``."""
+def end_of(record_set: bytes | memoryview, where: str) -> RecordSetEnd | None:
+    """Return where the whole batches end, or None; see ``spark_kcoord.fetch.decode.end_of``."""
     end = None
     for batch in sets.batches(memoryview(record_set), where):
-        end = batch.next_offset
+        end = RecordSetEnd(batch.next_offset, batch.leader_epoch)
     return end
 
 
@@ -49,15 +49,14 @@ def decode(
     start: int,
     end: int,
     *,
-    with_headers: bool,
+    columns: Sequence[str],
     aborted: Sequence[AbortedTransaction] | None = None,
     check_crcs: bool = True,
     max_bytes: int = sets.DECODED_BYTES,
-    columns: Sequence[str] | None = None,
 ) -> DecodedBatch:
     """Decode the records of [start, end); see ``spark_kcoord.fetch.decode.decode``."""
     where = f"topic '{topic}' partition {partition}"
-    schema = arrow_schema(with_headers=with_headers, columns=columns)
+    schema = arrow_schema(columns)
     chosen = _choose(memoryview(record_set), start, end, aborted, where, check_crcs=check_crcs, max_bytes=max_bytes)
     rows = _Rows.read(chosen, start, end, where)
     arrays = [_column(name, rows, topic, partition, where) for name in schema.names]
@@ -401,23 +400,22 @@ def _column(name: str, rows: _Rows, topic: str, partition: int, where: str) -> p
         case "partition":
             return partition_column(partition, count)
         case "offset":
-            return pa.array(rows.offset)
+            return _array(pa.int64(), rows.offset)
         case "timestamp":
-            return pa.array(rows.microseconds).view(pa.timestamp("us", tz="UTC"))
+            return _array(pa.timestamp("us", tz="UTC"), rows.microseconds)
         case "timestampType":
-            return pa.array(rows.is_append_time.astype(np.int32))
+            return _array(pa.int32(), rows.is_append_time.astype(np.int32))
         case _:
             return _header_column(rows)
 
 
 def _header_column(rows: _Rows) -> pa.Array[Any]:
-    kind = arrow_schema(with_headers=True).field("headers").type
+    kind = arrow_schema(["headers"]).field("headers").type
     keys = header_keys(_gather(rows.plain, rows.header_key))
     pairs = pa.StructArray.from_arrays([keys, _gather(rows.plain, rows.header_value)], fields=list(kind.value_type))
     offsets = np.concatenate(([0], np.cumsum(rows.header_count))).astype(np.int32)
     has_headers = rows.header_count > 0
-    valid = pa.py_buffer(np.packbits(has_headers, bitorder="little").tobytes())
-    buffers = [None if has_headers.all() else valid, _buffer(offsets)]
+    buffers = [_validity(has_headers), _buffer(offsets)]
     return pa.Array.from_buffers(kind, len(has_headers), buffers, int((~has_headers).sum()), children=[pairs])
 
 
@@ -425,13 +423,22 @@ def _gather(plain: bytes, strings: _Bytes) -> pa.Array[Any]:
     """Return byte strings as an array; between two of them lie bytes that are not of the array, and are left out."""
     count = len(strings.at)
     if not count:
-        return pa.array([], pa.binary())
+        return pa.Array.from_buffers(pa.binary(), 0, [None, _buffer(np.zeros(1, np.int32)), pa.py_buffer(b"")])
     bounds = np.empty(2 * count, np.int32)
     bounds[0::2] = strings.at
     bounds[1::2] = strings.at + np.maximum(strings.length, 0)
     with_gaps = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, _buffer(bounds), pa.py_buffer(plain)])
-    wanted: Any = pa.array(np.arange(2 * count, step=2).astype(np.int32), mask=strings.length < 0)
-    return with_gaps.take(wanted)
+    return with_gaps.take(_array(pa.int32(), np.arange(2 * count, step=2).astype(np.int32), strings.length >= 0))
+
+
+# pa.array of NumPy's would load pandas, where it is installed, which takes longer than most tasks.
+def _array(kind: Any, values: npt.NDArray[Any], is_valid: _Mask | None = None) -> pa.Array[Any]:
+    valid = None if is_valid is None else _validity(is_valid)
+    return pa.Array.from_buffers(kind, len(values), [valid, _buffer(values)])
+
+
+def _validity(is_valid: _Mask) -> pa.Buffer | None:
+    return None if is_valid.all() else pa.py_buffer(np.packbits(is_valid, bitorder="little").tobytes())
 
 
 def _buffer(array: npt.NDArray[Any]) -> pa.Buffer:

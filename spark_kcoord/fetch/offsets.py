@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -37,6 +38,8 @@ _TIMEOUT_S: Final = 5.0
 # Version 2 is the first that knows isolation levels (Kafka 0.11).
 _LIST_OFFSETS_MIN_VERSION: Final = 2
 _NO_OFFSET: Final = -1
+_ABSENCES_PROVE: Final = 2
+"""A partition that fresh metadata leaves out so often is not there; one broker may not have heard of it yet."""
 _UNKNOWN_TOPIC: Final = (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.InvalidTopicError)
 
 
@@ -101,13 +104,13 @@ class KafkaLookup:
         return self._run(ask, timeout_s)
 
     def end_offsets(self, partitions: Collection[Partition], *, timeout_s: float | None = None) -> dict[Partition, int]:
-        """Return the offset after the last readable record of each partition."""
+        """Return the offset after the last readable record of each partition that Kafka has, leaving out the others."""
         return self._known(dict.fromkeys(partitions, LATEST_POSITION), timeout_s)
 
     def earliest_offsets(
         self, partitions: Collection[Partition], *, timeout_s: float | None = None
     ) -> dict[Partition, int]:
-        """Return the first offset each partition still has."""
+        """Return the first offset still there of each partition that Kafka has, leaving out the others."""
         return self._known(dict.fromkeys(partitions, EARLIEST_POSITION), timeout_s)
 
     def offsets_at(
@@ -161,21 +164,29 @@ async def list_offsets(
 ) -> dict[Partition, int | None]:
     """Ask the leaders for offsets: -2 earliest, -1 latest, or from a time in ms; retries until ``deadline``.
 
+    A partition that the topic no longer has, because it was made again with fewer, is left out.
+
     Raises UnknownTopicError, or kafka-python's last error when the time is over.
     """
     answers: dict[Partition, int | None] = {}
     backoff = Backoff(client.settings.retry_backoff_ms / 1000, deadline)
     known = {name: client.topic(name) for name, _ in positions}
     stale = {name for name, found in known.items() if found is None or found.error is not None}
+    absences: Counter[Partition] = Counter()
     while True:
-        waiting = {key: position for key, position in positions.items() if key not in answers}
+        waiting = {
+            key: position
+            for key, position in positions.items()
+            if key not in answers and absences[key] < _ABSENCES_PROVE
+        }
         try:
             if stale:
-                await _topics(client, stale, deadline)
+                found = await _topics(client, stale, deadline)
+                absences.update(key for key in waiting if key[0] in found and key[1] not in found[key[0]].leaders)
             failure = await _ask_leaders(client, waiting, answers)
         except kafka_errors.KafkaError as error:
             failure = error
-        if failure is None:
+        if failure is None or all(key in answers or absences[key] >= _ABSENCES_PROVE for key in positions):
             return answers
         if not failure.retriable or backoff.is_over():
             raise failure

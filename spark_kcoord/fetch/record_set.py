@@ -11,7 +11,7 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import google_crc32c
 import pyarrow as pa
@@ -35,6 +35,7 @@ __all__ = [
     "AbortedTransaction",
     "Batch",
     "DecodedBatch",
+    "RecordSetEnd",
     "VisibleBatches",
     "batches",
     "check_crc",
@@ -93,6 +94,16 @@ class DecodedBatch:
     next_offset: int
 
 
+class RecordSetEnd(NamedTuple):
+    """Where the whole batches of a record set end, and the epoch of the leader that wrote the last of them.
+
+    ``leader_epoch`` is -1 where the batch has none.
+    """
+
+    next_offset: int
+    leader_epoch: int
+
+
 @dataclass(slots=True)
 class Batch:
     """One whole batch as its header tells it; ``position`` and ``size`` say where it lies in the record set."""
@@ -100,6 +111,7 @@ class Batch:
     position: int
     size: int
     base_offset: int
+    leader_epoch: int
     crc: int
     attributes: int
     last_offset_delta: int
@@ -131,6 +143,7 @@ def batches(data: memoryview, where: str) -> Iterator[Batch]:
             position=position,
             size=size,
             base_offset=base_offset,
+            leader_epoch=fields[2],
             crc=fields[4],
             attributes=fields[5],
             last_offset_delta=fields[6],

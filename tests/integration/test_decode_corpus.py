@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from coordinator.local.kafka import LocalKafka
 from spark_kcoord.fetch.columns import header_keys
-from spark_kcoord.fetch.decode import DecodedBatch, load_decoder
+from spark_kcoord.fetch.decode import COLUMNS, DecodedBatch, load_decoder
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.options import parse_options
@@ -111,7 +111,7 @@ def read(kafka: LocalKafka, topic: str, end: int, isolation: str) -> list[Oracle
         batches = read_ranges(
             options.kafka,
             [TopicRange(topic, None, 0, 0, end)],
-            with_headers=True,
+            columns=COLUMNS,
             fail_on_data_loss=True,
             timeout_s=READ_TIMEOUT_S,
             pool=pool,
@@ -124,7 +124,7 @@ def read(kafka: LocalKafka, topic: str, end: int, isolation: str) -> list[Oracle
 def decoded_by_all(record_set: bytes, topic: str) -> DecodedBatch:
     """Return what each decoder makes of a record set, after comparing them."""
     first, *others = (
-        load_decoder(name).decode(record_set, topic, 0, 0, 1 << 40, with_headers=True) for name in available_decoders()
+        load_decoder(name).decode(record_set, topic, 0, 0, 1 << 40, columns=COLUMNS) for name in available_decoders()
     )
     for other in others:
         assert (other.next_offset, other.rows) == (first.next_offset, first.rows)

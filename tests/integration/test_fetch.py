@@ -15,7 +15,6 @@ from spark_kcoord.errors import DataLossError, KcoordError, OptionError, Unknown
 from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
-from spark_kcoord.option_table import HEADERS
 from spark_kcoord.options import SourceOptions, parse_options
 from spark_kcoord.partition import TopicRange
 from spark_kcoord.resolve import resolve_ranges
@@ -76,7 +75,7 @@ def fetch(
     return read_ranges(
         read.kafka,
         ranges,
-        with_headers=HEADERS in read.columns,
+        columns=read.columns,
         fail_on_data_loss=read.fail_on_data_loss,
         timeout_s=timeout_s,
         pool=pool,

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from coordinator.local.kafka import LocalKafka
-from spark_kcoord.errors import KafkaAwayError
 from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.kafka_options import KafkaSettings
 from tests.helpers.kafka_topics import produce
@@ -56,14 +55,3 @@ def test_sizes_are_those_of_the_records_at_a_position(
     assert 10 < sizes[name, 0] < 100
     assert 1_000 < sizes[name, 1] < 1_100
     assert lookup.bytes_per_offset({(name, 0): 99_999}) == {}
-
-
-def test_a_question_without_answer_is_asked_as_often_as_told(caplog: pytest.LogCaptureFixture) -> None:
-    settings = KafkaSettings(servers=("127.0.0.1:1",), client=(("client_id", "tests"),))
-    nobody = KafkaLookup(settings, timeout_s=0.1, retries=2)
-    try:
-        with pytest.raises(KafkaAwayError):
-            nobody.topic_names()
-    finally:
-        nobody.close()
-    assert caplog.text.count("Asking again in 0 s.") == 2

@@ -231,6 +231,8 @@ class ShardMachine(RuleBasedStateMachine):
             rebalance_timeout_ms=4_000,
             claims=list(self.claims[name].values()) if lists_claims else (),
             instance_id=f"instance-of-{name}",
+            streams=2 if name == "m1" else 1,
+            wants_streams=name == "m1",
             **self.handover,  # type: ignore[arg-type]
         )
         assert member.registration is not None

@@ -28,7 +28,7 @@ WRONG_IN_BOTH = [
     ({"subscribes": "t"}, "subscribes", "Did you mean 'subscribe'?"),
     ({"kcoord.group": "g"}, "kcoord.group", "Did you mean 'kcoord.group.id'?"),
     ({"includeHeaders": "maybe"}, "includeHeaders", "Allowed: true or false."),
-    ({"minPartitions": "4"}, "minPartitions", "is not supported yet"),
+    ({"minPartitions": "0"}, "minPartitions", "a whole number from 1"),
     ({"kcoord.bootstrap.servers": "here"}, "kcoord.bootstrap.servers", "is not host:port"),
     ({"kcoord.bootstrap.servers": NOBODY}, "kcoord.bootstrap.servers", "Connection refused"),
     ({"kcoord.bootstrap.servers": MISSING}, "kcoord.bootstrap.servers", "is missing"),

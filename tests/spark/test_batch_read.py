@@ -59,14 +59,13 @@ def test_range_is_exact_and_names_ignore_case(spark: SparkSession, kafka: LocalK
         "endingoffsets": json.dumps({name: {"0": 7, "1": 2}}),
     }
 
-    frame = load(spark, kafka, name, **ranges)
+    packed = load(spark, kafka, name, **ranges)
+    split = load(spark, kafka, name, **ranges, minPartitions="4")
 
-    assert [(row.partition, row.offset) for row in frame.orderBy("partition", "offset").collect()] == [
-        *((0, offset) for offset in range(3, 7)),
-        (1, 0),
-        (1, 1),
-    ]
-    assert frame.rdd.getNumPartitions() == 2
+    expected = [(0, 3), (0, 4), (0, 5), (0, 6), (1, 0), (1, 1)]
+    for frame, tasks in ((packed, 1), (split, 4)):
+        assert [(row.partition, row.offset) for row in frame.collect()] == expected
+        assert frame.rdd.getNumPartitions() == tasks
 
 
 def test_schema_of_the_users_own_is_refused(spark: SparkSession, kafka: LocalKafka, topic: MakeTopic) -> None:

@@ -1,11 +1,12 @@
 """The small changes of which replay is made: an offset written, a claim closed, a partition let go, an index kept."""
 
 from collections.abc import Hashable, Iterable
-from dataclasses import replace
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from coordinator.core.groups.records import CommittedPart
-from coordinator.core.groups.state import Committed, GroupState, TopicPartition
+from coordinator.core.groups.state import GroupState, TopicPartition
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -14,9 +15,7 @@ V = TypeVar("V")
 def commit(group: GroupState, parts: Iterable[CommittedPart]) -> None:
     """Write committed offsets."""
     for part in parts:
-        group.offsets[part.topic, part.partition] = Committed(
-            part.topic_id, part.offset, part.leader_epoch, part.metadata, part.commit_ms, part.owner_epoch
-        )
+        group.offsets[part.topic, part.partition] = part
 
 
 def close_claim(group: GroupState, partition: TopicPartition) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from coordinator.core.events import OffsetsResolved, TopicsRead
 from coordinator.core.groups import claims, offsets
 from coordinator.core.groups.assignors import Assignor
+from coordinator.core.groups.departures import Departures
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.expiry import Expiry
 from coordinator.core.groups.holds import ClaimWatch
@@ -66,7 +67,8 @@ class Shard:
         self._ownership = Ownership(desk, assignors, new_lookup_id)
         self._claim_watch = ClaimWatch(desk)
         self._expiry = Expiry(desk)
-        self._membership = Membership(desk, self._ownership, self._claim_watch, self._expiry, assignors)
+        self._membership = Membership(desk, self._ownership, assignors)
+        self._departures = Departures(desk, self._ownership, self._claim_watch, self._expiry, self._membership)
         self._operators = Operators(desk, self._ownership, new_lookup_id)
 
     def watched_topics(self) -> set[str]:
@@ -98,7 +100,7 @@ class Shard:
             for member_id, member in group.members.items():
                 soft.sessions[member_id] = MemberSession(None, desk.now_ms, None, "the coordinator restarted")
                 desk.sessions.set((group_id, member_id), desk.now_ms + member.facts.session_timeout_ms)
-                self._ownership.push_stops(group_id, member_id, sorted(group.stopping.get(member_id, ())))
+                self._ownership.stops.push(group_id, member_id, sorted(group.stopping.get(member_id, ())))
                 if not is_complete(group, member_id):
                     soft.unsettled.add(member_id)
             self._claim_watch.start(group)
@@ -108,32 +110,50 @@ class Shard:
             elif soft.unsettled:
                 soft.changing_since_ms = desk.now_ms
             if group.members or group.controls.resets:
-                desk.timers.set(Timer(TimerKind.LOOKUP, group_id), desk.now_ms)
+                self._ownership.begin_again(group_id)
 
     def time_passed(self) -> None:
         """Do what is due."""
-        for group_id, member_id in self.desk.sessions.pop_due(self.desk.now_ms):
-            self._membership.session_timed_out(group_id, member_id)
+        self.desk.silent.extend(self.desk.sessions.pop_due(self.desk.now_ms))
+        self._look_at_some()
         for timer in self.desk.timers.pop_due(self.desk.now_ms):
             self._due(timer)
 
+    def _look_at_some(self) -> None:
+        """Remove silent members and look at registrations, a bounded number in one step."""
+        desk = self.desk
+        for _ in range(min(len(desk.silent), desk.limits.slice_members)):
+            key = desk.silent.popleft()
+            if desk.sessions.get(key) is None:
+                self._departures.session_timed_out(*key)
+        for _ in range(min(len(desk.known), desk.limits.slice_members)):
+            registration, event = desk.known.popleft()
+            if desk.registrations.get(registration.connection_id) is registration:
+                self._membership.register(registration, event)
+        if desk.silent or desk.known:
+            desk.timers.set(Timer(TimerKind.REST, ""), desk.now_ms)
+
     def _due(self, timer: Timer) -> None:
         kind, group_id, subject = timer
+        if kind is TimerKind.REST:
+            return
         if isinstance(subject, int):
             self._membership.registration_timed_out(subject)
         elif kind is TimerKind.WINDOW:
-            self._ownership.rebalance(group_id)
+            self._ownership.window_ended(group_id)
+        elif kind is TimerKind.SLICE:
+            self._ownership.next_slice(group_id)
         elif kind is TimerKind.LOOKUP:
             self._ownership.grant_what_is_free(group_id)
         elif kind in {TimerKind.CLAIM_AGE, TimerKind.CLAIM_TIMEOUT, TimerKind.EXPIRY}:
             self._group_is_due(kind, group_id)
         elif kind is TimerKind.GRACE:
-            self._membership.grace_is_over(group_id, subject)
+            self._departures.grace_is_over(group_id, subject)
         elif kind is TimerKind.PROBE:
             self._membership.probe_timed_out(group_id, subject)
         else:
             assert kind is TimerKind.STOP, f"nothing is known to do about {timer}"
-            self._membership.stop_timed_out(group_id, subject)
+            self._departures.stop_timed_out(group_id, subject)
 
     def _group_is_due(self, kind: TimerKind, group_id: str) -> None:
         group = self.desk.group(group_id)
@@ -155,18 +175,19 @@ class Shard:
         for topic in sorted(changed):
             for group_id in sorted(state.groups_of_topic.get(topic, ())):
                 is_read = topic in state.groups[group_id].subscribers
-                if is_read and self._membership.look_at_topic(group_id, topic):
+                if is_read and self._membership.topics.look_at(group_id, topic):
                     self._ownership.note_change(group_id, f"topic {topic} changed")
         if event.is_whole:
             for group_id in sorted(state.groups_with_patterns):
-                if self._membership.match_patterns(group_id):
+                if self._membership.topics.match_patterns(group_id):
                     self._ownership.note_change(group_id, "other topics match its patterns")
         answered = set(event.topics) | event.absent | set(event.refused)
-        for registration in list(self.desk.registrations.values()):
+        for registration in self.desk.registrations.values():
             subscription = registration.request.subscription
             is_matched = event.is_whole and subscription.pattern is not None
             if is_matched or answered.intersection(named_topics(subscription)):
-                self._membership.register(registration, event)
+                self.desk.known.append((registration, event))
+        self._look_at_some()
 
     def awaits(self, lookup_id: int) -> bool:
         """True when an answer of Kafka is meant for this shard."""
@@ -183,7 +204,7 @@ class Shard:
 
     def connection_lost(self, connection: Connection, why: str) -> None:
         """Note that a connection is gone."""
-        self._membership.connection_lost(connection, why)
+        self._departures.connection_lost(connection, why)
 
     def register(self, registration: Registration) -> None:
         """Handle RegisterConsumer."""
@@ -222,7 +243,7 @@ class Shard:
             case LeaveGroup():
                 self._release(group, member_id, request.partitions)
                 self.desk.respond(connection.connection_id, correlation_id, LeaveGroupResponse())
-                self._membership.leave(group_id, member_id, "it left")
+                self._departures.leave(group_id, member_id, "it left")
                 return
         self.desk.respond(connection.connection_id, correlation_id, response)
 
@@ -254,7 +275,7 @@ class Shard:
         if not released:
             return
         why = f"{member_id} let go"
-        self._ownership.forget_stops(group.group_id, member_id, released)
+        self._ownership.stops.forget(group.group_id, member_id, released)
         self._ownership.note_lost(group.group_id, released, self.desk.now_ms, why)
         self.desk.note(group.group_id, EventKind.RELEASED, why, member_id=member_id, partitions=released)
         self._ownership.reconcile(group.group_id, released, (member_id,))

@@ -11,7 +11,6 @@ from coordinator.core.groups.records import (
     Advanced,
     ClaimPart,
     ClaimsRunning,
-    CommittedPart,
     Granted,
     GroupEmptied,
     GroupSettings,
@@ -21,6 +20,7 @@ from coordinator.core.groups.records import (
     OffsetsCommitted,
     Record,
     StopBegan,
+    StreamsAssigned,
     TargetsAssigned,
     TopicSeen,
     WentOutOfRange,
@@ -55,22 +55,13 @@ def _records_of_group(group: GroupState) -> Iterator[Record]:
     if group.offsets:
         yield OffsetsCommitted(
             group_id,
-            tuple(
-                CommittedPart(
-                    topic,
-                    committed.topic_id,
-                    partition,
-                    committed.offset,
-                    committed.leader_epoch,
-                    committed.metadata,
-                    committed.commit_ms,
-                    committed.owner_epoch,
-                )
-                for (topic, partition), committed in group.offsets.items()
-            ),
+            tuple(group.offsets.values()),
         )
     for (topic, partition), grant in group.grants.items():
         yield Granted(group_id, grant.member_id, topic, grant.topic_id, partition, grant.owner_epoch)
+    by_stream = tuple((*part, grant.stream) for part, grant in group.grants.items() if grant.stream is not None)
+    if by_stream:
+        yield StreamsAssigned(group_id, by_stream)
     for member_id in group.owned:
         yield from _records_of_owner(group, member_id)
     for instance_id, member_id in group.awaited.items():

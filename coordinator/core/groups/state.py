@@ -8,27 +8,16 @@ that two states made from the same records are equal field by field.
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import msgspec
+
 from coordinator.core.groups.controls import Controls
-from coordinator.core.groups.records import MemberFacts
+from coordinator.core.groups.records import CommittedPart, MemberFacts
 from coordinator.protocol.parts import ResetPolicy
 
 TopicPartition: TypeAlias = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """A committed offset: the next one to read. `owner_epoch` is the committing owner's, if it was one."""
-
-    topic_id: str
-    offset: int
-    leader_epoch: int | None
-    metadata: str
-    commit_ms: int
-    owner_epoch: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class OpenClaim:
+class OpenClaim(msgspec.Struct, frozen=True, gc=False):
     """A range [from_offset, until_offset) handed to the owner; offered until it is known to be read."""
 
     from_offset: int
@@ -36,8 +25,7 @@ class OpenClaim:
     is_running: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True, gc=False):
     """Who owns a partition, fenced by its owner epoch.
 
     `stop_why` is the reason why the owner has to let go, once it has to. The owner may be gone: then the grant is
@@ -49,6 +37,8 @@ class Grant:
     owner_epoch: int
     stop_why: str | None = None
     claim: OpenClaim | None = None
+    stream: int | None = None
+    """Which of the owner's streams reads it, when the owner wants to be told."""
 
     @property
     def is_stopping(self) -> bool:
@@ -61,8 +51,7 @@ class Grant:
         return self.claim is not None and self.claim.is_running
 
 
-@dataclass(frozen=True, slots=True)
-class TopicState:
+class TopicState(msgspec.Struct, frozen=True, gc=False):
     """A topic as the group last saw it; no id and no partitions stand for one that is awaited."""
 
     topic_id: str
@@ -95,7 +84,7 @@ class GroupState:
     topics: dict[str, TopicState] = field(default_factory=dict)
     members: dict[str, MemberState] = field(default_factory=dict)
     grants: dict[TopicPartition, Grant] = field(default_factory=dict)
-    offsets: dict[TopicPartition, Committed] = field(default_factory=dict)
+    offsets: dict[TopicPartition, CommittedPart] = field(default_factory=dict)
     out_of_range: set[TopicPartition] = field(default_factory=set)
     """Partitions that start by the policy alone, because Kafka does not have the offset they had."""
     controls: Controls = field(default_factory=Controls)
@@ -123,7 +112,10 @@ class GroupState:
 
     def wanted_owner(self, partition: TopicPartition) -> str | None:
         """Return who is to have a partition now: nobody while it is paused."""
-        return None if self.controls.pause_of(partition) else self.target_owners.get(partition)
+        controls = self.controls
+        if (controls.paused or controls.group_pause) and controls.pause_of(partition):
+            return None
+        return self.target_owners.get(partition)
 
     def due_to(self, member_id: str) -> frozenset[TopicPartition]:
         """Return what a member is to have now: its target without what is paused."""

@@ -1,5 +1,7 @@
 """Decoding record sets: every row once, both ends trimmed, and always a way past what holds no row."""
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.codecs import Decompressor
-from spark_kcoord.fetch.decode import AbortedTransaction, DecodedBatch, arrow_schema, decode, end_of
+from spark_kcoord.fetch.decode import COLUMNS, AbortedTransaction, DecodedBatch, arrow_schema, decode, end_of
 from spark_kcoord.source import KcoordDataSource
 from tests.helpers.decoders import decoder as decoder
 from tests.helpers.memory_records import decoded_rows, oracle_rows
@@ -29,7 +31,7 @@ ROWS = [
 
 
 def decode_all(record_set: bytes, start: int = 0, end: int = 1_000, **more: Any) -> DecodedBatch:
-    return decode(record_set, "t", 3, start, end, **{"with_headers": False, **more})
+    return decode(record_set, "t", 3, start, end, **{"columns": COLUMNS[:-1], **more})
 
 
 def offsets(decoded: DecodedBatch) -> list[int]:
@@ -41,15 +43,15 @@ def offsets(decoded: DecodedBatch) -> list[int]:
 def test_schema_is_the_one_spark_derives_from_the_columns(with_headers: bool) -> None:
     columns = KcoordDataSource({"includeHeaders": str(with_headers)}).schema()
 
-    assert to_arrow_schema(columns, timezone="UTC").equals(arrow_schema(with_headers=with_headers))
+    assert to_arrow_schema(columns, timezone="UTC").equals(arrow_schema(COLUMNS if with_headers else COLUMNS[:-1]))
 
 
 @pytest.mark.parametrize("codec", COMPRESS)
 def test_every_codec_gives_every_row(codec: str) -> None:
-    decoded = decode_all(record_batch(ROWS, base_offset=40, codec=codec), 40, with_headers=True)
+    decoded = decode_all(record_batch(ROWS, base_offset=40, codec=codec), 40, columns=COLUMNS)
 
     assert decoded.next_offset == 45
-    assert decoded.rows.schema.equals(arrow_schema(with_headers=True))
+    assert decoded.rows.schema.equals(arrow_schema(COLUMNS))
     times = [0, 1_700_000_000_123, 2, 3, -1]
     assert decoded.rows.column("timestamp").cast(pa.int64()).to_pylist() == [ms * 1000 for ms in times]
     assert decoded.rows.drop_columns(["timestamp"]).to_pylist() == [
@@ -102,7 +104,8 @@ def test_any_range_of_any_cut_gives_its_rows_once(
         seen += offsets(decoded)
         position = decoded.next_offset
 
-    assert end_of(record_set, "t") == set_end
+    found = end_of(record_set, "t")
+    assert (found and found.next_offset) == set_end
     assert seen == list(range(start, min(end, set_end or 0)))
 
 
@@ -222,15 +225,15 @@ def test_emptied_batch_of_any_codec_has_no_rows(codec: str) -> None:
 @pytest.mark.parametrize("columns", [["value"], ["timestamp", "offset"], ["headers", "key"], ["topic"], ["partition"]])
 def test_only_the_columns_asked_for_come_in_the_schemas_order(columns: list[str]) -> None:
     record_set = record_batch(ROWS, base_offset=40)
-    whole = decode_all(record_set, 41, 44, with_headers=True).rows
+    whole = decode_all(record_set, 41, 44, columns=COLUMNS).rows
 
-    some = decode_all(record_set, 41, 44, with_headers=True, columns=columns).rows
+    some = decode_all(record_set, 41, 44, columns=columns).rows
 
     assert some.equals(whole.select([name for name in whole.schema.names if name in columns]))
     assert some.num_rows == 3
 
 
-@pytest.mark.parametrize("columns", [[], ["values"], ["headers"]])
+@pytest.mark.parametrize("columns", [[], ["values"], ["key", "Headers"]])
 def test_columns_that_are_none_are_refused(columns: list[str]) -> None:
     with pytest.raises(ValueError, match="the columns must be some of key, value"):
         decode_all(record_batch(ROWS), columns=columns)
@@ -250,7 +253,7 @@ def test_header_key_that_is_not_utf8_is_replaced_as_java_does(key: bytes, text: 
     batch = record_batch([Row(headers=[("?" * len(key), b"v"), ("good", None)]), Row()])
     assert batch.count(b"?" * len(key)) == 1
 
-    rows = decode_all(batch.replace(b"?" * len(key), key), with_headers=True, check_crcs=False).rows
+    rows = decode_all(batch.replace(b"?" * len(key), key), columns=COLUMNS, check_crcs=False).rows
 
     assert rows.column("headers").to_pylist() == [
         [{"key": text, "value": b"v"}, {"key": "good", "value": None}],
@@ -266,7 +269,7 @@ def test_batches_of_many_sizes_and_codecs_make_one_record_batch() -> None:
         expected += [(at + n, row.timestamp, 0, row.key, row.value, None) for n, row in enumerate(rows)]
         at += 201
 
-    decoded = decode_all(record_set, 0, 1 << 40, with_headers=True)
+    decoded = decode_all(record_set, 0, 1 << 40, columns=COLUMNS)
 
     assert decoded_rows(decoded.rows) == expected == oracle_rows(record_set)
     decoded.rows.validate(full=True)
@@ -284,7 +287,7 @@ def many_batches() -> list[bytes]:
 def test_many_batches_give_every_row() -> None:
     record_set = b"".join(many_batches())
 
-    decoded = decode_all(record_set, 5, 1 << 40, with_headers=True)
+    decoded = decode_all(record_set, 5, 1 << 40, columns=COLUMNS)
 
     assert decoded_rows(decoded.rows) == oracle_rows(record_set)[5:]
     assert decoded.next_offset == 30_000
@@ -392,6 +395,24 @@ def test_each_number_of_a_header_is_checked(at: int, value: int, why: str) -> No
     assert bytes(batch[RECORD_AT + 6 :]) == b"\x02\x02h\x02v"
     batch[RECORD_AT + at] = value
 
-    for with_headers in (False, True):
+    for columns in (COLUMNS, COLUMNS[:-1]):
         with pytest.raises(KcoordError, match=why):
-            decode_all(bytes(batch), check_crcs=False, with_headers=with_headers)
+            decode_all(bytes(batch), check_crcs=False, columns=columns)
+
+
+IMPORTS = """
+import sys
+from spark_kcoord.fetch.decode import COLUMNS, decode
+decode(bytes.fromhex(sys.argv[1]), "t", 0, 0, 9, columns=COLUMNS)
+print(*({"pandas", "pyspark"} & {*sys.modules}))
+"""
+
+
+def test_decoding_does_not_load_pandas(decoder: str) -> None:
+    record_set = record_batch([Row(b"k", b"v", 1, [("h", b"1")]), Row()])
+
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", IMPORTS, record_set.hex()], capture_output=True, text=True, timeout=60
+    )
+
+    assert (done.stdout.strip(), done.returncode) == ("", 0), done.stderr

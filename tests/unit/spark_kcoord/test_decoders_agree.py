@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kafka.errors import CorruptRecordError
 
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.fetch.decode import DECODERS, AbortedTransaction, DecodedBatch, load_decoder
+from spark_kcoord.fetch.decode import COLUMNS, DECODERS, AbortedTransaction, DecodedBatch, load_decoder
 from tests.helpers.decoders import available_decoders
 from tests.helpers.memory_records import decoded_rows, oracle_rows
 from tests.helpers.record_batches import COMPRESS, TRANSACTIONAL, Row, end_marker, record_batch
@@ -67,7 +67,7 @@ def record_sets(draw: st.DrawFn) -> tuple[bytes, list[AbortedTransaction]]:
 def outcome(name: str, record_set: bytes, start: int, end: int, **more: Any) -> DecodedBatch | str:
     """Return what the decoder makes of it: rows, or that it refused."""
     try:
-        decoded = load_decoder(name).decode(record_set, "t", 1, start, end, with_headers=True, **more)
+        decoded = load_decoder(name).decode(record_set, "t", 1, start, end, columns=COLUMNS, **more)
     except KcoordError:
         return "refused"
     decoded.rows.validate(full=True)

@@ -77,3 +77,15 @@ def test_partition_waits_for_kafka_and_a_restart_does_not_forget_why() -> None:
     world.poll_topics()
     world.advance(1_100)
     assert again.owned[T0].offset == 60
+
+
+def test_topic_made_again_is_read_from_its_beginning_though_the_old_one_was_out_of_range() -> None:
+    world = NodeWorld({"t": 1})
+    member = world.join("m1")
+    world.kafka.is_away = True
+    report(member)
+    world.kafka.is_away = False
+    world.kafka.ids["t"] = "id-new"
+    world.poll_topics()
+    world.advance(2_000)
+    assert (member.owned[T0].topic_id, member.owned[T0].offset) == ("id-new", 10)

@@ -1,0 +1,209 @@
+"""What the data path's benchmark found: figures and their bars, the table, the JSON file and the plot."""
+
+import datetime
+import html
+import json
+import os
+import platform
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyspark
+
+from benchmarks.datapath_triggers import Turn
+
+OURS = "kcoord"
+BARS: Mapping[str, tuple[str, float]] = {
+    "min_default": ("at least", 2.2),
+    "min_tuned": ("at least", 1.7),
+    "floor_ratio": ("at most", 1.25),
+    "trigger_ratio": ("at most", 0.8),
+    "fallback_default": ("at least", 1.5),
+}
+_HEADING = "## Data path: `make bench-datapath`"
+_BAR_WIDTH, _BAR_HEIGHT, _LABEL_WIDTH = 420, 14, 190
+_COLOURS = {OURS: "#1b7f5c", "default": "#b5483b", "tuned": "#d99a3d", "floor": "#8a8f98", "fallback": "#5b8fc7"}
+
+
+@dataclass(slots=True)
+class Results:
+    """Seconds by case and side, one a turn; the turns of the triggers; what was proved about the rows."""
+
+    scale: float
+    seconds: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    triggers: dict[str, list[Turn]] = field(default_factory=dict)
+    rows_equal: bool = False
+    crc: bool = False
+
+    def add(self, case: str, side: str, seconds: float) -> None:
+        """Note one run."""
+        self.seconds.setdefault(case, {}).setdefault(side, []).append(seconds)
+
+    def ratios(self, case: str, over: str, under: str) -> list[float]:
+        """Return one side's seconds over another's, turn by turn."""
+        return [a / b for a, b in zip(self.seconds[case][over], self.seconds[case][under], strict=True)]
+
+    def figures(self) -> dict[str, float]:
+        """Return the figures of the summary line."""
+        medians = {
+            side: [statistics.median(self.ratios(case, side, OURS)) for case in self.seconds]
+            for side in ("default", "tuned")
+        }
+        floors = [statistics.median(self.ratios(case, OURS, "floor")) for case in self._with("floor")]
+        fallbacks = [statistics.median(self.ratios(case, "default", "fallback")) for case in self._with("fallback")]
+        triggers = zip(self.triggers[OURS], self.triggers["peer"], strict=True)
+        return {
+            "min_default": min(medians["default"]),
+            "median_default": statistics.median(medians["default"]),
+            "min_tuned": min(medians["tuned"]),
+            "median_tuned": statistics.median(medians["tuned"]),
+            "floor_ratio": max(floors),
+            "trigger_ratio": statistics.median(ours.trigger_ms / peer.trigger_ms for ours, peer in triggers),
+            "fallback_default": min(fallbacks),
+        }
+
+    def _with(self, side: str) -> list[str]:
+        return [case for case, sides in self.seconds.items() if side in sides]
+
+
+def judge(results: Results) -> tuple[list[str], str]:
+    """Return the names of the bars that were missed, and the summary."""
+    figures = results.figures()
+    missed = [name for name in ("rows_equal", "crc") if not getattr(results, name)]
+    for name, (kind, bar) in BARS.items():
+        if figures[name] < bar if kind == "at least" else figures[name] > bar:
+            missed.append(name)
+    shown = {"rows_equal": int(results.rows_equal), "crc": int(results.crc)} | {
+        name: f"{value:.2f}" for name, value in figures.items()
+    }
+    return missed, " ".join(f"{name}={value}" for name, value in shown.items())
+
+
+def table(results: Results) -> str:
+    """Return the results as Markdown."""
+    lines = [
+        "| topic, action | kcoord s | default s | tuned s | default over kcoord | tuned over kcoord |",
+        "|---|---|---|---|---|---|",
+    ]
+    for case, sides in results.seconds.items():
+        cells = [f"{statistics.median(sides[side]):.2f}" for side in (OURS, "default", "tuned")]
+        cells += [_spread(results.ratios(case, side, OURS)) for side in ("default", "tuned")]
+        lines.append(f"| {case} | {' | '.join(cells)} |")
+    lines += ["", "| besides | s | ratio |", "|---|---|---|"]
+    for case, sides in results.seconds.items():
+        if "floor" in sides:
+            ratio = _spread(results.ratios(case, OURS, "floor"))
+            lines.append(f"| {case}: floor | {statistics.median(sides['floor']):.2f} | kcoord over floor {ratio} |")
+        if "fallback" in sides:
+            ratio = _spread(results.ratios(case, "default", "fallback"))
+            fallback = statistics.median(sides["fallback"])
+            lines.append(f"| {case}: NumPy decoder, stock transport | {fallback:.2f} | default over it {ratio} |")
+    lines += ["", "| small micro-batches | trigger ms | of that: parts, ms |", "|---|---|---|"]
+    for name, turns in results.triggers.items():
+        parts = {part: statistics.median(turn.parts_ms[part] for turn in turns) for part in turns[0].parts_ms}
+        told = ", ".join(f"{part} {value:.0f}" for part, value in parts.items())
+        lines.append(f"| {name} | {_spread([turn.trigger_ms for turn in turns], digits=0)} | {told} |")
+    return "\n".join(lines)
+
+
+def save(results: Results, directory: Path) -> None:
+    """Write datapath.json and datapath.svg, and the section of RESULTS.md where that file is there."""
+    directory.mkdir(parents=True, exist_ok=True)
+    document = {
+        "date": _today(),
+        "machine": machine(),
+        "scale": results.scale,
+        "rows_equal": results.rows_equal,
+        "crc": results.crc,
+        "figures": {name: round(value, 3) for name, value in results.figures().items()},
+        "seconds": {
+            case: {side: [round(one, 3) for one in seconds] for side, seconds in sides.items()}
+            for case, sides in results.seconds.items()
+        },
+        "triggers": {name: [asdict(turn) for turn in turns] for name, turns in results.triggers.items()},
+    }
+    (directory / "datapath.json").write_text(json.dumps(document, indent=1) + "\n")
+    (directory / "datapath.svg").write_text(plot(results))
+    page = directory / "RESULTS.md"
+    if page.exists():
+        page.write_text(_with_section(page.read_text(), _section(results)))
+
+
+def machine() -> str:
+    """Return the machine and the versions that matter, in a few words."""
+    cpu = next(
+        (
+            line.partition(":")[2].strip()
+            for line in _read(Path("/proc/cpuinfo")).splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
+    load = os.getloadavg()[0]
+    return (
+        f"{os.cpu_count()} cores of {cpu} (load {load:.1f} at the end), Python {platform.python_version()}, "
+        f"PySpark {pyspark.__version__}, pyarrow {pa.__version__}, spark-sql-kafka 4.2.0, Kafka 4.3.1"
+    )
+
+
+def plot(results: Results) -> str:
+    """Return the medians as bars, each side of each case, in SVG."""
+    longest = max(statistics.median(seconds) for sides in results.seconds.values() for seconds in sides.values())
+    rows: list[str] = []
+    y = 30
+    for case, sides in results.seconds.items():
+        rows.append(f'<text x="8" y="{y + 12}" font-weight="bold">{html.escape(case)}</text>')
+        for side, seconds in sides.items():
+            middle = statistics.median(seconds)
+            width = max(1, round(_BAR_WIDTH * middle / longest))
+            rows.append(
+                f'<rect x="{_LABEL_WIDTH}" y="{y}" width="{width}" height="{_BAR_HEIGHT - 2}" '
+                f'fill="{_COLOURS[side]}"/>'
+                f'<text x="{_LABEL_WIDTH + width + 6}" y="{y + 10}">{side} {middle:.2f} s</text>'
+            )
+            y += _BAR_HEIGHT
+        y += 8
+    width = _LABEL_WIDTH + _BAR_WIDTH + 140
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{y}" font-family="sans-serif" '
+        f'font-size="11">\n<rect width="100%" height="100%" fill="white"/>\n'
+        f'<text x="8" y="16" font-size="13">Seconds to read a topic, medians (less is better)</text>\n'
+        + "\n".join(rows)
+        + "\n</svg>\n"
+    )
+
+
+def _section(results: Results) -> str:
+    missed, summary = judge(results)
+    return (
+        f"{_HEADING}\n\n{_today()}, {machine()}. One broker and one Spark session, local[2], on the same cores; "
+        "medians of interleaved turns, the lowest and highest in brackets; 5 million records of 100 B and a million "
+        "of 1 KB in 8 partitions. kcoord checks checksums, as the JVM connector does by default; tuned does not.\n\n"
+        f"{table(results)}\n\n{'Missed: ' + ', '.join(missed) + '. ' if missed else ''}`{summary}`\n\n"
+        "![seconds to read a topic](datapath.svg)\n"
+    )
+
+
+def _with_section(page: str, section: str) -> str:
+    """Return the page with the section in place of its old one, or at its end."""
+    before, found, rest = page.partition(_HEADING)
+    if not found:
+        return f"{page.rstrip()}\n\n{section}"
+    after = rest.partition("\n## ")
+    return f"{before}{section}" + (f"\n## {after[2]}" if after[1] else "")
+
+
+def _spread(values: Sequence[float], digits: int = 2) -> str:
+    low, middle, high = min(values), statistics.median(values), max(values)
+    return f"{middle:.{digits}f} ({low:.{digits}f}-{high:.{digits}f})"
+
+
+def _today() -> str:
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+def _read(path: Path) -> str:
+    return path.read_text() if path.exists() else ""

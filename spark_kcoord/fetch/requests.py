@@ -1,0 +1,155 @@
+"""What one broker is asked for in one fetch, and what its answer says: pure functions over kafka-python's messages.
+
+One request asks for many partitions, in an order that matters: a broker fills its answer from the first on until
+the answer is full. So the first partition that has data gets at least one whole batch of it, however large, and an
+empty answer proves that a partition has nothing only while no other before it got any bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+import kafka.errors as kafka_errors
+from kafka.protocol.consumer import FetchRequest
+
+from spark_kcoord.fetch.record_set import AbortedTransaction
+from spark_kcoord.kafka_options import KafkaSettings
+
+__all__ = ["NO_EPOCH", "NO_REPLICA", "PartAnswer", "PartWanted", "fetch_request", "read_response"]
+
+NO_EPOCH: Final = -1
+NO_REPLICA: Final = -1
+
+# Version 4 is the first with isolation levels (Kafka 0.11); from 13 on topics go by id.
+_MIN_VERSION: Final = 4
+_MAX_VERSION_BY_NAME: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class PartWanted:
+    """One partition in a fetch: from which offset, at most how many bytes, and what is known of its leader.
+
+    ``last_epoch`` is the leader epoch of the record before ``position``, by which a broker tells that its log has
+    another history (KIP-320); NO_EPOCH where it is not known.
+    """
+
+    topic: str
+    topic_id: str | None
+    partition: int
+    position: int
+    most_bytes: int
+    leader_epoch: int
+    last_epoch: int = NO_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class PartAnswer:
+    """What a broker said about one partition; ``error`` is set or the rest is.
+
+    ``diverged_at`` is the offset at which the broker's log leaves the history that was read so far. ``is_proof``
+    says that the partition would have got bytes if it had any, ``is_share_small`` that it has none although the answer
+    had room for all that the partition was allowed.
+    """
+
+    error: kafka_errors.KafkaError | None
+    records: bytes = b""
+    aborted: tuple[AbortedTransaction, ...] | None = None
+    readable_end: int = 0
+    preferred_replica: int = NO_REPLICA
+    diverged_at: int | None = None
+    is_proof: bool = False
+    is_share_small: bool = False
+
+
+def fetch_request(settings: KafkaSettings, wanted: Sequence[PartWanted], *, most_bytes: int) -> FetchRequest:
+    """Return the request for some partitions, in whose order those of a topic must be together.
+
+    Topics go by id where all have one, so that another topic of the same name is never read.
+    """
+    by_topic: dict[str, list[PartWanted]] = {}
+    for part in wanted:
+        by_topic.setdefault(part.topic, []).append(part)
+    has_ids = all(part.topic_id is not None for part in wanted)
+    return FetchRequest(
+        max_wait_ms=settings.fetch_max_wait_ms,
+        min_bytes=settings.fetch_min_bytes,
+        max_bytes=most_bytes,
+        isolation_level=int(settings.is_read_committed),
+        rack_id=settings.rack,
+        topics=[
+            FetchRequest.FetchTopic(
+                topic=topic,
+                partitions=[
+                    FetchRequest.FetchTopic.FetchPartition(
+                        partition=part.partition,
+                        current_leader_epoch=part.leader_epoch,
+                        fetch_offset=part.position,
+                        last_fetched_epoch=part.last_epoch,
+                        partition_max_bytes=part.most_bytes,
+                    )
+                    for part in parts
+                ],
+                **({"topic_id": UUID(parts[0].topic_id)} if has_ids else {}),
+            )
+            for topic, parts in by_topic.items()
+        ],
+        min_version=_MIN_VERSION,
+        max_version=None if has_ids else _MAX_VERSION_BY_NAME,
+    )
+
+
+def read_response(
+    settings: KafkaSettings, wanted: Sequence[PartWanted], response: Any, *, most_bytes: int
+) -> list[PartAnswer]:
+    """Return the answers to ``wanted``, in its order; a partition that was left out is answered with an error.
+
+    ``wanted`` and ``most_bytes`` are those of the request, the partitions of a topic together.
+    """
+    if response.error_code:
+        return [PartAnswer(_error(response.error_code, part)) for part in wanted]
+    names = {UUID(part.topic_id): part.topic for part in wanted if part.topic_id is not None}
+    sent = {
+        (topic.topic or names.get(topic.topic_id), data.partition_index): data
+        for topic in response.responses
+        for data in topic.partitions
+    }
+    answers = []
+    bytes_before = 0
+    for part in wanted:
+        data = sent.get((part.topic, part.partition))
+        if data is None:
+            answers.append(PartAnswer(_error(kafka_errors.UnknownTopicOrPartitionError.errno, part)))
+            continue
+        has_room = bytes_before + part.most_bytes <= most_bytes
+        is_proof = not bytes_before and not response.throttle_time_ms
+        answers.append(_answer(settings, part, data, is_proof=is_proof, has_room=has_room))
+        bytes_before += len(answers[-1].records)
+    return answers
+
+
+def _answer(settings: KafkaSettings, part: PartWanted, data: Any, *, is_proof: bool, has_room: bool) -> PartAnswer:
+    if data.error_code:
+        return PartAnswer(_error(data.error_code, part))
+    aborted = tuple(
+        AbortedTransaction(transaction.producer_id, transaction.first_offset)
+        for transaction in data.aborted_transactions or ()
+    )
+    diverging = data.diverging_epoch
+    has_diverged = diverging is not None and diverging.end_offset >= 0
+    return PartAnswer(
+        error=None,
+        records=data.records or b"",
+        aborted=aborted if settings.is_read_committed else None,
+        readable_end=data.last_stable_offset if settings.is_read_committed else data.high_watermark,
+        preferred_replica=data.preferred_read_replica,
+        diverged_at=diverging.end_offset if has_diverged else None,
+        is_proof=is_proof,
+        is_share_small=not is_proof and has_room and not data.records,
+    )
+
+
+def _error(code: int, part: PartWanted) -> kafka_errors.KafkaError:
+    return kafka_errors.for_code(code)(f"topic '{part.topic}' partition {part.partition}")

@@ -1,0 +1,79 @@
+"""A real broker that also listens with TLS and with log-ins, and the options a reader needs for each listener."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafka.admin import KafkaAdminClient, UserScramCredentialUpsertion
+
+from coordinator.local.java import find_java
+from coordinator.local.kafka import LocalKafka
+from coordinator.local.ports import LOOPBACK, free_ports
+
+USER, PASSWORD = "reader", "reader-secret"
+PROTOCOLS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
+REAUTHENTICATE_MS = 1_500
+KEYTOOL_TIMEOUT_S = 60
+_STORE_PASSWORD = "changeit"
+_PLAIN = f"org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}='{PASSWORD}';"
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+
+
+@dataclass(frozen=True)
+class SecureKafka:
+    """The broker, where each of its listeners is, and the certificate to trust."""
+
+    broker: LocalKafka
+    ports: dict[str, int]
+    certificate: Path
+
+    def options(self, protocol: str, mechanism: str | None = None) -> dict[str, str]:
+        """Return a reader's options for one listener."""
+        port = self.broker.port if protocol == "PLAINTEXT" else self.ports[protocol]
+        options = {"kafka.bootstrap.servers": f"{LOOPBACK}:{port}", "kafka.security.protocol": protocol}
+        if protocol.endswith("SSL"):
+            options["kafka.ssl.ca.location"] = str(self.certificate)
+        if mechanism is not None:
+            options |= {
+                "kafka.sasl.mechanism": mechanism,
+                "kafka.sasl.username": USER,
+                "kafka.sasl.password": PASSWORD,
+            }
+        return options
+
+
+@contextmanager
+def secure_kafka(directory: Path) -> Iterator[SecureKafka]:
+    """Start the broker; log-ins on SASL_SSL must be repeated every REAUTHENTICATE_MS."""
+    store, certificate = _make_key(directory)
+    ports = dict(zip(PROTOCOLS, free_ports(len(PROTOCOLS)), strict=True))
+    config = {
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": str(store),
+        "ssl.keystore.password": _STORE_PASSWORD,
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+        "listener.name.sasl_ssl.connections.max.reauth.ms": str(REAUTHENTICATE_MS),
+    }
+    for listener in ("sasl_plaintext", "sasl_ssl"):
+        config[f"listener.name.{listener}.plain.sasl.jaas.config"] = _PLAIN
+        config[f"listener.name.{listener}.scram-sha-256.sasl.jaas.config"] = _SCRAM
+    with LocalKafka(directory / "kafka", config=config, secure_ports=ports) as broker:
+        with KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.alter_user_scram_credentials([UserScramCredentialUpsertion(USER, "SCRAM-SHA-256", PASSWORD)])
+        yield SecureKafka(broker, ports, certificate)
+
+
+def _make_key(directory: Path) -> tuple[Path, Path]:
+    """Return a key store with a key for loopback and the PEM file of its certificate."""
+    store, certificate = directory / "broker.p12", directory / "broker.pem"
+    keytool = find_java().executable.resolve().with_name("keytool")
+    common = ["-keystore", str(store), "-storepass", _STORE_PASSWORD, "-alias", "broker"]
+    made = ["-genkeypair", "-storetype", "PKCS12", "-keyalg", "EC", "-groupname", "secp256r1", "-validity", "2"]
+    names = ["-dname", "CN=localhost", "-ext", f"SAN=ip:{LOOPBACK},dns:localhost"]
+    for arguments in (made + names, ["-exportcert", "-rfc", "-file", str(certificate)]):
+        subprocess.run(
+            [keytool, *arguments, *common], check=True, capture_output=True, text=True, timeout=KEYTOOL_TIMEOUT_S
+        )
+    return store, certificate

@@ -1,0 +1,175 @@
+"""Each road from a broker's socket passes the same tests: TLS, log-in and log-in again, time-outs, restarts."""
+
+import gc
+import logging
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from coordinator.local.kafka import LocalKafka
+from spark_kcoord.errors import KcoordError
+from spark_kcoord.fetch.decode import COLUMNS
+from spark_kcoord.fetch.pool import ClientPool
+from spark_kcoord.fetch.ranges import read_ranges
+from spark_kcoord.options import parse_options
+from spark_kcoord.partition import TopicRange
+from tests.helpers.kafka_topics import produce
+from tests.helpers.record_batches import Row
+from tests.helpers.secure_kafka import REAUTHENTICATE_MS, SecureKafka, secure_kafka
+from tests.helpers.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.kafka,
+    # A socket whose connecting or TLS handshake fails or is cut short is left to the garbage collector by kafka-python
+    # (kafka.net.inet.KafkaNetSocket.sock_connect, kafka.net.manager.KafkaConnectionManager._build_transport).
+    pytest.mark.filterwarnings(
+        r"ignore:Exception ignored in. <(ssl\.SSLSocket|socket\.socket) fd:pytest.PytestUnraisableExceptionWarning"
+    ),
+]
+
+RECORDS = 3_000
+WANTED = TopicRange("t", None, 0, 0, RECORDS)
+VALUES = [b"%d " % number * 200 for number in range(RECORDS)]
+LOGGED_IN_AGAIN = "Beginning SASL re-authentication"
+PATIENCE_S = 30
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
+    with secure_kafka(tmp_path_factory.mktemp("secure")) as made:
+        fill(made.broker)
+        yield made
+
+
+@pytest.fixture(params=["stock", "large"])
+def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("KCOORD_FETCH_ROAD", request.param)
+    return str(request.param)
+
+
+@pytest.fixture
+def pool() -> Iterator[ClientPool]:
+    made = ClientPool()
+    yield made
+    made.close_idle()
+    gc.collect()
+
+
+def fill(broker: LocalKafka) -> None:
+    broker.create_topic("t")
+    produce(broker.bootstrap_servers, "t", [(0, Row(value=value)) for value in VALUES], batch_size=60_000)
+
+
+def read(given: dict[str, str], pool: ClientPool, *, timeout_s: float = 20, size: int = 300_000) -> Iterator[bytes]:
+    options = parse_options({"subscribe": "t", "kafka.max.partition.fetch.bytes": str(size), **given}, "batch")
+    for batch in read_ranges(
+        options.kafka, [WANTED], columns=COLUMNS, fail_on_data_loss=True, timeout_s=timeout_s, pool=pool
+    ):
+        yield from batch.column("value").to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "mechanism"),
+    [
+        ("PLAINTEXT", None),
+        ("SSL", None),
+        ("SASL_PLAINTEXT", "PLAIN"),
+        ("SASL_PLAINTEXT", "SCRAM-SHA-256"),
+        ("SASL_SSL", "PLAIN"),
+        ("SASL_SSL", "SCRAM-SHA-256"),
+    ],
+)
+def test_every_listener_gives_every_row(
+    secure: SecureKafka, pool: ClientPool, road: str, protocol: str, mechanism: str | None
+) -> None:
+    given = secure.options(protocol, mechanism)
+
+    for size in (20_000, 4_000_000):
+        assert list(read(given, pool, size=size)) == VALUES
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_log_in_is_repeated_on_the_same_connection(
+    secure: SecureKafka, pool: ClientPool, road: str, mechanism: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = secure.options("SASL_SSL", mechanism)
+    deadline = time.monotonic() + PATIENCE_S
+    with caplog.at_level(logging.DEBUG, "kafka.net.connection"):
+        assert list(read(given, pool)) == VALUES
+        connected = messages(caplog, ": Connected")
+        while messages(caplog, LOGGED_IN_AGAIN) < 4:
+            assert time.monotonic() < deadline
+            assert list(read(given, pool)) == VALUES
+
+    assert messages(caplog, ": Connected") == connected
+
+
+def test_log_in_that_ran_out_in_the_middle_loses_and_repeats_nothing(
+    secure: SecureKafka, pool: ClientPool, road: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    # A task that is slow to take its rows keeps the client from logging in again in time.
+    seen = []
+    with caplog.at_level(logging.DEBUG, "kafka.net.connection"):
+        rows = read(secure.options("SASL_SSL", "PLAIN"), pool)
+        seen.append(next(rows))
+        expired_at = time.monotonic() + 2 * REAUTHENTICATE_MS / 1000
+        wait_until(lambda: time.monotonic() > expired_at)
+        seen += rows
+
+    assert seen == VALUES
+
+
+def test_certificate_that_is_not_trusted_is_a_clear_error(secure: SecureKafka, pool: ClientPool, road: str) -> None:
+    given = secure.options("SSL")
+    del given["kafka.ssl.ca.location"]
+
+    with pytest.raises(KcoordError, match=r"gave no answer in 1 s .*(certificate|Handshake)"):
+        list(read(given, pool, timeout_s=1))
+
+
+def test_password_that_is_wrong_is_a_clear_error(secure: SecureKafka, pool: ClientPool, road: str) -> None:
+    given = secure.options("SASL_SSL", "SCRAM-SHA-256") | {"kafka.sasl.password": "not-the-password"}
+
+    # kafka-python's own road may lose what a broker said just before it hung up.
+    lost = r"|gave no answer in 2 s \(KafkaConnectionError: socket disconnected" if road == "stock" else ""
+    with pytest.raises(KcoordError, match="refused: SaslAuthenticationFailedError" + lost):
+        list(read(given, pool, timeout_s=2))
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_broker_that_says_nothing_is_a_time_out_and_then_read_on(
+    secure: SecureKafka, pool: ClientPool, road: str, protocol: str
+) -> None:
+    given = {**secure.options(protocol), "kafka.request.timeout.ms": "300"}
+    rows = read(given, pool, timeout_s=1)
+    seen = [next(rows)]
+    os.killpg(secure.broker.process_group_id, signal.SIGSTOP)
+    try:
+        with pytest.raises(KcoordError, match="gave no answer in 1 s"):
+            seen += rows
+    finally:
+        os.killpg(secure.broker.process_group_id, signal.SIGCONT)
+
+    assert len(seen) < RECORDS
+    assert seen == VALUES[: len(seen)]
+    assert list(read(secure.options(protocol), pool)) == VALUES
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_SSL"])
+def test_broker_that_restarts_loses_and_repeats_nothing(
+    secure: SecureKafka, pool: ClientPool, road: str, protocol: str
+) -> None:
+    rows = read(secure.options(protocol, "PLAIN" if protocol == "SASL_SSL" else None), pool)
+
+    seen = [next(rows)]
+    secure.broker.restart()
+    seen += rows
+
+    assert seen == VALUES
+
+
+def messages(caplog: pytest.LogCaptureFixture, text: str) -> int:
+    return sum(text in record.getMessage() for record in caplog.records)
