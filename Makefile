@@ -67,7 +67,7 @@ chaos-spark: setup
 	@.venv/bin/python -m tests.chaos --seed $(SEED) --kills $(KILLS)
 
 ship: setup
-	@.venv/bin/kcoord dev ship --output dist/kcoord-executor.tar.gz
+	@.venv/bin/python -m spark_kcoord.ship dist/kcoord-executors.tar.gz
 
 bench-decoder: setup
 	@.venv/bin/python benchmarks/decoder.py
