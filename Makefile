@@ -1,7 +1,8 @@
 # Two commands matter: `make demo` and `make test`. Each sets up what it needs; Python 3.11+ and Java 17+ must be there.
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types imports pytest demo sim mutants bench-decoder bench-datapath fuzz-decoder clean
+.PHONY: help setup test lint types imports pytest demo sim mutants \
+	bench-group bench-group-kafka bench-decoder bench-datapath fuzz-decoder clean
 
 help:
 	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes)'
@@ -9,6 +10,8 @@ help:
 	@echo 'make lint | types | imports | pytest    one of them'
 	@echo 'make sim SEED=0 RUNS=500    run the real coordinator and members through simulated failures'
 	@echo 'make mutants   plant known mistakes and see that the simulator finds each'
+	@echo 'make bench-group     joins, deaths, pings and commits of a large group on one coordinator (2 minutes)'
+	@echo 'make bench-group-kafka   the same on the group coordinator of a real Kafka and on kcoord (3 minutes)'
 	@echo 'make bench-decoder   rows per second of the record batch decoders (2 minutes)'
 	@echo 'make bench-datapath  reading Kafka with Spark, kcoord beside spark-sql-kafka (15 minutes; SCALE=0.1 to try)'
 	@echo 'make fuzz-decoder    mutated batches against the decoder built with sanitizers (2 minutes; needs gcc)'
@@ -44,6 +47,12 @@ sim: setup
 
 mutants: setup
 	@.venv/bin/python -m tests.sim mutants
+
+bench-group: setup
+	@.venv/bin/python -m benchmarks.group
+
+bench-group-kafka: setup
+	@.venv/bin/python -m benchmarks.group_kafka
 
 bench-decoder: setup
 	@.venv/bin/python benchmarks/decoder.py

@@ -219,7 +219,17 @@ class GroupSettings(_Section):
         "probe_timeout_ms", 10, "How long a member has to prove it lives when another process shows its identity."
     )
     rebalance_window_ms: int = _limit(
-        "rebalance_window_ms", 0, "How long changes are gathered into one rebalance, from the first on."
+        "rebalance_window_ms", 0, "How long changes are gathered into one rebalance; a member that goes opens none."
+    )
+    rebalance_window_max_ms: int = _limit(
+        "rebalance_window_max_ms", 0, "How long that is at most while members keep joining a group of many partitions."
+    )
+    slice_partitions: int = _limit(
+        "slice_partitions",
+        1,
+        "Partitions that change hands in one step; a larger rebalance takes several.",
+        "partitions",
+        100_000,
     )
     registration_timeout_ms: int = _limit(
         "registration_timeout_ms", 100, "How long a registration waits for Kafka to say whether its topics exist."

@@ -1,11 +1,12 @@
-"""Writes a snapshot of Kafka topics to Parquet: everything between two positions, once.
+"""Writes to Parquet what a consumer group has not read yet, once, as a member of the group.
 
-    spark-submit jobs/ingest_batch.py --coordinator 127.0.0.1:9292 --group flights --topic flights \
-        --starting-offsets earliest --ending-offsets latest --output /data/snapshot
+    spark-submit jobs/ingest_batch.py --coordinator 127.0.0.1:9292 --group nightly --topic flights \
+        --output /data/flights --mode append
 
-A batch read joins no group and commits nothing; with `--starting-offsets committed` it begins where the group is.
-Without a coordinator, `--option kafka.bootstrap.servers=HOST:PORT` says where Kafka is. Exit codes: 0 written, 1 it
-failed, 2 the arguments are wrong.
+What it wrote is committed when all of it is written, and nothing if it fails. Several of these, and streaming queries,
+may share a group. With `--snapshot` it joins no group and commits nothing: it writes what lies between
+`--starting-offsets` and `--ending-offsets`; without a coordinator, `--option kafka.bootstrap.servers=HOST:PORT` says
+where Kafka is. Exit codes: 0 written, 1 it failed, 2 the arguments are wrong.
 """
 
 from __future__ import annotations
@@ -13,23 +14,43 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Observation, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 
+import spark_kcoord
 from spark_kcoord.job_arguments import add_source_arguments, source_options
 from spark_kcoord.job_failures import failure_cause
+
+SAY_EVERY_S = 5.0
 
 log = logging.getLogger("ingest_batch")
 
 
 def argument_parser() -> argparse.ArgumentParser:
     """Return the parser of this job's arguments."""
-    parser = argparse.ArgumentParser(prog="ingest_batch.py", description="Write a snapshot of Kafka topics to Parquet.")
+    parser = argparse.ArgumentParser(
+        prog="ingest_batch.py", description="Write to Parquet what a consumer group has not read yet, once."
+    )
     add_source_arguments(parser, needs_group=False)
-    parser.add_argument("--ending-offsets", metavar="WHERE", help="latest (the default) or JSON")
+    parser.add_argument(
+        "--snapshot", action="store_true", help="join no group and commit nothing; write between two positions"
+    )
+    parser.add_argument("--ending-offsets", metavar="WHERE", help="with --snapshot: latest (the default) or JSON")
+    parser.add_argument(
+        "--max-offsets", type=int, metavar="N", help="most offsets to write; the rest is for the next run"
+    )
+    parser.add_argument(
+        "--assignment-seconds",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="how long other members may take to let go of partitions (default 60)",
+    )
     sink = parser.add_argument_group("where it goes")
     sink.add_argument("--output", required=True, metavar="PATH", help="directory of the Parquet files")
     sink.add_argument("--as-text", action="store_true", help="write key and value as text instead of bytes")
@@ -39,26 +60,65 @@ def argument_parser() -> argparse.ArgumentParser:
         default="error",
         help="what to do when the output exists (default: fail)",
     )
-    parser.add_argument("--name", default="ingest snapshot", help="name of the application")
+    parser.add_argument("--name", default="ingest batch", help="name of the application")
     return parser
 
 
 def read_options(arguments: argparse.Namespace) -> dict[str, str]:
     """Return the options of the read; raises ValueError for an argument that cannot be used."""
     options = source_options(arguments)
+    if not arguments.snapshot:
+        if arguments.ending_offsets is not None:
+            raise ValueError("--ending-offsets needs --snapshot: a member reads up to the end")
+        if arguments.coordinator is None or arguments.group is None:
+            raise ValueError("--coordinator and --group are needed to read as a member; or use --snapshot")
+        if arguments.max_offsets is not None:
+            options["maxOffsetsPerTrigger"] = str(arguments.max_offsets)
+    elif arguments.max_offsets is not None:
+        raise ValueError("--max-offsets is for a member; give --ending-offsets to limit a --snapshot")
     if arguments.ending_offsets is not None:
         options["endingOffsets"] = arguments.ending_offsets
     return options
 
 
-def write_snapshot(spark: SparkSession, arguments: argparse.Namespace, options: dict[str, str]) -> int:
-    """Write the snapshot and return the number of its rows."""
-    rows = spark.read.format("kcoord").options(**options).load()
+def write(rows: DataFrame, arguments: argparse.Namespace) -> int:
+    """Write rows and return their number."""
     if arguments.as_text:
         rows = rows.withColumns({name: rows[name].cast("string") for name in ("key", "value")})
     counted = Observation("rows")
     rows.observe(counted, sf.count(sf.lit(1)).alias("rows")).write.mode(arguments.mode).parquet(arguments.output)
     return int(counted.get["rows"])
+
+
+def ingest(spark: SparkSession, arguments: argparse.Namespace, options: dict[str, str]) -> int:
+    """Write the batch and return the number of its rows."""
+    with progress_shown(spark):
+        if arguments.snapshot:
+            return write(spark.read.format("kcoord").options(**options).load(), arguments)
+        with spark_kcoord.batch(spark, options, assignment_timeout_s=arguments.assignment_seconds) as new:
+            return write(new.rows, arguments)
+
+
+@contextmanager
+def progress_shown(spark: SparkSession) -> Iterator[None]:
+    """Log how many tasks are done while Spark works, every few seconds."""
+    is_over = threading.Event()
+
+    def say() -> None:
+        tracker = spark.sparkContext.statusTracker()
+        while not is_over.wait(SAY_EVERY_S):
+            for stage_id in tracker.getActiveStageIds():
+                stage = tracker.getStageInfo(stage_id)
+                if stage is not None:
+                    log.info("stage %d: %d of %d tasks done", stage_id, stage.numCompletedTasks, stage.numTasks)
+
+    teller = threading.Thread(target=say, name="progress", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        teller.join()
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -74,9 +134,9 @@ def main(given: Sequence[str] | None = None) -> int:
     spark = SparkSession.builder.appName(arguments.name).getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     try:
-        rows = write_snapshot(spark, arguments, options)
-    except PySparkException as error:
-        log.error("the snapshot failed: %s", failure_cause(error))  # noqa: TRY400
+        rows = ingest(spark, arguments, options)
+    except (PySparkException, spark_kcoord.KcoordError) as error:
+        log.error("the batch failed: %s", failure_cause(error))  # noqa: TRY400
         return 1
     finally:
         spark.stop()

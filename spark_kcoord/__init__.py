@@ -1,1 +1,50 @@
-"""The Spark data source ``format("kcoord")``: Spark as a member of a consumer group."""
+"""The Spark data source ``format("kcoord")``: Spark as a member of a consumer group.
+
+Spark finds the format by its name; what is imported here is for the program in the Spark driver. It is loaded when it
+is first used, because executors import this package too and have neither the coordinator's protocol nor msgspec.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from spark_kcoord.attachment import Attachment, attach
+    from spark_kcoord.errors import DataLossError, KcoordError, OptionError
+    from spark_kcoord.group_batch import GroupBatch, batch
+    from spark_kcoord.lag_listener import LagListener, LagReport
+
+__all__ = [
+    "Attachment",
+    "DataLossError",
+    "GroupBatch",
+    "KcoordError",
+    "LagListener",
+    "LagReport",
+    "OptionError",
+    "attach",
+    "batch",
+]
+
+_HOMES: Final = {
+    "Attachment": "attachment",
+    "DataLossError": "errors",
+    "GroupBatch": "group_batch",
+    "KcoordError": "errors",
+    "LagListener": "lag_listener",
+    "LagReport": "lag_listener",
+    "OptionError": "errors",
+    "attach": "attachment",
+    "batch": "group_batch",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'spark_kcoord' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"spark_kcoord.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

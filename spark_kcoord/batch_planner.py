@@ -10,9 +10,10 @@ each to be answered before the next, so that a blocking driver and a simulator r
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar, cast
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
@@ -20,7 +21,7 @@ from spark_kcoord.errors import DataLossError, KafkaAwayError, UnknownTopicError
 from spark_kcoord.member.effects import AdvanceOutcome, Joined
 from spark_kcoord.member.holdings import AssignedPartition, Assignment
 from spark_kcoord.offsets import StreamOffset
-from spark_kcoord.rate_limit import limit_ends
+from spark_kcoord.rate_limit import BatchLimits, fraction_within, limit_ends, must_wait
 
 __all__ = [
     "Answer",
@@ -33,11 +34,14 @@ __all__ = [
     "Question",
     "ReadAssignment",
     "ReadEnds",
+    "ReadSizes",
 ]
 
 _log = logging.getLogger(__name__)
 
 PartitionKey = tuple[str, int]
+
+UNLIMITED: Final = BatchLimits()
 
 FIRST_ASSIGNMENT_TIMEOUT_S: Final = 10.0
 """How long the first micro-batch of a run waits for partitions before it finds that there are none yet."""
@@ -69,6 +73,16 @@ class ReadEnds:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadSizes:
+    """How large are the records at these positions? Answered with bytes per offset of each partition that is known.
+
+    Fails with KafkaAwayError when there is no answer.
+    """
+
+    positions: Mapping[PartitionKey, int]
+
+
+@dataclass(frozen=True, slots=True)
 class AskAdvance:
     """Commit what is finished and claim what is next; answered with an AdvanceOutcome."""
 
@@ -83,8 +97,10 @@ class AskConfirm:
     claims: tuple[Claim, ...]
 
 
-Question: TypeAlias = ReadAssignment | AwaitAssignment | ReadEnds | AskAdvance | AskConfirm
-Answer: TypeAlias = Assignment | Mapping[PartitionKey, int] | AdvanceOutcome | tuple[ClaimStatus, ...]
+Question: TypeAlias = ReadAssignment | AwaitAssignment | ReadEnds | ReadSizes | AskAdvance | AskConfirm
+Answer: TypeAlias = (
+    Assignment | Mapping[PartitionKey, int] | Mapping[PartitionKey, float] | AdvanceOutcome | tuple[ClaimStatus, ...]
+)
 _Plan = TypeVar("_Plan")
 Planning: TypeAlias = Generator[Question, Answer, _Plan]
 """Questions in the order in which they are to be answered; it returns what was planned.
@@ -118,6 +134,9 @@ class BatchPlanner:
         self._clock = clock
         self._has_seen_kafka = False
         self._quiet: tuple[Assignment, tuple[PartitionKey, ...], Mapping[PartitionKey, int]] | None = None
+        self._quiet_until = math.inf
+        self._last_batch_at: float | None = None
+        self._bytes_per_offset: Mapping[PartitionKey, float] = {}
         self._running_since: float | None = None
         self._said_lost: set[PartitionKey] = set()
         self._frozen: Mapping[PartitionKey, int] | None = None
@@ -138,11 +157,14 @@ class BatchPlanner:
 
     # ---- the next micro-batch ---------------------------------------------------------------------------------------
 
-    def next_offset(self, start: StreamOffset, limit: int | None, *, is_single_run: bool) -> Planning[StreamOffset]:
+    def next_offset(
+        self, start: StreamOffset, limit: int | None, *, is_single_run: bool, others: BatchLimits = UNLIMITED
+    ) -> Planning[StreamOffset]:
         """Plan to commit the finished micro-batch `start` and to claim the next ranges, and return these.
 
-        Returns `start` itself when there is nothing new, or the identity where `start` has none. `limit` is the most
-        offsets to read, None for all. In a run that ends by itself the first call waits for a complete assignment.
+        Returns `start` itself when there is nothing new, or not enough, or the identity where `start` has none. `limit`
+        is the most offsets to read, None for all, and `others` are the other limits. In a run that ends by itself the
+        first call waits for a complete assignment, and nothing waits for more data.
         """
         start.must_belong_to(cluster=self._joined.kafka_cluster_id, group=self._group_id)
         if self._has_waited:
@@ -150,7 +172,7 @@ class BatchPlanner:
         else:
             assignment = yield from self._first_assignment(start, is_single_run=is_single_run)
         self._watch_batch_time()
-        finished = () if start == self._settled else start.claims
+        finished = () if start == self._settled else self._not_yet_finished(start, assignment)
         if not finished and not self._has_offers:
             is_quiet = not assignment.partitions
             if not is_quiet:
@@ -175,7 +197,9 @@ class BatchPlanner:
                 finished = ()
                 positions = self._positions(usable, finished)
             ends = yield from self._ends(positions, timeout_s=self._kafka_timeout_s)
-        next_claims = _next_claims(usable, positions, limit_ends(positions, ends, limit))
+        limits = replace(others, min_offsets=None) if is_single_run else others
+        untils = yield from self._untils(positions, ends, limit, limits)
+        next_claims = _next_claims(usable, positions, untils)
         if not next_claims and not finished and not self._has_offers:
             self._settled = start
             self._quiet = (assignment, tuple(sorted(positions)), ends) if self._frozen is None else None
@@ -184,17 +208,53 @@ class BatchPlanner:
         if len(accepted) < len(next_claims) and (known := self._positions(usable, ())) != positions:
             # A finished range was skipped, so its partition goes on somewhere else: where the group's offset is.
             positions = known
-            next_claims = _next_claims(usable, positions, limit_ends(positions, ends, limit))
+            untils = yield from self._untils(positions, ends, limit, limits)
+            next_claims = _next_claims(usable, positions, untils)
             accepted = yield from self._advance(start, (), next_claims)
         if not accepted:
             return self._unchanged(start)
+        self._last_batch_at = self._clock()
         latest = self._offset_of(accepted, usable, positions)
         # Ranges of a micro-batch whose claims were closed can be claimed again just as they were.
         return replace(latest, attempt=start.attempt + 1) if latest.ranges == start.ranges else latest
 
+    def _not_yet_finished(self, start: StreamOffset, assignment: Assignment) -> tuple[Claim, ...]:
+        """Return the claims of a finished micro-batch that a listener has not had committed meanwhile."""
+        known = set(assignment.finished)
+        for claim in known.intersection(start.claims):
+            self._finished_until[claim.topic, claim.partition, claim.owner_epoch] = claim.until_offset
+        return tuple(claim for claim in start.claims if claim not in known)
+
+    def _untils(
+        self,
+        positions: Mapping[PartitionKey, int],
+        ends: Mapping[PartitionKey, int],
+        limit: int | None,
+        others: BatchLimits,
+    ) -> Planning[Mapping[PartitionKey, int]]:
+        """Plan how far to read each partition; nowhere while a small backlog waits for more."""
+        backlog = {key: ends[key] - start for key, start in positions.items() if ends.get(key, start) > start}
+        waited_s = None if self._last_batch_at is None else self._clock() - self._last_batch_at
+        self._quiet_until = math.inf
+        if backlog and must_wait(others, sum(backlog.values()), waited_s):
+            assert self._last_batch_at is not None, "the first micro-batch never waits"
+            self._quiet_until = self._last_batch_at + others.max_delay_s
+            return positions
+        fraction = None
+        if backlog and others.max_bytes is not None:
+            try:
+                sizes = yield ReadSizes({key: positions[key] for key in backlog})
+            except KafkaAwayError as error:
+                _log.warning("group %s: %s The last known sizes of records count.", self._group_id, error)
+            else:
+                assert isinstance(sizes, Mapping)
+                self._bytes_per_offset = {**self._bytes_per_offset, **sizes}
+            fraction = fraction_within(backlog, self._bytes_per_offset, others.max_bytes)
+        return limit_ends(positions, ends, limit, fraction)
+
     def _is_quiet(self, assignment: Assignment) -> Planning[bool]:
         """Say whether nothing has happened since the last look, which an idle query takes many times a second."""
-        if self._quiet is None or self._quiet[0] is not assignment:
+        if self._quiet is None or self._quiet[0] is not assignment or self._clock() >= self._quiet_until:
             return False
         _, partitions, before = self._quiet
         try:
@@ -476,4 +536,4 @@ def _assignment(question: ReadAssignment | AwaitAssignment) -> Planning[Assignme
 def _ends(question: ReadEnds) -> Planning[Mapping[PartitionKey, int]]:
     answer = yield question
     assert isinstance(answer, Mapping)
-    return answer
+    return cast("Mapping[PartitionKey, int]", answer)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -30,15 +31,11 @@ class KcoordBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark is u
 
     def partitions(self) -> list[InputPartition]:
         """Resolve the ranges and plan the tasks. Runs in the planning process of the Spark driver."""
-        from spark_kcoord.fetch.offsets import KafkaLookup
-        from spark_kcoord.resolve import resolve_kafka, resolve_ranges
+        from spark_kcoord.resolve import open_lookup, resolve_kafka, resolve_ranges
 
         settings = resolve_kafka(self._options)
-        lookup = KafkaLookup(settings)
-        try:
+        with closing(open_lookup(self._options, settings)) as lookup:
             ranges = resolve_ranges(self._options, lookup)
-        finally:
-            lookup.close()
         return list(plan_input_partitions(self._options, ranges, settings.servers))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from coordinator.protocol.parts import Claim, ClaimStatus
 from spark_kcoord.batch_planner import (
+    UNLIMITED,
     Answer,
     AskAdvance,
     AskConfirm,
@@ -22,10 +23,13 @@ from spark_kcoord.batch_planner import (
     Question,
     ReadAssignment,
     ReadEnds,
+    ReadSizes,
 )
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import AdvanceOutcome, Assignment, Joined
 from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.rate_limit import BatchLimits
+from spark_kcoord.source_report import SourceReport
 
 __all__ = ["DriverSession", "EndOffsets", "Member"]
 
@@ -66,6 +70,12 @@ class EndOffsets(Protocol):
         answer, another KcoordError when Kafka refuses.
         """
 
+    def bytes_per_offset(self, positions: Mapping[PartitionKey, int]) -> Mapping[PartitionKey, float]:
+        """Return how many bytes an offset takes at each position, leaving out what is not known.
+
+        Raises KafkaAwayError without an answer, another KcoordError when Kafka refuses.
+        """
+
     def close(self) -> None:
         """Close the connections."""
 
@@ -91,6 +101,13 @@ class DriverSession:
     ) -> None:
         self._member = member
         self._kafka = kafka
+        self._clock = clock
+        self._joined = joined
+        self._group_id = group_id
+        self._ends: Mapping[PartitionKey, int] = {}
+        self._commits = 0
+        self._commit_ms: int | None = None
+        self._member_epochs: set[int] = set()
         self._planner = BatchPlanner(
             joined,
             group_id=group_id,
@@ -107,15 +124,29 @@ class DriverSession:
 
     def freeze_ends(self, ends: Mapping[PartitionKey, int]) -> None:
         """Read no further than these ends in this run, and only partitions assigned when its first batch is made."""
+        self._ends = dict(ends)
         self._planner.freeze_ends(ends)
 
-    def next_offset(self, start: StreamOffset, limit: int | None, *, is_single_run: bool) -> StreamOffset:
+    def next_offset(
+        self, start: StreamOffset, limit: int | None, *, is_single_run: bool, others: BatchLimits = UNLIMITED
+    ) -> StreamOffset:
         """Commit the finished micro-batch `start`, claim the next ranges and return them; see the planner."""
-        return self._carry_out(self._planner.next_offset(start, limit, is_single_run=is_single_run))
+        return self._carry_out(self._planner.next_offset(start, limit, is_single_run=is_single_run, others=others))
 
     def readable(self, end: StreamOffset) -> tuple[Claim, ...]:
         """Return the claims of a micro-batch that are still open, marking them as running; see the planner."""
         return self._carry_out(self._planner.readable(end))
+
+    def report(self) -> SourceReport:
+        """Return where the partitions end, as last known, and what the member has gone through; asks nobody."""
+        return SourceReport(
+            group=self._group_id,
+            member=self._joined.member_id,
+            ends=self._ends,
+            commits=self._commits,
+            commit_ms=self._commit_ms,
+            rebalances=max(0, len(self._member_epochs) - 1),
+        )
 
     def close(self) -> None:
         """Close all connections; the coordinator sees a closed connection and nothing else."""
@@ -139,12 +170,28 @@ class DriverSession:
     def _answer(self, question: Question) -> Answer:
         match question:
             case ReadAssignment():
-                return self._member.assignment()
+                return self._noted(self._member.assignment())
             case AwaitAssignment(complete, timeout_s):
-                return self._member.wait_for_assignment(complete=complete, timeout_s=timeout_s)
+                return self._noted(self._member.wait_for_assignment(complete=complete, timeout_s=timeout_s))
             case ReadEnds(partitions, timeout_s):
-                return self._kafka.end_offsets(partitions, timeout_s=timeout_s)
+                self._ends = self._kafka.end_offsets(partitions, timeout_s=timeout_s)
+                return self._ends
+            case ReadSizes(positions):
+                return self._kafka.bytes_per_offset(positions)
             case AskAdvance(finished, claims):
-                return self._member.advance(finished, claims)
+                return self._advance(finished, claims)
             case AskConfirm(claims):
                 return self._member.confirm_claims(claims)
+
+    def _noted(self, assignment: Assignment) -> Assignment:
+        if assignment.partitions:
+            self._member_epochs.add(assignment.member_epoch)
+        return assignment
+
+    def _advance(self, finished: Sequence[Claim], claims: Sequence[Claim]) -> AdvanceOutcome:
+        began = self._clock()
+        outcome = self._member.advance(finished, claims)
+        if finished:
+            self._commits += 1
+            self._commit_ms = round((self._clock() - began) * 1000)
+        return outcome

@@ -19,7 +19,7 @@ __all__ = ["add_source_arguments", "read_pairs", "source_options"]
 _SECRETS: Final = frozenset(option.name.lower() for option in KAFKA_OPTIONS if option.kind.is_secret)
 
 
-def add_source_arguments(parser: argparse.ArgumentParser, *, needs_group: bool) -> None:
+def add_source_arguments(parser: argparse.ArgumentParser, *, needs_group: bool, names_start: bool = True) -> None:
     """Add the arguments that say what is read and as which member; a stream needs a coordinator and a group."""
     source = parser.add_argument_group("what is read")
     source.add_argument(
@@ -31,17 +31,18 @@ def add_source_arguments(parser: argparse.ArgumentParser, *, needs_group: bool) 
     source.add_argument(
         "--group",
         required=needs_group,
-        help="consumer group" + (" to join" if needs_group else "; needed for --starting-offsets committed"),
+        help="consumer group" + (" to join" if needs_group else ""),
     )
     source.add_argument("--topic", action="append", required=True, help="topic to read; repeat for several")
-    source.add_argument(
-        "--starting-offsets",
-        metavar="WHERE",
-        help="earliest, "
-        + ("latest" if needs_group else "committed")
-        + " or JSON"
-        + (", where neither the group nor the checkpoint has an offset (default: latest)" if needs_group else ""),
-    )
+    if names_start:
+        source.add_argument(
+            "--starting-offsets",
+            metavar="WHERE",
+            help="earliest, latest, committed or JSON, where neither the group nor the checkpoint has an offset "
+            "(default: latest)"
+            if needs_group
+            else "earliest, committed or JSON (default: earliest)",
+        )
     source.add_argument("--include-headers", action="store_true", help="read the column headers too")
     source.add_argument(
         "--option",
@@ -74,7 +75,7 @@ def source_options(arguments: argparse.Namespace) -> dict[str, str]:
         "kcoord.bootstrap.servers": arguments.coordinator,
         "kcoord.group.id": arguments.group,
         "subscribe": ",".join(arguments.topic),
-        "startingOffsets": arguments.starting_offsets,
+        "startingOffsets": getattr(arguments, "starting_offsets", None),
         "includeHeaders": "true" if arguments.include_headers else None,
     }
     return options | {name: value for name, value in named.items() if value is not None}

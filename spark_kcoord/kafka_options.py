@@ -17,7 +17,14 @@ from typing import Any, Final
 from spark_kcoord.errors import OptionError
 from spark_kcoord.option_kinds import BOOLEAN, SERVERS, TEXT, Kind, choice, identifier, integer
 
-__all__ = ["KAFKA_OPTIONS", "REFUSED_KAFKA_OPTIONS", "KafkaOption", "KafkaSettings", "parse_kafka_options"]
+__all__ = [
+    "KAFKA_OPTIONS",
+    "KAFKA_WITHOUT_EFFECT",
+    "REFUSED_KAFKA_OPTIONS",
+    "KafkaOption",
+    "KafkaSettings",
+    "parse_kafka_options",
+]
 
 _MS: Final = integer(1, 2**31 - 1)
 _BYTES: Final = integer(1, 2**30)
@@ -149,17 +156,34 @@ REFUSED_KAFKA_OPTIONS: Final[Mapping[str, str]] = {
     "kafka.key.deserializer": _SPARK_DECODES,
     "kafka.value.deserializer": _SPARK_DECODES,
     "kafka.enable.auto.commit": "Offsets are committed to the coordinator after each micro-batch; see 'kcoord.commit'",
-    "kafka.auto.commit.interval.ms": "Offsets are committed to the coordinator after each micro-batch",
     "kafka.interceptor.classes": "Consumer interceptors are Java classes and are not run here",
-    "kafka.group.id": "Use 'kcoord.group.id'",
     "kafka.group.instance.id": "Use 'kcoord.instance.id'",
     "kafka.session.timeout.ms": "Use 'kcoord.session.timeout'",
     "kafka.max.poll.interval.ms": "Use 'kcoord.rebalance.timeout'",
     "kafka.partition.assignment.strategy": "Use 'kcoord.assignors'",
-    "kafka.max.poll.records": "Reads are bounded by 'kafka.max.partition.fetch.bytes'; remove it",
     "kafka.ssl.truststore.password": "Python reads PEM files, not Java key stores; a PEM trust store has no password",
     "kafka.ssl.keystore.password": "Python reads PEM files, not Java key stores; see 'kafka.ssl.key.password'",
 }
+
+_JAVA_METRICS: Final = "the Java client's metrics do not exist here"
+KAFKA_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
+    "kafka.max.poll.records": "reads are bounded by kafka.max.partition.fetch.bytes",
+    "kafka.auto.commit.interval.ms": "offsets are committed after each micro-batch",
+    "kafka.heartbeat.interval.ms": "see kcoord.ping.interval",
+    "kafka.default.api.timeout.ms": "see kafkaConsumer.pollTimeoutMs and fetchOffset.numRetries",
+    "kafka.retry.backoff.max.ms": "waits double up to 1 s",
+    "kafka.socket.connection.setup.timeout.max.ms": "connecting takes kafka.socket.connection.setup.timeout.ms at most",
+    "kafka.allow.auto.create.topics": "reading never creates a topic",
+    "kafka.exclude.internal.topics": "patterns never match Kafka's internal topics",
+    "kafka.group.protocol": "the coordinator has its own",
+    "kafka.metric.reporters": _JAVA_METRICS,
+    "kafka.metrics.num.samples": _JAVA_METRICS,
+    "kafka.metrics.recording.level": _JAVA_METRICS,
+    "kafka.metrics.sample.window.ms": _JAVA_METRICS,
+    "kafka.auto.include.jmx.reporter": _JAVA_METRICS,
+    "kafka.enable.metrics.push": _JAVA_METRICS,
+}
+"""Settings of Java's consumer that can be left out without any change of meaning, and why."""
 
 _JAVA_STORE_SUFFIXES: Final = (".jks", ".p12", ".pfx", ".keystore", ".truststore")
 _JAAS_LOGIN: Final = re.compile(

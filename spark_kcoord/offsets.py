@@ -8,8 +8,9 @@ whole numbers and no lists, since that is what Spark keeps. Pure; made by us, bu
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from coordinator.protocol.parts import Claim, StartHint
@@ -26,6 +27,8 @@ class StreamOffset:
 
     `cluster` is Kafka's cluster id; `member` is empty only before the query has joined for the first time. `attempt`
     tells a micro-batch from the one before it when both have the same ranges: Spark runs none whose offset is equal.
+    `coordinators` says where the group's coordinator is asked for, to those who hear of the offset in Spark's progress
+    reports; it makes no difference between offsets.
     """
 
     cluster: str
@@ -33,6 +36,7 @@ class StreamOffset:
     member: str
     ranges: tuple[Claim, ...] = ()
     attempt: int = 0
+    coordinators: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -73,6 +77,8 @@ class StreamOffset:
             "member": self.member,
             "topics": topics,
         }
+        if self.coordinators:
+            document["coordinators"] = ",".join(self.coordinators)
         return document | {"attempt": self.attempt} if self.attempt else document
 
     @classmethod
@@ -93,9 +99,22 @@ class StreamOffset:
                 member=_text(document, "member"),
                 ranges=tuple(_ranges(document["topics"])),
                 attempt=_number(document, "attempt") if "attempt" in document else 0,
+                coordinators=_servers(document),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _unreadable(f"it is damaged: {error!r}") from error
+
+    @classmethod
+    def from_progress(cls, text: str | None) -> StreamOffset | None:
+        """Read an offset from a progress report of Spark; None for another source's, or none.
+
+        Raises KcoordError as `from_json` does.
+        """
+        if not isinstance(text, str) or not text.startswith("{"):
+            return None
+        document = json.loads(text)
+        is_ours = {"v", "cluster", "group", "member", "topics"} <= set(document)
+        return cls.from_json(document) if is_ours else None
 
     def must_belong_to(self, *, cluster: str | None, group: str) -> None:
         """Raise KcoordError naming both when the offset is of another group or another Kafka cluster."""
@@ -124,6 +143,11 @@ def _text(document: Mapping[str, Any], key: str) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{key} is {value!r}, not text")
     return value
+
+
+def _servers(document: Mapping[str, Any]) -> tuple[str, ...]:
+    named = _text(document, "coordinators") if "coordinators" in document else ""
+    return tuple(named.split(",")) if named else ()
 
 
 def _number(document: Mapping[str, Any], key: str) -> int:

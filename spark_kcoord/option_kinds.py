@@ -16,8 +16,11 @@ from spark_kcoord.errors import OptionError
 
 __all__ = [
     "BOOLEAN",
+    "METADATA_TTL",
+    "PATTERN",
     "SERVERS",
     "TEXT",
+    "TIME_MS",
     "TOPICS",
     "Kind",
     "byte_count",
@@ -88,6 +91,16 @@ def _parse_text(text: str) -> str:
     return text.strip()
 
 
+def _parse_pattern(text: str) -> str:
+    from spark_kcoord.topic_patterns import why_bad_pattern
+
+    pattern = _parse_text(text)
+    why = why_bad_pattern(pattern)
+    if why is not None:
+        raise ValueError(why)
+    return pattern
+
+
 def _split(text: str) -> tuple[str, ...]:
     parts = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not parts:
@@ -131,6 +144,7 @@ def _reject_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 BOOLEAN: Final = Kind("boolean", "true or false", _parse_boolean)
 TEXT: Final = Kind("text", "any text that is not empty", _parse_text)
+PATTERN: Final = Kind("pattern", "a regular expression of RE2 (github.com/google/re2/wiki/Syntax)", _parse_pattern)
 SERVERS: Final = Kind(
     "servers",
     "a comma-separated list of host:port (IPv6 addresses in brackets)",
@@ -172,6 +186,17 @@ def duration_ms(low: str, high: str) -> Kind:
         return value
 
     return Kind("duration", f"a number with a unit (ms, s, m, h) from {low} to {high}, such as 10s", parse)
+
+
+def _parse_metadata_ttl(text: str) -> int:
+    value = integer(-1).parse(text)
+    if value == 0:
+        raise ValueError
+    return int(value)
+
+
+TIME_MS: Final = Kind("time", "ms since 1970, a whole number from 0", integer(0).parse)
+METADATA_TTL: Final = Kind("integer", "-1 or a whole number from 1", _parse_metadata_ttl)
 
 
 def spark_duration_ms(high: str) -> Kind:

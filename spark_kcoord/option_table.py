@@ -9,11 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from spark_kcoord.kafka_options import KAFKA_OPTIONS
+from spark_kcoord.kafka_options import KAFKA_OPTIONS, KAFKA_WITHOUT_EFFECT
 from spark_kcoord.option_kinds import (
     BOOLEAN,
+    METADATA_TTL,
+    PATTERN,
     SERVERS,
     TEXT,
+    TIME_MS,
     TOPICS,
     Kind,
     byte_count,
@@ -27,7 +30,7 @@ from spark_kcoord.option_kinds import (
 )
 from spark_kcoord.subscription import ASSIGNMENT
 
-__all__ = ["COLUMNS", "HEADERS", "NOT_YET", "OPTIONS", "Mode", "Option", "Scope", "describe_options"]
+__all__ = ["COLUMNS", "HEADERS", "OPTIONS", "WITHOUT_EFFECT", "Mode", "Option", "Scope", "describe_options"]
 
 Mode = Literal["stream", "batch"]
 Scope = Literal["both", "stream", "batch"]
@@ -65,7 +68,7 @@ OPTIONS: Final = (
     Option(
         "subscribePattern",
         "pattern",
-        TEXT,
+        PATTERN,
         None,
         "both",
         "regular expression (RE2's) that whole topic names match; topics that come later are read too",
@@ -103,13 +106,61 @@ OPTIONS: Final = (
         "consumer group to join; required in a stream, and in a batch that needs the coordinator",
     ),
     Option(
+        "kafka.group.id",
+        "kafka_group_id",
+        identifier(250),
+        None,
+        "both",
+        "taken for kcoord.group.id, with a warning, where that is not given; else it has no effect",
+    ),
+    Option(
+        "startingTimestamp",
+        "starting_time",
+        TIME_MS,
+        None,
+        "both",
+        "start every partition at this time (ms since 1970); goes before the two below",
+    ),
+    Option(
+        "startingOffsetsByTimestamp",
+        "starting_by_time",
+        TEXT,
+        None,
+        "both",
+        "start at a time (ms) by topic and partition, or by topic, as JSON; goes before startingOffsets",
+    ),
+    Option(
+        "startingOffsetsByTimestampStrategy",
+        "starting_strategy",
+        choice(("error", "latest")),
+        "error",
+        "both",
+        "what to do where no record is as late as the start's time: fail, or start at the end",
+    ),
+    Option(
         "startingOffsets",
         "starting",
         TEXT,
         "latest in a stream, earliest in a batch",
         "both",
-        "where to start: earliest, latest (stream), committed (batch) or JSON; a stream uses it only where neither "
-        "the group nor the checkpoint has an offset",
+        "where to start: earliest, latest (stream), committed or JSON; a stream uses any of these options only where "
+        "neither the group nor the checkpoint has an offset",
+    ),
+    Option(
+        "endingTimestamp",
+        "ending_time",
+        TIME_MS,
+        None,
+        "batch",
+        "end every partition before this time (ms), or at its end; goes before the two below",
+    ),
+    Option(
+        "endingOffsetsByTimestamp",
+        "ending_by_time",
+        TEXT,
+        None,
+        "batch",
+        "end before a time (ms) by topic and partition, or by topic, as JSON; goes before endingOffsets",
     ),
     Option("endingOffsets", "ending", TEXT, "latest", "batch", "where to end: latest or JSON"),
     Option(
@@ -184,6 +235,22 @@ OPTIONS: Final = (
         "120000",
         "both",
         "how long an executor tries to get the next records before it fails",
+    ),
+    Option(
+        "fetchOffset.numRetries",
+        "offset_retries",
+        integer(0, 1_000),
+        "none: one try of 5 s",
+        "both",
+        "how often the Spark driver asks Kafka for offsets again after a try of 5 s",
+    ),
+    Option(
+        "fetchOffset.retryIntervalMs",
+        "offset_retry_interval_ms",
+        integer(0, 2**31 - 1),
+        "10",
+        "both",
+        "how long it waits before it asks again",
     ),
     Option(
         "kcoord.commit",
@@ -276,21 +343,36 @@ OPTIONS: Final = (
     ),
 )
 
-NOT_YET: Final = (
-    "startingTimestamp",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "endingTimestamp",
-    "endingOffsetsByTimestamp",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
-    "groupIdPrefix",
-    "partition.metadata.cache.ttl.ms",
+WITHOUT_EFFECT: Final = (
+    Option(
+        "groupIdPrefix",
+        "",
+        TEXT,
+        None,
+        "both",
+        "accepted with a warning: no group ids are made up here, see kcoord.group.id",
+    ),
+    Option(
+        "partition.metadata.cache.ttl.ms",
+        "",
+        METADATA_TTL,
+        "-1",
+        "stream",
+        "accepted with a warning: partitions come from the coordinator and are never looked up by a trigger",
+    ),
+    *(
+        Option(name, "", TEXT, None, "both", f"accepted with a warning: {why}")
+        for name, why in KAFKA_WITHOUT_EFFECT.items()
+    ),
 )
+"""Options of format("kafka") that are checked and then change nothing."""
 
 
 def describe_options() -> str:
     """Return the options as a Markdown table, for the documentation."""
-    rows = [f"| `{o.name}` | {o.kind.name} | {o.default or 'none'} | {o.scope} | {o.meaning} |" for o in OPTIONS]
+    rows = [
+        f"| `{o.name}` | {o.kind.name} | {o.default or 'none'} | {o.scope} | {o.meaning} |"
+        for o in (*OPTIONS, *WITHOUT_EFFECT)
+    ]
     rows += [f"| `{o.name}` | {o.kind.name} | {o.default} | both | {o.meaning} |" for o in KAFKA_OPTIONS]
     return "\n".join(("| option | type | default | for | meaning |", "|---|---|---|---|---|", *rows))

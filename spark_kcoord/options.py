@@ -1,9 +1,9 @@
 """The options of a read, checked one by one and against each other: from Spark's text to frozen values.
 
 Names are those of the option table and are case-insensitive. Nothing is silently ignored: an unknown name is told the
-nearest known one, a wrong value what is allowed, and an option that is known but not built yet says so. The values hold
-secrets only inside ``kafka``, which their repr hides; the object travels to executors inside the pickled reader. Pure,
-stdlib only; opens nothing.
+nearest known one, a wrong value what is allowed, and an option that changes nothing here is warned about. The values
+hold secrets only inside ``kafka``, which their repr hides; the object travels to executors inside the pickled reader.
+Pure, stdlib only; opens nothing.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from spark_kcoord.offset_specs import (
     LATEST_POSITION,
     OffsetSpec,
     parse_offset_spec,
+    parse_time_spec,
 )
-from spark_kcoord.option_table import COLUMNS, HEADERS, NOT_YET, OPTIONS, Mode, Option
+from spark_kcoord.option_table import COLUMNS, HEADERS, OPTIONS, WITHOUT_EFFECT, Mode, Option
 from spark_kcoord.subscription import Subscription, make_subscription
 
 __all__ = ["SourceOptions", "columns_of", "host_ports", "parse_options"]
@@ -40,11 +41,10 @@ _log = logging.getLogger(__name__)
 DEFAULT_COLUMNS: Final = tuple(name for name in COLUMNS if name != HEADERS)
 """The columns of a read that asks for none."""
 
-_NOT_YET_LOWER: Final = {name.lower(): name for name in NOT_YET}
+_STARTS: Final = ("starting_time", "starting_by_time", "starting")
 _TABLE: Final = {option.name.lower(): option for option in OPTIONS}
-_KNOWN: Final = {
-    name.lower(): name for name in (*(o.name for o in OPTIONS), *(o.name for o in KAFKA_OPTIONS), *NOT_YET)
-}
+_NAMES: Final = (*(o.name for o in (*OPTIONS, *WITHOUT_EFFECT)), *(o.name for o in KAFKA_OPTIONS))
+_KNOWN: Final = {name.lower(): name for name in _NAMES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class SourceOptions:
     subscription: Subscription
     starting: OffsetSpec
     is_starting_given: bool = False
+    starting_strategy: str = "error"
     ending: OffsetSpec = field(default_factory=lambda: OffsetSpec(word=LATEST))
     coordinators: tuple[str, ...] = ()
     group_id: str | None = None
@@ -70,6 +71,8 @@ class SourceOptions:
     columns: tuple[str, ...] = DEFAULT_COLUMNS
     fail_on_data_loss: bool = True
     fetch_timeout_ms: int = 120_000
+    offset_retries: int = 0
+    offset_retry_interval_ms: int = 10
     is_committing: bool = True
     wait_for_topics: bool = False
     instance_id: str | None = None
@@ -108,34 +111,33 @@ def parse_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
     """Parse Spark's options for a streaming or batch read; raises OptionError for the first thing wrong."""
     options = check_names(given)
     values = _read_all(options, mode)
+    _warn_without_effect(options)
+    _take_kafkas_group(values)
     subscription = make_subscription(values)
     columns = _columns(values)
-    is_batch = mode == "batch"
-    values["is_starting_given"] = "starting" in values
-    values["starting"] = parse_offset_spec(
-        "startingOffsets",
-        values.get("starting", EARLIEST if is_batch else LATEST),
-        words=(EARLIEST, COMMITTED) if is_batch else (EARLIEST, LATEST),
-        positions=(EARLIEST_POSITION,) if is_batch else (EARLIEST_POSITION, LATEST_POSITION),
-    )
-    values["ending"] = parse_offset_spec(
-        "endingOffsets", values.get("ending", LATEST), words=(LATEST,), positions=(LATEST_POSITION,)
-    )
+    is_starting_given = not values.keys().isdisjoint(_STARTS)
+    values["starting"] = _starting(values, mode)
+    values["ending"] = _ending(values)
     kafka = parse_kafka_options({key: text for key, text in options.items() if key.startswith("kafka.")})
     _check_required(values, kafka, mode)
     _check_same_topics(values, subscription)
     _check_handover(values)
     _check_limits(values)
     own = {name: value for name, value in values.items() if name in _OWN_FIELDS}
-    return SourceOptions(mode=mode, subscription=subscription, columns=columns, kafka=kafka, **own)
+    return SourceOptions(
+        mode=mode,
+        subscription=subscription,
+        is_starting_given=is_starting_given,
+        columns=columns,
+        kafka=kafka,
+        **own,
+    )
 
 
 def check_names(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the options by lower-case name; raises OptionError for one that is unknown, refused or not built yet."""
+    """Return the options by lower-case name; raises OptionError for one that is unknown or refused."""
     options = {name.lower(): text for name, text in given.items()}
     for key in options:
-        if key in _NOT_YET_LOWER:
-            raise OptionError(f"Option '{_NOT_YET_LOWER[key]}' is not supported yet. Remove it.")
         if key in REFUSED_KAFKA_OPTIONS:
             raise OptionError(f"Option '{key}' is not supported. {REFUSED_KAFKA_OPTIONS[key]}.")
         if key not in _KNOWN:
@@ -158,6 +160,47 @@ def _read_all(options: Mapping[str, str], mode: Mode | None, only: Collection[st
             continue
         values[option.field] = option.kind.read(option.name, options[key])
     return values
+
+
+def _starting(values: Mapping[str, Any], mode: Mode) -> OffsetSpec:
+    """Return where to start, by the first of the three options in their order."""
+    if "starting_time" in values:
+        return OffsetSpec(time_ms=values["starting_time"], option="startingTimestamp")
+    if "starting_by_time" in values:
+        return parse_time_spec("startingOffsetsByTimestamp", values["starting_by_time"])
+    is_batch = mode == "batch"
+    return parse_offset_spec(
+        "startingOffsets",
+        values.get("starting", EARLIEST if is_batch else LATEST),
+        words=(EARLIEST, COMMITTED) if is_batch else (EARLIEST, LATEST, COMMITTED),
+        positions=(EARLIEST_POSITION,) if is_batch else (EARLIEST_POSITION, LATEST_POSITION),
+    )
+
+
+def _ending(values: Mapping[str, Any]) -> OffsetSpec:
+    if "ending_time" in values:
+        return OffsetSpec(time_ms=values["ending_time"], option="endingTimestamp")
+    if "ending_by_time" in values:
+        return parse_time_spec("endingOffsetsByTimestamp", values["ending_by_time"])
+    return parse_offset_spec(
+        "endingOffsets", values.get("ending", LATEST), words=(LATEST,), positions=(LATEST_POSITION,)
+    )
+
+
+def _take_kafkas_group(values: dict[str, Any]) -> None:
+    found = values.get("kafka_group_id")
+    if found is None:
+        return
+    named = values.setdefault("group_id", found)
+    why = "is taken for 'kcoord.group.id'" if named == found else f"has no effect: 'kcoord.group.id' is '{named}'"
+    _log.warning("option 'kafka.group.id' ('%s') %s", found, why)
+
+
+def _warn_without_effect(options: Mapping[str, str]) -> None:
+    for option in WITHOUT_EFFECT:
+        if option.name.lower() in options:
+            option.kind.read(option.name, options[option.name.lower()])
+            _log.warning("option '%s' has no effect: %s", option.name, option.meaning.partition(": ")[2])
 
 
 def _columns(values: Mapping[str, Any]) -> tuple[str, ...]:
@@ -232,10 +275,10 @@ def _check_same_topics(values: Mapping[str, Any], subscription: Subscription) ->
     topics = subscription.named_topics
     if topics is None:
         return
-    for name in ("starting", "ending"):
-        strangers = values[name].named_topics() - set(topics)
+    for spec in (values["starting"], values["ending"]):
+        strangers = spec.named_topics() - set(topics)
         if strangers:
             raise OptionError(
-                f"Option '{name}Offsets' names topics that '{subscription.option}' does not: "
+                f"Option '{spec.option}' names topics that '{subscription.option}' does not: "
                 f"{', '.join(sorted(strangers))}."
             )

@@ -8,12 +8,8 @@ the session is made by the first call that needs it, which shows the identity th
 
 from __future__ import annotations
 
-import logging
-import os
-import socket
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -26,32 +22,22 @@ from pyspark.sql.streaming.datasource import (
 
 from spark_kcoord.batch_reader import plan_input_partitions, read_input_partition
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.options import SourceOptions, host_ports
+from spark_kcoord.options import SourceOptions
 from spark_kcoord.partition import TopicRange
+from spark_kcoord.rate_limit import BatchLimits
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from coordinator.protocol.parts import ResetPolicy, StartHint
     from spark_kcoord.driver_session import DriverSession
-    from spark_kcoord.fetch.offsets import KafkaLookup, TopicPartitions
+    from spark_kcoord.joining import FrozenEnds
     from spark_kcoord.member.client import MemberClient
     from spark_kcoord.offsets import StreamOffset
 
 __all__ = ["KcoordStreamReader"]
 
-_log = logging.getLogger(__name__)
-
 NO_LIMIT: Final = 2**63 - 1
 """The default read limit where no option limits: Spark's ReadAllAvailable then stands for Trigger.Once alone."""
-
-_ENDS_AGE_S: Final = (0.025, 0.5)
-"""Spark asks an idle query about every 11 ms; the brokers are asked at most this often, and less often the longer the
-answer takes, so that asking takes about a tenth of the time."""
-_ENDS_AGE_PER_ANSWER: Final = 10
-
-_JOIN_TIMEOUT_MS: Final = 5_000
-"""How long the first join may take; with Spark's own start a wrong address is told within 10 s."""
 
 
 class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # untyped
@@ -65,8 +51,12 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._session: DriverSession | None = None
         self._client: MemberClient | None = None
         self._servers: tuple[str, ...] = ()
-        self._frozen: Mapping[tuple[str, int], int] | None = None
-        self._frozen_cluster: str | None = None
+        self._frozen: FrozenEnds | None = None
+        self._limits = BatchLimits(
+            min_offsets=options.min_offsets_per_trigger,
+            max_delay_s=options.max_trigger_delay_ms / 1000,
+            max_bytes=options.max_bytes_per_trigger,
+        )
         self._is_stopped = False
         self._read_last: tuple[dict[str, Any], StreamOffset] | None = None
 
@@ -96,9 +86,9 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Freeze the ends of every partition; which of them are ours the first micro-batch tells."""
-        with closing(self._lookup()) as lookup:
-            self._frozen = lookup.end_offsets(_partitions(self._topics_at(lookup, self._options.subscription.topics)))
-            self._frozen_cluster = lookup.cluster_id
+        from spark_kcoord.joining import freeze_ends
+
+        self._frozen = freeze_ends(self._options)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Commit everything up to `start`, claim the next ranges and return them, or `start` when nothing is new."""
@@ -109,9 +99,18 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         offset = self._read_last[1]
         session = self._joined(offset, is_finished=True)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        is_single_run = self._frozen is not None or isinstance(limit, ReadAllAvailable)
-        latest = session.next_offset(offset, None if most == NO_LIMIT else most, is_single_run=is_single_run)
-        return start if latest == offset else latest.to_json()
+        is_everything = isinstance(limit, ReadAllAvailable)
+        latest = session.next_offset(
+            offset,
+            None if most == NO_LIMIT else most,
+            is_single_run=is_everything or self._frozen is not None,
+            others=BatchLimits() if is_everything else self._limits,
+        )
+        return start if latest == offset else replace(latest, coordinators=self._options.coordinators).to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Return where the partitions end and how the member fares, for Spark's progress reports."""
+        return None if self._session is None else self._session.report().to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return tasks for the claims of `end` that are still open; `start` tells nothing that `end` does not."""
@@ -157,130 +156,9 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         if self._session is None:
             if self._is_stopped:
                 raise KcoordError("The query has been stopped.")
-            self._session = self._join(first, is_finished=is_finished)
+            from spark_kcoord.joining import join_group, new_member
+
+            first.must_belong_to(cluster=None, group=self._options.group)
+            self._client = new_member(self._options, first, is_finished=is_finished)
+            self._session, self._servers = join_group(self._options, self._client, first, self._frozen)
         return self._session
-
-    def _join(self, first: StreamOffset, *, is_finished: bool) -> DriverSession:
-        from spark_kcoord.driver_session import DriverSession
-        from spark_kcoord.fetch.offsets import KafkaLookup
-        from spark_kcoord.member.client import MemberClient, MemberSettings
-        from spark_kcoord.resolve import must_be_same_cluster
-
-        options = self._options
-        first.must_belong_to(cluster=None, group=options.group)
-        settings = MemberSettings(
-            coordinators=host_ports(options.coordinators),
-            group_id=options.group,
-            topics=options.subscription.topics,
-            client_id=dict(options.kafka.client).get("client_id", f"kcoord-spark-{socket.gethostname()}"),
-            instance_id=options.instance_id,
-            streams=options.streams,
-            assignors=options.assignors,
-            session_timeout_ms=options.session_timeout_ms,
-            rebalance_timeout_ms=options.rebalance_timeout_ms,
-            reset_policy=_reset_policy(options),
-            hints=self._hints(is_new=not first.member),
-            wait_for_topics=options.wait_for_topics,
-            coordinator_timeout_ms=options.coordinator_timeout_ms,
-            handover=options.handover,
-            claim_timeout_ms=options.claim_timeout_ms,
-            join_timeout_ms=_JOIN_TIMEOUT_MS,
-        )
-        client = MemberClient(
-            settings,
-            member_id=first.member,
-            claims=first.claims,
-            checkpoint_hints=first.hints(is_finished=is_finished),
-        )
-        self._client = client
-        client.start()
-        joined = client.join()
-        first.must_belong_to(cluster=joined.kafka_cluster_id, group=options.group)
-        self._servers = options.kafka.servers or tuple(joined.kafka_bootstrap)
-        must_be_same_cluster(joined.kafka_cluster_id, self._frozen_cluster, self._servers)
-        session = DriverSession(
-            client,
-            _RecentEnds(KafkaLookup(options.kafka_at(self._servers)), joined.kafka_cluster_id, self._servers),
-            joined,
-            group_id=options.group,
-            fail_on_data_loss=options.fail_on_data_loss,
-            rebalance_timeout_s=options.rebalance_timeout_ms / 1000,
-            kafka_timeout_s=options.fetch_timeout_ms / 1000,
-        )
-        if self._frozen is not None:
-            session.freeze_ends(self._frozen)
-        _log.info("joined group %s as member %s (process %d)", options.group, joined.member_id, os.getpid())
-        return session
-
-    def _hints(self, *, is_new: bool) -> tuple[StartHint, ...]:
-        from coordinator.protocol.parts import StartHint
-        from spark_kcoord.resolve import start_positions
-
-        starting = self._options.starting
-        named = self._options.subscription.topics if is_new else tuple(name for name, _ in starting.topics)
-        if starting.word is not None or not named:
-            topics: Mapping[str, TopicPartitions] = {}
-        else:
-            with closing(self._lookup()) as lookup:
-                topics = self._topics_at(lookup, named)
-        return tuple(
-            StartHint(topic=topic, topic_id="", partition=partition, offset=position, from_checkpoint=False)
-            for (topic, partition), position in sorted(
-                start_positions(starting, topics, must_name_all=is_new).items(),
-            )
-        )
-
-    def _topics_at(self, lookup: KafkaLookup, names: Sequence[str]) -> Mapping[str, TopicPartitions]:
-        from spark_kcoord.resolve import topics_of
-
-        return topics_of(lookup, names, may_be_absent=self._options.wait_for_topics)
-
-    def _lookup(self) -> KafkaLookup:
-        from spark_kcoord.fetch.offsets import KafkaLookup
-        from spark_kcoord.resolve import resolve_kafka
-
-        return KafkaLookup(resolve_kafka(self._options))
-
-
-class _RecentEnds:
-    """End offsets that are at most a little old, of the Kafka cluster that the coordinator works for."""
-
-    def __init__(self, lookup: KafkaLookup, cluster_id: str | None, servers: Sequence[str]) -> None:
-        self._lookup = lookup
-        self._cluster_id = cluster_id
-        self._servers = servers
-        self._asked_at = float("-inf")
-        self._max_age_s = 0.0
-        self._ends: dict[tuple[str, int], int] = {}
-
-    def end_offsets(
-        self, partitions: Sequence[tuple[str, int]], *, timeout_s: float | None = None
-    ) -> Mapping[tuple[str, int], int]:
-        """Return the ends, asking the brokers when the last answer is too old or of other partitions."""
-        now = time.monotonic()
-        if now - self._asked_at >= self._max_age_s or any(key not in self._ends for key in partitions):
-            from spark_kcoord.resolve import must_be_same_cluster
-
-            self._ends = self._lookup.end_offsets(partitions, timeout_s=timeout_s)
-            must_be_same_cluster(self._cluster_id, self._lookup.cluster_id, self._servers)
-            self._asked_at = time.monotonic()
-            shortest_s, longest_s = _ENDS_AGE_S
-            self._max_age_s = min(longest_s, max(shortest_s, (self._asked_at - now) * _ENDS_AGE_PER_ANSWER))
-        if len(partitions) == len(self._ends):
-            return self._ends
-        return {key: self._ends[key] for key in partitions if key in self._ends}
-
-    def close(self) -> None:
-        """Close the connections to Kafka."""
-        self._lookup.close()
-
-
-def _partitions(topics: Mapping[str, TopicPartitions]) -> list[tuple[str, int]]:
-    return [(name, number) for name, topic in topics.items() for number in topic.partitions]
-
-
-def _reset_policy(options: SourceOptions) -> ResetPolicy | None:
-    from coordinator.protocol.parts import ResetPolicy
-
-    word = options.starting.word
-    return ResetPolicy(word) if options.is_starting_given and word is not None else None

@@ -1,13 +1,14 @@
 """From options to exact offsets: where Kafka is, which partitions there are, where each begins and ends.
 
-Runs in the Spark driver only. What Kafka knows is asked of Kafka, what the group knows of the coordinator,
-whose client is loaded only when it is needed. The ranges of a batch read are a snapshot: ends are fixed before
-the first record is read.
+Runs in the Spark driver only. What Kafka knows is asked of Kafka, what the group knows of the coordinator, whose client
+is loaded only when it is needed. The ranges of a batch read are a snapshot: ends are fixed before the first record is
+read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import logging
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Protocol
 
 from spark_kcoord.errors import KcoordError, OptionError, UnknownTopicError
@@ -16,15 +17,30 @@ from spark_kcoord.kafka_options import KafkaSettings
 from spark_kcoord.offset_specs import COMMITTED, EARLIEST_POSITION, LATEST_POSITION, OffsetSpec
 from spark_kcoord.options import SourceOptions, host_ports
 from spark_kcoord.partition import TopicRange
+from spark_kcoord.subscription import Subscription
 
-__all__ = ["TopicLookup", "must_be_same_cluster", "resolve_kafka", "resolve_ranges", "start_positions", "topics_of"]
+__all__ = [
+    "TopicLookup",
+    "must_be_same_cluster",
+    "must_name_all",
+    "open_lookup",
+    "partitions_of",
+    "resolve_kafka",
+    "resolve_ranges",
+    "subscribed_topics",
+]
+
+_log = logging.getLogger(__name__)
 
 ONE_SHOT_TIMEOUT_S: Final = 5.0
 """How long one question to the coordinator may take; a wrong address is told within 10 s, Spark's start included."""
 
 
 class TopicLookup(Protocol):
-    """Whoever knows the partitions of topics."""
+    """Whoever knows topics and their partitions."""
+
+    def topic_names(self) -> Collection[str]:
+        """Return the names of all topics but Kafka's internal ones."""
 
     def topics(self, names: Collection[str]) -> Mapping[str, TopicPartitions]:
         """Return the partitions of topics; raises UnknownTopicError naming the missing ones."""
@@ -40,31 +56,61 @@ def resolve_kafka(options: SourceOptions) -> KafkaSettings:
     return options.kafka_at(found.kafka_bootstrap)
 
 
-def topics_of(lookup: TopicLookup, names: Collection[str], *, may_be_absent: bool) -> Mapping[str, TopicPartitions]:
-    """Return the partitions of topics, leaving out those that do not exist yet where that is allowed."""
-    try:
-        return lookup.topics(names)
-    except UnknownTopicError as error:
-        present = [name for name in names if name not in error.topics]
-        if not may_be_absent or len(present) == len(names):
-            raise
-    return lookup.topics(present) if present else {}
+def open_lookup(options: SourceOptions, settings: KafkaSettings | None = None) -> KafkaLookup:
+    """Return a lookup of the Kafka in ``settings`` (None: to be resolved) that asks again as often as the options say.
 
-
-def start_positions(
-    spec: OffsetSpec, topics: Mapping[str, TopicPartitions], *, must_name_all: bool
-) -> dict[Partition, int]:
-    """Return the positions that option 'startingOffsets' names, whole topics spelt out by partition.
-
-    With `must_name_all` raises OptionError when the JSON names other partitions than the topics have.
+    The caller closes it.
     """
-    if must_name_all:
-        _check_names_all("startingOffsets", spec, topics)
-    positions = {(name, number): position for name, number, position in spec.partitions}
-    for name, position in spec.topics:
-        for number in topics[name].partitions if name in topics else ():
-            positions.setdefault((name, number), position)
-    return positions
+    return KafkaLookup(
+        settings or resolve_kafka(options),
+        retries=options.offset_retries,
+        retry_interval_s=options.offset_retry_interval_ms / 1000,
+    )
+
+
+def subscribed_topics(
+    lookup: TopicLookup, subscription: Subscription, *, may_be_absent: bool = False
+) -> Mapping[str, TopicPartitions]:
+    """Return the topics that a subscription stands for now, each with those of its partitions that are subscribed.
+
+    Raises UnknownTopicError for named topics that do not exist, unless they may be absent, and OptionError for an
+    assigned partition that its topic has not.
+    """
+    names = subscription.named_topics
+    if names is None:
+        from spark_kcoord.topic_patterns import matching_topics
+
+        assert subscription.pattern is not None, "a subscription that names no topics has a pattern"
+        names = matching_topics(subscription.pattern, subscription.exclusions, lookup.topic_names())
+        if not names:
+            _log.warning("option 'subscribePattern' ('%s') matches no topic", subscription.pattern)
+        # A topic that is deleted just now is not missed.
+        return _existing(lookup, names, may_be_absent=True)
+    topics = _existing(lookup, names, may_be_absent=may_be_absent)
+    return _only_assigned(topics, subscription.assigned) if subscription.assigned else topics
+
+
+def partitions_of(topics: Mapping[str, TopicPartitions]) -> list[Partition]:
+    """Return the partitions of topics one by one."""
+    return [(name, number) for name, topic in topics.items() for number in topic.partitions]
+
+
+def must_name_all(spec: OffsetSpec, topics: Mapping[str, TopicPartitions]) -> None:
+    """Raise OptionError when JSON offsets name other partitions than those that are read."""
+    if spec.is_for_all:
+        return
+    strangers = sorted(spec.named_topics() - topics.keys())
+    if strangers:
+        raise OptionError(f"Option '{spec.option}' names topics that are not read: {', '.join(strangers)}.")
+    for name, topic in topics.items():
+        missing = [str(number) for number in topic.partitions if not spec.names(name, number)]
+        extra = sorted(spec.named_partitions(name) - set(topic.partitions))
+        if missing or extra:
+            said = f"leaves out {', '.join(missing)}" if missing else f"names {', '.join(map(str, extra))}"
+            raise OptionError(
+                f"Option '{spec.option}' {said} of topic '{name}', of which partitions "
+                f"{', '.join(map(str, topic.partitions))} are read. Name each of them, or the whole topic."
+            )
 
 
 def must_be_same_cluster(coordinators: str | None, found: str | None, servers: Collection[str]) -> None:
@@ -80,34 +126,65 @@ def must_be_same_cluster(coordinators: str | None, found: str | None, servers: C
 def resolve_ranges(options: SourceOptions, lookup: KafkaLookup) -> tuple[TopicRange, ...]:
     """Return the range of every partition that holds something between its start and its end.
 
-    Raises KcoordError when a topic is unknown, when JSON offsets name other partitions than the topic has, or
-    when a start lies after its end.
+    Raises KcoordError when a topic is unknown, when JSON names other partitions than are read, when there is no record
+    as late as a start's time, or when a start lies after its end.
     """
-    topics = lookup.topics(options.subscription.topics)
-    for option, spec in (("startingOffsets", options.starting), ("endingOffsets", options.ending)):
-        _check_names_all(option, spec, topics)
-    partitions = [(name, number) for name, topic in topics.items() for number in topic.partitions]
+    topics = subscribed_topics(lookup, options.subscription)
+    for spec in (options.starting, options.ending):
+        must_name_all(spec, topics)
+    partitions = partitions_of(topics)
     earliest = lookup.earliest_offsets(partitions)
     latest = lookup.end_offsets(partitions)
-    committed = _committed(options) if options.starting.word == COMMITTED else {}
+    starts = _starts(options, lookup, earliest, latest)
+    ends = _ends(options.ending, lookup, earliest, latest)
     ranges = []
     for key in partitions:
         if key not in earliest or key not in latest:
             continue  # the topic is being made again with fewer partitions
         name, number = key
-        if options.starting.word == COMMITTED:
-            start = committed.get(key, earliest[key])
-        else:
-            start = _offset(options.starting, key, earliest, latest)
-        end = _offset(options.ending, key, earliest, latest)
-        if start > end:
+        if starts[key] > ends[key]:
             raise KcoordError(
-                f"topic '{name}' partition {number}: the start {start} lies after the end {end} "
-                f"(the log has [{earliest[key]}, {latest[key]})). Correct 'startingOffsets' or 'endingOffsets'."
+                f"topic '{name}' partition {number}: the start {starts[key]} lies after the end {ends[key]} "
+                f"(the log has [{earliest[key]}, {latest[key]})). Correct '{options.starting.option}' or "
+                f"'{options.ending.option}'."
             )
-        if start < end:
-            ranges.append(TopicRange(name, topics[name].topic_id, number, start, end))
+        if starts[key] < ends[key]:
+            ranges.append(TopicRange(name, topics[name].topic_id, number, starts[key], ends[key]))
     return tuple(ranges)
+
+
+def no_record_as_late(option: str, partitions: Iterable[Partition]) -> KcoordError:
+    """Return the error for partitions without a record at or after the time their start is given by."""
+    where = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(partitions))
+    return KcoordError(
+        f"Option '{option}' gives a time after the last record of {where}. Give an earlier time, or set "
+        "'startingOffsetsByTimestampStrategy' to latest to start at the end there."
+    )
+
+
+def _starts(
+    options: SourceOptions, lookup: KafkaLookup, earliest: Mapping[Partition, int], latest: Mapping[Partition, int]
+) -> Mapping[Partition, int]:
+    spec = options.starting
+    if spec.word == COMMITTED:
+        return {**earliest, **{key: offset for key, offset in _committed(options).items() if key in earliest}}
+    times = {key: time for key in earliest if (time := spec.time_of(*key)) is not None}
+    if not times:
+        return {key: _offset(spec, key, earliest, latest) for key in earliest}
+    found = lookup.offsets_at(times)
+    late = [key for key, offset in found.items() if offset is None]
+    if late and options.starting_strategy == "error":
+        raise no_record_as_late(spec.option, late)
+    return {key: latest[key] if offset is None else offset for key, offset in found.items()}
+
+
+def _ends(
+    spec: OffsetSpec, lookup: KafkaLookup, earliest: Mapping[Partition, int], latest: Mapping[Partition, int]
+) -> Mapping[Partition, int]:
+    times = {key: time for key in latest if (time := spec.time_of(*key)) is not None}
+    if not times:
+        return {key: _offset(spec, key, earliest, latest) for key in latest}
+    return {key: latest[key] if offset is None else offset for key, offset in lookup.offsets_at(times).items()}
 
 
 def _committed(options: SourceOptions) -> Mapping[Partition, int]:
@@ -128,16 +205,30 @@ def _offset(
     return latest[key] if position == LATEST_POSITION else position
 
 
-def _check_names_all(option: str, spec: OffsetSpec, topics: Mapping[str, TopicPartitions]) -> None:
-    if spec.word is not None:
-        return
-    for name, topic in topics.items():
-        wanted = spec.named_partitions(name)
-        missing = [str(number) for number in topic.partitions if spec.position(name, number) is None]
-        extra = sorted(wanted - set(topic.partitions))
-        if missing or extra:
-            said = f"leaves out {', '.join(missing)}" if missing else f"names {', '.join(map(str, extra))}"
+def _existing(lookup: TopicLookup, names: Collection[str], *, may_be_absent: bool) -> Mapping[str, TopicPartitions]:
+    """Return the partitions of topics, leaving out those that do not exist yet where that is allowed."""
+    if not names:
+        return {}
+    try:
+        return lookup.topics(names)
+    except UnknownTopicError as error:
+        present = [name for name in names if name not in error.topics]
+        if not may_be_absent or len(present) == len(names):
+            raise
+    return lookup.topics(present) if present else {}
+
+
+def _only_assigned(
+    topics: Mapping[str, TopicPartitions], assigned: Iterable[Partition]
+) -> Mapping[str, TopicPartitions]:
+    by_topic: dict[str, list[int]] = {name: [] for name in topics}
+    for name, number in assigned:
+        if name not in topics:
+            continue
+        if number not in topics[name].partitions:
+            known = ", ".join(map(str, topics[name].partitions))
             raise OptionError(
-                f"Option '{option}' {said} of topic '{name}', whose partitions are "
-                f"{', '.join(map(str, topic.partitions))}. Name each of them, or the whole topic."
+                f"Option 'assign' names partition {number} of topic '{name}', whose partitions are {known}."
             )
+        by_topic[name].append(number)
+    return {name: TopicPartitions(topics[name].topic_id, tuple(numbers)) for name, numbers in by_topic.items()}

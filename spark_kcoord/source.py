@@ -52,7 +52,13 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
     | kcoord.bootstrap.servers | both | required in a stream | coordinator nodes, host:port |
     | kcoord.group.id | both | required in a stream | the consumer group to join |
     | kafka.bootstrap.servers | both | told by the coordinator | Kafka brokers, host:port |
-    | startingOffsets | both | latest; batch: earliest | earliest, latest, committed (batch) or JSON |
+    | kafka.group.id | both | | taken for kcoord.group.id where that is not given |
+    | startingTimestamp | both | | where to start: ms since 1970 |
+    | startingOffsetsByTimestamp | both | | the same by topic and partition, as JSON |
+    | startingOffsetsByTimestampStrategy | both | error | or latest, where no record is as late |
+    | startingOffsets | both | latest; batch: earliest | earliest, latest, committed or JSON |
+    | endingTimestamp | batch | | where to end: ms since 1970 |
+    | endingOffsetsByTimestamp | batch | | the same by topic and partition, as JSON |
     | endingOffsets | batch | latest | latest or JSON |
     | maxOffsetsPerTrigger | stream | none | most offsets of one micro-batch |
     | minOffsetsPerTrigger | stream | none | fewest offsets of one micro-batch |
@@ -64,6 +70,8 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
     | kcoord.columns | both | all but headers | only these columns |
     | failOnDataLoss | both | true | fail when records are gone, or warn and read on |
     | kafkaConsumer.pollTimeoutMs | both | 120000 | longest time without progress of an executor |
+    | fetchOffset.numRetries | both | none | how often offsets are asked for again |
+    | fetchOffset.retryIntervalMs | both | 10 | wait before that |
     | kcoord.commit | stream | true | commit to the group what is done |
     | kcoord.wait.for.topics | stream | false | wait for topics that do not exist yet |
     | kcoord.instance.id | stream | none | static member id |
@@ -125,12 +133,11 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
 
 def _refuse_unbuilt(options: SourceOptions) -> SourceOptions:
     """Return the options; raises OptionError for one that is checked but not acted on yet."""
+    is_stream = options.mode == "stream"
     unbuilt = {
-        "subscribePattern": options.subscription.pattern is not None,
-        "assign": bool(options.subscription.assigned),
-        "kcoord.exclude": bool(options.subscription.exclusions),
-        "minOffsetsPerTrigger": options.min_offsets_per_trigger is not None,
-        "maxBytesPerTrigger": options.max_bytes_per_trigger is not None,
+        "subscribePattern": is_stream and options.subscription.pattern is not None,
+        "assign": is_stream and bool(options.subscription.assigned),
+        "kcoord.exclude": is_stream and bool(options.subscription.exclusions),
         "kcoord.commit": not options.is_committing,
         "kcoord.ping.interval": options.ping_interval_ms is not None,
     }

@@ -7,11 +7,12 @@ only once the records it depends on are durable, so whoever performs effects nee
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import msgspec
+
 from coordinator.protocol.messages import Push, Response
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(msgspec.Struct, frozen=True, gc=False):
     """Write encoded records to a shard's log, the first at `base_offset`; BecameDurable reports completion."""
 
     shard: int
@@ -30,8 +31,7 @@ class WriteSnapshot:
     records: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Respond:
+class Respond(msgspec.Struct, frozen=True, gc=False):
     """Answer a request. A connection that is gone makes it void."""
 
     connection_id: int
@@ -39,16 +39,14 @@ class Respond:
     response: Response
 
 
-@dataclass(frozen=True, slots=True)
-class SendPush:
+class SendPush(msgspec.Struct, frozen=True, gc=False):
     """Say something unasked. A connection that is gone makes it void."""
 
     connection_id: int
     push: Push
 
 
-@dataclass(frozen=True, slots=True)
-class CloseConnection:
+class CloseConnection(msgspec.Struct, frozen=True, gc=False):
     """Close a connection once what was sent before has left; ConnectionClosed reports completion."""
 
     connection_id: int
@@ -66,8 +64,7 @@ class WatchTopics:
     lists_all: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetToResolve:
+class OffsetToResolve(msgspec.Struct, frozen=True, gc=False):
     """A partition and EARLIEST, LATEST or a timestamp in milliseconds."""
 
     topic: str

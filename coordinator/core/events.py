@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
+
 from coordinator.protocol.messages import Request
 
 
@@ -29,8 +31,7 @@ class ConnectionClosed:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class RequestArrived:
+class RequestArrived(msgspec.Struct, frozen=True, gc=False):
     """A request came on a connection.
 
     `fresh_id` is a random id that has never been used: the member id of a member that names none.
@@ -51,8 +52,7 @@ class Ticked:
     wall_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class BecameDurable:
+class BecameDurable(msgspec.Struct, frozen=True, gc=False):
     """Records of a shard below `end_offset` are on disk: completes Append."""
 
     now_ms: int
@@ -109,8 +109,7 @@ class TopicsRead:
     is_whole: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedOffset:
+class ResolvedOffset(msgspec.Struct, frozen=True, gc=False):
     """One answer to ResolveOffsets; `offset` is None when Kafka could not say, and `why` tells the reason."""
 
     topic: str
@@ -120,8 +119,7 @@ class ResolvedOffset:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetsResolved:
+class OffsetsResolved(msgspec.Struct, frozen=True, gc=False):
     """Completes ResolveOffsets, with an answer for every partition asked about."""
 
     now_ms: int

@@ -28,7 +28,11 @@ class Limits:
     probe_timeout_ms: int = 2_000
     """How long the connection of a member has to answer when another process shows its identity."""
     rebalance_window_ms: int = 50
-    """How long changes are gathered into one rebalance, from the first on."""
+    """How long changes are gathered into one rebalance, from the first on; none for the departure of a member."""
+    rebalance_window_max_ms: int = 1_000
+    """How long that is at most while ever more members join a group of many partitions."""
+    slice_partitions: int = 500
+    """Partitions that are stopped or granted in one step; a rebalance of more takes several."""
     registration_timeout_ms: int = 4_000
     """How long a registration waits for Kafka to say whether its topics exist."""
     lookup_retry_ms: int = 1_000

@@ -50,6 +50,7 @@ from coordinator.protocol.messages import (
     FetchOffsetsResponse,
     FindCoordinator,
     FindCoordinatorResponse,
+    FinishClaims,
     LeaveGroup,
     ListGroupEvents,
     ListGroupEventsResponse,
@@ -237,6 +238,8 @@ class Node:
                 self._respond_now(event, ErrorResponse(error=ErrorCode.UNKNOWN_MEMBER_ID, message=why))
             case CommitOffsets():
                 self._shard(request.group_id).handle_commit(connection, correlation_id, request)
+            case FinishClaims():
+                self._shard(request.group_id).handle_finish(connection, correlation_id, request)
             case FindCoordinator():
                 self._respond_now(event, self._find_coordinator(request))
             case ListGroups():

@@ -166,6 +166,20 @@ class ReportOutOfRange(_Message, frozen=True, tag=30):
     partitions: Listed[OwnedPartition]
 
 
+class FinishClaims(_Message, frozen=True, tag=32):
+    """Commit finished micro-batches of a member that cannot say so itself now, on any connection.
+
+    Spark tells its listeners that a micro-batch is done before it asks the source for the next, or never asks. The
+    claims are those of the stream offset; each is committed as if the member had named it finished in an Advance, if it
+    is running under its owner epoch. The member is told by ClaimsFinished and lets go of what is wanted back; what a
+    member that is gone held is free at once.
+    """
+
+    group_id: str
+    member_id: str
+    claims: Listed[Claim]
+
+
 # ---- responses ------------------------------------------------------------------------------------------------------
 
 
@@ -306,6 +320,14 @@ class ReportOutOfRangeResponse(_Message, frozen=True, tag=130):
     results: tuple[PartitionResult, ...] = ()
 
 
+class FinishClaimsResponse(_Message, frozen=True, tag=132):
+    """Answers FinishClaims, a result a claim in the order asked; saying it twice is answered alike."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    results: tuple[PartitionResult, ...] = ()
+
+
 # ---- pushes ---------------------------------------------------------------------------------------------------------
 
 
@@ -342,6 +364,12 @@ class Fenced(_Message, frozen=True, tag=203):
     why: str
 
 
+class ClaimsFinished(_Message, frozen=True, tag=204):
+    """These claims of the member were committed by FinishClaims and are closed."""
+
+    claims: tuple[Claim, ...]
+
+
 Request: TypeAlias = (
     FindCoordinator
     | RegisterConsumer
@@ -357,6 +385,7 @@ Request: TypeAlias = (
     | DescribeGroup
     | ListGroupEvents
     | ReportOutOfRange
+    | FinishClaims
     | OperatorRequest
 )
 Response: TypeAlias = (
@@ -375,9 +404,10 @@ Response: TypeAlias = (
     | DescribeGroupResponse
     | ListGroupEventsResponse
     | ReportOutOfRangeResponse
+    | FinishClaimsResponse
     | OperatorResponse
 )
-Push: TypeAlias = StartFetcher | StopFetcher | Probe | Fenced
+Push: TypeAlias = StartFetcher | StopFetcher | Probe | Fenced | ClaimsFinished
 Message: TypeAlias = Request | Response | Push
 
 RESPONSE_OF: Final[dict[type[Request], type[Response]]] = {
@@ -395,6 +425,7 @@ RESPONSE_OF: Final[dict[type[Request], type[Response]]] = {
     DescribeGroup: DescribeGroupResponse,
     ListGroupEvents: ListGroupEventsResponse,
     ReportOutOfRange: ReportOutOfRangeResponse,
+    FinishClaims: FinishClaimsResponse,
     operator.ChangePause: operator.ChangePauseResponse,
     operator.ChangeDrain: operator.ChangeDrainResponse,
     operator.ResetOffsets: operator.ResetOffsetsResponse,

@@ -140,9 +140,18 @@ class KafkaClient:
 
     async def refresh(self, topics: Collection[str]) -> dict[str, TopicMetadata]:
         """Ask any broker about ``topics`` and remember the answer; raises kafka-python's errors."""
+        await self._ask_metadata(sorted(topics))
+        return {name: self._topics[name] for name in topics if name in self._topics}
+
+    async def topic_names(self) -> list[str]:
+        """Ask any broker which topics there are, remember the answer, and return their names without internal ones."""
+        response = await self._ask_metadata(None)
+        return sorted(topic.name for topic in response.topics if not topic.is_internal)
+
+    async def _ask_metadata(self, names: list[str] | None) -> Any:
         connection = await self._any_connection()
         request = MetadataRequest(
-            topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(topics)],
+            topics=None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names],
             allow_auto_topic_creation=False,
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
@@ -160,7 +169,7 @@ class KafkaClient:
                 learned_at=now,
             )
             self._topics[topic.name] = _without_older_leaders(found, self._topics.get(topic.name))
-        return {name: self._topics[name] for name in topics if name in self._topics}
+        return response
 
     async def _any_connection(self) -> Any:
         """Return a live connection, to a known broker or to one of the addresses given by the user."""

@@ -8,6 +8,7 @@ transaction.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -18,8 +19,9 @@ from typing import Any, Final, TypeVar
 import kafka.errors as kafka_errors
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from spark_kcoord.errors import UnknownTopicError
+from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
 from spark_kcoord.fetch.connection import Backoff, KafkaClient, TopicMetadata, unreachable
+from spark_kcoord.fetch.sizes import sample_sizes
 from spark_kcoord.kafka_options import KafkaSettings
 from spark_kcoord.offset_specs import EARLIEST_POSITION, LATEST_POSITION
 
@@ -29,6 +31,8 @@ Partition = tuple[str, int]
 """A topic's name and a partition of it."""
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 _TIMEOUT_S: Final = 5.0
 # Version 2 is the first that knows isolation levels (Kafka 0.11).
@@ -52,11 +56,21 @@ class KafkaLookup:
 
     Every method raises KcoordError when Kafka cannot be reached, refuses, or gives no answer in ``timeout_s``: short
     by default, so that a wrong address is told soon; a query that already runs can give a restarting broker longer.
+    A question that got no answer is asked ``retries`` times more, ``retry_interval_s`` apart.
     """
 
-    def __init__(self, settings: KafkaSettings, *, timeout_s: float = _TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        *,
+        timeout_s: float = _TIMEOUT_S,
+        retries: int = 0,
+        retry_interval_s: float = 0.0,
+    ) -> None:
         self._client = KafkaClient(settings)
         self._timeout_s = timeout_s
+        self._retries = retries
+        self._retry_interval_s = retry_interval_s
 
     @property
     def cluster_id(self) -> str | None:
@@ -71,6 +85,21 @@ class KafkaLookup:
             return {
                 name: TopicPartitions(found.topic_id, tuple(sorted(found.leaders))) for name, found in metadata.items()
             }
+
+        return self._run(ask, timeout_s)
+
+    def topic_names(self, *, timeout_s: float | None = None) -> list[str]:
+        """Return the names of all topics but Kafka's internal ones, sorted."""
+
+        async def ask(deadline: float) -> list[str]:
+            backoff = Backoff(self._client.settings.retry_backoff_ms / 1000, deadline)
+            while True:
+                try:
+                    return await self._client.topic_names()
+                except kafka_errors.KafkaError as error:
+                    if not error.retriable or backoff.is_over():
+                        raise
+                await self._client.sleep(backoff.next_wait())
 
         return self._run(ask, timeout_s)
 
@@ -90,6 +119,14 @@ class KafkaLookup:
         """Return the first offset at or after a time (ms since 1970) of each partition; None when there is none."""
         return self._list(timestamps_ms, timeout_s)
 
+    def bytes_per_offset(
+        self, positions: Mapping[Partition, int], *, timeout_s: float | None = None
+    ) -> dict[Partition, float]:
+        """Return how many bytes an offset takes at each position, as Kafka stores them; what is not known is absent."""
+        if not positions:
+            return {}
+        return self._run(lambda _: sample_sizes(self._client, positions), timeout_s)
+
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
@@ -105,6 +142,15 @@ class KafkaLookup:
 
     def _run(self, work: Callable[[float], Awaitable[T]], timeout_s: float | None) -> T:
         limit_s = self._timeout_s if timeout_s is None else timeout_s
+        for _ in range(self._retries):
+            try:
+                return self._try(work, limit_s)
+            except KafkaAwayError as error:
+                _log.warning("%s Asking again in %g s.", error, self._retry_interval_s)
+            time.sleep(self._retry_interval_s)
+        return self._try(work, limit_s)
+
+    def _try(self, work: Callable[[float], Awaitable[T]], limit_s: float) -> T:
         deadline = time.monotonic() + limit_s
         try:
             return self._client.run(partial(work, deadline), limit_s + 1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import Advance, AdvanceResponse, StartFetcher, StopFetcher
+from coordinator.protocol.messages import Advance, AdvanceResponse, ClaimsFinished, StartFetcher, StopFetcher
 from coordinator.protocol.parts import (
     Claim,
     ClaimState,
@@ -51,6 +51,8 @@ class Assignment:
     partitions: tuple[AssignedPartition, ...] = ()
     is_complete: bool = False
     member_epoch: int = 0
+    finished: tuple[Claim, ...] = ()
+    """The claims that were committed by somebody who saw their micro-batch end; the last of each partition."""
 
     def is_awaited(self, *, complete: bool) -> bool:
         """True when it ends a wait for any partition, or with `complete` for the whole target, which may be empty."""
@@ -84,6 +86,7 @@ class Holdings:
         self._grants: dict[TopicPartition, _Grant] = {}
         self._remembered: dict[TopicPartition, _Grant] = {}
         self._claims = {partition_of(claim): _OpenClaim(claim, is_running=False) for claim in claims}
+        self._finished: dict[TopicPartition, Claim] = {}
         self._is_complete = False
         self._member_epoch = 0
         self._assignment: Assignment | None = None
@@ -108,6 +111,7 @@ class Holdings:
                 tuple(self._assigned(key, grant) for key, grant in sorted(self._grants.items())),
                 self._is_complete,
                 self._member_epoch,
+                tuple(self._finished[key] for key in sorted(self._finished)),
             )
         return self._assignment
 
@@ -208,6 +212,14 @@ class Holdings:
         self._assignment = None
         return closed
 
+    def finish(self, push: ClaimsFinished) -> None:
+        """Close claims that were committed for this member."""
+        for claim in push.claims:
+            self._drop_claim(claim)
+            self._finished[partition_of(claim)] = claim
+            self._raise_committed(partition_of(claim), claim.owner_epoch, claim.until_offset)
+        self._assignment = None
+
     def answer_advance(self, request: Advance, response: AdvanceResponse) -> tuple[Claim, ...]:
         """Take the results of an Advance; return the claims that stand.
 
@@ -224,6 +236,8 @@ class Holdings:
             for claim, result in zip(request.claims, response.claims, strict=True)
             if result.error is ErrorCode.NONE
         )
+        if claimed:
+            self._finished.clear()
         for claim in claimed:
             self._claims[partition_of(claim)] = _OpenClaim(claim, is_running=False)
         for final in request.released:

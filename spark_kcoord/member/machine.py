@@ -15,6 +15,7 @@ import msgspec
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from coordinator.protocol.messages import (
     Advance,
+    ClaimsFinished,
     ConfirmClaims,
     Fenced,
     FindCoordinator,
@@ -441,6 +442,8 @@ class Member:
             case StopFetcher():
                 self._notice(NoticeKind.STOPPING, f"{_show_partitions(push.partitions)}: {push.why}")
                 self._release(self._holdings.stop(push))
+            case ClaimsFinished():
+                self._holdings.finish(push)
             case Probe():
                 self._ping()
             case Fenced():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,16 @@ class NumberedStream:
 
     def start(self, spark: "SparkSession", *, is_available_now: bool = False) -> "StreamingQuery":
         """Start the query in a Spark session, from the checkpoint in the folder if there is one."""
+        query = self.writer(spark)
+        return (query.trigger(availableNow=True) if is_available_now else query).start()
+
+    def writer(self, spark: "SparkSession") -> "DataStreamWriter":
+        """Return the query before its start."""
+        query = self.frame(spark).writeStream.foreachBatch(self._write)
+        return query.option("checkpointLocation", str(self.folder / "checkpoint"))
+
+    def frame(self, spark: "SparkSession") -> "DataFrame":
+        """Return what is read."""
         self.folder.mkdir(parents=True, exist_ok=True)
         options = dict(option.split("=", 1) for option in self.options)
         stream = spark.readStream.format("kcoord").options(
@@ -41,9 +51,7 @@ class NumberedStream:
                 **options,
             }
         )
-        query = stream.load().writeStream.foreachBatch(self._write)
-        query = query.option("checkpointLocation", str(self.folder / "checkpoint"))
-        return (query.trigger(availableNow=True) if is_available_now else query).start()
+        return stream.load()
 
     def rows(self) -> Counter[int]:
         """Return how often each number is in the output."""

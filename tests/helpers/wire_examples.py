@@ -69,6 +69,7 @@ REQUESTS: tuple[m.Request, ...] = (
     m.DescribeGroup("team"),
     m.ListGroupEvents("team", 16),
     m.ReportOutOfRange((OWNED,)),
+    m.FinishClaims("team", "m1", (CLAIM,)),
     o.ChangePause("team", (("flights", 3),), True, **_BY),
     o.ChangeDrain("team", "m1", True, **_BY),
     o.ResetOffsets("team", (TARGET,), release_claims=True, **_BY),
@@ -99,6 +100,7 @@ RESPONSES: tuple[m.Response, ...] = (
                             reset_policy=POLICY, handover="takeover", members=(MEMBER,), partitions=(PARTITION,)),
     m.ListGroupEventsResponse(**_REFUSED, events=(EVENT,)),
     m.ReportOutOfRangeResponse((RESULT,)),
+    m.FinishClaimsResponse(**_REFUSED, results=(RESULT,)),
     o.ChangePauseResponse(**_REFUSED, partitions=(("flights", 3),)),
     o.ChangeDrainResponse(**_REFUSED, partitions=(("flights", 3),)),
     o.ResetOffsetsResponse(**_REFUSED, results=(RESET,)),
@@ -114,6 +116,7 @@ PUSHES: tuple[m.Push, ...] = (
     m.StopFetcher((OWNED,), 300_000, "m2 joined"),
     m.Probe(),
     m.Fenced(ErrorCode.FENCED_MEMBER_EPOCH, "it did not stop in time"),
+    m.ClaimsFinished((CLAIM,)),
 )
 
 MESSAGES: tuple[m.Message, ...] = REQUESTS + RESPONSES + PUSHES

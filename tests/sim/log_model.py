@@ -79,6 +79,8 @@ class GroupModel:
     """One group, with the history of what is asked about later."""
 
     group_epoch: int = 0
+    is_target_in_parts: bool = False
+    """More parts of the target of this epoch may follow."""
     handover: str = "takeover"
     resets: dict[TopicPartition, o.PlannedReset] = field(default_factory=dict)
     facts: dict[str, r.MemberFacts] = field(default_factory=dict)
@@ -208,9 +210,11 @@ class LogModel:
                 self._end(group, at, partition)
 
     def _targets(self, group: GroupModel, at: int, record: r.TargetsAssigned) -> None:
-        if record.group_epoch <= group.group_epoch:
+        is_next_part = group.is_target_in_parts and record.group_epoch == group.group_epoch
+        if record.group_epoch <= group.group_epoch and not is_next_part:
             raise self._broken("epoch-regress", at, f"group epoch {record.group_epoch} after {group.group_epoch}")
         group.group_epoch = record.group_epoch
+        group.is_target_in_parts = record.is_stale
         for target in record.targets:
             if target.member_id not in group.facts:
                 raise self._broken("no-such-member", at, f"{target}")
@@ -222,6 +226,8 @@ class LogModel:
             if any(topic not in group.facts[member_id].topics for topic, _ in partitions):
                 raise self._broken("foreign-target", at, f"{member_id} gets {sorted(partitions)}")
             given |= partitions
+        if record.is_stale:
+            return
         read = {topic for facts in group.facts.values() for topic in facts.topics}
         wanted = {
             (topic, number) for topic in read if topic in group.topics for number in range(group.topics[topic][1])

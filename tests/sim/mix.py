@@ -61,6 +61,7 @@ class Mix:
     """Chance that a query dies at one of the steps between two of Spark's calls."""
     fault_every_ms: int
     weights: dict[str, float]
+    slice_partitions: int
 
     def shown(self) -> str:
         """Return it as one line of a report."""
@@ -114,4 +115,5 @@ def draw_mix(dice: Random) -> Mix:
         crash_at_step=dice.choice((0.0, 0.0, 0.004, 0.02)),
         fault_every_ms=dice.choice((300, 800, 2_000)),
         weights=weights,
+        slice_partitions=dice.choice((1, 2, 500)),
     )

@@ -6,13 +6,14 @@ something that does not exist yet stands in `NOT_YET` with what it waits for, an
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from coordinator.core import effects as e
 from coordinator.core.events import OffsetsResolved
-from coordinator.core.groups import claims, journal, ownership
-from coordinator.core.groups import group as group_module
+from coordinator.core.groups import claims, journal, ownership, targets
 from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.offsets import committed_part
 from coordinator.core.groups.ownership import Ownership
@@ -138,7 +139,7 @@ def _reset_overwritten() -> Patches:
 def _hold_expires_with_session() -> Patches:
     return [
         (ownership, "is_held", lambda *_: False),
-        (group_module, "held_partitions", lambda _: frozenset()),
+        (targets, "held_partitions", lambda _: frozenset()),
     ]
 
 
@@ -288,7 +289,7 @@ def _wall_clock_session() -> Patches:
 
     def pass_by_wall_clock(self: Shard) -> None:
         for group_id, member_id in self.desk.sessions.pop_due(self.desk.clock.wall_ms):
-            self._membership.session_timed_out(group_id, member_id)
+            self._departures.session_timed_out(group_id, member_id)
         time_passed(self)
 
     return [

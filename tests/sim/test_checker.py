@@ -1,9 +1,9 @@
 """The checker itself: histories that are fine pass, and each anomaly planted into one is named."""
 
-from dataclasses import replace
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from coordinator.core.effects import Notice
 from coordinator.core.groups import records as r

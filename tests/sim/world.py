@@ -67,7 +67,7 @@ class World:
         self.dice = dice
         self.schedule = Schedule()
         self.kafka = Kafka(dice, mix.topics)
-        limits = Limits(snapshot_interval_records=mix.snapshot_interval_records)
+        limits = Limits(snapshot_interval_records=mix.snapshot_interval_records, slice_partitions=mix.slice_partitions)
         self.checker = Checker(self.kafka, mix.shards, limits)
         self.coordinator = Coordinator(dice, self.schedule, mix, self.kafka, self.checker, limits)
         self.network = Network(dice, self.schedule, mix.network_delays_ms, self.coordinator)

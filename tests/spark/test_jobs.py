@@ -14,7 +14,9 @@ import pytest
 from coordinator.demo.sink import output_files
 from coordinator.local.kafka import LocalKafka
 from coordinator.local.node import LocalCoordinator
-from tests.helpers.kafka_topics import produce_numbers
+from tests.helpers.group_view import GroupView
+from tests.helpers.kafka_topics import produce, produce_numbers
+from tests.helpers.record_batches import Row
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -26,6 +28,8 @@ def spark_submit(directory: Path, job: str, *arguments: str) -> subprocess.Compl
         [
             str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
             *["--master", "local[2]", "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1"],
+            # A job of seconds: the second compiler and a concurrent garbage collector cost more than they give.
+            *["--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"],
             *[str(ROOT / "jobs" / job), *arguments],
         ],
         stdin=subprocess.DEVNULL,
@@ -68,12 +72,44 @@ def test_the_stream_job_ends_with_what_is_there_and_the_batch_job_goes_on_from_t
     assert values(output_files(tmp_path / "stream")) == list(range(50))
 
     produce_numbers(kafka.bootstrap_servers, name, 2, 50, 6)
-    ends = json.dumps({name: {"0": 28, "1": 27}})
-    batch = spark_submit(
-        tmp_path,
-        "ingest_batch.py",
-        *[*source, "--starting-offsets", "committed", "--ending-offsets", ends, "--output", "snapshot"],
-    )
+    batch = spark_submit(tmp_path, "ingest_batch.py", *source, "--max-offsets", "4", "--output", "batch")
     assert batch.returncode == 0, batch.stdout
-    assert "5 rows written to snapshot" in batch.stdout
-    assert values(sorted((tmp_path / "snapshot").glob("*.parquet"))) == [50, 51, 52, 53, 54]
+    assert "4 rows written to batch" in batch.stdout
+    assert values(sorted((tmp_path / "batch").glob("*.parquet"))) == [50, 51, 52, 53]
+    assert GroupView(coordinator.address, name).committed() == 54
+
+    lag = spark_submit(
+        tmp_path,
+        "lag_report.py",
+        *["--coordinator", coordinator.address, "--group", name, "--output", "lag", "--fail-above", "1"],
+    )
+    assert lag.returncode == 7, lag.stdout
+    assert f"group {name}: lag 2 over 2 partitions" in lag.stdout
+    (report,) = (tmp_path / "lag").glob("*.json")
+    rows = [json.loads(line) for line in report.read_text().splitlines()]
+    assert [(row["topic"], row["partition"], row["lag"]) for row in rows] == [(name, 0, 1), (name, 1, 1)]
+
+
+def test_a_window_is_replayed_and_a_snapshot_taken_without_touching_the_group(
+    kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic(partitions=2)
+    rows = [(number % 2, Row(None, b"%d" % number, 1_790_000_000_000 + number * 1000)) for number in range(30)]
+    produce(kafka.bootstrap_servers, name, rows)
+    where = ["--option", f"kafka.bootstrap.servers={kafka.bootstrap_servers}", "--topic", name, "--as-text"]
+
+    replay = spark_submit(
+        tmp_path,
+        "replay.py",
+        *[*where, "--from", "1790000010000", "--until", "1790000020000", "--output", "window"],
+    )
+    assert replay.returncode == 0, replay.stdout
+    assert "10 rows written to window" in replay.stdout
+    assert values(sorted((tmp_path / "window").glob("*.parquet"))) == list(range(10, 20))
+
+    ends = json.dumps({name: {"0": 3, "1": 2}})
+    snapshot = spark_submit(
+        tmp_path, "ingest_batch.py", "--snapshot", *where, "--ending-offsets", ends, "--output", "snapshot"
+    )
+    assert snapshot.returncode == 0, snapshot.stdout
+    assert values(sorted((tmp_path / "snapshot").glob("*.parquet"))) == [0, 1, 2, 3, 4]

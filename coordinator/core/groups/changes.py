@@ -1,8 +1,9 @@
 """The small changes of which replay is made: an offset written, a claim closed, a partition let go, an index kept."""
 
 from collections.abc import Hashable, Iterable
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from coordinator.core.groups.records import CommittedPart
 from coordinator.core.groups.state import Committed, GroupState, TopicPartition

@@ -81,6 +81,49 @@ def advance(group: GroupState, member_id: str, request: Advance, commit_ms: int)
     return Advancement(record, AdvanceResponse(finished=finished, claims=claims, released=released), skipped)
 
 
+@dataclass(frozen=True, slots=True)
+class Finishing:
+    """The decision on one FinishClaims: a record unless nothing changes, a result a claim, and the claims it closes."""
+
+    record: Advanced | None
+    results: tuple[PartitionResult, ...]
+    closed: tuple[Claim, ...]
+
+
+def finish(group: GroupState, member_id: str, claims: Sequence[Claim], commit_ms: int) -> Finishing:
+    """Decide a FinishClaims: only what is running can have been finished; what else is offered stays so."""
+    draft = _Draft(group, member_id, commit_ms)
+    results, closed = [], []
+    for claim in claims:
+        partition = (claim.topic, claim.partition)
+        grant = draft.grant_of(partition, claim.owner_epoch)
+        open_claim = draft.claim_of(partition, grant) if grant is not None else None
+        if open_claim is not None and not open_claim.is_running:
+            why = f"the claim {_range(claim)} is not running: its micro-batch has not begun"
+            results.append(draft.refused(partition, ErrorCode.CLAIM_CLOSED, why))
+            continue
+        is_new = partition not in draft.finished
+        results.append(_finish(draft, claim))
+        if is_new and partition in draft.finished:
+            closed.append(claim)
+    if not closed:
+        return Finishing(None, tuple(results), ())
+    offered = tuple(
+        ClaimPart(*partition, offer.from_offset, offer.until_offset)
+        for partition in sorted(group.owned_by(member_id))
+        if (offer := group.grants[partition].claim) is not None and not offer.is_running
+    )
+    record = Advanced(
+        group.group_id,
+        member_id,
+        finished=tuple(draft.finished),
+        committed=tuple(draft.finished.values()),
+        released=(),
+        offered=offered,
+    )
+    return Finishing(record, tuple(results), tuple(closed))
+
+
 def _finish(draft: _Draft, claim: Claim) -> PartitionResult:
     partition = (claim.topic, claim.partition)
     if claim.from_offset == claim.until_offset:

@@ -19,6 +19,7 @@ from coordinator.protocol.messages import Push, Response
 
 _TIMERS_OF_A_GROUP = (
     TimerKind.WINDOW,
+    TimerKind.SLICE,
     TimerKind.LOOKUP,
     TimerKind.CLAIM_AGE,
     TimerKind.CLAIM_TIMEOUT,

@@ -1,20 +1,16 @@
-"""The states of a group and how its next target is computed.
+"""The states of a group, and what is new to it about its topics.
 
-A target says where partitions belong; it is computed from the members as they are, by an assignor that all of them
-name, and starts from the target before it so that little moves. Bringing partitions there is `ownership`'s business.
+The states follow from hard state and from what is still to be settled; a look at a topic is a record of the group's
+own, so that groups that first saw a topic at different sizes start its partitions each in its way.
 """
 
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from coordinator.core.groups.assignors import Assignor, AssignorInput, AssignorMember
-from coordinator.core.groups.holds import held_partitions
-from coordinator.core.groups.records import MemberTarget, TargetsAssigned, TopicSeen
-from coordinator.core.groups.reserved import assign_around
+from coordinator.core.groups.records import TopicSeen
 from coordinator.core.groups.soft import GroupSoft
-from coordinator.core.groups.state import GroupState, TopicPartition, TopicState
-from coordinator.core.groups.subscriptions import explicit_target
+from coordinator.core.groups.state import GroupState, TopicState
 from coordinator.core.groups.timeline import EventKind
 
 
@@ -66,49 +62,6 @@ def group_status(group: GroupState, soft: GroupSoft) -> GroupStatus:
     if group.is_target_stale:
         return GroupStatus.ASSIGNING
     return GroupStatus.RECONCILING if soft.unsettled else GroupStatus.STABLE
-
-
-def choose_assignor(group: GroupState, known_assignors: Mapping[str, Assignor]) -> str:
-    """Return the assignor that all members name and most name first; the order of the known ones decides a tie."""
-    common = [name for name in known_assignors if group.assignor_supporters.get(name, 0) == len(group.members)]
-    assert common, f"group {group.group_id} has no assignor that all members name"
-    return max(common, key=lambda name: group.assignor_favourites.get(name, 0))
-
-
-def next_targets(group: GroupState, known_assignors: Mapping[str, Assignor]) -> TargetsAssigned:
-    """Compute the target of the next group epoch: the members whose target changes."""
-    if not group.members:
-        return TargetsAssigned(group.group_id, group.group_epoch + 1, group.assignor, ())
-    name = choose_assignor(group, known_assignors)
-    takers = {
-        member_id: member for member_id, member in group.members.items() if member_id not in group.controls.drained
-    }
-    assigned_to = {member_id: member for member_id, member in takers.items() if not member.facts.partitions}
-    given = AssignorInput(
-        members=tuple(
-            AssignorMember(member_id, frozenset(member.facts.topics), member.facts.streams)
-            for member_id, member in assigned_to.items()
-        ),
-        partitions={topic: group.topics[topic].partitions for topic in group.subscribers if topic in group.topics},
-        current={
-            member_id: member.target if member.member_epoch else group.owned_by(member_id)
-            for member_id, member in assigned_to.items()
-        },
-    )
-    assigned = {
-        member_id: explicit_target(group, member.facts)
-        for member_id, member in takers.items()
-        if member.facts.partitions
-    }
-    if assigned_to:
-        assigned |= assign_around(known_assignors[name], given, held_partitions(group) | group.explicit.keys())
-    nothing: frozenset[TopicPartition] = frozenset()
-    targets = tuple(
-        MemberTarget(member_id, tuple(sorted(assigned.get(member_id, nothing))))
-        for member_id, member in group.members.items()
-        if assigned.get(member_id, nothing) != member.target
-    )
-    return TargetsAssigned(group.group_id, group.group_epoch + 1, name, targets)
 
 
 def look_at_topic(group: GroupState, topic: str, topic_id: str, partitions: int) -> TopicSeen | None:

@@ -6,40 +6,25 @@ closes its claim. Nobody else is touched: work is in proportion to the partition
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 
-from coordinator.core.effects import OffsetToResolve, ResolveOffsets
 from coordinator.core.events import OffsetsResolved
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.controls import PendingReset
 from coordinator.core.groups.desk import Desk
-from coordinator.core.groups.group import next_targets
 from coordinator.core.groups.holds import is_held
+from coordinator.core.groups.lookups import Lookups
 from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.operator_records import ResetApplied, ResetsCancelled
-from coordinator.core.groups.pushes import start_fetchers, stop_fetchers
+from coordinator.core.groups.plan import Plan
+from coordinator.core.groups.pushes import start_fetchers
 from coordinator.core.groups.records import CommittedPart, Granted, MemberEpochsAdvanced, StopBegan
-from coordinator.core.groups.soft import GroupSoft, Lookup, LostOwner, ResolvedStart, Timer, TimerKind
+from coordinator.core.groups.rounds import Round, note_round
+from coordinator.core.groups.soft import GroupSoft, LostOwner, Timer, TimerKind
 from coordinator.core.groups.starts import AskedStart, CommittedStart, Hints, KnownStart, NoStart, Start, start_of
 from coordinator.core.groups.state import Grant, GroupState, TopicPartition, is_same_topic
+from coordinator.core.groups.stops import Stops
+from coordinator.core.groups.targets import plan_targets
 from coordinator.core.groups.timeline import EventKind
-from coordinator.protocol.ids import LATEST
-
-
-@dataclass(slots=True)
-class _Round:
-    """What one reconciliation has found so far."""
-
-    group: GroupState
-    soft: GroupSoft
-    stops: dict[tuple[str, str], list[TopicPartition]] = field(default_factory=dict)
-    granted: dict[str, list[TopicPartition]] = field(default_factory=dict)
-    taken_over: dict[tuple[str, str], list[TopicPartition]] = field(default_factory=dict)
-    durations: dict[str, int] = field(default_factory=dict)
-    lookups: dict[TopicPartition, tuple[str, int]] = field(default_factory=dict)
-    starts: dict[str, list[TopicPartition]] = field(default_factory=dict)
-    resets: dict[str, list[TopicPartition]] = field(default_factory=dict)
-    hints: Hints | None = None
 
 
 class Ownership:
@@ -48,19 +33,50 @@ class Ownership:
     def __init__(self, desk: Desk, assignors: Mapping[str, Assignor], new_lookup_id: Callable[[], int]) -> None:
         self._desk = desk
         self._assignors = assignors
-        self._new_lookup_id = new_lookup_id
+        self._lookups = Lookups(desk, new_lookup_id)
+        self.stops = Stops(desk)
 
-    # ---- rebalance --------------------------------------------------------------------------------------------------
+    # ---- the window -------------------------------------------------------------------------------------------------
 
-    def note_change(self, group_id: str, cause: str) -> None:
-        """Have the group rebalanced when the window that the first change opened ends."""
-        soft = self._desk.soft_of(group_id)
+    def note_change(self, group_id: str, cause: str, *, is_urgent: bool = False) -> None:
+        """Have the group rebalanced when the window that the first change opened ends.
+
+        A large group waits until changes pause, within bounds: a rebalance of it is dear, and members come by the
+        thousand. An urgent change, by which partitions lost their owner, waits for no window unless one has just ended.
+        """
+        desk = self._desk
+        group, soft = self._both(group_id)
+        limits = desk.limits
         soft.causes.append(cause)
         if soft.changing_since_ms is None:
-            soft.changing_since_ms = self._desk.now_ms
-        if len(soft.causes) == 1:
-            deadline_ms = self._desk.now_ms + self._desk.limits.rebalance_window_ms
-            self._desk.timers.set(Timer(TimerKind.WINDOW, group_id), deadline_ms)
+            soft.changing_since_ms = desk.now_ms
+        if soft.rebalance_by_ms is None:
+            longest_ms = limits.rebalance_window_max_ms if self._is_large(group) else limits.rebalance_window_ms
+            soft.rebalance_by_ms = desk.now_ms + longest_ms
+        if is_urgent:
+            soft.rebalance_by_ms = min(soft.rebalance_by_ms, max(desk.now_ms, soft.window_closed_until_ms))
+        deadline_ms = min(soft.rebalance_by_ms, desk.now_ms + limits.rebalance_window_ms)
+        desk.timers.set(Timer(TimerKind.WINDOW, group_id), deadline_ms)
+
+    def note_first(self, group_id: str) -> None:
+        """Rebalance without a window for the first member of a group, unless the group is large: more will come."""
+        if not self._is_large(self._both(group_id)[0]):
+            self.rebalance(group_id)
+
+    def _is_large(self, group: GroupState) -> bool:
+        """True when the group's partitions are more than one slice."""
+        known = (group.topics.get(topic) for topic in group.subscribers)
+        return sum(topic.partitions for topic in known if topic is not None) > self._desk.limits.slice_partitions
+
+    def window_ended(self, group_id: str) -> None:
+        """Rebalance the group, once what the rebalance before it began is done."""
+        soft = self._both(group_id)[1]
+        if soft.plan is not None or soft.backlog.members:
+            self._desk.timers.set(Timer(TimerKind.WINDOW, group_id), self._desk.now_ms)
+        else:
+            self.rebalance(group_id)
+
+    # ---- rebalance --------------------------------------------------------------------------------------------------
 
     def rebalance(self, group_id: str) -> None:
         """Begin the next group epoch: compute the target and start to bring partitions there."""
@@ -68,52 +84,109 @@ class Ownership:
         group, soft = self._both(group_id)
         why = "; ".join(soft.causes[:5]) + (f"; and {len(soft.causes) - 5} more" if len(soft.causes) > 5 else "")
         soft.causes.clear()
+        soft.rebalance_by_ms = None
+        soft.window_closed_until_ms = desk.now_ms + desk.limits.rebalance_window_ms
         desk.timers.cancel(Timer(TimerKind.WINDOW, group_id))
-        targets = next_targets(group, self._assignors)
-        moved = [
-            partition
-            for target in targets.targets
-            for partition in target.partitions
-            if partition in group.grants and group.grants[partition].member_id != target.member_id
-        ]
+        soft.backlog.begin((), why)
+        soft.plan = plan_targets(group, self._assignors, self._part)
+        if soft.plan.is_large:
+            self._go_on(group_id, soft)
+        else:
+            self._take_part(group, soft, soft.plan)
+
+    @property
+    def _part(self) -> int:
+        """Partitions of a target that become hard state in one step, where one costs less than a grant does."""
+        return 4 * self._desk.limits.slice_partitions
+
+    def _take_part(self, group: GroupState, soft: GroupSoft, plan: Plan) -> None:
+        """Make the next part of a target the group's, and begin to bring partitions there after the last."""
+        desk = self._desk
+        targets = plan.take(group, self._part, is_outdated=bool(soft.causes))
         desk.journal.decide(targets)
-        desk.note(group_id, EventKind.REBALANCE, why, partitions=moved)
         for target in targets.targets:
             session = soft.sessions.get(target.member_id)
             if session is not None:
                 session.is_told_complete = False
-        soft.unsettled = set(group.members)
-        self.reconcile(group_id, set(group.target_owners) | set(group.grants), group.members, why)
+        soft.backlog.add_members(target.member_id for target in targets.targets)
+        if not plan.changes:
+            desk.note(group.group_id, EventKind.REBALANCE, soft.backlog.why, partitions=plan.moves)
+            soft.plan = None
+            soft.unsettled = set(group.members)
+            soft.backlog.add_members(group.members)
+            soft.backlog.add(partition for partition in group.controls.resets if partition not in group.target_owners)
+            self.next_slice(group.group_id)
+        else:
+            self._go_on(group.group_id, soft)
+
+    def begin_again(self, group_id: str) -> None:
+        """Have all of a group looked at after a load, in slices."""
+        group, soft = self._both(group_id)
+        soft.backlog.begin(group.members, "")
+        soft.backlog.add(group.controls.resets)
+        self._go_on(group_id, soft)
+
+    def next_slice(self, group_id: str) -> None:
+        """Go on with what is to be done in a group, and leave the rest to a step of its own."""
+        desk = self._desk
+        group = desk.group(group_id)
+        if group is None:
+            return
+        soft = desk.soft_of(group_id)
+        if soft.plan is not None:
+            self._take_part(group, soft, soft.plan)
+            return
+        partitions, members = soft.backlog.take(group, desk.limits.slice_partitions, _has_to_stop)
+        self._reconcile(group, soft, partitions, members, soft.backlog.why)
+        self._go_on(group_id, soft)
+
+    def _go_on(self, group_id: str, soft: GroupSoft) -> None:
+        if soft.backlog or soft.plan is not None:
+            self._desk.timers.set(Timer(TimerKind.SLICE, group_id), self._desk.now_ms)
 
     # ---- reconcile --------------------------------------------------------------------------------------------------
 
-    def reconcile(
-        self, group_id: str, partitions: Collection[TopicPartition], members: Iterable[str], why: str = ""
-    ) -> None:
-        """Stop, grant or ask about these partitions as the target wants, and tell these members and new owners."""
-        desk = self._desk
+    def reconcile(self, group_id: str, partitions: Collection[TopicPartition], members: Iterable[str]) -> None:
+        """Stop, grant or ask about these partitions as the target wants, and tell these members and new owners.
+
+        When they are many, the first slice is looked at now and the rest in steps of their own.
+        """
         group, soft = self._both(group_id)
-        turn = _Round(group, soft)
-        for partition in sorted(partitions):
+        ordered = sorted(partitions)
+        most = self._desk.limits.slice_partitions
+        if len(ordered) > most:
+            soft.backlog.add(ordered[most:])
+            self._go_on(group_id, soft)
+        self._reconcile(group, soft, ordered[:most], members, "")
+
+    def _reconcile(
+        self, group: GroupState, soft: GroupSoft, partitions: list[TopicPartition], members: Iterable[str], why: str
+    ) -> None:
+        desk = self._desk
+        turn = Round(group, soft)
+        for partition in partitions:
             self._look_at(turn, partition, why)
         self._begin_stops(turn)
-        self._ask(turn)
-        touched = {member_id for member_id in members if member_id in group.members} | set(turn.granted)
+        if turn.lookups:
+            self._lookups.ask(group.group_id, turn.lookups)
+        touched = sorted({member_id for member_id in members if member_id in group.members} | set(turn.granted))
         advanced = tuple(
             member_id
-            for member_id in sorted(touched)
+            for member_id in touched
             if group.members[member_id].member_epoch != group.group_epoch
             and member_id not in group.stopping
+            and soft.plan is None
+            and member_id not in soft.backlog.members
             and not (group.is_target_stale and group.members[member_id].member_epoch == 0)
         )
         if advanced:
-            desk.journal.decide(MemberEpochsAdvanced(group_id, group.group_epoch, advanced))
-        for member_id in sorted(touched):
+            desk.journal.decide(MemberEpochsAdvanced(group.group_id, group.group_epoch, advanced))
+        for member_id in touched:
             self._tell(turn, member_id)
-        self._note_round(turn)
-        self.note_if_stable(group_id)
+        note_round(desk, turn)
+        self.note_if_stable(group.group_id)
 
-    def _look_at(self, turn: _Round, partition: TopicPartition, why: str) -> None:
+    def _look_at(self, turn: Round, partition: TopicPartition, why: str) -> None:
         group = turn.group
         wanted_by = group.wanted_owner(partition)
         grant = group.grants.get(partition)
@@ -142,9 +215,7 @@ class Ownership:
         )
         self._desk.note(group.group_id, EventKind.RESET_CANCELLED, why, partitions=(partition,))
 
-    def _try_to_reset(
-        self, turn: _Round, partition: TopicPartition, reset: PendingReset, wanted_by: str | None
-    ) -> None:
+    def _try_to_reset(self, turn: Round, partition: TopicPartition, reset: PendingReset, wanted_by: str | None) -> None:
         """Do a planned reset now that no member owns the partition, unless a claim of somebody gone forbids it."""
         desk, group = self._desk, turn.group
         before = group.grants.get(partition)
@@ -168,7 +239,7 @@ class Ownership:
         if wanted_by is not None:
             self._count_grant(turn, partition, wanted_by, before)
 
-    def _try_to_grant(self, turn: _Round, partition: TopicPartition, member_id: str) -> None:
+    def _try_to_grant(self, turn: Round, partition: TopicPartition, member_id: str) -> None:
         group = turn.group
         topic = group.topics[partition[0]]
         if partition[1] >= topic.partitions:
@@ -186,13 +257,13 @@ class Ownership:
                 return
             start = KnownStart(resolved.offset, start.why, resolved.leader_epoch)
         if isinstance(start, NoStart):
-            self._note_unresolved(turn.group.group_id, partition, start.why)
+            self._lookups.note_unresolved(turn.group.group_id, partition, start.why)
             return
         self._grant(turn, partition, member_id, topic.topic_id, start)
 
     def _grant(
         self,
-        turn: _Round,
+        turn: Round,
         partition: TopicPartition,
         member_id: str,
         topic_id: str,
@@ -228,7 +299,7 @@ class Ownership:
         )
         self._count_grant(turn, partition, member_id, before)
 
-    def _count_grant(self, turn: _Round, partition: TopicPartition, member_id: str, before: Grant | None) -> None:
+    def _count_grant(self, turn: Round, partition: TopicPartition, member_id: str, before: Grant | None) -> None:
         desk, soft = self._desk, turn.soft
         turn.granted.setdefault(member_id, []).append(partition)
         soft.resolved.pop(partition, None)
@@ -239,42 +310,11 @@ class Ownership:
         if before is not None and before.has_running_claim:
             turn.taken_over.setdefault((member_id, before.member_id), []).append(partition)
 
-    def _begin_stops(self, turn: _Round) -> None:
+    def _begin_stops(self, turn: Round) -> None:
         desk = self._desk
         for (member_id, why), partitions in turn.stops.items():
             desk.journal.decide(StopBegan(turn.group.group_id, member_id, tuple(partitions), why))
-            self.push_stops(turn.group.group_id, member_id, partitions)
-
-    def push_stops(self, group_id: str, member_id: str, partitions: Iterable[TopicPartition]) -> None:
-        """Ask a member to let go of partitions within its rebalance time-out, counted from now."""
-        desk = self._desk
-        group, soft = self._both(group_id)
-        timeout_ms = group.members[member_id].facts.rebalance_timeout_ms
-        session = soft.sessions[member_id]
-        session.is_told_complete = False
-        for partition in partitions:
-            session.stop_deadlines[partition] = desk.now_ms + timeout_ms
-        for push in stop_fetchers(group, partitions, timeout_ms, desk.limits.push_max_partitions):
-            desk.push(session.connection_id, push)
-        self.set_stop_timer(group_id, member_id)
-
-    def forget_stops(self, group_id: str, member_id: str, partitions: Iterable[TopicPartition]) -> None:
-        """Drop the deadlines of partitions that a member has let go of."""
-        session = self._desk.session_of(group_id, member_id)
-        if session is not None and session.stop_deadlines:
-            for partition in partitions:
-                session.stop_deadlines.pop(partition, None)
-                session.overstaying_since_ms.pop(partition, None)
-            self.set_stop_timer(group_id, member_id)
-
-    def set_stop_timer(self, group_id: str, member_id: str) -> None:
-        """Have the earliest deadline of a member's stops looked at."""
-        timer = Timer(TimerKind.STOP, group_id, member_id)
-        deadlines = self._desk.soft_of(group_id).sessions[member_id].stop_deadlines
-        if deadlines:
-            self._desk.timers.set(timer, min(deadlines.values()))
-        else:
-            self._desk.timers.cancel(timer)
+            self.stops.push(turn.group.group_id, member_id, partitions)
 
     def unsettle(self, group_id: str, member_ids: Iterable[str]) -> None:
         """Note that members are about to hold something else than before, without a new target."""
@@ -304,7 +344,7 @@ class Ownership:
         """Tell a member that has just registered all it has; what is not named it does not have."""
         self._push_starts(group_id, member_id, sorted(self._both(group_id)[0].owned_by(member_id)))
 
-    def _tell(self, turn: _Round, member_id: str) -> None:
+    def _tell(self, turn: Round, member_id: str) -> None:
         granted = turn.granted.get(member_id, ())
         complete = is_complete(turn.group, member_id)
         if complete:
@@ -320,37 +360,6 @@ class Ownership:
         for push in start_fetchers(group, member_id, partitions, desk.catalog, desk.limits.push_max_partitions):
             desk.push(session.connection_id, push)
         session.is_told_complete = is_complete(group, member_id)
-
-    def _note_round(self, turn: _Round) -> None:
-        group_id = turn.group.group_id
-        for why, partitions in turn.starts.items():
-            self._desk.note(group_id, EventKind.START_RESOLVED, why, partitions=partitions)
-        for why, partitions in turn.resets.items():
-            self._desk.note(group_id, EventKind.RESET_APPLIED, why, partitions=partitions)
-        for (member_id, before), partitions in turn.taken_over.items():
-            why = f"{before} is gone and left a running claim, which is closed"
-            self._desk.note(
-                group_id,
-                EventKind.TAKEN_OVER,
-                why,
-                member_id=member_id,
-                partitions=partitions,
-                duration_ms=turn.durations.get(member_id),
-            )
-        predecessors: dict[str, set[str]] = {}
-        for member_id, before in turn.taken_over:
-            predecessors.setdefault(member_id, set()).add(before)
-        for member_id, partitions in turn.granted.items():
-            from_whom = predecessors.get(member_id)
-            why = f"taken over from {', '.join(sorted(from_whom))}" if from_whom else "the target gives them to it"
-            self._desk.note(
-                group_id,
-                EventKind.GRANTED,
-                why,
-                member_id=member_id,
-                partitions=partitions,
-                duration_ms=turn.durations.get(member_id),
-            )
 
     def note_if_stable(self, group_id: str) -> None:
         """Put on the timeline that every member holds its target, once a change."""
@@ -372,90 +381,34 @@ class Ownership:
 
     # ---- questions to Kafka -----------------------------------------------------------------------------------------
 
-    def _ask(self, turn: _Round) -> None:
-        if turn.lookups:
-            self._ask_kafka(turn.group.group_id, turn.soft, turn.lookups, is_for_end=False)
-
-    def _ask_kafka(
-        self,
-        group_id: str,
-        soft: GroupSoft,
-        wanted: dict[TopicPartition, tuple[str, int]],
-        *,
-        is_for_end: bool,
-    ) -> None:
-        lookup_id = self._new_lookup_id()
-        self._desk.lookups[lookup_id] = Lookup(group_id, wanted, is_for_end)
-        for partition in wanted:
-            soft.lookups[partition] = lookup_id
-        self._desk.effects.append(
-            ResolveOffsets(
-                lookup_id,
-                tuple(
-                    OffsetToResolve(*partition, LATEST if is_for_end else timestamp_ms)
-                    for partition, (_, timestamp_ms) in wanted.items()
-                ),
-            )
-        )
-
     def handle_resolved(self, event: OffsetsResolved) -> None:
-        """Take Kafka's answers: grant what has a start now, ask again for what has none."""
-        lookup = self._desk.lookups.pop(event.lookup_id, None)
-        if lookup is None or self._desk.group(lookup.group_id) is None:
-            return
-        soft = self._desk.soft_of(lookup.group_id)
-        ask_for_end: dict[TopicPartition, tuple[str, int]] = {}
-        answered = []
-        for answer in event.offsets:
-            partition = (answer.topic, answer.partition)
-            asked = lookup.asked.get(partition)
-            if asked is None or soft.lookups.pop(partition, None) != event.lookup_id:
-                continue
-            if answer.offset is None or answer.offset < LATEST:
-                self._note_unresolved(lookup.group_id, partition, f"Kafka could not say where it starts: {answer.why}")
-                self._ask_later(lookup.group_id)
-            elif answer.offset == LATEST and not lookup.is_for_end:
-                ask_for_end[partition] = asked
-            else:
-                soft.resolved[partition] = ResolvedStart(*asked, answer.offset, answer.leader_epoch)
-                answered.append(partition)
-        for partition in lookup.asked:
-            if soft.lookups.get(partition) == event.lookup_id:
-                del soft.lookups[partition]
-                self._ask_later(lookup.group_id)
-        if ask_for_end:
-            self._ask_kafka(lookup.group_id, soft, ask_for_end, is_for_end=True)
-        if answered:
-            self.reconcile(lookup.group_id, answered, ())
-            for partition in answered:
-                soft.resolved.pop(partition, None)
-
-    def _ask_later(self, group_id: str) -> None:
-        timer = Timer(TimerKind.LOOKUP, group_id)
-        if self._desk.timers.get(timer) is None:
-            self._desk.timers.set(timer, self._desk.now_ms + self._desk.limits.lookup_retry_ms)
+        """Take Kafka's answers and grant what has a start now."""
+        answered = self._lookups.take(event)
+        if answered is not None and answered.partitions:
+            self.reconcile(answered.group_id, answered.partitions, ())
+            self._lookups.forget(answered)
 
     def grant_what_is_free(self, group_id: str) -> None:
         """Try again to grant or reset everything that nobody owns and that the target gives to somebody or is reset."""
-        group = self._both(group_id)[0]
-        free = [
-            partition
-            for partition in {**group.target_owners, **group.controls.resets}
-            if (grant := group.grants.get(partition)) is None or grant.member_id not in group.members
-        ]
-        if free:
-            self.reconcile(group_id, free, ())
-
-    def _note_unresolved(self, group_id: str, partition: TopicPartition, why: str) -> None:
-        soft = self._desk.soft_of(group_id)
-        if soft.unresolved_why.get(partition) != why:
-            soft.unresolved_why[partition] = why
-            self._desk.note(group_id, EventKind.START_UNRESOLVED, why, partitions=(partition,))
+        group, soft = self._both(group_id)
+        nothing: frozenset[TopicPartition] = frozenset()
+        soft.backlog.add_members(
+            member_id
+            for member_id, member in group.members.items()
+            if not member.target <= group.owned.get(member_id, nothing)
+        )
+        soft.backlog.add(group.controls.resets)
+        self.next_slice(group_id)
 
     def _both(self, group_id: str) -> tuple[GroupState, GroupSoft]:
         group = self._desk.group(group_id)
         assert group is not None, f"group {group_id} is not known"
         return group, self._desk.soft_of(group_id)
+
+
+def _has_to_stop(group: GroupState, partition: TopicPartition) -> bool:
+    grant = group.grants[partition]
+    return grant.stop_why is None and _why_stop(group, partition, grant, "") is not None
 
 
 def _why_stop(group: GroupState, partition: TopicPartition, grant: Grant, why: str) -> str | None:

@@ -129,12 +129,17 @@ class MemberRemoved(_Record, frozen=True, tag=4):
 
 
 class TargetsAssigned(_Record, frozen=True, tag=5):
-    """A group epoch begins: the targets that changed with it."""
+    """A group epoch begins: the targets that changed with it.
+
+    Of a large target there are several, and all but the last leave the target stale. The last does so too when it was
+    outdated before it was written.
+    """
 
     group_id: str
     group_epoch: int
     assignor: str
     targets: tuple[MemberTarget, ...]
+    is_stale: bool = False
 
 
 class MemberEpochsAdvanced(_Record, frozen=True, tag=6):

@@ -5,10 +5,9 @@ damaged log, and stops the node.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, Final
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from coordinator.core.groups.changes import await_no_longer, close_claim, commit, discard, release
 from coordinator.core.groups.operator_records import GroupDeleted, ResetApplied
@@ -126,7 +125,7 @@ def _topics_matched(group: GroupState, record: TopicsMatched) -> None:
     for member_id in record.member_ids:
         member = group.members[member_id]
         _uncount(group, member.facts)
-        member.facts = structs.replace(member.facts, topics=record.topics)
+        member.facts = replace(member.facts, topics=record.topics)
         _count(group, member.facts)
     group.is_target_stale = True
 
@@ -191,11 +190,10 @@ def _targets_assigned(group: GroupState, record: TargetsAssigned) -> None:
                 del group.target_owners[partition]
         group.members[target.member_id].target = frozenset(target.partitions)
     for target in record.targets:
-        for partition in target.partitions:
-            group.target_owners[partition] = target.member_id
+        group.target_owners.update(dict.fromkeys(target.partitions, target.member_id))
     group.group_epoch = record.group_epoch
     group.assignor = record.assignor
-    group.is_target_stale = False
+    group.is_target_stale = record.is_stale
 
 
 def _member_epochs_advanced(group: GroupState, record: MemberEpochsAdvanced) -> None:

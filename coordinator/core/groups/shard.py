@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from coordinator.core.events import OffsetsResolved, TopicsRead
 from coordinator.core.groups import claims, offsets
 from coordinator.core.groups.assignors import Assignor
+from coordinator.core.groups.departures import Departures
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.expiry import Expiry
 from coordinator.core.groups.holds import ClaimWatch
@@ -17,6 +18,7 @@ from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.operators import Operators
 from coordinator.core.groups.ownership import Ownership
 from coordinator.core.groups.records import (
+    ClaimsGivenUp,
     ClaimsRunning,
     GroupSettings,
     OffsetsCommitted,
@@ -31,6 +33,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import why_bad_id
 from coordinator.protocol.messages import (
     Advance,
+    ClaimsFinished,
     CommitOffsets,
     CommitOffsetsResponse,
     ConfirmClaims,
@@ -40,6 +43,8 @@ from coordinator.protocol.messages import (
     FetcherStartedResponse,
     FetcherStopped,
     FetcherStoppedResponse,
+    FinishClaims,
+    FinishClaimsResponse,
     LeaveGroup,
     LeaveGroupResponse,
     Ping,
@@ -62,7 +67,8 @@ class Shard:
         self._ownership = Ownership(desk, assignors, new_lookup_id)
         self._claim_watch = ClaimWatch(desk)
         self._expiry = Expiry(desk)
-        self._membership = Membership(desk, self._ownership, self._claim_watch, self._expiry, assignors)
+        self._membership = Membership(desk, self._ownership, assignors)
+        self._departures = Departures(desk, self._ownership, self._claim_watch, self._expiry, self._membership)
         self._operators = Operators(desk, self._ownership, new_lookup_id)
 
     def watched_topics(self) -> set[str]:
@@ -94,7 +100,7 @@ class Shard:
             for member_id, member in group.members.items():
                 soft.sessions[member_id] = MemberSession(None, desk.now_ms, None, "the coordinator restarted")
                 desk.sessions.set((group_id, member_id), desk.now_ms + member.facts.session_timeout_ms)
-                self._ownership.push_stops(group_id, member_id, sorted(group.stopping.get(member_id, ())))
+                self._ownership.stops.push(group_id, member_id, sorted(group.stopping.get(member_id, ())))
                 if not is_complete(group, member_id):
                     soft.unsettled.add(member_id)
             self._claim_watch.start(group)
@@ -104,12 +110,12 @@ class Shard:
             elif soft.unsettled:
                 soft.changing_since_ms = desk.now_ms
             if group.members or group.controls.resets:
-                desk.timers.set(Timer(TimerKind.LOOKUP, group_id), desk.now_ms)
+                self._ownership.begin_again(group_id)
 
     def time_passed(self) -> None:
         """Do what is due."""
         for group_id, member_id in self.desk.sessions.pop_due(self.desk.now_ms):
-            self._membership.session_timed_out(group_id, member_id)
+            self._departures.session_timed_out(group_id, member_id)
         for timer in self.desk.timers.pop_due(self.desk.now_ms):
             self._due(timer)
 
@@ -118,18 +124,20 @@ class Shard:
         if isinstance(subject, int):
             self._membership.registration_timed_out(subject)
         elif kind is TimerKind.WINDOW:
-            self._ownership.rebalance(group_id)
+            self._ownership.window_ended(group_id)
+        elif kind is TimerKind.SLICE:
+            self._ownership.next_slice(group_id)
         elif kind is TimerKind.LOOKUP:
             self._ownership.grant_what_is_free(group_id)
         elif kind in {TimerKind.CLAIM_AGE, TimerKind.CLAIM_TIMEOUT, TimerKind.EXPIRY}:
             self._group_is_due(kind, group_id)
         elif kind is TimerKind.GRACE:
-            self._membership.grace_is_over(group_id, subject)
+            self._departures.grace_is_over(group_id, subject)
         elif kind is TimerKind.PROBE:
             self._membership.probe_timed_out(group_id, subject)
         else:
             assert kind is TimerKind.STOP, f"nothing is known to do about {timer}"
-            self._membership.stop_timed_out(group_id, subject)
+            self._departures.stop_timed_out(group_id, subject)
 
     def _group_is_due(self, kind: TimerKind, group_id: str) -> None:
         group = self.desk.group(group_id)
@@ -151,11 +159,11 @@ class Shard:
         for topic in sorted(changed):
             for group_id in sorted(state.groups_of_topic.get(topic, ())):
                 is_read = topic in state.groups[group_id].subscribers
-                if is_read and self._membership.look_at_topic(group_id, topic):
+                if is_read and self._membership.topics.look_at(group_id, topic):
                     self._ownership.note_change(group_id, f"topic {topic} changed")
         if event.is_whole:
             for group_id in sorted(state.groups_with_patterns):
-                if self._membership.match_patterns(group_id):
+                if self._membership.topics.match_patterns(group_id):
                     self._ownership.note_change(group_id, "other topics match its patterns")
         answered = set(event.topics) | event.absent | set(event.refused)
         for registration in list(self.desk.registrations.values()):
@@ -179,7 +187,7 @@ class Shard:
 
     def connection_lost(self, connection: Connection, why: str) -> None:
         """Note that a connection is gone."""
-        self._membership.connection_lost(connection, why)
+        self._departures.connection_lost(connection, why)
 
     def register(self, registration: Registration) -> None:
         """Handle RegisterConsumer."""
@@ -218,7 +226,7 @@ class Shard:
             case LeaveGroup():
                 self._release(group, member_id, request.partitions)
                 self.desk.respond(connection.connection_id, correlation_id, LeaveGroupResponse())
-                self._membership.leave(group_id, member_id, "it left")
+                self._departures.leave(group_id, member_id, "it left")
                 return
         self.desk.respond(connection.connection_id, correlation_id, response)
 
@@ -250,7 +258,7 @@ class Shard:
         if not released:
             return
         why = f"{member_id} let go"
-        self._ownership.forget_stops(group.group_id, member_id, released)
+        self._ownership.stops.forget(group.group_id, member_id, released)
         self._ownership.note_lost(group.group_id, released, self.desk.now_ms, why)
         self.desk.note(group.group_id, EventKind.RELEASED, why, member_id=member_id, partitions=released)
         self._ownership.reconcile(group.group_id, released, (member_id,))
@@ -299,6 +307,33 @@ class Shard:
             self._claim_watch.note_running(group, offered)
             found = claims.statuses(group, member_id, request.claims)
         return ConfirmClaimsResponse(claims=found)
+
+    def handle_finish(self, connection: Connection, correlation_id: int, request: FinishClaims) -> None:
+        """Commit micro-batches that a member has finished, as somebody else says who saw it."""
+        desk, group_id, member_id = self.desk, request.group_id, request.member_id
+        group = desk.group(group_id)
+        if group is None:
+            why = f"there is no group {group_id[:250]!r}"
+            response = FinishClaimsResponse(error=ErrorCode.GROUP_ID_NOT_FOUND, message=why)
+            desk.respond(connection.connection_id, correlation_id, response)
+            return
+        decision = claims.finish(group, member_id, request.claims, desk.clock.wall_ms)
+        if decision.record is not None:
+            desk.journal.decide(decision.record)
+        desk.respond(connection.connection_id, correlation_id, FinishClaimsResponse(results=decision.results))
+        if not decision.closed:
+            return
+        session = desk.session_of(group_id, member_id)
+        if session is not None:
+            desk.push(session.connection_id, ClaimsFinished(decision.closed))
+        if member_id not in group.members:
+            free = [(claim.topic, claim.partition) for claim in decision.closed]
+            why = f"the last micro-batch of {member_id}, which is gone, is finished"
+            desk.journal.decide(ClaimsGivenUp(group_id, tuple(free), why))
+            desk.note(group_id, EventKind.RELEASED, why, member_id=member_id, partitions=free)
+            self._ownership.note_lost(group_id, free, desk.now_ms, why)
+            self._ownership.note_change(group_id, why)
+            self._ownership.reconcile(group_id, free, ())
 
     def handle_operator(self, connection: Connection, correlation_id: int, request: OperatorRequest) -> None:
         """Answer a request of an operator."""

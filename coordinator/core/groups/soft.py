@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+import msgspec
+
+from coordinator.core.groups.backlog import Backlog
+from coordinator.core.groups.plan import Plan
 from coordinator.core.groups.state import TopicPartition
 from coordinator.core.groups.timeline import Timeline
 from coordinator.protocol.messages import RegisterConsumer
@@ -24,6 +28,8 @@ class TimerKind(Enum):
     """A member has not let go of a partition in time."""
     WINDOW = "window"
     """The changes gathered so far become one rebalance."""
+    SLICE = "slice"
+    """More of the group is to be looked at."""
     LOOKUP = "lookup"
     """Partitions without a known start are looked at again."""
     CLAIM_AGE = "claim age"
@@ -86,8 +92,7 @@ class MemberSession:
     newcomer: Registration | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedStart:
+class ResolvedStart(msgspec.Struct, frozen=True, gc=False):
     """Kafka's answer to where a partition starts; it counts while the same question is open."""
 
     topic_id: str
@@ -96,8 +101,7 @@ class ResolvedStart:
     leader_epoch: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class LostOwner:
+class LostOwner(msgspec.Struct, frozen=True, gc=False):
     """When and why a partition lost its owner."""
 
     at_ms: int
@@ -120,6 +124,13 @@ class GroupSoft:
     sessions: dict[str, MemberSession] = field(default_factory=dict)
     causes: list[str] = field(default_factory=list)
     """Why the group is about to be rebalanced; not empty while it is."""
+    rebalance_by_ms: int | None = None
+    """When the window ends at the latest, while it is open."""
+    window_closed_until_ms: int = 0
+    """Until when another urgent change waits after a rebalance."""
+    plan: Plan | None = None
+    """The target that is being made the group's, part by part."""
+    backlog: Backlog = field(default_factory=Backlog)
     changing_since_ms: int | None = None
     """When the first change came since the group was last stable."""
     unsettled: set[str] = field(default_factory=set)

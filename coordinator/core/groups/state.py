@@ -8,6 +8,8 @@ that two states made from the same records are equal field by field.
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import msgspec
+
 from coordinator.core.groups.controls import Controls
 from coordinator.core.groups.records import MemberFacts
 from coordinator.protocol.parts import ResetPolicy
@@ -15,8 +17,7 @@ from coordinator.protocol.parts import ResetPolicy
 TopicPartition: TypeAlias = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(msgspec.Struct, frozen=True, gc=False):
     """A committed offset: the next one to read. `owner_epoch` is the committing owner's, if it was one."""
 
     topic_id: str
@@ -27,8 +28,7 @@ class Committed:
     owner_epoch: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class OpenClaim:
+class OpenClaim(msgspec.Struct, frozen=True, gc=False):
     """A range [from_offset, until_offset) handed to the owner; offered until it is known to be read."""
 
     from_offset: int
@@ -36,8 +36,7 @@ class OpenClaim:
     is_running: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True, gc=False):
     """Who owns a partition, fenced by its owner epoch.
 
     `stop_why` is the reason why the owner has to let go, once it has to. The owner may be gone: then the grant is
@@ -61,8 +60,7 @@ class Grant:
         return self.claim is not None and self.claim.is_running
 
 
-@dataclass(frozen=True, slots=True)
-class TopicState:
+class TopicState(msgspec.Struct, frozen=True, gc=False):
     """A topic as the group last saw it; no id and no partitions stand for one that is awaited."""
 
     topic_id: str

@@ -24,6 +24,8 @@ def load(name: str) -> ModuleType:
 
 STREAM = load("ingest_stream")
 BATCH = load("ingest_batch")
+REPLAY = load("replay")
+LAG = load("lag_report")
 
 
 def stream_options(*more: str) -> dict[str, str]:
@@ -96,7 +98,7 @@ def test_wrong_arguments_end_with_code_2(wrong: list[str]) -> None:
     assert ended.value.code == 2
 
 
-@pytest.mark.parametrize("job", [STREAM, BATCH])
+@pytest.mark.parametrize("job", [STREAM, BATCH, REPLAY])
 def test_help_names_every_argument(job: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         job.main(["--help"])
@@ -109,6 +111,7 @@ def test_help_names_every_argument(job: ModuleType, capsys: pytest.CaptureFixtur
 def test_a_snapshot_has_a_range_and_needs_no_group() -> None:
     arguments = BATCH.argument_parser().parse_args(
         [
+            "--snapshot",
             "--topic",
             "t",
             "--output",
@@ -172,3 +175,44 @@ def test_a_micro_batch_that_does_not_end_is_not_waited_for_for_ever() -> None:
     query = FakeQuery([signal.SIGTERM], busy_for=10**9)
     STREAM.follow(query, query.asked, stop_s=0.0)
     assert query.calls == ["stop"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["--ending-offsets", "latest"], "--ending-offsets needs --snapshot"),
+        (["--snapshot", "--max-offsets", "5"], "--max-offsets is for a member"),
+    ],
+)
+def test_a_batch_is_a_members_or_a_snapshot(wrong: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        BATCH.main([*SOURCE, "--output", "/out", *wrong])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_member_needs_a_coordinator_and_a_group(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        BATCH.main(["--topic", "t", "--output", "/out"])
+    assert "--coordinator and --group are needed" in capsys.readouterr().err
+
+
+def test_a_replay_names_its_window_in_milliseconds() -> None:
+    window = ["--from", "2026-03-01T08:00:00", "--until", "2026-03-01T10:00:00+01:00"]
+    arguments = REPLAY.argument_parser().parse_args([*SOURCE, "--output", "/out", *window])
+    options = REPLAY.read_options(arguments)
+    assert (options["startingTimestamp"], options["endingTimestamp"]) == ("1772352000000", "1772355600000")
+    assert "startingOffsets" not in options
+
+
+@pytest.mark.parametrize("window", [["--from", "soon"], ["--from", "5", "--until", "5"], []])
+def test_a_replay_without_a_window_ends_with_code_2(window: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        REPLAY.main([*SOURCE, "--output", "/out", *window])
+    assert ended.value.code == 2
+
+
+def test_an_unknown_lag_is_no_sum() -> None:
+    known = LAG.PartitionLag("t", 0, 5, 9, None, None)
+    assert LAG.total([known, known]) == 8
+    assert LAG.total([known, LAG.PartitionLag("t", 1, None, 9, None, None)]) is None

@@ -10,6 +10,7 @@ from spark_kcoord.driver_session import DriverSession
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, UnknownTopicError
 from spark_kcoord.member.client import AdvanceOutcome, AssignedPartition, Assignment, Joined
 from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.rate_limit import BatchLimits
 
 OK = ErrorCode.NONE
 
@@ -46,12 +47,15 @@ class FakeMember:
     committed: int = 99
     waits: list[tuple[bool, float]] = field(default_factory=list)
     is_closed: bool = False
+    finished: tuple[Claim, ...] = ()
 
     def join(self) -> Joined:
         return Joined(member_id="m-1", kafka_cluster_id="c", kafka_bootstrap=("127.0.0.1:1",), claims=())
 
     def assignment(self) -> Assignment:
-        return Assignment(partitions=self.partitions, is_complete=self.is_complete, member_epoch=1)
+        return Assignment(
+            partitions=self.partitions, is_complete=self.is_complete, member_epoch=1, finished=self.finished
+        )
 
     def wait_for_assignment(self, *, complete: bool, timeout_s: float) -> Assignment:
         self.waits.append((complete, timeout_s))
@@ -94,6 +98,8 @@ class FakeEnds:
     asked: int = 0
     failures: list[KcoordError] = field(default_factory=list)
     patience: list[float | None] = field(default_factory=list)
+    sizes: dict[int, float] | KcoordError = field(default_factory=dict)
+    sampled: list[dict[tuple[str, int], int]] = field(default_factory=list)
 
     def end_offsets(
         self, partitions: Sequence[tuple[str, int]], *, timeout_s: float | None = None
@@ -103,6 +109,12 @@ class FakeEnds:
         if self.failures:
             raise self.failures.pop(0)
         return {key: self.ends[key[1]] for key in partitions if key[1] in self.ends}
+
+    def bytes_per_offset(self, positions: Mapping[tuple[str, int], int]) -> Mapping[tuple[str, int], float]:
+        self.sampled.append(dict(positions))
+        if isinstance(self.sizes, KcoordError):
+            raise self.sizes
+        return {key: self.sizes[key[1]] for key in positions if key[1] in self.sizes}
 
     def close(self) -> None:
         pass
@@ -411,3 +423,64 @@ def test_a_quiet_query_waits_for_a_kafka_that_is_away(caplog: pytest.LogCaptureF
     assert session.next_offset(session.identity, None, is_single_run=False) == session.identity
     assert kafka.patience == [None, None, 120.0]
     assert "Kafka at k:1 gave no answer. Waiting for it up to 120 s." in caplog.text
+
+
+def test_what_a_listener_had_committed_is_not_finished_again_and_the_query_goes_on_after_it() -> None:
+    member = FakeMember((owned(0, 5), owned(1, 5)))
+    session = a_session(member, {0: 9, 1: 12})
+    first = session.next_offset(session.identity, 8, is_single_run=False)
+    assert {c.partition: c.until_offset for c in first.claims} == {0: 7, 1: 10}
+    member.finished = first.claims[:1]
+    second = session.next_offset(first, None, is_single_run=False)
+    assert member.advanced[-1] == (first.claims[1:], (claim(0, 7, 9), claim(1, 10, 12)))
+    assert second.claims == (claim(0, 7, 9), claim(1, 10, 12))
+
+
+def test_a_small_backlog_waits_until_it_is_large_enough_or_the_delay_is_over() -> None:
+    now = [0.0]
+    ends = FakeEnds({0: 6})
+    member = FakeMember((owned(0, 5),))
+    session = a_session(member, ends, clock=lambda: now[0])
+    few = BatchLimits(min_offsets=10, max_delay_s=60.0)
+
+    def latest(start: StreamOffset) -> StreamOffset:
+        return session.next_offset(start, None, is_single_run=False, others=few)
+
+    first = latest(session.identity)
+    assert first.claims == (claim(0, 5, 6),), "the first micro-batch never waits"
+    ends.ends[0] = 9
+    assert latest(first) == first
+    assert member.advanced[-1] == ((claim(0, 5, 6),), ()), "what is done is committed while more is waited for"
+    now[0] = 59.0
+    assert latest(first) == first
+    now[0] = 60.0
+    second = latest(first)
+    assert second.claims == (claim(0, 6, 9),), "the delay is over though nothing is new"
+    ends.ends[0] = 19
+    assert latest(second).claims == (claim(0, 9, 19),), "there is enough"
+
+
+def test_a_run_that_ends_does_not_wait_for_more() -> None:
+    session = a_session(FakeMember((owned(0, 5),)), {0: 9})
+    few = BatchLimits(min_offsets=10)
+    first = session.next_offset(session.identity, 2, is_single_run=True, others=few)
+    assert session.next_offset(first, 2, is_single_run=True, others=few).claims == (claim(0, 7, 9),)
+
+
+def test_bytes_limit_by_the_size_of_records_where_the_batch_begins() -> None:
+    kafka = FakeEnds({0: 105, 1: 50, 2: 3}, sizes={0: 10.0, 1: 20.0})
+    session = a_session(FakeMember((owned(0, 5), owned(1, 0), owned(2, 3))), kafka)
+    small = BatchLimits(max_bytes=500)
+    first = session.next_offset(session.identity, None, is_single_run=False, others=small)
+    assert first.claims == (claim(0, 5, 30), claim(1, 0, 12))
+    assert kafka.sampled == [{("t", 0): 5, ("t", 1): 0}], "a partition without backlog is not sampled"
+
+
+def test_last_known_sizes_count_while_kafka_does_not_answer(caplog: pytest.LogCaptureFixture) -> None:
+    kafka = FakeEnds({0: 100}, sizes={0: 10.0})
+    session = a_session(FakeMember((owned(0, 0),)), kafka)
+    small = BatchLimits(max_bytes=100)
+    first = session.next_offset(session.identity, None, is_single_run=False, others=small)
+    kafka.sizes = KafkaAwayError("Kafka is away.")
+    assert session.next_offset(first, None, is_single_run=False, others=small).claims == (claim(0, 10, 20),)
+    assert "Kafka is away. The last known sizes of records count." in caplog.text

@@ -10,7 +10,7 @@ import pytest
 from spark_kcoord.errors import OptionError
 from spark_kcoord.kafka_options import KAFKA_OPTIONS, REFUSED_KAFKA_OPTIONS
 from spark_kcoord.offset_specs import OffsetSpec
-from spark_kcoord.option_table import COLUMNS, NOT_YET, OPTIONS, Mode, describe_options
+from spark_kcoord.option_table import COLUMNS, OPTIONS, WITHOUT_EFFECT, Mode, Option, describe_options
 from spark_kcoord.options import SourceOptions, parse_options
 from spark_kcoord.source import KcoordDataSource
 from spark_kcoord.subscription import Subscription
@@ -35,7 +35,7 @@ def parse_one(name: str, text: str, mode: Mode = "stream") -> SourceOptions:
     return parse_options({**needed(name, mode), name: text}, mode)
 
 
-OWN_DEFAULT = ("columns", "ping_interval_ms")
+OWN_DEFAULT = ("columns", "ping_interval_ms", "offset_retries")
 """Fields whose default the table says in words."""
 
 
@@ -68,6 +68,16 @@ GOOD = {
     "kcoord.exclude": ("b, c", "subscription", Subscription(topics=("flights",), exclusions=("b", "c"))),
     "kcoord.bootstrap.servers": ("c1:1, [::1]:2", "coordinators", ("c1:1", "[::1]:2")),
     "kcoord.group.id": (" my group ", "group_id", "my group"),
+    "kafka.group.id": ("g", "group_id", "g"),
+    "startingTimestamp": ("1790000000000", "starting", OffsetSpec(time_ms=1_790_000_000_000)),
+    "startingOffsetsByTimestamp": (
+        '{"flights": {"1": 5}}',
+        "starting",
+        OffsetSpec(partitions=(("flights", 1, 5),), is_by_time=True),
+    ),
+    "startingOffsetsByTimestampStrategy": ("LATEST", "starting_strategy", "latest"),
+    "fetchOffset.numRetries": ("0", "offset_retries", 0),
+    "fetchOffset.retryIntervalMs": ("1000", "offset_retry_interval_ms", 1_000),
     "startingOffsets": (" EARLIEST ", "starting", OffsetSpec(word="earliest")),
     "maxOffsetsPerTrigger": ("1000", "max_offsets_per_trigger", 1000),
     "minOffsetsPerTrigger": ("7", "min_offsets_per_trigger", 7),
@@ -112,7 +122,13 @@ BAD = {
     "kcoord.ping.interval": ("5", "has no unit"),
     "kcoord.bootstrap.servers": ("c1", "'c1' is not host:port"),
     "kcoord.group.id": ("g" * 251, "1 to 250 printable characters"),
-    "startingOffsets": ("newest", "'earliest', 'latest' or JSON"),
+    "kafka.group.id": (" ", "1 to 250 printable characters"),
+    "startingTimestamp": ("-1", "ms since 1970"),
+    "startingOffsetsByTimestamp": ("yesterday", "is not valid JSON"),
+    "startingOffsetsByTimestampStrategy": ("earliest", "error, latest"),
+    "fetchOffset.numRetries": ("-1", "a whole number from 0 to 1000"),
+    "fetchOffset.retryIntervalMs": ("1s", "a whole number"),
+    "startingOffsets": ("newest", "'earliest', 'latest', 'committed' or JSON"),
     "maxOffsetsPerTrigger": ("0", "a whole number from 1"),
     "includeHeaders": ("yes", "true or false"),
     "failOnDataLoss": ("1", "true or false"),
@@ -129,8 +145,12 @@ BAD = {
 }
 
 
+ENDS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+"""What only batch reads have."""
+
+
 def test_good_and_bad_values_of_every_option_are_tried() -> None:
-    assert {*GOOD, "endingOffsets"} == {*BAD, "endingOffsets"} == {option.name for option in OPTIONS}
+    assert {*GOOD, *ENDS} == {*BAD, *ENDS} == {option.name for option in OPTIONS}
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -149,7 +169,7 @@ def test_bad_value_names_the_option_and_what_is_allowed(name: str) -> None:
     with pytest.raises(OptionError, match=said) as raised:
         parse_one(name, text)
     assert f"'{name}'" in str(raised.value)
-    assert repr(text) in str(raised.value)
+    assert repr(text) in str(raised.value) or "JSON" in said
 
 
 @pytest.mark.parametrize("name", [option.name for option in (*OPTIONS, *KAFKA_OPTIONS)])
@@ -220,10 +240,27 @@ def test_path_is_told_to_subscribe() -> None:
         parse_one("path", "/data")
 
 
-@pytest.mark.parametrize("name", NOT_YET)
-def test_known_option_that_is_not_built_yet_says_so(name: str) -> None:
-    with pytest.raises(OptionError, match=f"Option '{name}' is not supported yet"):
-        parse_one(name, "x")
+@pytest.mark.parametrize("option", WITHOUT_EFFECT, ids=lambda option: str(option.name))
+def test_option_without_effect_is_warned_about(option: Option, caplog: pytest.LogCaptureFixture) -> None:
+    assert parse_one(option.name, option.default or "x") == parse_options(STREAM, "stream")
+    assert f"option '{option.name}' has no effect: {option.meaning.partition(': ')[2]}" in caplog.text
+
+
+@pytest.mark.parametrize("text", ["0", "-2"])
+def test_value_of_an_option_without_effect_is_checked_all_the_same(text: str) -> None:
+    with pytest.raises(
+        OptionError, match=r"'partition.metadata.cache.ttl.ms' cannot be .* -1 or a whole number from 1"
+    ):
+        parse_one("partition.metadata.cache.ttl.ms", text)
+
+
+def test_kafkas_group_is_the_group_where_none_is_given(caplog: pytest.LogCaptureFixture) -> None:
+    without = {key: text for key, text in STREAM.items() if key != "kcoord.group.id"}
+
+    assert parse_options({**without, "kafka.group.id": "mine"}, "stream").group_id == "mine"
+    assert "'kafka.group.id' ('mine') is taken for 'kcoord.group.id'" in caplog.text
+    assert parse_options({**STREAM, "kafka.group.id": "mine"}, "stream").group_id == "g"
+    assert "'kafka.group.id' ('mine') has no effect: 'kcoord.group.id' is 'g'" in caplog.text
 
 
 @pytest.mark.parametrize("name", REFUSED_KAFKA_OPTIONS)
@@ -257,9 +294,69 @@ def test_missing_option_of_a_batch_that_needs_the_coordinator_is_named(given: di
         parse_options(given, "batch")
 
 
-def test_ending_offsets_are_refused_in_a_stream() -> None:
-    with pytest.raises(OptionError, match="'endingOffsets' is for batch reads"):
-        parse_one("endingOffsets", "latest")
+@pytest.mark.parametrize("name", ENDS)
+def test_ending_offsets_are_refused_in_a_stream(name: str) -> None:
+    with pytest.raises(OptionError, match=f"'{name}' is for batch reads"):
+        parse_one(name, "latest")
+
+
+def test_a_time_goes_before_times_and_times_before_offsets() -> None:
+    offsets = {"startingOffsets": '{"flights": {"0": 1}}', "endingOffsets": '{"flights": {"0": 2}}'}
+    times = {
+        "startingOffsetsByTimestamp": '{"flights": {"0": 3}}',
+        "endingOffsetsByTimestamp": '{"flights": 4}',
+    }
+    one_time = {"startingTimestamp": "5", "endingTimestamp": "6"}
+
+    def starts_and_ends(given: dict[str, str]) -> list[tuple[int | None, int | None]]:
+        options = parse_options({**BATCH, **given}, "batch")
+        return [
+            (spec.position("flights", 0), spec.time_of("flights", 0)) for spec in (options.starting, options.ending)
+        ]
+
+    assert starts_and_ends(offsets) == [(1, None), (2, None)]
+    assert starts_and_ends(offsets | times) == [(None, 3), (None, 4)]
+    assert starts_and_ends(offsets | times | one_time) == [(None, 5), (None, 6)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[]", "names no topic"),
+        ('{"flights": {"0": -1}}', "gives topic 'flights' partition 0 the time -1"),
+        ('{"flights": {"0": "5"}}', "gives topic 'flights' partition 0 the time '5'"),
+        ('{"flights": -5}', "gives topic 'flights' the time -5"),
+        ('{"flights": "latest"}', "gives topic 'flights' no partitions"),
+        ('{"other": 5}', "names topics that 'subscribe' does not: other"),
+    ],
+)
+def test_wrong_times_are_explained(text: str, said: str) -> None:
+    with pytest.raises(OptionError, match=f"Option 'startingOffsetsByTimestamp' {said}"):
+        parse_one("startingOffsetsByTimestamp", text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("a(?!b)", r"at position 1; lookaround is not supported; 'kcoord.exclude' leaves topics out"),
+        (r"(a)\\\1", r"at position 5; back-references are not supported"),
+        ("xa*+", "at position 2; possessive quantifiers are not supported"),
+        ("a(?>b)", "at position 1; atomic groups are not supported"),
+        ("[a-z&&[^b]]", r"'&&' at position 4 means an intersection in Java"),
+        ("[a[bc]]", "a set within a set at position 2"),
+        ("a)", "at position 1"),
+        ("(", r"missing \): \("),
+        ("a" * 1_001, "it has 1001 characters and at most 1000 are allowed"),
+    ],
+)
+def test_pattern_that_differs_from_javas_is_refused_with_its_position(pattern: str, said: str) -> None:
+    with pytest.raises(OptionError, match=f"Option 'subscribePattern' cannot be .*{said}"):
+        parse_one("subscribePattern", pattern)
+
+
+@pytest.mark.parametrize("pattern", [r"\\[a&\&b]", r"\Q[a[b\E", "[]a]", "[[:alpha:]_]+", "(?<name>a)|b", "[^]&]"])
+def test_pattern_that_means_the_same_is_accepted(pattern: str) -> None:
+    assert parse_one("subscribePattern", pattern).subscription.pattern == pattern
 
 
 def test_option_of_streams_only_warns_in_a_batch(caplog: pytest.LogCaptureFixture) -> None:
@@ -298,13 +395,16 @@ def test_starting_offsets_in_json(text: str, spec: dict[tuple[str, int], int]) -
         ('{"flights": "sometime"}', "says 'sometime'"),
         ('{"flights": {"0": 1, "0": 2}}', "0 is given twice"),
         ('{"other": {"0": 1}}', "names topics that 'subscribe' does not: other"),
-        ("committed", "not an offset specification"),
     ],
 )
 def test_wrong_starting_offsets_are_explained(text: str, said: str) -> None:
     with pytest.raises(OptionError, match=said) as raised:
         parse_one("startingOffsets", text)
     assert "'startingOffsets'" in str(raised.value)
+
+
+def test_a_stream_may_start_where_its_group_is() -> None:
+    assert parse_one("startingOffsets", "Committed").starting == OffsetSpec(word="committed")
 
 
 def test_batch_refuses_to_start_at_the_end_or_to_end_at_the_start() -> None:
@@ -404,7 +504,7 @@ def test_host_name_check_can_be_switched_off_as_in_java() -> None:
 def test_documentation_lists_every_option() -> None:
     table = describe_options()
 
-    assert all(f"| `{option.name}` |" in table for option in (*OPTIONS, *KAFKA_OPTIONS))
+    assert all(f"| `{option.name}` |" in table for option in (*OPTIONS, *WITHOUT_EFFECT, *KAFKA_OPTIONS))
     assert all(f"| {option.name} |" in (KcoordDataSource.__doc__ or "") for option in OPTIONS)
 
 

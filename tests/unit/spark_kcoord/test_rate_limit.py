@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kcoord.rate_limit import limit_ends
+from spark_kcoord.rate_limit import BatchLimits, fraction_within, limit_ends, must_wait
 
 
 def test_without_a_limit_everything_is_read() -> None:
@@ -34,3 +34,33 @@ def test_the_limit_holds_up_to_one_offset_a_partition(sizes: dict[int, tuple[int
     assert all(
         untils[key] > positions[key] for key in waiting if limit * sizes[key][1] < sum(s for _, s in sizes.values())
     )
+
+
+def test_a_fraction_limits_every_backlog_alike_and_the_lesser_limit_counts() -> None:
+    positions, ends = {"a": 10, "b": 0, "c": 0}, {"a": 410, "b": 100, "c": 1}
+    assert limit_ends(positions, ends, None, 0.25) == {"a": 110, "b": 25, "c": 1}
+    assert limit_ends(positions, ends, 1_000, 0.25) == {"a": 110, "b": 25, "c": 1}
+    assert limit_ends(positions, ends, 50, 0.25) == limit_ends(positions, ends, 50) == {"a": 49, "b": 9, "c": 1}
+    assert limit_ends(positions, ends, 400, 0.25) == {"a": 110, "b": 25, "c": 1}
+
+
+def test_bytes_are_a_fraction_by_the_size_that_records_have() -> None:
+    backlog = {"a": 100, "b": 50}
+    assert fraction_within(backlog, {"a": 10.0, "b": 20.0}, 500) == 0.25
+    assert fraction_within(backlog, {"a": 10.0, "b": 20.0}, 2_000) is None
+
+
+def test_a_partition_of_unknown_size_counts_with_the_average_and_none_known_limits_nothing() -> None:
+    backlog = {"a": 100, "b": 50, "c": 10}
+    assert fraction_within(backlog, {"a": 10.0, "b": 20.0, "gone": 900.0}, 215) == 0.1
+    assert fraction_within(backlog, {"gone": 900.0}, 1) is None
+
+
+def test_a_small_backlog_waits_for_more_but_not_for_ever_and_not_at_first() -> None:
+    limits = BatchLimits(min_offsets=10, max_delay_s=60.0)
+    assert not must_wait(limits, 9, None)
+    assert must_wait(limits, 9, 0.0)
+    assert must_wait(limits, 9, 59.9)
+    assert not must_wait(limits, 9, 60.0)
+    assert not must_wait(limits, 10, 0.0)
+    assert not must_wait(BatchLimits(), 1, 0.0)

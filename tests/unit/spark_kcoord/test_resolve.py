@@ -8,24 +8,26 @@ from typing import Any, cast
 
 import pytest
 
-from spark_kcoord.errors import OptionError, UnknownTopicError
+from spark_kcoord.errors import KcoordError, OptionError, UnknownTopicError
 from spark_kcoord.fetch.offsets import KafkaLookup, TopicPartitions
-from spark_kcoord.offset_specs import OffsetSpec
 from spark_kcoord.options import host_ports, parse_options
 from spark_kcoord.resolve import (
     ONE_SHOT_TIMEOUT_S,
     must_be_same_cluster,
     resolve_kafka,
     resolve_ranges,
-    start_positions,
-    topics_of,
+    subscribed_topics,
 )
+from spark_kcoord.subscription import Subscription
 
 COORDINATOR = {"subscribe": "t", "kcoord.bootstrap.servers": "c:1", "kcoord.group.id": "g"}
 
 
 class FakeLookup:
-    """A topic of three partitions with logs [2, 10)."""
+    """Topics of three partitions with logs [2, 10), whose record at offset n has the time 100 n ms."""
+
+    def topic_names(self) -> list[str]:
+        return ["s", "t", "u"]
 
     def topics(self, names: tuple[str, ...]) -> dict[str, TopicPartitions]:
         return {name: TopicPartitions("id", (0, 1, 2)) for name in names}
@@ -35,6 +37,9 @@ class FakeLookup:
 
     def end_offsets(self, keys: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
         return dict.fromkeys(keys, 10)
+
+    def offsets_at(self, times: dict[tuple[str, int], int]) -> dict[tuple[str, int], int | None]:
+        return {key: max(2, -(-time // 100)) if time <= 900 else None for key, time in times.items()}
 
 
 @pytest.fixture
@@ -58,9 +63,13 @@ def coordinator(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return asked
 
 
+def topic_ranges(given: dict[str, str]) -> list[tuple[str, int, int, int]]:
+    found = resolve_ranges(parse_options(given, "batch"), cast("KafkaLookup", FakeLookup()))
+    return [(one.topic, one.partition, one.start, one.end) for one in found]
+
+
 def ranges(**more: str) -> list[tuple[int, int, int]]:
-    options = parse_options({**COORDINATOR, **more}, "batch")
-    return [(one.partition, one.start, one.end) for one in resolve_ranges(options, cast("KafkaLookup", FakeLookup()))]
+    return [(partition, start, end) for _, partition, start, end in topic_ranges({**COORDINATOR, **more})]
 
 
 def test_kafka_is_where_the_coordinator_says(coordinator: list[Any]) -> None:
@@ -110,31 +119,91 @@ class OnlyA:
             raise UnknownTopicError("no such topic", missing)
         return {name: TopicPartitions("id", (0, 1)) for name in names}
 
+    def topic_names(self) -> list[str]:
+        return ["a", "ab", "b"]
+
 
 @pytest.mark.parametrize(("names", "found"), [(("a", "b"), {"a"}), (("b",), set()), (("a",), {"a"})])
 def test_topics_that_may_be_absent_do_not_hide_those_that_exist(names: tuple[str, ...], found: set[str]) -> None:
-    assert set(topics_of(OnlyA(), names, may_be_absent=True)) == found
+    assert set(subscribed_topics(OnlyA(), Subscription(topics=names), may_be_absent=True)) == found
 
 
 def test_topics_that_must_exist_are_named_when_absent() -> None:
     with pytest.raises(UnknownTopicError) as raised:
-        topics_of(OnlyA(), ("a", "b"), may_be_absent=False)
+        subscribed_topics(OnlyA(), Subscription(topics=("a", "b")))
     assert raised.value.topics == ("b",)
 
 
-def test_start_positions_spell_out_whole_topics_that_exist() -> None:
-    spec = OffsetSpec(topics=(("a", -2), ("b", -1)), partitions=(("a", 1, 7),))
-    topics = {"a": TopicPartitions("id", (0, 1))}
-    assert start_positions(spec, topics, must_name_all=True) == {("a", 0): -2, ("a", 1): 7}
+def test_topic_deleted_while_a_pattern_is_matched_is_not_missed() -> None:
+    assert set(subscribed_topics(OnlyA(), Subscription(pattern="a|b"))) == {"a"}
 
 
-@pytest.mark.parametrize(("named", "said"), [(0, "leaves out 1 of topic 'a'"), (2, "leaves out 0, 1")])
-def test_start_positions_must_name_every_partition_of_a_new_query(named: int, said: str) -> None:
-    spec = OffsetSpec(partitions=(("a", named, 7),))
-    topics = {"a": TopicPartitions("id", (0, 1))}
-    with pytest.raises(OptionError, match=f"'startingOffsets' {said}"):
-        start_positions(spec, topics, must_name_all=True)
-    assert start_positions(spec, topics, must_name_all=False) == {("a", named): 7}
+def test_pattern_that_matches_nothing_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+    assert subscribed_topics(OnlyA(), Subscription(pattern="c.*")) == {}
+    assert "'subscribePattern' ('c.*') matches no topic" in caplog.text
+
+
+def test_subscriptions_stand_for_what_they_name_less_the_exclusions() -> None:
+    kafka = {"kafka.bootstrap.servers": "k:1"}
+    whole = [(partition, 2, 10) for partition in range(3)]
+
+    assert topic_ranges({**kafka, "subscribe": "u,s", "kcoord.exclude": "u"}) == [("s", *one) for one in whole]
+    assert topic_ranges({**kafka, "subscribePattern": "[st]"}) == [(name, *one) for name in "st" for one in whole]
+    assert topic_ranges({**kafka, "subscribePattern": "[st]", "kcoord.exclude": "t"}) == [("s", *one) for one in whole]
+    assert topic_ranges({**kafka, "assign": '{"t": [1], "u": [0, 2]}'}) == [
+        ("t", 1, 2, 10),
+        ("u", 0, 2, 10),
+        ("u", 2, 2, 10),
+    ]
+
+
+def test_assigned_partition_that_does_not_exist_is_named() -> None:
+    with pytest.raises(OptionError, match=r"'assign' names partition 3 of topic 't', whose partitions are 0, 1, 2"):
+        topic_ranges({"kafka.bootstrap.servers": "k:1", "assign": '{"t": [3]}'})
+
+
+@pytest.mark.parametrize(
+    ("offsets", "said"),
+    [
+        ('{"t": {"1": 5, "2": 5}}', "names 2 of topic 't', of which partitions 1 are read"),
+        ('{"t": {"1": 5}, "u": {"0": 5}}', "names topics that 'assign' does not: u"),
+    ],
+)
+def test_offsets_must_be_of_the_assigned_partitions(offsets: str, said: str) -> None:
+    given = {"kafka.bootstrap.servers": "k:1", "assign": '{"t": [1]}'}
+    with pytest.raises(OptionError, match=f"'endingOffsets' {said}"):
+        topic_ranges({**given, "endingOffsets": offsets})
+    assert topic_ranges({**given, "endingOffsets": '{"t": {"1": 5}}'}) == [("t", 1, 2, 5)]
+
+
+def test_offsets_of_topics_that_a_pattern_does_not_match_are_refused() -> None:
+    given = {"kafka.bootstrap.servers": "k:1", "subscribePattern": "[st]"}
+    with pytest.raises(OptionError, match=r"'startingOffsets' names topics that are not read: x"):
+        topic_ranges({**given, "startingOffsets": '{"s": "earliest", "t": "earliest", "x": "earliest"}'})
+
+
+def test_times_are_the_first_offsets_as_late() -> None:
+    assert ranges(startingTimestamp="350", endingTimestamp="700") == [(part, 4, 7) for part in range(3)]
+    assert ranges(endingTimestamp="99999") == [(part, 2, 10) for part in range(3)]
+    by_partition = '{"t": {"0": 0, "1": 500, "2": 700}}'
+    assert ranges(startingOffsetsByTimestamp=by_partition, endingOffsetsByTimestamp='{"t": 700}') == [
+        (0, 2, 7),
+        (1, 5, 7),
+    ]
+
+
+def test_start_after_the_last_record_fails_or_is_the_end_by_the_strategy() -> None:
+    late = {"startingOffsetsByTimestamp": '{"t": {"0": 901, "1": 100, "2": 902}}'}
+    with pytest.raises(
+        KcoordError, match=r"'startingOffsetsByTimestamp' gives a time after the last record of t-0, t-2"
+    ):
+        ranges(**late)
+    assert ranges(**late, startingOffsetsByTimestampStrategy="latest") == [(1, 2, 10)]
+
+
+def test_start_after_the_end_names_both_options() -> None:
+    with pytest.raises(KcoordError, match=r"start 8 lies after the end 5 .* Correct 'startingTimestamp' or 'endingOff"):
+        ranges(startingTimestamp="800", endingOffsets='{"t": {"0": 5, "1": 9, "2": 9}}')
 
 
 def test_kafka_of_another_cluster_than_the_coordinators_is_refused_naming_both() -> None:

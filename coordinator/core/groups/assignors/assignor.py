@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
+
 TopicPartition: TypeAlias = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class AssignorMember:
+class AssignorMember(msgspec.Struct, frozen=True, gc=False):
     """One member: what it subscribes to, and its capacity in streams (less than one counts as one)."""
 
     member_id: str

@@ -3,6 +3,8 @@
 Every member gets its share of all partitions in proportion to its streams, rounded down or up; the roundings up go
 first to those who have that much already, so that as many partitions as possible stay where they are. What has to
 move is taken from many topics and dealt in turns, so that the partitions of a busy topic land on many members.
+
+What does not change is passed on as it came: after one departure the work is to look once at what each member has.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +13,7 @@ from operator import itemgetter
 from coordinator.core.groups.assignors.assignor import AssignorMember, TopicPartition
 
 _by_number = itemgetter(1, 0)
+_NOTHING: frozenset[TopicPartition] = frozenset()
 
 
 def assign_even(
@@ -18,46 +21,91 @@ def assign_even(
     topics: Mapping[str, int],
     current: Mapping[str, frozenset[TopicPartition]],
 ) -> dict[str, frozenset[TopicPartition]]:
-    """Assign all partitions of `topics` (in the order given) to members sorted by id, each rounded to its share."""
-    everything = [(topic, partition) for topic, count in topics.items() for partition in range(count)]
-    unassigned = set(everything)
-    held: list[set[TopicPartition]] = []
-    for member in members:
-        mine = unassigned.intersection(current.get(member.member_id, ()))
-        unassigned -= mine
-        held.append(mine)
-    shares = _shares([member.weight for member in members], [len(mine) for mine in held], len(everything))
-    for mine, share in zip(held, shares, strict=True):
-        if len(mine) > share:
-            given_up = sorted(mine, key=_by_number)[share:]
-            mine.difference_update(given_up)
-            unassigned.update(given_up)
-    if unassigned:
-        turns = _turns([share - len(mine) for mine, share in zip(held, shares, strict=True)])
-        waiting = everything if len(unassigned) == len(everything) else [tp for tp in everything if tp in unassigned]
-        for index, partition in zip(turns, waiting, strict=True):
-            held[index].add(partition)
-    return {member.member_id: frozenset(mine) for member, mine in zip(members, held, strict=True)}
+    """Assign all partitions of `topics` (sorted by name) to members sorted by id, each rounded to its share."""
+    held = [current.get(member.member_id, _NOTHING) for member in members]
+    waiting = _unassigned(topics, held)
+    if waiting is None:
+        held, waiting = _what_counts(topics, held)
+    shares = _shares([member.weight for member in members], [len(mine) for mine in held], sum(topics.values()))
+    changed: dict[int, list[TopicPartition]] = {}
+    receivers: dict[int, list[int]] = {}
+    for index, (mine, share) in enumerate(zip(held, shares, strict=True)):
+        if len(mine) < share:
+            changed[index] = list(mine)
+            receivers.setdefault(share - len(mine), []).append(index)
+        elif len(mine) > share:
+            kept = sorted(mine, key=_by_number)
+            changed[index] = kept[:share]
+            waiting += kept[share:]
+    waiting.sort()
+    _deal(waiting, receivers, changed)
+    return {
+        member.member_id: frozenset(changed[index]) if index in changed else held[index]
+        for index, member in enumerate(members)
+    }
+
+
+def _unassigned(topics: Mapping[str, int], held: Sequence[frozenset[TopicPartition]]) -> list[TopicPartition] | None:
+    """Return what nobody has; None when somebody has what does not exist or what another has too."""
+    if not any(held):
+        return [(topic, number) for topic, count in topics.items() for number in range(count)]
+    marks = {topic: bytearray(count) for topic, count in topics.items()}
+    try:
+        for mine in held:
+            for topic, number in mine:
+                of_topic = marks[topic]
+                if number < 0 or of_topic[number]:
+                    return None
+                of_topic[number] = 1
+    except (KeyError, IndexError):
+        return None
+    free: list[TopicPartition] = []
+    for topic, of_topic in marks.items():
+        number = of_topic.find(0)
+        while number >= 0:
+            free.append((topic, number))
+            number = of_topic.find(0, number + 1)
+    return free
+
+
+def _what_counts(
+    topics: Mapping[str, int], held: Sequence[frozenset[TopicPartition]]
+) -> tuple[list[frozenset[TopicPartition]], list[TopicPartition]]:
+    """Return what each member has that exists and that no member before it has, and what is left."""
+    free = {(topic, number) for topic, count in topics.items() for number in range(count)}
+    counting = []
+    for mine in held:
+        counts = frozenset(free.intersection(mine))
+        free -= counts
+        counting.append(counts)
+    return counting, list(free)
 
 
 def _shares(weights: Sequence[int], held: Sequence[int], total: int) -> list[int]:
     """Divide `total` by weight; of the members that may be rounded up, those who hold more than the rest come first."""
     whole = sum(weights)
     shares = [total * weight // whole for weight in weights]
-    remainders = [total * weight % whole for weight in weights]
     left = total - sum(shares)
     if left:
+        remainders = [total * weight % whole for weight in weights]
         candidates = [index for index, remainder in enumerate(remainders) if remainder]
-        candidates.sort(key=lambda index: (held[index] <= shares[index], -remainders[index]))
+        if min(weights) < max(weights):
+            candidates.sort(key=remainders.__getitem__, reverse=True)
+        candidates.sort(key=[count <= share for count, share in zip(held, shares, strict=True)].__getitem__)
         for index in candidates[:left]:
             shares[index] += 1
     return shares
 
 
-def _turns(missing: Sequence[int]) -> list[int]:
-    """List each member's index as often as it misses a partition, evenly spread over the whole list."""
-    receivers: dict[int, list[int]] = {}
-    for index, count in enumerate(missing):
-        receivers.setdefault(count, []).append(index)
+def _deal(
+    waiting: Sequence[TopicPartition], receivers: Mapping[int, Sequence[int]], hands: Mapping[int, list[TopicPartition]]
+) -> None:
+    """Deal partitions to those who miss so many, by count; the turns of each are evenly spread over the whole list."""
     dues = sorted(((turn + 0.5) / count, count) for count in receivers for turn in range(count))
-    return [index for _, count in dues for index in receivers[count]]
+    begin = 0
+    for _, count in dues:
+        takers = receivers[count]
+        for index, partition in zip(takers, waiting[begin : begin + len(takers)], strict=True):
+            hands[index].append(partition)
+        begin += len(takers)
+    assert begin == len(waiting), f"{len(waiting)} partitions are to be dealt and {begin} are missing"

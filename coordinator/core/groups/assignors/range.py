@@ -6,6 +6,7 @@ what joining topics by partition needs. Streams and the current assignment play 
 """
 
 from collections.abc import Mapping
+from itertools import repeat
 
 from coordinator.core.groups.assignors.assignor import AssignorInput, TopicPartition
 
@@ -15,15 +16,26 @@ def assign_range(given: AssignorInput) -> Mapping[str, frozenset[TopicPartition]
     assigned: dict[str, list[TopicPartition]] = {
         member_id: [] for member_id in sorted(m.member_id for m in given.members)
     }
-    subscribers: dict[str, list[str]] = {}
-    for member in sorted(given.members, key=lambda m: m.member_id):
-        for topic in member.topics:
-            subscribers.setdefault(topic, []).append(member.member_id)
-    for topic, member_ids in subscribers.items():
+    for topic, member_ids in subscribers(given).items():
         length, longer = divmod(given.partitions.get(topic, 0), len(member_ids))
         start = 0
-        for index, member_id in enumerate(member_ids):
+        for index, member_id in enumerate(member_ids if length else member_ids[:longer]):
             end = start + length + (index < longer)
-            assigned[member_id].extend((topic, partition) for partition in range(start, end))
+            assigned[member_id].extend(zip(repeat(topic), range(start, end)))
             start = end
     return {member_id: frozenset(mine) for member_id, mine in assigned.items()}
+
+
+def subscribers(given: AssignorInput) -> dict[str, list[str]]:
+    """Return the members that subscribe to each topic, both sorted; topics of the same members may share a list."""
+    members_of: dict[frozenset[str], list[str]] = {}
+    for member in given.members:
+        members_of.setdefault(member.topics, []).append(member.member_id)
+    for member_ids in members_of.values():
+        member_ids.sort()
+    found: dict[str, list[str]] = {}
+    for topics, member_ids in members_of.items():
+        for topic in topics:
+            others = found.get(topic)
+            found[topic] = member_ids if others is None else sorted([*others, *member_ids])
+    return dict(sorted(found.items()))

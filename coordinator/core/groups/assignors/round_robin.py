@@ -5,23 +5,30 @@ A member is passed over for topics it does not subscribe to. Streams and the cur
 
 from bisect import bisect_left
 from collections.abc import Mapping
+from itertools import repeat
 
 from coordinator.core.groups.assignors.assignor import AssignorInput, TopicPartition
+from coordinator.core.groups.assignors.range import subscribers
 
 
 def assign_round_robin(given: AssignorInput) -> Mapping[str, frozenset[TopicPartition]]:
     """Deal every partition to the next member that subscribes to its topic."""
-    members = sorted(given.members, key=lambda member: member.member_id)
-    assigned: list[list[TopicPartition]] = [[] for _ in members]
-    subscribers: dict[str, list[int]] = {}
-    for index, member in enumerate(members):
-        for topic in member.topics:
-            subscribers.setdefault(topic, []).append(index)
+    member_ids = sorted(member.member_id for member in given.members)
+    place = {member_id: index for index, member_id in enumerate(member_ids)}
+    assigned: list[list[TopicPartition]] = [[] for _ in member_ids]
+    everybody = len(member_ids)
     turn = 0
-    for topic in sorted(subscribers):
-        takers = subscribers[topic]
-        for partition in range(given.partitions.get(topic, 0)):
+    for topic, names in subscribers(given).items():
+        count = given.partitions.get(topic, 0)
+        if len(names) == everybody:
+            for first in range(min(count, everybody)):
+                mine = zip(repeat(topic), range(first, count, everybody))
+                assigned[(turn + first) % everybody].extend(mine)
+            turn = (turn + count) % everybody
+            continue
+        takers = [place[name] for name in names]
+        for partition in range(count):
             taker = takers[bisect_left(takers, turn) % len(takers)]
             assigned[taker].append((topic, partition))
-            turn = (taker + 1) % len(members)
-    return {member.member_id: frozenset(mine) for member, mine in zip(members, assigned, strict=True)}
+            turn = (taker + 1) % everybody
+    return {member_id: frozenset(mine) for member_id, mine in zip(member_ids, assigned, strict=True)}

@@ -6,6 +6,7 @@ current assignment is complete and balanced.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from operator import attrgetter
 
 from coordinator.core.groups.assignors.assignor import AssignorInput, AssignorMember, TopicPartition
 from coordinator.core.groups.assignors.even import assign_even
@@ -18,7 +19,7 @@ def assign_sticky(given: AssignorInput) -> Mapping[str, frozenset[TopicPartition
     Where all members subscribe to the same topics each gets its proportional share, rounded up or down. Where they do
     not, no partition could go to another of its subscribers and leave the two closer to their proportion.
     """
-    members = sorted(given.members, key=lambda member: member.member_id)
+    members = sorted(given.members, key=attrgetter("member_id"))
     assigned: dict[str, frozenset[TopicPartition]] = {member.member_id: frozenset() for member in members}
     for part, subscriptions in _independent_parts(members, given.partitions):
         if len(set(subscriptions)) == 1:
@@ -35,6 +36,9 @@ def _independent_parts(
     """Split members into parts that share no topic, each with its members' subscriptions to topics that exist."""
     existing = frozenset(topic for topic, count in partitions.items() if count > 0)
     effective = {subscription: subscription & existing for subscription in {member.topics for member in members}}
+    if len(effective) == 1:
+        (subscription,) = effective.values()
+        return [(list(members), [subscription] * len(members))] if subscription else []
     part_of = _join({subscription for subscription in effective.values() if subscription})
     parts: dict[str, tuple[list[AssignorMember], list[frozenset[str]]]] = {}
     for member in members:
@@ -48,8 +52,6 @@ def _independent_parts(
 
 def _join(subscriptions: Collection[frozenset[str]]) -> dict[frozenset[str], str]:
     """Name the part each subscription belongs to by one of the part's topics: two that share a topic share a part."""
-    if len(subscriptions) == 1:
-        return {subscription: min(subscription) for subscription in subscriptions}
     above: dict[str, str] = {}
 
     def top(topic: str) -> str:

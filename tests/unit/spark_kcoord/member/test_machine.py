@@ -9,6 +9,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     Advance,
     AdvanceResponse,
+    ClaimsFinished,
     ConfirmClaims,
     ConfirmClaimsResponse,
     ErrorResponse,
@@ -818,3 +819,21 @@ def test_node_without_a_coordinator_to_name_is_left() -> None:
     pair.answer(FindCoordinator, FindCoordinatorResponse())
     assert pair.member.state is State.WAITING
     assert len([effect for effect in pair.effects if isinstance(effect, Connect)]) == 1
+
+
+def test_claim_that_was_finished_for_the_member_is_closed_and_its_partition_let_go_when_wanted_back() -> None:
+    pair = MemberPair().joined(start_fetcher(0, 1))
+    mine = claim(0), claim(1)
+    pair.advance((), mine)
+    pair.answer(Advance, accepted)
+    pair.push(stop_fetcher(0))
+    assert pair.count(FetcherStopped) == 0
+    pair.push(ClaimsFinished(mine))
+    assert pair.take(FetcherStopped).partitions == (FinalOffset("t", 0, 10),)
+    assignment = pair.member.assignment
+    assert assignment.finished == mine
+    assert [(p.partition, p.position, p.has_claim) for p in assignment.partitions] == [(1, 5, False)]
+    pair.advance((), (claim(1, start=5, until=9),))
+    pair.answer(FetcherStopped, FetcherStoppedResponse())
+    pair.answer(Advance, accepted)
+    assert pair.member.assignment.finished == ()

@@ -1,0 +1,242 @@
+"""Members of kcoord groups as load: they take what they are given, let go of what they are asked for, ping and commit.
+
+Requests that are timed are encoded before they are needed and always have correlation id 1; everything else counts
+up from 2. A refusal of anything is an exception: a figure never comes from requests that failed.
+"""
+
+import os
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from benchmarks.group_sockets import Peer, Sockets
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.framing import decode_hello, encode_envelope, encode_hello
+from coordinator.protocol.messages import (
+    Advance,
+    AdvanceResponse,
+    CommitOffsets,
+    ConfirmClaims,
+    ConfirmClaimsResponse,
+    ErrorResponse,
+    Fenced,
+    FetcherStarted,
+    FetcherStartedResponse,
+    FetcherStopped,
+    FetcherStoppedResponse,
+    Ping,
+    RegisterConsumer,
+    RegisterConsumerResponse,
+    Request,
+    StartFetcher,
+    StopFetcher,
+    decode_answer,
+    encode_message,
+)
+from coordinator.protocol.parts import (
+    Claim,
+    ClaimState,
+    FinalOffset,
+    OffsetToCommit,
+    OwnedPartition,
+    ResetPolicy,
+    StartPartition,
+    Subscription,
+)
+from coordinator.protocol.session import SUPPORTED_VERSIONS
+
+SESSION_TIMEOUT_MS: Final = 600_000
+REBALANCE_TIMEOUT_MS: Final = 60_000
+COMMIT_PARTITIONS: Final = 10
+_TIMED: Final = 1
+_TIMED_BYTES: Final = struct.pack(">I", _TIMED)
+_FIRST_OFFSET: Final = 1_000_000
+"""msgpack writes offsets from 65,536 to 2**32 - 1 in five bytes, so one can stand for another in an encoded frame."""
+_OFFSET: Final = struct.Struct(">BI")
+_UINT32: Final = 0xCE
+_PING_ANSWERED: Final = b"\x96\x67\x00"
+_COMMIT_ANSWERED: Final = b"\x94\x6a\x00"
+
+PING: Final = encode_envelope(_TIMED, encode_message(Ping(1)))
+
+
+class RefusedError(Exception):
+    """The coordinator refused what a member asked."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What all members of one group have together."""
+
+    group_id: str
+    topic: str
+    members: int = 0
+    registered: int = 0
+    complete: int = 0
+    owned: int = 0
+    unanswered: int = 0
+    first_registered_s: float = 0.0
+
+    def is_stable(self, partitions: int) -> bool:
+        """Say whether each member was told its whole assignment, which together is everything, and has started it."""
+        return (
+            self.owned == partitions
+            and self.complete == self.members
+            and self.registered == self.members
+            and self.unanswered == 0
+        )
+
+
+class KcoordMember(Peer):
+    """One member; its tally hears of everything it gains and loses."""
+
+    __slots__ = ("_commit_pieces", "_is_complete", "_is_greeted", "_next_id", "_offset", "_sockets", "owned", "tally")
+
+    def __init__(self, sockets: Sockets, tally: Tally) -> None:
+        super().__init__()
+        self.tally = tally
+        self.owned: dict[int, StartPartition] = {}
+        self._sockets = sockets
+        self._is_complete = False
+        self._is_greeted = False
+        self._next_id = _TIMED
+        self._offset = _FIRST_OFFSET
+        self._commit_pieces: list[bytes] = []
+        tally.members += 1
+
+    # ---- what it asks -----------------------------------------------------------------------------------------------
+
+    def greet(self) -> None:
+        """Say hello."""
+        self._sockets.send(self, encode_hello(SUPPORTED_VERSIONS))
+
+    def registration(self) -> bytes:
+        """Return the request to join; it is counted as sent."""
+        request = RegisterConsumer(
+            group_id=self.tally.group_id,
+            member_id="",
+            incarnation=os.urandom(8).hex(),
+            subscription=Subscription((self.tally.topic,)),
+            client_id="load",
+            pid=os.getpid(),
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+            reset_policy=ResetPolicy("earliest"),
+        )
+        return self._encoded(request)
+
+    def ping(self) -> bytes:
+        """Return a ping."""
+        return PING
+
+    def prepare_commits(self) -> None:
+        """Encode a commit of ten partitions once; from now on only the offset in it changes."""
+        assert self._offset == _FIRST_OFFSET, "commits are prepared once, since they must not go back"
+        mark = _OFFSET.pack(_UINT32, _FIRST_OFFSET)
+        chosen = list(self.owned.values())[:COMMIT_PARTITIONS]
+        offsets = tuple(OffsetToCommit(own.topic, own.partition, _FIRST_OFFSET, own.owner_epoch) for own in chosen)
+        frame = encode_envelope(_TIMED, encode_message(CommitOffsets(self.tally.group_id, offsets)))
+        self._commit_pieces = frame.split(mark)
+        if len(chosen) != COMMIT_PARTITIONS or len(self._commit_pieces) != COMMIT_PARTITIONS + 1:
+            raise RuntimeError(f"a member owns {len(chosen)} partitions, too few for a commit of {COMMIT_PARTITIONS}")
+
+    def commit(self) -> bytes:
+        """Return a commit of ten partitions, each one further than before."""
+        self._offset += 1
+        return _OFFSET.pack(_UINT32, self._offset).join(self._commit_pieces)
+
+    def run_claims(self) -> None:
+        """Claim a range of every owned partition and begin to read it, as a Spark member with a running batch does."""
+        claims = tuple(
+            Claim(own.topic, own.topic_id, own.partition, own.owner_epoch, own.offset, own.offset + 100)
+            for own in self.owned.values()
+        )
+        self._ask(Advance((), claims))
+        self._ask(ConfirmClaims(claims))
+
+    def leave_tally(self) -> None:
+        """Take what it has out of the tally, because it dies."""
+        self.tally.members -= 1
+        self.tally.registered -= 1
+        self.tally.complete -= self._is_complete
+        self.tally.owned -= len(self.owned)
+
+    def _ask(self, request: Request) -> None:
+        self._sockets.send(self, self._encoded(request))
+
+    def _encoded(self, request: Request) -> bytes:
+        self._next_id += 1
+        self.tally.unanswered += 1
+        return encode_envelope(self._next_id, encode_message(request))
+
+    # ---- what it hears ----------------------------------------------------------------------------------------------
+
+    def receive(self, body: bytes) -> bool:
+        """Take a frame."""
+        if body.startswith(_TIMED_BYTES):
+            if not body.startswith(_PING_ANSWERED, 4):
+                _check_commit(body)
+            return True
+        if not self._is_greeted:
+            decode_hello(body)
+            self._is_greeted = True
+            return False
+        match decode_answer(memoryview(body)[4:]):
+            case StartFetcher(partitions, is_complete):
+                self._start(partitions, is_complete=is_complete)
+            case StopFetcher(partitions):
+                self._stop(partitions)
+            case RegisterConsumerResponse(error, message):
+                _require(error == ErrorCode.NONE, message)
+                self.tally.registered += 1
+                self.tally.unanswered -= 1
+            case FetcherStartedResponse(results) | FetcherStoppedResponse(results):
+                for result in results:
+                    _require(result.error == ErrorCode.NONE, result.message)
+                self.tally.unanswered -= 1
+            case AdvanceResponse(error, message, _, claims):
+                _require(error == ErrorCode.NONE and not any(claim.error for claim in claims), message or str(claims))
+                self.tally.unanswered -= 1
+            case ConfirmClaimsResponse(error, message, statuses):
+                runs = all(status.state is ClaimState.RUNNING for status in statuses)
+                _require(error == ErrorCode.NONE and runs, message or str(statuses))
+                self.tally.unanswered -= 1
+            case ErrorResponse(_, message) | Fenced(_, message):
+                raise RefusedError(message)
+            case other:
+                raise RefusedError(f"{type(other).__name__} was not expected")
+        return False
+
+    def _start(self, partitions: Sequence[StartPartition], *, is_complete: bool) -> None:
+        known = len(self.owned)
+        for own in partitions:
+            self.owned[own.partition] = own
+        self.tally.owned += len(self.owned) - known
+        self.tally.complete += is_complete - self._is_complete
+        self._is_complete = is_complete
+        if partitions:
+            started = tuple(OwnedPartition(own.topic, own.partition, own.owner_epoch) for own in partitions)
+            self._ask(FetcherStarted(started))
+
+    def _stop(self, partitions: Sequence[OwnedPartition]) -> None:
+        for own in partitions:
+            if self.owned.pop(own.partition, None) is not None:
+                self.tally.owned -= 1
+        self.tally.complete -= self._is_complete
+        self._is_complete = False
+        finals = tuple(FinalOffset(own.topic, own.partition, own.owner_epoch) for own in partitions)
+        self._ask(FetcherStopped(finals))
+
+
+def _check_commit(body: bytes) -> None:
+    message = msgspec.msgpack.decode(memoryview(body)[4:])
+    is_good = body.startswith(_COMMIT_ANSWERED, 4) and not any(result[2] for result in message[3])
+    _require(is_good, f"a timed request was answered {message}")
+
+
+def _require(is_good: bool, message: str) -> None:  # noqa: FBT001 - a check reads as a sentence
+    if not is_good:
+        raise RefusedError(message)

@@ -1,0 +1,111 @@
+"""Rounds of load over open connections: saturated (so many requests in flight) or paced (at fixed times).
+
+A paced request counts from the time at which it was due, so a server that stands still is charged for everything that
+should have been asked meanwhile. Knows no protocol: what is asked is given as a function from a peer to bytes.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from benchmarks.group_sockets import Peer, Sockets
+
+_SPIN_S = 0.002
+_DRAIN_S = 30.0
+_TURN_S = 0.05
+
+P = TypeVar("P", bound=Peer)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one round measured; latencies in milliseconds, sorted."""
+
+    latencies_ms: tuple[float, ...]
+    seconds: float
+    load_cpu_s: float
+
+    @property
+    def per_s(self) -> float:
+        """Answers per second."""
+        return len(self.latencies_ms) / self.seconds
+
+    @property
+    def load_share(self) -> float:
+        """Share of its core that the load used: near 1 means that the load was the limit."""
+        return self.load_cpu_s / self.seconds
+
+    def percentile_ms(self, percent: float) -> float:
+        """Return the latency that so many percent of the answers do not exceed."""
+        return percentile(self.latencies_ms, percent)
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """Return the smallest value that at least so many percent of the sorted values do not exceed (nearest rank)."""
+    if not ordered:
+        raise ValueError("there is nothing to take a percentile of")
+    rank = -(-len(ordered) * percent // 100)
+    return ordered[max(0, min(len(ordered), int(rank)) - 1)]
+
+
+def saturate(
+    sockets: Sockets, peers: Sequence[P], request: Callable[[P], bytes], in_flight: int, seconds: float
+) -> Round:
+    """Keep so many requests in flight, at most one a peer, the peers taking turns."""
+    rest = deque(peers)
+    latencies: list[float] = []
+    now_s = time.perf_counter
+    started_s, used_s = now_s(), time.process_time()
+    end_s = started_s + seconds
+    for _ in range(min(in_flight, len(peers))):
+        peer = rest.popleft()
+        peer.sent_s = now_s()
+        sockets.send(peer, request(peer))
+    running = min(in_flight, len(peers))
+    counted = 0
+    ended_s = used_at_end_s = 0.0
+    while running:
+        for answered in sockets.turn(_TURN_S):
+            at_s = now_s()
+            latencies.append((at_s - answered.sent_s) * 1000)
+            rest.append(answered)  # type: ignore[arg-type]
+            if at_s < end_s:
+                peer = rest.popleft()
+                peer.sent_s = at_s
+                sockets.send(peer, request(peer))
+            else:
+                if not ended_s:
+                    counted, ended_s, used_at_end_s = len(latencies), at_s, time.process_time()
+                running -= 1
+        if now_s() > end_s + _DRAIN_S:
+            raise RuntimeError(f"{running} requests were not answered {_DRAIN_S:g} s after the end of their round")
+    return Round(tuple(sorted(latencies[:counted])), ended_s - started_s, used_at_end_s - used_s)
+
+
+def pace(sockets: Sockets, peers: Sequence[P], request: Callable[[P], bytes], per_s: float, seconds: float) -> Round:
+    """Ask at fixed times, the peers taking turns; while all wait, what is due waits too."""
+    rest = deque(peers)
+    latencies: list[float] = []
+    now_s = time.perf_counter
+    started_s, used_s = now_s(), time.process_time()
+    number, total, running = 0, int(per_s * seconds), 0
+    due_s = started_s
+    while number < total or running:
+        at_s = now_s()
+        while number < total and due_s <= at_s and rest:
+            peer = rest.popleft()
+            peer.sent_s = due_s
+            sockets.send(peer, request(peer))
+            running += 1
+            number += 1
+            due_s = started_s + number / per_s
+        wait_s = due_s - now_s() if number < total else _TURN_S
+        for answered in sockets.turn(wait_s if wait_s > _SPIN_S else 0):
+            latencies.append((now_s() - answered.sent_s) * 1000)
+            rest.append(answered)  # type: ignore[arg-type]
+            running -= 1
+        if at_s > started_s + seconds + _DRAIN_S:
+            raise RuntimeError(f"{running} requests were not answered {_DRAIN_S:g} s after the end of their round")
+    return Round(tuple(sorted(latencies)), now_s() - started_s, time.process_time() - used_s)

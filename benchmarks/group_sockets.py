@@ -1,0 +1,123 @@
+"""Many connections of one load process over one epoll: frames in, bytes out, and no more cost than that.
+
+A frame is a four-byte big-endian length and that many bytes, in kcoord's protocol as in Kafka's, so both are loaded by
+this code. What a frame says is its peer's business. One thread; a turn takes what has come and calls the peers.
+"""
+
+import contextlib
+import select
+import socket
+import struct
+from typing import Final
+
+_LENGTH: Final = struct.Struct(">I")
+_READ_BYTES: Final = 256 * 1024
+_EVENTS_A_TURN: Final = 256
+_CONNECT_TIMEOUT_S: Final = 20.0
+
+
+class Peer:
+    """One connection; whoever speaks a protocol overrides `receive`."""
+
+    __slots__ = ("buffer", "sent_s", "sock", "unsent")
+
+    def __init__(self) -> None:
+        self.buffer = b""
+        self.unsent = b""
+        self.sock: socket.socket
+        self.sent_s = 0.0
+
+    def receive(self, body: bytes) -> bool:
+        """Take one frame without its length; say whether it answers the request that a round timed."""
+        raise NotImplementedError
+
+    def lost(self) -> None:
+        """Take note that the other side has closed the connection."""
+        raise RuntimeError("the server closed a connection")
+
+
+class Sockets:
+    """The connections of this process."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._peers: dict[int, Peer] = {}
+
+    def open(self, peer: Peer, host: str, port: int, source: str) -> None:
+        """Connect a peer from a source address of loopback, each of which has its own range of ports."""
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.settimeout(_CONNECT_TIMEOUT_S)
+        sock.bind((source, 0))
+        sock.connect((host, port))
+        sock.setblocking(False)
+        peer.sock = sock
+        self._peers[sock.fileno()] = peer
+        self._epoll.register(sock.fileno(), select.EPOLLIN)
+
+    def send(self, peer: Peer, data: bytes) -> None:
+        """Write now, and what does not fit as soon as it does."""
+        if peer.unsent:
+            peer.unsent += data
+            return
+        try:
+            sent = peer.sock.send(data)
+        except BlockingIOError:
+            sent = 0
+        if sent < len(data):
+            peer.unsent = data[sent:]
+            self._epoll.modify(peer.sock.fileno(), select.EPOLLIN | select.EPOLLOUT)
+
+    def close(self, peer: Peer) -> None:
+        """Close a connection as the end of a process does."""
+        self._peers.pop(peer.sock.fileno(), None)
+        peer.sock.close()
+
+    def close_all(self) -> None:
+        """Close every connection, with a reset, which leaves no port in TIME_WAIT."""
+        for peer in list(self._peers.values()):
+            peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.close(peer)
+        self._epoll.close()
+
+    def turn(self, timeout_s: float) -> list[Peer]:
+        """Wait for news, hand frames to their peers, and return those whose timed request was answered."""
+        answered: list[Peer] = []
+        for fd, mask in self._epoll.poll(timeout_s, _EVENTS_A_TURN):
+            peer = self._peers.get(fd)
+            if peer is None:
+                continue
+            if mask & select.EPOLLOUT:
+                self._flush(peer)
+            if mask & ~select.EPOLLOUT:
+                self._read(peer, answered)
+        return answered
+
+    def _flush(self, peer: Peer) -> None:
+        with contextlib.suppress(BlockingIOError):
+            peer.unsent = peer.unsent[peer.sock.send(peer.unsent) :]
+        if not peer.unsent:
+            self._epoll.modify(peer.sock.fileno(), select.EPOLLIN)
+
+    def _read(self, peer: Peer, answered: list[Peer]) -> None:
+        try:
+            data = peer.sock.recv(_READ_BYTES)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            data = b""
+        if not data:
+            self.close(peer)
+            peer.lost()
+            return
+        if peer.buffer:
+            data = peer.buffer + data
+        at, length = 0, len(data)
+        while length - at >= _LENGTH.size:
+            end = at + _LENGTH.size + _LENGTH.unpack_from(data, at)[0]
+            if end > length:
+                break
+            if peer.receive(data[at + _LENGTH.size : end]):
+                answered.append(peer)
+            at = end
+        peer.buffer = data[at:]

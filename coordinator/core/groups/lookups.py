@@ -1,0 +1,96 @@
+"""Questions to Kafka about where partitions start: asked, answered, asked again while Kafka cannot say.
+
+The answers are soft and count for the reconciliation that follows them; a start becomes hard with the grant that uses
+it. What is unknown stays unknown and is said once, with the reason. Which partitions need a start is not known here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from coordinator.core.effects import OffsetToResolve, ResolveOffsets
+from coordinator.core.events import OffsetsResolved
+from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.soft import Lookup, ResolvedStart, Timer, TimerKind
+from coordinator.core.groups.state import TopicPartition
+from coordinator.core.groups.timeline import EventKind
+from coordinator.protocol.ids import LATEST
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The partitions of a group for which Kafka has said where they start."""
+
+    group_id: str
+    partitions: list[TopicPartition]
+
+
+class Lookups:
+    """The questions to Kafka of the groups of one shard."""
+
+    def __init__(self, desk: Desk, new_lookup_id: Callable[[], int]) -> None:
+        self._desk = desk
+        self._new_lookup_id = new_lookup_id
+
+    def ask(self, group_id: str, wanted: dict[TopicPartition, tuple[str, int]], *, is_for_end: bool = False) -> None:
+        """Ask where partitions start, given the topic id and the wanted timestamp of each."""
+        lookup_id = self._new_lookup_id()
+        self._desk.lookups[lookup_id] = Lookup(group_id, wanted, is_for_end)
+        under_way = self._desk.soft_of(group_id).lookups
+        for partition in wanted:
+            under_way[partition] = lookup_id
+        self._desk.effects.append(
+            ResolveOffsets(
+                lookup_id,
+                tuple(
+                    OffsetToResolve(*partition, LATEST if is_for_end else timestamp_ms)
+                    for partition, (_, timestamp_ms) in wanted.items()
+                ),
+            )
+        )
+
+    def take(self, event: OffsetsResolved) -> Answered | None:
+        """Take Kafka's answers, and ask again for what has none; None when nobody waits for them any more."""
+        lookup = self._desk.lookups.pop(event.lookup_id, None)
+        if lookup is None or self._desk.group(lookup.group_id) is None:
+            return None
+        soft = self._desk.soft_of(lookup.group_id)
+        ask_for_end: dict[TopicPartition, tuple[str, int]] = {}
+        answered = []
+        for answer in event.offsets:
+            partition = (answer.topic, answer.partition)
+            asked = lookup.asked.get(partition)
+            if asked is None or soft.lookups.pop(partition, None) != event.lookup_id:
+                continue
+            if answer.offset is None or answer.offset < LATEST:
+                self.note_unresolved(lookup.group_id, partition, f"Kafka could not say where it starts: {answer.why}")
+                self._ask_later(lookup.group_id)
+            elif answer.offset == LATEST and not lookup.is_for_end:
+                ask_for_end[partition] = asked
+            else:
+                soft.resolved[partition] = ResolvedStart(*asked, answer.offset, answer.leader_epoch)
+                answered.append(partition)
+        for partition in lookup.asked:
+            if soft.lookups.get(partition) == event.lookup_id:
+                del soft.lookups[partition]
+                self._ask_later(lookup.group_id)
+        if ask_for_end:
+            self.ask(lookup.group_id, ask_for_end, is_for_end=True)
+        return Answered(lookup.group_id, answered)
+
+    def forget(self, answered: Answered) -> None:
+        """Forget answers that have been looked at: what was not granted with them is asked anew."""
+        resolved = self._desk.soft_of(answered.group_id).resolved
+        for partition in answered.partitions:
+            resolved.pop(partition, None)
+
+    def note_unresolved(self, group_id: str, partition: TopicPartition, why: str) -> None:
+        """Say why a partition has no start, once a reason."""
+        soft = self._desk.soft_of(group_id)
+        if soft.unresolved_why.get(partition) != why:
+            soft.unresolved_why[partition] = why
+            self._desk.note(group_id, EventKind.START_UNRESOLVED, why, partitions=(partition,))
+
+    def _ask_later(self, group_id: str) -> None:
+        timer = Timer(TimerKind.LOOKUP, group_id)
+        if self._desk.timers.get(timer) is None:
+            self._desk.timers.set(timer, self._desk.now_ms + self._desk.limits.lookup_retry_ms)

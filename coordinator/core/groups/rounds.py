@@ -1,0 +1,58 @@
+"""What one reconciliation does, gathered while it goes on, and how it is put on the group's timeline at its end."""
+
+from dataclasses import dataclass, field
+
+from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.soft import GroupSoft
+from coordinator.core.groups.starts import Hints
+from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.timeline import EventKind
+
+
+@dataclass(slots=True)
+class Round:
+    """What one reconciliation has found so far."""
+
+    group: GroupState
+    soft: GroupSoft
+    stops: dict[tuple[str, str], list[TopicPartition]] = field(default_factory=dict)
+    granted: dict[str, list[TopicPartition]] = field(default_factory=dict)
+    taken_over: dict[tuple[str, str], list[TopicPartition]] = field(default_factory=dict)
+    durations: dict[str, int] = field(default_factory=dict)
+    lookups: dict[TopicPartition, tuple[str, int]] = field(default_factory=dict)
+    starts: dict[str, list[TopicPartition]] = field(default_factory=dict)
+    resets: dict[str, list[TopicPartition]] = field(default_factory=dict)
+    hints: Hints | None = None
+
+
+def note_round(desk: Desk, turn: Round) -> None:
+    """Put what a round did on the timeline: starts, resets, take-overs, and the grants by member."""
+    group_id = turn.group.group_id
+    for why, partitions in turn.starts.items():
+        desk.note(group_id, EventKind.START_RESOLVED, why, partitions=partitions)
+    for why, partitions in turn.resets.items():
+        desk.note(group_id, EventKind.RESET_APPLIED, why, partitions=partitions)
+    for (member_id, before), partitions in turn.taken_over.items():
+        why = f"{before} is gone and left a running claim, which is closed"
+        desk.note(
+            group_id,
+            EventKind.TAKEN_OVER,
+            why,
+            member_id=member_id,
+            partitions=partitions,
+            duration_ms=turn.durations.get(member_id),
+        )
+    predecessors: dict[str, set[str]] = {}
+    for member_id, before in turn.taken_over:
+        predecessors.setdefault(member_id, set()).add(before)
+    for member_id, partitions in turn.granted.items():
+        from_whom = predecessors.get(member_id)
+        why = f"taken over from {', '.join(sorted(from_whom))}" if from_whom else "the target gives them to it"
+        desk.note(
+            group_id,
+            EventKind.GRANTED,
+            why,
+            member_id=member_id,
+            partitions=partitions,
+            duration_ms=turn.durations.get(member_id),
+        )

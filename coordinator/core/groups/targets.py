@@ -1,0 +1,73 @@
+"""How the next target of a group is computed.
+
+A target says where partitions belong; it is computed from the members as they are, by an assignor that all of them
+name, and starts from the target before it so that little moves. Bringing partitions there is `ownership`'s business.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+
+from coordinator.core.groups.assignors import Assignor, AssignorInput, AssignorMember
+from coordinator.core.groups.holds import held_partitions
+from coordinator.core.groups.plan import Plan
+from coordinator.core.groups.reserved import assign_around
+from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.subscriptions import explicit_target
+
+_NOTHING: frozenset[TopicPartition] = frozenset()
+
+
+def choose_assignor(group: GroupState, known_assignors: Mapping[str, Assignor]) -> str:
+    """Return the assignor that all members name and most name first; the order of the known ones decides a tie."""
+    common = [name for name in known_assignors if group.assignor_supporters.get(name, 0) == len(group.members)]
+    assert common, f"group {group.group_id} has no assignor that all members name"
+    return max(common, key=lambda name: group.assignor_favourites.get(name, 0))
+
+
+def plan_targets(group: GroupState, known_assignors: Mapping[str, Assignor], most: int) -> Plan:
+    """Compute the target of the next group epoch, to be taken in parts of about `most` partitions."""
+    if not group.members:
+        return Plan(group.group_epoch + 1, group.assignor, deque())
+    name = choose_assignor(group, known_assignors)
+    assigned = _assign(group, known_assignors[name])
+    changes = [
+        (member_id, target)
+        for member_id, member in group.members.items()
+        if (target := assigned.get(member_id, _NOTHING)) is not member.target and target != member.target
+    ]
+    is_large = sum(len(target) + 1 for _, target in changes) > most
+    if is_large:
+        losses = [
+            (member_id, kept)
+            for member_id, target in changes
+            if (before := group.members[member_id].target) and len(kept := target & before) < len(before)
+        ]
+        changes = [*losses, *changes]
+    return Plan(group.group_epoch + 1, name, deque(changes), is_large)
+
+
+def _assign(group: GroupState, assignor: Assignor) -> Mapping[str, frozenset[TopicPartition]]:
+    takers = {
+        member_id: member for member_id, member in group.members.items() if member_id not in group.controls.drained
+    }
+    assigned_to = {member_id: member for member_id, member in takers.items() if not member.facts.partitions}
+    subscriptions = {topics: frozenset(topics) for topics in {member.facts.topics for member in assigned_to.values()}}
+    given = AssignorInput(
+        members=tuple(
+            AssignorMember(member_id, subscriptions[member.facts.topics], member.facts.streams)
+            for member_id, member in assigned_to.items()
+        ),
+        partitions={topic: group.topics[topic].partitions for topic in group.subscribers if topic in group.topics},
+        current={
+            member_id: member.target if member.member_epoch else group.owned_by(member_id)
+            for member_id, member in assigned_to.items()
+        },
+    )
+    assigned = {
+        member_id: explicit_target(group, member.facts)
+        for member_id, member in takers.items()
+        if member.facts.partitions
+    }
+    if assigned_to:
+        assigned |= assign_around(assignor, given, held_partitions(group) | group.explicit.keys())
+    return assigned

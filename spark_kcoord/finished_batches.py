@@ -1,0 +1,180 @@
+"""Tells coordinators which micro-batches are finished, on a thread of its own.
+
+Only the newest micro-batch of each source of a run is kept waiting: that it could be built shows that the one before
+it was committed. Saying it twice, late, or after the member has said it itself is harmless, since the coordinator
+commits a claim only while it runs under the owner epoch that the stream offset names. Knows nothing of Spark.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import FinishClaims, FinishClaimsResponse, Request, Response
+from spark_kcoord.errors import KcoordError
+from spark_kcoord.member.one_shot import request_once
+from spark_kcoord.offsets import StreamOffset
+
+__all__ = ["FinishedBatch", "FinishedBatches"]
+
+_log = logging.getLogger(__name__)
+
+CLOSE_TIMEOUT_S: Final = 5.0
+"""How long the end of the process waits for what is still to be said."""
+
+_EXPECTED: Final = frozenset({ErrorCode.NONE, ErrorCode.CLAIM_CLOSED, ErrorCode.FENCED_OWNER_EPOCH})
+"""Answers that need no warning: the range is committed, or its claim was closed, which the reader said loudly."""
+
+Ask = Callable[[tuple[tuple[str, int], ...], str, Request, float], Response]
+
+
+def _ask(coordinators: tuple[tuple[str, int], ...], group_id: str, request: Request, timeout_s: float) -> Response:
+    return request_once(coordinators, group_id, request, timeout_s=timeout_s)
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedBatch:
+    """A finished micro-batch of one run of a query: the end offset of each kcoord source, and whom to tell."""
+
+    run_id: str
+    batch_id: int
+    offsets: Mapping[int, tuple[StreamOffset, tuple[tuple[str, int], ...]]]
+    """By the place of the source in the query: its end offset and the coordinators to ask first."""
+
+
+class FinishedBatches:
+    """Says what is finished, newest first by run, until it is closed; used by any thread.
+
+    `timeout_s` is how long it tries for one micro-batch while no coordinator answers. After that a warning is logged
+    and the next start of the query from its checkpoint commits.
+    """
+
+    def __init__(self, *, timeout_s: float, ask: Ask = _ask) -> None:
+        self._timeout_s = timeout_s
+        self._ask = ask
+        self._changed = threading.Condition()
+        self._waiting: dict[str, FinishedBatch] = {}
+        self._is_telling: str | None = None
+        self._told: dict[str, tuple[int, KcoordError | None]] = {}
+        self._said: dict[tuple[str, int], StreamOffset] = {}
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
+
+    def add(self, batch: FinishedBatch) -> None:
+        """Have a finished micro-batch told, in place of one of the same run that still waits."""
+        with self._changed:
+            if self._is_closed:
+                return
+            self._waiting[batch.run_id] = batch
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="kcoord-finished-batches", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def wait(self, run_id: str, batch_id: int, timeout_s: float) -> None:
+        """Wait until this micro-batch of a run, or a later one, has been told.
+
+        Raises KcoordError when it could not be told or the time is over.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        with self._changed:
+            while True:
+                told, error = self._told.get(run_id, (-1, None))
+                if told >= batch_id:
+                    if error is not None:
+                        raise error
+                    return
+                remaining_s = deadline_s - time.monotonic()
+                if remaining_s <= 0 or self._is_closed:
+                    raise KcoordError(
+                        f"Micro-batch {batch_id} was not known to be committed within {timeout_s:g} s. The next start "
+                        "of the query from its checkpoint commits it; check that the coordinator can be reached, and "
+                        "that attach() was called before the query was started."
+                    )
+                self._changed.wait(remaining_s)
+
+    def forget(self, run_id: str) -> None:
+        """Forget what was said of a run that has ended; what still waits is told."""
+        with self._changed:
+            for key in [key for key in self._said if key[0] == run_id]:
+                del self._said[key]
+            while len(self._told) > RUNS_REMEMBERED:
+                del self._told[next(iter(self._told))]
+
+    def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
+        """Tell what still waits, for at most this long, and say nothing more."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting and self._is_telling is None, timeout_s)
+            if self._waiting:
+                _log.warning("%d finished micro-batches were not committed before the end", len(self._waiting))
+            self._is_closed = True
+            self._waiting.clear()
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        while (batch := self._next()) is not None:
+            error = self._tell(batch)
+            with self._changed:
+                self._is_telling = None
+                self._told.pop(batch.run_id, None)
+                self._told[batch.run_id] = (batch.batch_id, error)
+                self._changed.notify_all()
+
+    def _next(self) -> FinishedBatch | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._is_closed)
+            if self._is_closed:
+                return None
+            run_id = next(iter(self._waiting))
+            self._is_telling = run_id
+            return self._waiting.pop(run_id)
+
+    def _tell(self, batch: FinishedBatch) -> KcoordError | None:
+        failure = None
+        for place, (offset, coordinators) in batch.offsets.items():
+            if not offset.claims or self._said.get((batch.run_id, place)) == offset:
+                continue
+            try:
+                self._tell_source(offset, coordinators)
+            except KcoordError as error:
+                _log.warning(
+                    "group %s: micro-batch %d is finished and could not be committed at once: %s The query's next "
+                    "micro-batch, or its next start from the checkpoint, commits it.",
+                    offset.group,
+                    batch.batch_id,
+                    error,
+                )
+                failure = error
+            else:
+                with self._changed:
+                    self._said[batch.run_id, place] = offset
+        return failure
+
+    def _tell_source(self, offset: StreamOffset, coordinators: tuple[tuple[str, int], ...]) -> None:
+        request = FinishClaims(offset.group, offset.member, offset.claims)
+        response = self._ask(coordinators, offset.group, request, self._timeout_s)
+        assert isinstance(response, FinishClaimsResponse)
+        if response.error is not ErrorCode.NONE:
+            raise KcoordError(f"The coordinator refused: {response.error.name} ({response.message}).")
+        for claim, result in zip(offset.claims, response.results, strict=True):
+            level = logging.DEBUG if result.error in _EXPECTED else logging.WARNING
+            _log.log(
+                level,
+                "group %s: [%d, %d) of %s-%d: %s %s",
+                offset.group,
+                claim.from_offset,
+                claim.until_offset,
+                claim.topic,
+                claim.partition,
+                result.error.name,
+                result.message,
+            )
+
+
+RUNS_REMEMBERED: Final = 1_000
+"""How many runs of queries `wait` knows of."""

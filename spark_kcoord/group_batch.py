@@ -1,0 +1,207 @@
+"""``spark_kcoord.batch``: a batch read as a member of a group, committed when its block ends well.
+
+The member lives in the user's Spark driver program: it joins when the block is entered, claims what it was assigned up
+to ends that are fixed then, keeps its session alive from a background thread while Spark works, and leaves when the
+block ends. Only a block without an error commits. A program that dies in its block commits nothing: its claims are
+taken over, or wait for it under ``kcoord.handover=hold``.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.parts import Claim, PartitionResult
+from spark_kcoord.claimed_ranges import RANGES_OPTION, ClaimedRangesSource, show_ranges
+from spark_kcoord.errors import KcoordError
+from spark_kcoord.joining import freeze_ends, join_group, new_member
+from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.options import SourceOptions, parse_options
+from spark_kcoord.partition import TopicRange
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_kcoord.driver_session import DriverSession
+    from spark_kcoord.member.client import Assignment, MemberClient
+
+__all__ = ["GroupBatch", "batch"]
+
+_log = logging.getLogger(__name__)
+
+ASSIGNMENT_TIMEOUT_S: Final = 60.0
+"""How long other members of the group may take to let go of partitions that belong to this one."""
+
+REBALANCE_TIMEOUT: Final = "1h"
+"""A block may take longer than a micro-batch."""
+
+_SAY_EVERY_S: Final = 5.0
+
+
+def batch(
+    spark: SparkSession, options: Mapping[str, str], *, assignment_timeout_s: float = ASSIGNMENT_TIMEOUT_S
+) -> GroupBatch:
+    """Return a block in which what the group has not committed yet is a DataFrame, as a member of the group.
+
+    `options` are those of a stream of ``format("kcoord")`` ('maxOffsetsPerTrigger' limits the whole batch), except that
+    'startingOffsets' is earliest by default and 'kcoord.rebalance.timeout', within which the block must end once
+    another member wants its partitions, one hour. Several such blocks share a group as queries do.
+
+    Example::
+
+        with spark_kcoord.batch(spark, {"kcoord.bootstrap.servers": "127.0.0.1:9292",
+                                        "kcoord.group.id": "nightly", "subscribe": "events"}) as events:
+            events.rows.write.mode("append").parquet("/data/events")
+
+    Entering it raises KcoordError when no coordinator or Kafka can be reached, when the coordinator refuses, and when
+    the other members let go of no partition within `assignment_timeout_s`; leaving it when something could not be
+    committed, naming the ranges. An error in the block goes on, and nothing is committed.
+    """
+    names = {name.lower() for name in options}
+    given = dict(options)
+    if not any(name.startswith("starting") for name in names):
+        given["startingOffsets"] = "earliest"
+    if "kcoord.rebalance.timeout" not in names:
+        given["kcoord.rebalance.timeout"] = REBALANCE_TIMEOUT
+    return GroupBatch(spark, given, parse_options(given, "stream"), assignment_timeout_s)
+
+
+class GroupBatch:
+    """What `batch` returns; `rows` and `ranges` are there inside of its block.
+
+    `rows` is lazy as every DataFrame: read it inside of the block, since what is read later is committed already.
+    """
+
+    rows: DataFrame
+    """The records of the ranges, with the columns of ``format("kcoord")``."""
+    ranges: tuple[TopicRange, ...]
+    """The claimed ranges by topic and partition; none when there is nothing new."""
+    is_complete: bool
+    """Whether it got all it was to get; if not, other members still hold some of its partitions."""
+
+    def __init__(
+        self, spark: SparkSession, given: Mapping[str, str], options: SourceOptions, assignment_timeout_s: float
+    ) -> None:
+        self._spark = spark
+        self._given = given
+        self._options = options
+        self._assignment_timeout_s = assignment_timeout_s
+        self._client: MemberClient | None = None
+        self._session: DriverSession | None = None
+        self._claims: tuple[Claim, ...] = ()
+
+    @property
+    def records(self) -> int:
+        """The number of offsets in the ranges; compacted topics have fewer records."""
+        return sum(one.end - one.start for one in self.ranges)
+
+    def __enter__(self) -> Self:
+        """Join, wait for partitions, claim what is new and make the DataFrame."""
+        if self._client is not None:
+            raise KcoordError("This batch has been entered before: make a new one with spark_kcoord.batch().")
+        options, start = self._options, StreamOffset(cluster="", group=self._options.group, member="")
+        try:
+            frozen = freeze_ends(options)
+            client = self._client = new_member(options, start, is_finished=True)
+            session, servers = join_group(options, client, start, frozen)
+            self._session = session
+            self.is_complete = self._wait_for_partitions(client).is_complete
+            offset = session.next_offset(start, options.max_offsets_per_trigger, is_single_run=False)
+            self._claims = session.readable(offset)
+            self.ranges = tuple(
+                TopicRange(c.topic, c.topic_id or None, c.partition, c.from_offset, c.until_offset)
+                for c in self._claims
+            )
+            self.rows = self._rows(servers)
+        except BaseException:
+            self._let_go()
+            raise
+        _log.info("group %s: %s records of %d partitions to read", options.group, f"{self.records:,}", len(self.ranges))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Commit if the block ended well, and leave the group in any case."""
+        try:
+            if error is None:
+                self._commit()
+            else:
+                _log.warning("group %s: the block failed, nothing is committed", self._options.group)
+        finally:
+            self._let_go()
+
+    def _wait_for_partitions(self, client: MemberClient) -> Assignment:
+        deadline_s = time.monotonic() + self._assignment_timeout_s
+        while True:
+            remaining_s = max(0.0, deadline_s - time.monotonic())
+            assignment = client.wait_for_assignment(complete=True, timeout_s=min(remaining_s, _SAY_EVERY_S))
+            if assignment.is_complete:
+                return assignment
+            if remaining_s <= 0:
+                break
+            _log.info(
+                "group %s: %d partitions so far, waiting up to %.0f s for those that others have to let go",
+                self._options.group,
+                len(assignment.partitions),
+                remaining_s,
+            )
+        if not assignment.partitions:
+            raise KcoordError(
+                f"The other members of group '{self._options.group}' let go of no partition within "
+                f"{self._assignment_timeout_s:g} s: their micro-batches or batches are still running. Wait longer with "
+                "assignment_timeout_s, or see who holds what with kcoord group describe."
+            )
+        return assignment
+
+    def _rows(self, servers: Sequence[str]) -> DataFrame:
+        self._spark.dataSource.register(ClaimedRangesSource)
+        options = {name: text for name, text in self._given.items() if name.lower() != "kafka.bootstrap.servers"}
+        reader = self._spark.read.format(ClaimedRangesSource.name()).options(**options)
+        reader = reader.option("kafka.bootstrap.servers", ",".join(servers))
+        return reader.option(RANGES_OPTION, show_ranges(self.ranges)).load()
+
+    def _commit(self) -> None:
+        if not self._claims or not self._options.is_committing:
+            return
+        assert self._client is not None
+        outcome = self._client.advance(self._claims, ())
+        failed = [
+            (claim, result)
+            for claim, result in zip(self._claims, outcome.finished, strict=True)
+            if result.error is not ErrorCode.NONE
+        ]
+        if failed:
+            raise KcoordError(
+                f"{len(failed)} of {len(self._claims)} ranges of group '{self._options.group}' were not committed, so "
+                f"what the block wrote of them is read again by another member: {_show(failed)}. If the block took "
+                "longer than option 'kcoord.rebalance.timeout' while another member wanted its partitions, raise that."
+            )
+        _log.info("group %s: %s records committed", self._options.group, f"{self.records:,}")
+
+    def _let_go(self) -> None:
+        """Leave the group, so that what was claimed and not committed is free at once."""
+        client, session = self._client, self._session
+        if client is None:
+            return
+        try:
+            client.leave()
+        except KcoordError as error:
+            _log.warning("group %s: it could not leave and is found dead soon: %s", self._options.group, error)
+        if session is not None:
+            session.close()
+        else:
+            client.close()
+
+
+def _show(failed: Sequence[tuple[Claim, PartitionResult]]) -> str:
+    shown = [
+        f"{claim.topic}-{claim.partition} [{claim.from_offset}, {claim.until_offset}) ({result.message}; the group's "
+        f"offset is {result.committed})"
+        for claim, result in failed[:5]
+    ]
+    return ", ".join(shown) + (f" and {len(failed) - 5} more" if len(failed) > 5 else "")

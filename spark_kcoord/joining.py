@@ -1,0 +1,99 @@
+"""How a read joins its group: from checked options to a member, a Kafka look-up and a session of micro-batches.
+
+Runs where the member lives: in the stream reader's process beside the Spark driver, or in the user's own program for a
+batch read as a member. Everything that needs the coordinator's protocol is behind this room.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Final
+
+from spark_kcoord.driver_session import DriverSession
+from spark_kcoord.fetch.offsets import KafkaLookup
+from spark_kcoord.member.client import MemberClient, MemberSettings
+from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.options import SourceOptions, host_ports
+from spark_kcoord.recent_ends import RecentEnds
+from spark_kcoord.resolve import must_be_same_cluster, open_lookup, partitions_of, subscribed_topics
+from spark_kcoord.stream_starts import stream_starts
+
+__all__ = ["FrozenEnds", "freeze_ends", "join_group", "new_member"]
+
+_log = logging.getLogger(__name__)
+
+JOIN_TIMEOUT_MS: Final = 5_000
+"""How long the first join may take; with Spark's own start a wrong address is told within 10 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenEnds:
+    """Where every partition ended at one moment, and in which Kafka cluster."""
+
+    ends: Mapping[tuple[str, int], int]
+    cluster_id: str | None
+
+
+def freeze_ends(options: SourceOptions) -> FrozenEnds:
+    """Return the ends of every partition of the topics; which of them are the member's is not known here."""
+    with closing(open_lookup(options)) as lookup:
+        topics = subscribed_topics(lookup, options.subscription, may_be_absent=options.wait_for_topics)
+        return FrozenEnds(lookup.end_offsets(partitions_of(topics)), lookup.cluster_id)
+
+
+def new_member(options: SourceOptions, first: StreamOffset, *, is_finished: bool) -> MemberClient:
+    """Return the member that a stream offset tells of, or a new one; it has not joined yet.
+
+    `is_finished` says that the micro-batch of that offset is done.
+    """
+    starts = stream_starts(options, is_new=not first.member)
+    settings = MemberSettings(
+        coordinators=host_ports(options.coordinators),
+        group_id=options.group,
+        topics=options.subscription.topics,
+        client_id=dict(options.kafka.client).get("client_id", f"kcoord-spark-{socket.gethostname()}"),
+        instance_id=options.instance_id,
+        streams=options.streams,
+        assignors=options.assignors,
+        session_timeout_ms=options.session_timeout_ms,
+        rebalance_timeout_ms=options.rebalance_timeout_ms,
+        reset_policy=starts.policy,
+        hints=starts.hints,
+        wait_for_topics=options.wait_for_topics,
+        coordinator_timeout_ms=options.coordinator_timeout_ms,
+        handover=options.handover,
+        claim_timeout_ms=options.claim_timeout_ms,
+        join_timeout_ms=JOIN_TIMEOUT_MS,
+    )
+    return MemberClient(
+        settings, member_id=first.member, claims=first.claims, checkpoint_hints=first.hints(is_finished=is_finished)
+    )
+
+
+def join_group(
+    options: SourceOptions, client: MemberClient, first: StreamOffset, frozen: FrozenEnds | None
+) -> tuple[DriverSession, tuple[str, ...]]:
+    """Let a member join and return its session and the Kafka servers; raises KcoordError."""
+    client.start()
+    joined = client.join()
+    first.must_belong_to(cluster=joined.kafka_cluster_id, group=options.group)
+    servers = options.kafka.servers or tuple(joined.kafka_bootstrap)
+    must_be_same_cluster(joined.kafka_cluster_id, frozen.cluster_id if frozen else None, servers)
+    session = DriverSession(
+        client,
+        RecentEnds(KafkaLookup(options.kafka_at(servers)), joined.kafka_cluster_id, servers),
+        joined,
+        group_id=options.group,
+        fail_on_data_loss=options.fail_on_data_loss,
+        rebalance_timeout_s=options.rebalance_timeout_ms / 1000,
+        kafka_timeout_s=options.fetch_timeout_ms / 1000,
+    )
+    if frozen is not None:
+        session.freeze_ends(frozen.ends)
+    _log.info("joined group %s as member %s (process %d)", options.group, joined.member_id, os.getpid())
+    return session, servers

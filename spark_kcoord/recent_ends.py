@@ -1,0 +1,54 @@
+"""End offsets that are at most a little old, of the Kafka cluster that the coordinator works for.
+
+Spark asks an idle query about every 11 ms; the brokers are asked less often, and the less the longer they take.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from spark_kcoord.fetch.offsets import KafkaLookup
+from spark_kcoord.resolve import must_be_same_cluster
+
+__all__ = ["RecentEnds"]
+
+_AGE_S: Final = (0.025, 0.5)
+_AGE_PER_ANSWER: Final = 10
+"""The ends may be this many times as old as the answer took, within the bounds: asking takes a tenth of the time."""
+
+
+class RecentEnds:
+    """The ends of a member's partitions, remembered for a moment."""
+
+    def __init__(self, lookup: KafkaLookup, cluster_id: str | None, servers: Sequence[str]) -> None:
+        self._lookup = lookup
+        self._cluster_id = cluster_id
+        self._servers = servers
+        self._asked_at = float("-inf")
+        self._max_age_s = 0.0
+        self._ends: dict[tuple[str, int], int] = {}
+
+    def end_offsets(
+        self, partitions: Sequence[tuple[str, int]], *, timeout_s: float | None = None
+    ) -> Mapping[tuple[str, int], int]:
+        """Return the ends, asking the brokers when the last answer is too old or of other partitions."""
+        now = time.monotonic()
+        if now - self._asked_at >= self._max_age_s or any(key not in self._ends for key in partitions):
+            self._ends = self._lookup.end_offsets(partitions, timeout_s=timeout_s)
+            must_be_same_cluster(self._cluster_id, self._lookup.cluster_id, self._servers)
+            self._asked_at = time.monotonic()
+            shortest_s, longest_s = _AGE_S
+            self._max_age_s = min(longest_s, max(shortest_s, (self._asked_at - now) * _AGE_PER_ANSWER))
+        if len(partitions) == len(self._ends):
+            return self._ends
+        return {key: self._ends[key] for key in partitions if key in self._ends}
+
+    def bytes_per_offset(self, positions: Mapping[tuple[str, int], int]) -> Mapping[tuple[str, int], float]:
+        """Return how many bytes an offset takes at each position, always asking the brokers."""
+        return self._lookup.bytes_per_offset(positions)
+
+    def close(self) -> None:
+        """Close the connections to Kafka."""
+        self._lookup.close()

@@ -1,0 +1,57 @@
+"""What a Spark driver asks a real broker about topics, times and sizes."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from coordinator.local.kafka import LocalKafka
+from spark_kcoord.fetch.offsets import KafkaLookup
+from spark_kcoord.kafka_options import KafkaSettings
+from tests.helpers.kafka_topics import produce
+from tests.helpers.record_batches import Row
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def lookup(kafka: LocalKafka) -> Iterator[KafkaLookup]:
+    made = KafkaLookup(KafkaSettings(servers=(kafka.bootstrap_servers,), client=(("client_id", "tests"),)))
+    yield made
+    made.close()
+
+
+def test_names_are_those_of_all_topics_but_kafkas_own(lookup: KafkaLookup, topic: Callable[..., str]) -> None:
+    name = topic()
+
+    names = lookup.topic_names()
+
+    assert name in names
+    assert not any(one.startswith("__") for one in names)
+
+
+def test_times_are_the_first_offset_as_late_or_unknown(
+    kafka: LocalKafka, lookup: KafkaLookup, topic: Callable[..., str]
+) -> None:
+    name = topic(2)
+    produce(kafka.bootstrap_servers, name, [(0, Row(b"k", b"v", 1_000 * number)) for number in range(1, 6)])
+
+    found = lookup.offsets_at({(name, 0): 2_500, (name, 1): 2_500})
+
+    assert found == {(name, 0): 2, (name, 1): None}
+    assert lookup.offsets_at({(name, 0): 5_001}) == {(name, 0): None}
+
+
+def test_sizes_are_those_of_the_records_at_a_position(
+    kafka: LocalKafka, lookup: KafkaLookup, topic: Callable[..., str]
+) -> None:
+    name = topic(3)
+    small = [(0, Row(None, b"s" * 10))] * 1_000
+    large = [(1, Row(None, b"l" * 1_000))] * 100
+    produce(kafka.bootstrap_servers, name, small + large)
+
+    sizes = lookup.bytes_per_offset({(name, 0): 0, (name, 1): 0, (name, 2): 0})
+
+    assert sizes.keys() == {(name, 0), (name, 1)}
+    assert 10 < sizes[name, 0] < 100
+    assert 1_000 < sizes[name, 1] < 1_100
+    assert lookup.bytes_per_offset({(name, 0): 99_999}) == {}

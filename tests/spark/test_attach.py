@@ -1,0 +1,119 @@
+"""`spark_kcoord.attach`: what is finished is committed and let go without another trigger or another run."""
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import spark_kcoord
+from coordinator.local.kafka import LocalKafka
+from coordinator.local.node import LocalCoordinator
+from tests.helpers.group_view import GroupView
+from tests.helpers.kafka_topics import produce_numbers
+from tests.helpers.plain_member import a_member
+from tests.helpers.stream_application import NumberedStream
+from tests.helpers.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+@pytest.fixture
+def attachment(spark: "SparkSession") -> Iterator[spark_kcoord.Attachment]:
+    """Return an attachment to the session that ends with the test."""
+    attached = spark_kcoord.attach(spark)
+    yield attached
+    attached.close()
+
+
+def lag(view: GroupView, produced: int) -> int:
+    return produced - view.committed()
+
+
+@pytest.mark.parametrize("trigger", [{"once": True}, {"availableNow": True}])
+def test_after_a_run_that_ends_by_itself_the_groups_lag_is_0_and_no_claim_is_open(
+    spark: "SparkSession",
+    kafka: LocalKafka,
+    coordinator: LocalCoordinator,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    attachment: spark_kcoord.Attachment,
+    trigger: dict[str, bool],
+) -> None:
+    name = topic(2)
+    view = GroupView(coordinator.address, name)
+    stream = NumberedStream(tmp_path, coordinator.address, name, name)
+    for produced in (100, 130):
+        produce_numbers(kafka.bootstrap_servers, name, 2, view.committed(), produced - view.committed())
+        query = stream.writer(spark).trigger(**trigger).start()
+        assert query.awaitTermination(60)
+        attachment.wait(query, 30)
+        assert lag(view, produced) == 0
+        assert [partition.claim for partition in view.describe().partitions] == [None, None]
+    assert stream.rows().total() == 130
+    assert view.events("claim-skipped", "taken-over") == []
+
+
+def test_a_long_trigger_interval_keeps_neither_commit_nor_partitions_waiting(
+    spark: "SparkSession",
+    kafka: LocalKafka,
+    coordinator: LocalCoordinator,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    attachment: spark_kcoord.Attachment,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    name = topic(2)
+    view = GroupView(coordinator.address, name)
+    produce_numbers(kafka.bootstrap_servers, name, 2, 0, 60)
+    stream = NumberedStream(tmp_path, coordinator.address, name, name)
+    query = stream.writer(spark).trigger(processingTime="1 hour").start()
+    try:
+        wait_until(lambda: view.committed() == 60, query=query)
+        with a_member(coordinator, name, name) as other:
+            wait_until(lambda: len(other.assignment().partitions) == 1, timeout_s=10, query=query)
+            wait_until(lambda: view.state() == "Stable", timeout_s=10)
+    finally:
+        query.stop()
+    assert view.events("claim-skipped", "taken-over") == []
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_without_it_the_last_micro_batch_is_committed_by_the_next_run(
+    spark: "SparkSession", kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic(1)
+    view = GroupView(coordinator.address, name)
+    produce_numbers(kafka.bootstrap_servers, name, 1, 0, 40)
+    stream = NumberedStream(tmp_path, coordinator.address, name, name)
+    for lag_after in (40, 0):
+        query = stream.writer(spark).trigger(once=True).start()
+        assert query.awaitTermination(60)
+        assert lag(view, 40) == lag_after
+
+
+def test_asynchronous_progress_tracking_is_left_alone_with_a_warning(
+    spark: "SparkSession",
+    kafka: LocalKafka,
+    coordinator: LocalCoordinator,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    attachment: spark_kcoord.Attachment,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    name = topic(1)
+    produce_numbers(kafka.bootstrap_servers, name, 1, 0, 10)
+    frame = NumberedStream(tmp_path, coordinator.address, name, name).frame(spark)
+    writer = frame.writeStream.format("console").option("asyncProgressTrackingEnabled", "true")
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        wait_until(lambda: query.lastProgress is not None, query=query)
+        attachment.wait(query, 5)
+    finally:
+        query.stop()
+    (warning,) = [record for record in caplog.records if "asynchronous progress tracking" in record.message]
+    assert warning.levelno == logging.WARNING

@@ -1,0 +1,157 @@
+"""`spark_kcoord.batch`: a batch as a member, committed when its block ends well and let go when it does not."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import spark_kcoord
+from coordinator.local.kafka import LocalKafka
+from coordinator.local.node import LocalCoordinator
+from coordinator.protocol.parts import ClaimState
+from tests.helpers.group_view import GroupView
+from tests.helpers.kafka_topics import produce_numbers
+from tests.helpers.plain_member import a_member
+from tests.helpers.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def options(coordinator: LocalCoordinator, name: str, **others: str) -> dict[str, str]:
+    return {
+        "kcoord.bootstrap.servers": coordinator.address,
+        "kcoord.group.id": name,
+        "subscribe": name,
+        **others,
+    }
+
+
+def numbers(rows: "DataFrame") -> Counter[int]:
+    return Counter(int(bytes(row.value).decode()) for row in rows.select("value").collect())
+
+
+def test_what_the_block_read_is_committed_when_it_ends_and_not_before(
+    spark: "SparkSession", kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str]
+) -> None:
+    name = topic(3)
+    view = GroupView(coordinator.address, name)
+    produce_numbers(kafka.bootstrap_servers, name, 3, 0, 90)
+    with spark_kcoord.batch(spark, options(coordinator, name)) as first:
+        produce_numbers(kafka.bootstrap_servers, name, 3, 90, 30)
+        assert (first.records, first.is_complete) == (90, True)
+        assert numbers(first.rows) == Counter(range(90))
+        assert first.rows.columns[:3] == ["key", "value", "topic"]
+        states = [partition.claim_state for partition in view.describe().partitions]
+        assert (view.committed(), states) == (0, [ClaimState.RUNNING] * 3)
+    assert (view.committed(), view.describe().members) == (90, ())
+    with spark_kcoord.batch(spark, options(coordinator, name, maxOffsetsPerTrigger="15")) as second:
+        assert numbers(second.rows).total() == 15
+    assert view.committed() == 105
+
+
+def test_a_block_that_fails_commits_nothing_and_lets_go(
+    spark: "SparkSession", kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str]
+) -> None:
+    name = topic(2)
+    view = GroupView(coordinator.address, name)
+    produce_numbers(kafka.bootstrap_servers, name, 2, 0, 10)
+    with pytest.raises(ZeroDivisionError), spark_kcoord.batch(spark, options(coordinator, name)) as rows:
+        assert numbers(rows.rows).total() / 0
+    described = view.describe()
+    assert described.members == ()
+    assert [(p.committed, p.claim, p.member_id) for p in described.partitions] == [(0, None, None)] * 2
+    with spark_kcoord.batch(spark, options(coordinator, name)) as again:
+        assert numbers(again.rows) == Counter(range(10))
+
+
+def test_nothing_new_is_an_empty_frame(
+    spark: "SparkSession", coordinator: LocalCoordinator, topic: Callable[..., str]
+) -> None:
+    name = topic(2)
+    with spark_kcoord.batch(spark, options(coordinator, name)) as nothing:
+        assert (nothing.records, nothing.ranges, numbers(nothing.rows)) == (0, (), Counter())
+
+
+def test_two_blocks_share_a_group_and_read_everything_once(
+    spark: "SparkSession", kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str]
+) -> None:
+    name = topic(4)
+    view = GroupView(coordinator.address, name)
+    produce_numbers(kafka.bootstrap_servers, name, 4, 0, 80)
+    with a_member(coordinator, name, name) as other:
+        wait_until(lambda: len(other.assignment().partitions) == 4, timeout_s=10)
+        with spark_kcoord.batch(spark, options(coordinator, name)) as first:
+            assert [one.end - one.start for one in first.ranges] == [20, 20]
+            read = numbers(first.rows)
+    with spark_kcoord.batch(spark, options(coordinator, name)) as second:
+        read += numbers(second.rows)
+    assert read == Counter(range(80))
+    assert view.committed() == 80
+
+
+def test_partitions_that_nobody_lets_go_of_are_waited_for_in_bounds(
+    spark: "SparkSession", kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str]
+) -> None:
+    name = topic(2)
+    view = GroupView(coordinator.address, name)
+    produce_numbers(kafka.bootstrap_servers, name, 2, 0, 10)
+    with spark_kcoord.batch(spark, options(coordinator, name)) as first:
+        assert first.records == 10
+        waiting = spark_kcoord.batch(spark, options(coordinator, name), assignment_timeout_s=0.5)
+        with pytest.raises(spark_kcoord.KcoordError, match=r"let go of no partition within 0\.5 s"), waiting:
+            raise AssertionError("there is nothing to read")
+        assert len(view.describe().members) == 1
+    assert view.committed() == 10
+
+
+def test_a_claim_that_was_lost_meanwhile_fails_the_block_at_its_end(
+    spark: "SparkSession", kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str]
+) -> None:
+    name = topic(2)
+    view = GroupView(coordinator.address, name)
+    produce_numbers(kafka.bootstrap_servers, name, 2, 0, 20)
+    impatient = options(coordinator, name, **{"kcoord.rebalance.timeout": "1s"})
+
+    def outstay() -> None:
+        with spark_kcoord.batch(spark, impatient) as rows, a_member(coordinator, name, name):
+            assert numbers(rows.rows) == Counter(range(20))
+            wait_until(lambda: view.events("member-fenced") != [], timeout_s=10)
+
+    with pytest.raises(spark_kcoord.KcoordError, match=r"of 2 ranges .*kcoord\.rebalance\.timeout"):
+        outstay()
+
+
+def test_the_listener_reports_how_far_a_query_is_behind(
+    spark: "SparkSession",
+    kafka: LocalKafka,
+    coordinator: LocalCoordinator,
+    topic: Callable[..., str],
+    tmp_path: Path,
+) -> None:
+    name = topic(2)
+    produce_numbers(kafka.bootstrap_servers, name, 2, 0, 100)
+    reports: list[spark_kcoord.LagReport] = []
+    listener = spark_kcoord.LagListener(reports.append)
+    spark.streams.addListener(listener)
+    stream = spark.readStream.format("kcoord").options(
+        **options(coordinator, name, startingOffsets="earliest", maxOffsetsPerTrigger="60")
+    )
+    query = stream.load().writeStream.queryName("lagging").format("noop")
+    running = query.option("checkpointLocation", str(tmp_path)).start()
+    try:
+        wait_until(lambda: len(reports) >= 2, query=running)
+    finally:
+        running.stop()
+        wait_until(lambda: listener.latest() == [], timeout_s=10)
+        spark.streams.removeListener(listener)
+    first, second = reports[:2]
+    assert (first.query, first.group, first.batch_id, first.partitions) == ("lagging", name, 0, 2)
+    assert (first.min_behind, first.max_behind, first.avg_behind, first.total_behind) == (20, 20, 20.0, 40)
+    assert (first.commits, first.commit_ms) == (0, None)
+    assert (second.total_behind, second.commits, second.rebalances) == (0, 1, 0)
+    assert second.commit_ms is not None

@@ -1,0 +1,99 @@
+from coordinator.core.effects import Append
+from coordinator.core.groups.records import Granted, StopBegan, decode_record
+from coordinator.core.limits import Limits
+from tests.helpers.node_world import Member, NodeWorld
+
+SMALL = Limits(slice_partitions=4)
+MEMBERS = 6
+PARTITIONS = 30
+
+
+def big_group() -> tuple[NodeWorld, list[Member]]:
+    world = NodeWorld({"t": PARTITIONS}, limits=SMALL)
+    members = [world.join(f"m{number}", is_settled=False) for number in range(1, MEMBERS + 1)]
+    world.advance(SMALL.rebalance_window_ms)
+    return world, members
+
+
+def changes_of(append: Append) -> int:
+    """Count the partitions that one step stopped or granted."""
+    records = [decode_record(data) for data in append.records]
+    stopped = sum(len(record.partitions) for record in records if isinstance(record, StopBegan))
+    return stopped + sum(isinstance(record, Granted) for record in records)
+
+
+def owned(members: list[Member]) -> list[int]:
+    return [len(member.owned) for member in members]
+
+
+def test_members_that_join_a_large_group_together_are_assigned_once() -> None:
+    world, members = big_group()
+    assert owned(members) == [5] * MEMBERS
+    assert all(member.is_complete for member in members)
+    assert [len(world.events(kind)) for kind in ("rebalance", "stable")] == [1, 1]
+
+
+def test_large_group_waits_for_ever_more_members_no_longer_than_the_longest_window() -> None:
+    world = NodeWorld({"t": PARTITIONS}, limits=SMALL)
+    for number in range(SMALL.rebalance_window_max_ms // 40):
+        assert not world.events("rebalance")
+        world.join(f"m{number}", is_settled=False)
+        world.advance(40)
+    assert len(world.events("rebalance")) == 1
+
+
+def test_no_step_of_a_large_rebalance_changes_more_than_a_slice() -> None:
+    world, members = big_group()
+    newcomer = world.join("m9", is_settled=False)
+    world.advance(SMALL.rebalance_window_ms)
+    for member in members:
+        member.stop_all()
+    world.settle()
+    assert sorted(owned([*members, newcomer])) == [4] * 5 + [5] * 2
+    most = max(changes_of(effect) for effect in world.effects if isinstance(effect, Append))
+    assert most <= SMALL.slice_partitions + 1
+
+
+def test_partitions_that_one_member_lets_go_of_at_once_are_granted_in_slices() -> None:
+    world = NodeWorld({"t": PARTITIONS}, limits=SMALL)
+    m1 = world.join("m1")
+    m2 = world.join("m2")
+    assert len(m1.stopping) == PARTITIONS // 2
+    m1.stop_all()
+    world.settle()
+    assert owned([m1, m2]) == [15, 15]
+    assert (m1.is_complete, m2.is_complete) == (True, True)
+
+
+def test_crash_between_any_two_steps_of_a_large_rebalance_is_made_good_after_the_load() -> None:
+    world, _ = big_group()
+    shard = world.node.shard_of("g")
+    appends = [effect for effect in world.effects if isinstance(effect, Append)]
+    joined = next(index for index, append in enumerate(appends) if changes_of(append))
+    assert len(appends) - joined > 5
+    for append in appends[joined:]:
+        again, members = big_group()
+        again.synced[shard] = append.base_offset
+        again.restart()
+        members = [again.reconnect(member) for member in members]
+        again.advance(SMALL.rebalance_window_ms)
+        assert owned(members) == [5] * MEMBERS
+        assert all(member.is_complete for member in members)
+
+
+def test_departures_at_the_same_moment_are_one_rebalance_and_those_after_it_another() -> None:
+    world, members = big_group()
+    world.settle()
+    before = len(world.events("rebalance"))
+    for member in members[:3]:
+        member.close()
+    assert len(world.events("rebalance")) == before
+    world.advance(0)
+    assert len(world.events("rebalance")) == before + 1
+    for member in members[3:5]:
+        member.close()
+        world.advance(1)
+    assert len(world.events("rebalance")) == before + 1
+    world.advance(SMALL.rebalance_window_ms)
+    assert len(world.events("rebalance")) == before + 2
+    assert owned(members[5:]) == [PARTITIONS]

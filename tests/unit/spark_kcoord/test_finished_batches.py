@@ -1,0 +1,122 @@
+"""Finished micro-batches are told once, the newest first, and a failure is known to who waits for it."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import FinishClaims, FinishClaimsResponse
+from coordinator.protocol.parts import Claim, PartitionResult
+from spark_kcoord.errors import KcoordError
+from spark_kcoord.finished_batches import FinishedBatch, FinishedBatches
+from spark_kcoord.offsets import StreamOffset
+
+NODES = (("c1", 7600),)
+
+
+class Coordinator:
+    """Answers what it is asked, after `gate` is open; `failure` is raised once."""
+
+    def __init__(self) -> None:
+        self.asked: list[FinishClaims] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.is_asked = threading.Event()
+        self.failure: KcoordError | None = None
+        self.error = ErrorCode.NONE
+
+    def __call__(self, nodes: Any, group_id: str, request: Any, timeout_s: float) -> FinishClaimsResponse:
+        assert (nodes, group_id) == (NODES, "g")
+        self.is_asked.set()
+        assert self.gate.wait(10)
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
+        self.asked.append(request)
+        results = tuple(PartitionResult(c.topic, c.partition, self.error) for c in request.claims)
+        return FinishClaimsResponse(results=results)
+
+
+def a_batch(batch_id: int, *, run: str = "run", until: int | None = None) -> FinishedBatch:
+    end = batch_id * 10 + 10 if until is None else until
+    offset = StreamOffset("c", "g", "m1", (Claim("t", "id", 0, 7, end - 10, end),))
+    return FinishedBatch(run, batch_id, {0: (offset, NODES)})
+
+
+def untils(coordinator: Coordinator) -> list[int]:
+    return [request.claims[0].until_offset for request in coordinator.asked]
+
+
+def test_a_finished_batch_is_told_under_its_member_and_waited_for() -> None:
+    coordinator = Coordinator()
+    finished = FinishedBatches(timeout_s=1, ask=coordinator)
+    finished.add(a_batch(0))
+    finished.wait("run", 0, 10)
+    assert coordinator.asked == [FinishClaims("g", "m1", (Claim("t", "id", 0, 7, 0, 10),))]
+    finished.close()
+
+
+def test_only_the_newest_of_a_run_waits_while_one_is_told() -> None:
+    coordinator = Coordinator()
+    coordinator.gate.clear()
+    finished = FinishedBatches(timeout_s=1, ask=coordinator)
+    finished.add(a_batch(0))
+    assert coordinator.is_asked.wait(10)
+    for batch_id in (1, 2, 3):
+        finished.add(a_batch(batch_id))
+    finished.add(a_batch(0, run="other", until=99))
+    coordinator.gate.set()
+    finished.wait("run", 3, 10)
+    finished.wait("other", 0, 10)
+    assert untils(coordinator) == [10, 40, 99]
+    finished.close()
+
+
+def test_a_batch_without_news_is_not_told_again() -> None:
+    coordinator = Coordinator()
+    finished = FinishedBatches(timeout_s=1, ask=coordinator)
+    for batch_id in (0, 1, 2):
+        finished.add(a_batch(batch_id, until=10))
+        finished.wait("run", batch_id, 10)
+    assert untils(coordinator) == [10]
+    finished.close()
+
+
+@pytest.mark.parametrize("code", [ErrorCode.CLAIM_CLOSED, ErrorCode.FENCED_OWNER_EPOCH])
+def test_a_range_that_is_closed_is_no_failure(code: ErrorCode) -> None:
+    coordinator = Coordinator()
+    coordinator.error = code
+    finished = FinishedBatches(timeout_s=1, ask=coordinator)
+    finished.add(a_batch(0))
+    finished.wait("run", 0, 10)
+    finished.close()
+
+
+def test_what_cannot_be_told_fails_who_waits_for_it_and_not_the_next() -> None:
+    coordinator = Coordinator()
+    coordinator.failure = KcoordError("No kcoord coordinator answered within 1 s.")
+    finished = FinishedBatches(timeout_s=1, ask=coordinator)
+    finished.add(a_batch(0))
+    with pytest.raises(KcoordError, match="No kcoord coordinator answered"):
+        finished.wait("run", 0, 10)
+    finished.add(a_batch(1))
+    finished.wait("run", 1, 10)
+    assert untils(coordinator) == [20]
+    finished.close()
+
+
+def test_waiting_for_what_was_never_reported_ends_with_what_to_do() -> None:
+    finished = FinishedBatches(timeout_s=1, ask=Coordinator())
+    with pytest.raises(KcoordError, match="attach\\(\\) was called before"):
+        finished.wait("run", 0, 0.01)
+    finished.close()
+
+
+def test_closing_tells_what_still_waits() -> None:
+    coordinator = Coordinator()
+    finished = FinishedBatches(timeout_s=1, ask=coordinator)
+    finished.add(a_batch(0))
+    finished.close()
+    finished.add(a_batch(1))
+    assert untils(coordinator) == [10]

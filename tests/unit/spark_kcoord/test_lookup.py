@@ -1,0 +1,42 @@
+"""How often a Spark driver asks Kafka again."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import kafka.errors as kafka_errors
+import pytest
+
+from spark_kcoord.errors import KafkaAwayError
+from spark_kcoord.fetch import offsets
+from spark_kcoord.kafka_options import KafkaSettings
+
+
+class DeafClient:
+    """Answers the last of `failures` + 1 questions."""
+
+    failures = 0
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self.settings = settings
+        self.asked = 0
+
+    def run(self, work: Callable[[], Awaitable[Any]], timeout_s: float) -> list[str]:
+        self.asked += 1
+        if self.asked <= self.failures:
+            raise kafka_errors.NodeNotReadyError("nobody")
+        return ["t"]
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_question_without_answer_is_asked_as_often_as_told(
+    retries: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(offsets, "KafkaClient", DeafClient)
+    monkeypatch.setattr(DeafClient, "failures", retries)
+    settings = KafkaSettings(servers=("k:1",))
+
+    assert offsets.KafkaLookup(settings, retries=retries).topic_names() == ["t"]
+    assert caplog.text.count("Asking again in 0 s.") == retries
+    monkeypatch.setattr(DeafClient, "failures", retries + 1)
+    with pytest.raises(KafkaAwayError):
+        offsets.KafkaLookup(settings, retries=retries).topic_names()
