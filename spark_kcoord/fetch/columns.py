@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from spark_kcoord.errors import KcoordError
@@ -35,7 +36,7 @@ COLUMNS: Final[tuple[str, ...]] = tuple(_SCHEMA.names)
 """The names of all columns, in Spark's order; ``headers`` is the last."""
 
 _KEPT_ARRAYS: Final = 4
-_SMALLEST_ROWS: Final = 1 << 14
+_SMALLEST_ROWS: Final = 1 << 6
 _LARGEST_COLUMN_BYTES: Final = (1 << 31) - 1
 # Java reads an encoded surrogate, whole or cut short, as one bad character, Python each of its bytes.
 _ENCODED_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
@@ -54,24 +55,27 @@ def arrow_schema(columns: Sequence[str]) -> pa.Schema:
 
 def topic_column(topic: str, rows: int, where: str) -> pa.Array[Any]:
     """Return the topic's name ``rows`` times; raises KcoordError where that does not fit in one Arrow array."""
-    if rows * len(topic.encode()) > _LARGEST_COLUMN_BYTES:
+    text = topic.encode()
+    if rows * len(text) > _LARGEST_COLUMN_BYTES:
         raise KcoordError(f"{where}: a batch of {rows} records is more than one Arrow array can hold the topic of.")
-    most = _LARGEST_COLUMN_BYTES // max(1, len(topic.encode()))
-    return _repeated(topic, pa.string(), min(most, _rounded(rows))).slice(0, rows)
+    most = _LARGEST_COLUMN_BYTES // max(1, len(text))
+    return _texts(text, min(most, _rounded(rows))).slice(0, rows)
 
 
 def partition_column(partition: int, rows: int) -> pa.Array[Any]:
     """Return the partition's number ``rows`` times."""
-    return _repeated(partition, pa.int32(), _rounded(rows)).slice(0, rows)
+    return _numbers(partition, _rounded(rows)).slice(0, rows)
 
 
 def header_keys(keys: pa.Array[Any]) -> pa.Array[Any]:
     """Return binary header keys as strings, bytes that are not UTF-8 replaced as Java replaces them."""
+    strings = keys.view(pa.string())
     try:
-        return keys.cast(pa.string())
+        strings.validate(full=True)
     except pa.ArrowInvalid:
         replaced = [_ENCODED_SURROGATE.sub(_REPLACEMENT, key or b"") for key in keys.to_pylist()]
         return pa.array([key.decode(errors="replace") for key in replaced], pa.string())
+    return strings
 
 
 def _rounded(rows: int) -> int:
@@ -79,7 +83,13 @@ def _rounded(rows: int) -> int:
     return max(_SMALLEST_ROWS, 1 << (rows - 1).bit_length() if rows else 0)
 
 
+# pa.repeat and pa.scalar would load pandas, where it is installed, which takes longer than most tasks.
 @lru_cache(maxsize=_KEPT_ARRAYS)
-def _repeated(value: Any, kind: Any, rows: int) -> pa.Array[Any]:
-    column: pa.Array[Any] = pa.repeat(pa.scalar(value, kind), rows)
-    return column
+def _texts(text: bytes, rows: int) -> pa.Array[Any]:
+    ends = np.arange(rows + 1, dtype=np.int32) * len(text)
+    return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(ends.data), pa.py_buffer(text * rows)], 0)
+
+
+@lru_cache(maxsize=_KEPT_ARRAYS)
+def _numbers(number: int, rows: int) -> pa.Array[Any]:
+    return pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(np.full(rows, number, np.int32).data)], 0)

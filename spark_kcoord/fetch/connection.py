@@ -117,6 +117,11 @@ class KafkaClient:
         """Start ``work`` beside the work that calls this; returns an awaitable."""
         return self._net.call_soon_with_future(work)
 
+    def catch_up(self) -> None:
+        """Do what fell due while nobody used the client: see connections that have ended, begin log-ins again."""
+        for _ in range(_FLUSH_TURNS):
+            self._net.poll(timeout_ms=0)
+
     async def sleep(self, seconds: float) -> None:
         """Wait inside ``work``."""
         await self._net.sleep(seconds)
@@ -126,9 +131,7 @@ class KafkaClient:
 
         Raises kafka-python's errors; a connection that failed is not used again before its backoff is over.
         """
-        connection = self._manager.get_connection(node_id, refresh_metadata_on_err=False)
-        await connection
-        take_road(connection, self._road)
+        connection = await self._connect(node_id)
         return await connection.send_request(request, request_timeout_ms=self.settings.request_timeout_ms)
 
     def topic(self, name: str) -> TopicMetadata | None:
@@ -182,12 +185,17 @@ class KafkaClient:
             if self._manager.connection_delay(node_id) > 0:
                 continue
             try:
-                return await self._manager.get_connection(node_id, refresh_metadata_on_err=False)
+                return await self._connect(node_id)
             except kafka_errors.KafkaError as error:
                 if not error.retriable:
                     raise
                 self._last_failure = error
         raise self._last_failure or kafka_errors.NodeNotReadyError("every broker waits to be connected again")
+
+    async def _connect(self, node_id: Any) -> Any:
+        connection = self._manager.get_connection(node_id, refresh_metadata_on_err=False)
+        take_road(connection, self._road)
+        return await connection
 
     def close(self) -> None:
         """Close every connection; the client cannot be used again."""

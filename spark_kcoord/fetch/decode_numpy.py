@@ -400,11 +400,11 @@ def _column(name: str, rows: _Rows, topic: str, partition: int, where: str) -> p
         case "partition":
             return partition_column(partition, count)
         case "offset":
-            return pa.array(rows.offset)
+            return _array(pa.int64(), rows.offset)
         case "timestamp":
-            return pa.array(rows.microseconds).view(pa.timestamp("us", tz="UTC"))
+            return _array(pa.timestamp("us", tz="UTC"), rows.microseconds)
         case "timestampType":
-            return pa.array(rows.is_append_time.astype(np.int32))
+            return _array(pa.int32(), rows.is_append_time.astype(np.int32))
         case _:
             return _header_column(rows)
 
@@ -415,8 +415,7 @@ def _header_column(rows: _Rows) -> pa.Array[Any]:
     pairs = pa.StructArray.from_arrays([keys, _gather(rows.plain, rows.header_value)], fields=list(kind.value_type))
     offsets = np.concatenate(([0], np.cumsum(rows.header_count))).astype(np.int32)
     has_headers = rows.header_count > 0
-    valid = pa.py_buffer(np.packbits(has_headers, bitorder="little").tobytes())
-    buffers = [None if has_headers.all() else valid, _buffer(offsets)]
+    buffers = [_validity(has_headers), _buffer(offsets)]
     return pa.Array.from_buffers(kind, len(has_headers), buffers, int((~has_headers).sum()), children=[pairs])
 
 
@@ -424,13 +423,22 @@ def _gather(plain: bytes, strings: _Bytes) -> pa.Array[Any]:
     """Return byte strings as an array; between two of them lie bytes that are not of the array, and are left out."""
     count = len(strings.at)
     if not count:
-        return pa.array([], pa.binary())
+        return pa.Array.from_buffers(pa.binary(), 0, [None, _buffer(np.zeros(1, np.int32)), pa.py_buffer(b"")])
     bounds = np.empty(2 * count, np.int32)
     bounds[0::2] = strings.at
     bounds[1::2] = strings.at + np.maximum(strings.length, 0)
     with_gaps = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, _buffer(bounds), pa.py_buffer(plain)])
-    wanted: Any = pa.array(np.arange(2 * count, step=2).astype(np.int32), mask=strings.length < 0)
-    return with_gaps.take(wanted)
+    return with_gaps.take(_array(pa.int32(), np.arange(2 * count, step=2).astype(np.int32), strings.length >= 0))
+
+
+# pa.array of NumPy's would load pandas, where it is installed, which takes longer than most tasks.
+def _array(kind: Any, values: npt.NDArray[Any], is_valid: _Mask | None = None) -> pa.Array[Any]:
+    valid = None if is_valid is None else _validity(is_valid)
+    return pa.Array.from_buffers(kind, len(values), [valid, _buffer(values)])
+
+
+def _validity(is_valid: _Mask) -> pa.Buffer | None:
+    return None if is_valid.all() else pa.py_buffer(np.packbits(is_valid, bitorder="little").tobytes())
 
 
 def _buffer(array: npt.NDArray[Any]) -> pa.Buffer:

@@ -37,6 +37,7 @@ class ClientPool:
         """Lend the client for ``settings`` for the length of a with block, making one when none is idle."""
         client = self._take(settings) or self._connect(settings)
         try:
+            client.catch_up()
             yield client
         except BaseException:
             client.close()

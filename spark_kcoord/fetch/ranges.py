@@ -22,6 +22,7 @@ import pyarrow as pa
 from spark_kcoord.errors import KcoordError, UnknownTopicError
 from spark_kcoord.fetch.connection import KafkaClient, TopicMetadata, describe_failure, unreachable
 from spark_kcoord.fetch.decode import decode
+from spark_kcoord.fetch.merging import merge_small
 from spark_kcoord.fetch.offsets import list_offsets
 from spark_kcoord.fetch.pool import POOL, ClientPool
 from spark_kcoord.fetch.progress import RangeProgress, RawPart
@@ -99,8 +100,7 @@ class _Reading:
             if asked is None:
                 self._wait()
             asked = self._ask() if parts else None
-            while parts:
-                yield from self._decode(parts.pop(0), columns)
+            yield from merge_small(self._decode(parts, columns))
 
     # ---- asking -----------------------------------------------------------------------------------------------------
 
@@ -136,7 +136,10 @@ class _Reading:
             except kafka_errors.KafkaError as error:
                 self._fail(progress, error)
                 continue
-            by_broker.setdefault(broker, []).append((wanted, progress))
+            found = by_broker.setdefault(broker, [])
+            found.append((wanted, progress))
+            if len(found) >= _MOST_PARTITIONS and broker > self._last_broker:
+                break
         if not by_broker:
             return None
         # Brokers take turns, so that each has its next answer ready when it is asked again.
@@ -233,7 +236,12 @@ class _Reading:
         else:
             progress.compare(ends[0], ends[1], time.monotonic())
 
-    def _decode(self, part: RawPart, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    def _decode(self, parts: list[RawPart], columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of ``parts``, letting go of each when it is done."""
+        while parts:
+            yield from self._decode_one(parts.pop(0), columns)
+
+    def _decode_one(self, part: RawPart, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         position = part.start
         while position < part.end:
             decoded = decode(

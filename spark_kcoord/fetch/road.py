@@ -3,9 +3,9 @@
 kafka-python receives 4 KiB at a time, joins the pieces and copies them three times more before a response is read.
 The large road receives each response into one buffer of its size and reads it there. Everything else stays the
 library's: the event loop, TLS, log-in and log-in again, time-outs and the end of a connection, because it is still
-its transport that asks for bytes and its parser that reads a response. Two methods are replaced, on one transport
-and one parser at a time. Where they are not as expected, and wherever ``KCOORD_FETCH_ROAD`` is ``stock``,
-connections are left as they are.
+its transport that asks for bytes and its parser that reads a response. Two methods are replaced, on the transport
+and the parser of one connection when it is made. Where they are not as expected, and wherever
+``KCOORD_FETCH_ROAD`` is ``stock``, connections are left as they are.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import logging
 import os
 import ssl
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 import kafka.errors as kafka_errors
+from kafka.protocol.frame import KafkaBytes
 
 from spark_kcoord.errors import KcoordError
 
@@ -31,10 +33,16 @@ ROADS: Final = ("auto", "large", "stock")
 """What ``KCOORD_FETCH_ROAD`` may say. ``auto`` is large where the library allows it; ``large`` fails elsewhere."""
 _OVERRULE: Final = "KCOORD_FETCH_ROAD"
 
+_IS_ON_ROAD: Final = "kcoord_is_on_road"
 _LENGTH_BYTES: Final = 4
 _KEPT_BYTES: Final = 8 << 20
-"""A buffer up to this size is kept for the connection's next response."""
+"""A buffer up to this size is kept for the connection's next large response."""
+_LARGE_BYTES: Final = 64 << 10
+"""Smaller responses are read from the library's own kind of frame."""
 _WOULD_BLOCK: Final = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+_found_wrong: list[str] = []
+"""Why the large road is not taken any more in this process."""
 
 _NEEDED: Final = (
     ("transport", "_sock", None),
@@ -57,28 +65,58 @@ def road_wished() -> str:
 
 
 def take_road(connection: Any, wish: str) -> None:
-    """Make a connection of kafka-python that is up receive by the large road, unless ``wish`` is ``stock``.
+    """Make a connection of kafka-python receive by the large road from its first byte on, unless ``wish`` is ``stock``.
 
-    While a response is on its way nothing is changed; the next call does it then. Raises KcoordError where ``wish``
-    is ``large`` and the library differs from what is needed.
+    Has an effect only before it is connected, so that no response is half received. Raises KcoordError where ``wish``
+    is ``large`` and the library differs from what is needed, now or when it is connected.
     """
-    if wish == "stock" or connection.transport is None or getattr(connection.transport, "kcoord_frames", None):
+    if wish == "stock" or (_found_wrong and wish != "large"):
+        _say("stock: " + (_found_wrong[0] if _found_wrong else "it is wished so"), logging.INFO)
         return
-    obstacle = _obstacle(connection)
-    if obstacle:
-        if wish == "large":
-            raise KcoordError(
-                f"{_OVERRULE} is 'large' but this kafka-python cannot be made to receive so: {obstacle}. Unset the "
-                "variable to use the library's own receives."
-            )
-        _say("stock: responses are received in small pieces, because " + obstacle, logging.WARNING)
-    elif not connection.in_flight_requests and not connection.parser.in_flight_requests:
-        transport, parser = connection.transport, connection.parser
+    if connection.transport is not None or _IS_ON_ROAD in vars(connection):
+        return
+    connection_made = getattr(connection, "connection_made", None)
+    if connection_made is None:
+        _stay(wish, f"there is no {type(connection).__name__}.connection_made")
+        return
+
+    def made(transport: Any) -> None:
+        connection_made(transport)
+        obstacle = _obstacle(connection)
+        if obstacle:
+            _stay(wish, obstacle)
+            return
+        parser = connection.parser
         frames = _Frames(transport._sock, parser, connection.config["receive_message_max_bytes"])
-        transport.kcoord_frames = frames
         transport._sock_recv = frames.receive
-        parser.receive_bytes = frames.responses
+        parser.receive_bytes = frames.responses if wish == "large" else _or_stock(frames.responses)
         _say("large: responses are received whole", logging.INFO)
+
+    setattr(connection, _IS_ON_ROAD, True)
+    connection.connection_made = made
+
+
+def _stay(wish: str, obstacle: str) -> None:
+    if wish == "large":
+        raise KcoordError(
+            f"{_OVERRULE} is 'large' but this kafka-python cannot be made to receive so: {obstacle}. Unset the "
+            "variable to use the library's own receives."
+        )
+    _say(f"stock: responses are received in small pieces, because {obstacle}", logging.WARNING)
+
+
+def _or_stock(responses: Callable[[_Arrived], list[tuple[int, Any]]]) -> Callable[[_Arrived], list[tuple[int, Any]]]:
+    """Return ``responses`` that, where the library turns out to be otherwise, end the large road in this process."""
+
+    def guarded(arrived: _Arrived) -> list[tuple[int, Any]]:
+        try:
+            return responses(arrived)
+        except (AttributeError, TypeError) as error:
+            _found_wrong.append(f"this kafka-python reads responses otherwise ({error})")
+            _say("stock from now on: " + _found_wrong[0], logging.WARNING)
+            raise kafka_errors.KafkaProtocolError(_found_wrong[0]) from error
+
+    return guarded
 
 
 def _obstacle(connection: Any) -> str:
@@ -102,7 +140,7 @@ def _say(road: str, level: int) -> None:
 
 @dataclass(slots=True)
 class _Frame:
-    """One response as it lies in a buffer, read as the library's own frames are."""
+    """One large response as it lies in a buffer, read as the library's own frames are but not copied as a whole."""
 
     buffer: bytearray
     data: memoryview
@@ -126,7 +164,7 @@ class _Frame:
 class _Arrived:
     """What one call received: whole responses, and how many bytes in all."""
 
-    frames: list[_Frame]
+    frames: list[_Frame | KafkaBytes]
     size: int
 
     def __len__(self) -> int:
@@ -141,14 +179,14 @@ class _Frames:
         self._parser = weakref.proxy(parser)
         self._limit = limit
         self._length = memoryview(bytearray(_LENGTH_BYTES))
-        self._frame: _Frame | None = None
+        self._frame: _Frame | KafkaBytes | None = None
         self._kept: bytearray | None = None
         self._target = self._length
         self._filled = 0
 
     def receive(self) -> tuple[_Arrived, kafka_errors.KafkaError | None]:
         """Receive until the socket has no more; returns the whole responses, and why the connection must end."""
-        frames: list[_Frame] = []
+        frames: list[_Frame | KafkaBytes] = []
         size = 0
         while True:
             try:
@@ -171,12 +209,11 @@ class _Frames:
             length = int.from_bytes(self._length, "big", signed=True)
             if not 0 < length <= self._limit:
                 return _Arrived([], size), kafka_errors.InvalidReceiveError(f"Invalid frame length: {length}")
-            self._frame = self._new_frame(length)
-            self._target = self._frame.data
+            self._start_frame(length)
         return _Arrived(frames, size), None
 
     def _hung_up(
-        self, frames: list[_Frame], size: int, why: OSError | str
+        self, frames: list[_Frame | KafkaBytes], size: int, why: OSError | str
     ) -> tuple[_Arrived, kafka_errors.KafkaError | None]:
         """Return the end of the connection, but first what came whole before it, as the end shows at the next call too.
 
@@ -184,16 +221,21 @@ class _Frames:
         """
         return _Arrived(frames, size), None if frames else kafka_errors.KafkaConnectionError(why)
 
-    def _new_frame(self, length: int) -> _Frame:
+    def _start_frame(self, length: int) -> None:
+        if length < _LARGE_BYTES:
+            small = KafkaBytes(length)
+            self._frame, self._target = small, memoryview(small)
+            return
         kept, self._kept = self._kept, None
         buffer = kept if kept is not None and len(kept) >= length else bytearray(length)
-        return _Frame(buffer, memoryview(buffer)[:length])
+        large = _Frame(buffer, memoryview(buffer)[:length])
+        self._frame, self._target = large, large.data
 
     def responses(self, arrived: _Arrived) -> list[tuple[int, Any]]:
         """Return (correlation id, response) of whole responses; raises kafka-python's errors for bad ones."""
         found = []
         for frame in arrived.frames:
             found.append(self._parser._process_response(frame))
-            if len(frame.buffer) <= _KEPT_BYTES:
+            if isinstance(frame, _Frame) and len(frame.buffer) <= _KEPT_BYTES:
                 self._kept = frame.buffer
         return found

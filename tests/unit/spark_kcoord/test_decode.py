@@ -1,5 +1,7 @@
 """Decoding record sets: every row once, both ends trimmed, and always a way past what holds no row."""
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -396,3 +398,21 @@ def test_each_number_of_a_header_is_checked(at: int, value: int, why: str) -> No
     for columns in (COLUMNS, COLUMNS[:-1]):
         with pytest.raises(KcoordError, match=why):
             decode_all(bytes(batch), check_crcs=False, columns=columns)
+
+
+IMPORTS = """
+import sys
+from spark_kcoord.fetch.decode import COLUMNS, decode
+decode(bytes.fromhex(sys.argv[1]), "t", 0, 0, 9, columns=COLUMNS)
+print(*({"pandas", "pyspark"} & {*sys.modules}))
+"""
+
+
+def test_decoding_does_not_load_pandas(decoder: str) -> None:
+    record_set = record_batch([Row(b"k", b"v", 1, [("h", b"1")]), Row()])
+
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", IMPORTS, record_set.hex()], capture_output=True, text=True, timeout=60
+    )
+
+    assert (done.stdout.strip(), done.returncode) == ("", 0), done.stderr

@@ -17,6 +17,7 @@ from spark_kcoord.kafka_options import KafkaSettings
 from spark_kcoord.partition import TopicRange
 from tests.helpers.decoders import decoder as decoder
 from tests.helpers.record_batches import Row, record_batch
+from tests.helpers.waiting import wait_until
 
 TOPIC_ID = "12345678-1234-5678-1234-567812345678"
 SETTINGS = KafkaSettings(servers=("k:1",), retry_backoff_ms=1)
@@ -96,6 +97,9 @@ class ScriptedKafka:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def catch_up(self) -> None:
+        assert not self.is_closed
 
     def close(self) -> None:
         self.is_closed = True
@@ -286,6 +290,22 @@ def idle_pool() -> Iterator[tuple[ClientPool, list[ScriptedKafka]]]:
     pool = ClientPool(idle_s=3600, connect=connect)
     yield pool, made
     pool.close_idle()
+
+
+def test_pool_closes_what_was_not_used_for_a_while_by_itself() -> None:
+    made: list[ScriptedKafka] = []
+
+    def connect(settings: KafkaSettings) -> Any:
+        made.append(ScriptedKafka())
+        return made[-1]
+
+    pool = ClientPool(idle_s=0.05, connect=connect)
+    for _ in range(2):
+        with pool.lease(SETTINGS):
+            pass
+
+    wait_until(lambda: made[0].is_closed, timeout_s=10)
+    assert (len(made), len(pool)) == (1, 0)
 
 
 def test_pool_lends_each_client_to_one_at_a_time(idle_pool: tuple[ClientPool, list[ScriptedKafka]]) -> None:

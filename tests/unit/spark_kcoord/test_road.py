@@ -1,0 +1,228 @@
+"""Both roads from a socket to responses: the same responses however bytes come, the same ends of a connection."""
+
+import logging
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import kafka.errors as kafka_errors
+import pytest
+from kafka.net.connection import KafkaConnection
+from kafka.net.selector import NetworkSelector
+from kafka.net.transport import KafkaTCPTransport
+from kafka.protocol.broker_version_data import BrokerVersionData
+from kafka.protocol.consumer import FetchRequest, FetchResponse
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+from spark_kcoord.errors import KcoordError
+from spark_kcoord.fetch import road as roads
+
+LIMIT = 1 << 20
+TURN_MS = 20
+SIZES = [0, 1, 65_000, 66_000, 300_000]
+
+
+class Link:
+    """A connection of kafka-python that is up, and the broker's end of its socket."""
+
+    def __init__(self, wish: str) -> None:
+        self.net = NetworkSelector(client_id="tests", slow_task_threshold_secs=0)
+        ours, self.broker = socket.socketpair()
+        ours.setblocking(False)
+        self.connection = KafkaConnection(self.net, receive_message_max_bytes=LIMIT, client_id="tests")
+        self.connection.broker_version_data = BrokerVersionData((3, 9))
+        roads.take_road(self.connection, wish)
+        self.transport = KafkaTCPTransport(self.net, ours)
+        try:
+            self.connection.connection_made(self.transport)
+        except KcoordError:
+            self.close()
+            raise
+        self.connection.initializing = False
+        self.connection.connected = True
+
+    @property
+    def is_large(self) -> bool:
+        return "_sock_recv" in vars(self.transport)
+
+    def turn(self) -> None:
+        for _ in range(3):
+            self.net.poll(timeout_ms=TURN_MS)
+
+    def close(self) -> None:
+        self.connection.close()
+        self.turn()
+        self.net.close()
+        self.broker.close()
+
+
+@pytest.fixture(params=["stock", "large"])
+def link(request: pytest.FixtureRequest) -> Iterator[Link]:
+    made = Link(request.param)
+    assert made.is_large == (request.param == "large")
+    yield made
+    made.close()
+
+
+def fetched(size: int, fill: bytes = bytes(range(256))) -> FetchResponse:
+    topic = FetchResponse.FetchableTopicResponse
+    data = topic.PartitionData(partition_index=0, error_code=0, high_watermark=7, records=(fill * size)[:size])
+    return FetchResponse(throttle_time_ms=0, error_code=0, responses=[topic(topic="t", partitions=[data])])
+
+
+def framed(response: Any, version: int, correlation_id: int) -> bytes:
+    response.API_VERSION = version
+    response.with_header(correlation_id=correlation_id)
+    return bytes(response.encode(framed=True, header=True))
+
+
+def ask(link: Link, count: int) -> list[Any]:
+    return [
+        link.connection.send_request(FetchRequest(max_wait_ms=1, min_bytes=1, topics=[], max_version=11))
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 7, 50])
+def test_responses_are_the_same_however_their_bytes_are_cut(link: Link, pieces: int) -> None:
+    futures = ask(link, len(SIZES))
+    data = b"".join(framed(fetched(size), 11, number + 1) for number, size in enumerate(SIZES))
+    link.broker.setblocking(False)
+    step = len(data) // pieces + 1
+    for start in range(0, len(data), step):
+        piece = memoryview(data)[start : start + step]
+        while piece:
+            try:
+                piece = piece[link.broker.send(piece) :]
+            except BlockingIOError:
+                link.turn()
+        link.turn()
+    link.turn()
+
+    seen = [future.value.responses[0].partitions[0].records for future in futures]
+    assert seen == [fetched(size).responses[0].partitions[0].records for size in SIZES]
+
+
+def test_a_response_is_not_changed_by_the_next(link: Link) -> None:
+    (first,) = ask(link, 1)
+    link.broker.sendall(framed(fetched(100_000), 11, 1))
+    link.turn()
+    (second,) = ask(link, 1)
+    link.broker.sendall(framed(fetched(90_000, b"other"), 11, 2))
+    link.turn()
+
+    assert first.value.responses[0].partitions[0].records == fetched(100_000).responses[0].partitions[0].records
+    assert second.value.responses[0].partitions[0].records == b"other" * 18_000
+
+
+@pytest.mark.parametrize("length", [-1, LIMIT + 1])
+def test_length_that_cannot_be_ends_the_connection(link: Link, length: int) -> None:
+    (future,) = ask(link, 1)
+    link.broker.sendall(length.to_bytes(4, "big", signed=True))
+    link.turn()
+
+    assert isinstance(future.exception, kafka_errors.KafkaError)
+    assert link.connection.closed
+
+
+def test_answer_to_another_request_ends_the_connection(link: Link) -> None:
+    (future,) = ask(link, 1)
+    link.broker.sendall(framed(fetched(100_000), 11, 77))
+    link.turn()
+
+    assert isinstance(future.exception, kafka_errors.KafkaError)
+    assert link.connection.closed
+
+
+@pytest.mark.parametrize("size", [0, 100_000])
+def test_broker_that_hangs_up_in_the_middle_ends_the_connection(link: Link, size: int) -> None:
+    (future,) = ask(link, 1)
+    link.broker.sendall(framed(fetched(size), 11, 1)[:-1])
+    link.broker.close()
+    link.turn()
+
+    assert isinstance(future.exception, kafka_errors.KafkaConnectionError)
+    assert link.connection.closed
+
+
+@pytest.mark.parametrize("link", ["large"], indirect=True)
+def test_what_a_broker_says_before_it_hangs_up_is_heard(link: Link) -> None:
+    (future,) = ask(link, 1)
+    link.turn()
+    link.broker.sendall(framed(fetched(10), 11, 1))
+    link.broker.close()
+    link.turn()
+
+    assert len(future.value.responses[0].partitions[0].records) == 10
+    assert link.connection.closed
+
+
+def test_metadata_comes_by_the_same_road(link: Link) -> None:
+    future = link.connection.send_request(MetadataRequest(topics=[], max_version=8))
+    answer = MetadataResponse(throttle_time_ms=0, brokers=[], cluster_id="c", controller_id=1, topics=[])
+    link.broker.sendall(framed(answer, 8, 1))
+    link.turn()
+
+    assert future.value.cluster_id == "c"
+
+
+@pytest.fixture
+def changed_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Make a kafka-python whose transport is another inside, and forget what was said and found."""
+    roads._say.cache_clear()
+    monkeypatch.setattr(roads, "_found_wrong", [])
+    monkeypatch.setattr(KafkaTCPTransport, "_sock_recv", lambda self, most: None)
+    yield
+    roads._say.cache_clear()
+
+
+@pytest.mark.usefixtures("changed_library")
+def test_other_library_is_left_as_it_is_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    link = Link("auto")
+
+    assert not link.is_large
+    assert "the road of fetches is stock: responses are received in small pieces" in caplog.text
+    assert "KafkaTCPTransport._sock_recv takes other arguments" in caplog.text
+    link.close()
+
+
+@pytest.mark.usefixtures("changed_library")
+def test_other_library_is_an_error_where_the_large_road_is_wished() -> None:
+    with pytest.raises(KcoordError, match="KCOORD_FETCH_ROAD is 'large' but this kafka-python"):
+        Link("large")
+
+
+def test_library_that_reads_otherwise_ends_the_large_road(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(roads, "_found_wrong", [])
+    roads._say.cache_clear()
+    link = Link("auto")
+    (future,) = ask(link, 1)
+    link.connection.parser._process_response = lambda frame: frame.other
+    link.broker.sendall(framed(fetched(100_000), 11, 1))
+    link.turn()
+
+    assert isinstance(future.exception, kafka_errors.KafkaProtocolError)
+    assert "the road of fetches is stock from now on: this kafka-python reads responses otherwise" in caplog.text
+    link.close()
+    after = Link("auto")
+    assert not after.is_large
+    after.close()
+    roads._say.cache_clear()
+
+
+def test_road_that_was_taken_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    roads._say.cache_clear()
+    with caplog.at_level(logging.INFO, "spark_kcoord.fetch.road"):
+        for _ in range(2):
+            Link("auto").close()
+
+    assert caplog.messages.count("the road of fetches is large: responses are received whole") == 1
+
+
+def test_wish_that_is_no_road_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KCOORD_FETCH_ROAD", "fast")
+
+    with pytest.raises(KcoordError, match="KCOORD_FETCH_ROAD is 'fast' but must be one of auto, large, stock"):
+        roads.road_wished()
