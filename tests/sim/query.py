@@ -45,6 +45,7 @@ EXPECTED_ENDS = (
     "is closed",
     "does not exist; create it",
     "Kafka has no topic",
+    "and the group's policy is none",
 )
 """Words of the errors that a query may end with in a world full of faults."""
 
