@@ -291,6 +291,8 @@ class Shard:
             self.desk.note(group.group_id, EventKind.OUT_OF_RANGE, why, member_id=member_id, partitions=partitions)
         if anew:
             self.desk.journal.decide(WentOutOfRange(group.group_id, anew))
+            # What the member was told is complete is not any more; it hears when it is again.
+            self.desk.soft_of(group.group_id).sessions[member_id].is_told_complete = False
         self.desk.respond(connection_id, correlation_id, ReportOutOfRangeResponse(results))
         self._after_release(group, member_id, anew)
 
