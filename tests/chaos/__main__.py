@@ -35,8 +35,10 @@ from tests.helpers.group_view import GroupView
 SHARDS = 8
 PARTITIONS = 6
 RECORDS_PER_S = 120
-PATIENCE_S = 180.0
+PATIENCE_S = 400.0
 """How long anything that has to happen may take: a machine may be slow, a query must not stand still."""
+
+POLL_S = 0.03
 
 WAYS = ("reader",) * 9 + ("worker",) * 6 + ("driver",) * 5
 IN_BATCH_SHARE = 0.8
@@ -192,7 +194,7 @@ class Phase:
             if time.monotonic() > deadline_s:
                 tails = "\n".join(application.log_tail() for application in self.applications.values())
                 raise ChaosError(f"waited {PATIENCE_S:g} s for {what}\n{self._view.describe()}\n{tails}")
-            time.sleep(0.01)
+            time.sleep(POLL_S)
 
 
 def _pids(way: str, application: Application) -> list[int]:
