@@ -172,9 +172,10 @@ def run(scale: float, reps: int, turns: int, results: Results) -> None:
         for turn in range(reps):
             for case in todo:
                 measure(bench, case, turn, results)
-        results.triggers = measure_triggers(
+        triggers = measure_triggers(
             spark, kafka, scratch, turns=turns, batches=max(5, int(20 * min(1.0, scale * 10))), say=say
         )
+        results.triggers, results.idle_cores = dict(triggers.turns), dict(triggers.idle_cores)
 
 
 def measure(bench: Bench, case: Case, turn: int, results: Results) -> None:
