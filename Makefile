@@ -1,17 +1,20 @@
 # Two commands matter: `make demo` and `make test`. Each sets up what it needs; Python 3.11+ and Java 17+ must be there.
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types imports pytest demo sim mutants \
-	bench-group bench-group-kafka bench-decoder bench-datapath fuzz-decoder clean
+.PHONY: help setup test lint types imports pytest demo sim mutants chaos-spark ship \
+	bench-group bench-group-kafka bench-decoder bench-datapath compare-kafka-source fuzz-decoder clean
 
 help:
 	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes)'
 	@echo 'make test      all checks and tests'
 	@echo 'make lint | types | imports | pytest    one of them'
-	@echo 'make sim SEED=0 RUNS=500    run the real coordinator and members through simulated failures'
+	@echo 'make sim SEED=0 RUNS=500 JOBS=2    run the real coordinator and members through simulated failures'
 	@echo 'make mutants   plant known mistakes and see that the simulator finds each'
+	@echo 'make compare-kafka-source   the same reads by kcoord and by spark-sql-kafka, which must be equal (10 minutes)'
 	@echo 'make bench-group     joins, deaths, pings and commits of a large group on one coordinator (2 minutes)'
 	@echo 'make bench-group-kafka   the same on the group coordinator of a real Kafka and on kcoord (3 minutes)'
+	@echo 'make chaos-spark SEED=0 KILLS=100    kill Spark drivers, readers and workers of a shared group (under 25 minutes)'
+	@echo 'make ship      build what executors of a cluster need, for --archives'
 	@echo 'make bench-decoder   rows per second of the record batch decoders (2 minutes)'
 	@echo 'make bench-datapath  reading Kafka with Spark, kcoord beside spark-sql-kafka (15 minutes; SCALE=0.1 to try)'
 	@echo 'make fuzz-decoder    mutated batches against the decoder built with sanitizers (2 minutes; needs gcc)'
@@ -41,18 +44,30 @@ demo: setup
 
 SEED = 0
 RUNS = 500
+JOBS = 0
 
 sim: setup
-	@.venv/bin/python -m tests.sim run --seed $(SEED) --runs $(RUNS)
+	@.venv/bin/python -m tests.sim run --seed $(SEED) --runs $(RUNS) --jobs $(JOBS)
 
 mutants: setup
-	@.venv/bin/python -m tests.sim mutants
+	@.venv/bin/python -m tests.sim mutants --jobs $(JOBS)
 
 bench-group: setup
 	@.venv/bin/python -m benchmarks.group
 
 bench-group-kafka: setup
 	@.venv/bin/python -m benchmarks.group_kafka
+
+compare-kafka-source: setup
+	@.venv/bin/python -m tests.compare
+
+KILLS = 100
+
+chaos-spark: setup
+	@.venv/bin/python -m tests.chaos --seed $(SEED) --kills $(KILLS)
+
+ship: setup
+	@.venv/bin/python -m spark_kcoord.ship dist/kcoord-executors.tar.gz
 
 bench-decoder: setup
 	@.venv/bin/python benchmarks/decoder.py

@@ -11,19 +11,9 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from coordinator.local.jars import JarSet, Module, ReportProgress, resolve_jars
+from coordinator.local.jars import ReportProgress, resolve_jars
+from coordinator.local.spark_kafka import SPARK_KAFKA_JARS
 
-PEER_JARS = JarSet(
-    name="spark-sql-kafka",
-    modules=(
-        Module("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
-        Module("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
-        Module("org.apache.kafka", "kafka-clients", "3.9.2"),
-        Module("org.apache.commons", "commons-pool2", "2.13.1"),
-    ),
-    jar_count=4,
-    has_dependencies=False,  # Spark has the rest
-)
 TUNED = {
     "kafka.max.poll.records": "20000",
     "kafka.max.partition.fetch.bytes": str(8 << 20),
@@ -37,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def start_spark(scratch: Path, report: ReportProgress) -> SparkSession:
     """Start Spark in local mode with the peer's jars."""
-    jars = resolve_jars(PEER_JARS, report)
+    jars = resolve_jars(SPARK_KAFKA_JARS, report)
     paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
     os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": paths}
     builder = SparkSession.builder.master(f"local[{CORES}]").appName("bench-datapath")

@@ -17,22 +17,24 @@ import argparse
 import json
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from benchmarks.group_core import LOAD_CORE, SERVER_CORE, CoreWatch
 from benchmarks.group_load import Group, Load, committing
-from benchmarks.group_members import KcoordMember
+from benchmarks.group_members import KcoordMember, RefusedError
 from benchmarks.group_rounds import Round
 from coordinator.core.limits import Limits
 from coordinator.service import READY_LINE
 
-SERVER_CORE, LOAD_CORE = 0, 1
 PING_INTERVAL_MS = 10_000 / 3
 IN_FLIGHT = 64
 DEATHS = 5
@@ -56,7 +58,10 @@ class Coordinator:
         )
         line = self._line()
         if not line.startswith(READY_LINE):
-            raise RuntimeError(f"the coordinator did not start, see {self._log.name}; it said {line!r}")
+            self._process.kill()
+            self._process.wait()
+            said = Path(self._log.name).read_text().strip() or "nothing"
+            raise RuntimeError(f"the coordinator did not start; it said: {said}")
         self.port = int(line.rpartition(":")[2])
 
     def __enter__(self) -> Self:
@@ -66,17 +71,22 @@ class Coordinator:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """End the process."""
+        """End the process; after an error, show what it said last."""
         self._process.kill()
         self._process.communicate()
         self._log.close()
+        if error is not None:
+            print(Path(self._log.name).read_text()[-2000:])
 
     def report(self) -> dict[str, Any]:
         """Return what the probe saw since the last report."""
         assert self._process.stdin is not None
         self._process.stdin.write("report\n")
         self._process.stdin.flush()
-        figures: dict[str, Any] = json.loads(self._line())
+        line = self._line()
+        if not line:
+            raise RuntimeError("the coordinator has ended")
+        figures: dict[str, Any] = json.loads(line)
         return figures
 
     def _line(self) -> str:
@@ -104,8 +114,7 @@ class Figures:
             f"  {phase:30} {text}\n  {'':30} longest work {seen['held_ms']:.1f} ms, "
             f"{seen['held_cpu_ms']:.1f} of them on the core ({seen['held_by']}), "
             f"longest round of the loop {seen['round_ms']:.0f} ms, collector {seen['gc_ms']:.1f} ms, "
-            f"core used {seen['cpu_share']:.0%}, "
-            f"core waited for {seen['waited_ms']:.0f} ms, {seen['rss_kib'] / 1024:.0f} MiB",
+            f"{seen['cpu_s']:.2f} s of the core in {seen['seconds']:.2f} s, {seen['rss_kib'] / 1024:.0f} MiB",
             flush=True,
         )
         by = f"{seen['held_by']}, {seen['held_cpu_ms']:.1f} ms of it on the core"
@@ -116,8 +125,9 @@ class Figures:
 
 def join_and_die(node: Coordinator, load: Load, group: Group, members: int, figures: Figures) -> None:
     """Measure the joins of one group and the death of some of its members."""
-    load.connect(group, members)
     idle = node.report()
+    load.connect(group, members)
+    figures.say("connect", f"{members} connections said hello", node.report())
     figures.stable_ms.append(load.join(group))
     load.turn_for(1.0)
     seen = node.report()
@@ -149,6 +159,7 @@ def join_others(node: Coordinator, load: Load, missing: int, figures: Figures) -
         groups.append(Group(f"g{len(groups)}", "narrow", GROUP_MEMBERS))
         load.connect(groups[-1], min(missing, GROUP_MEMBERS))
         missing -= GROUP_MEMBERS
+    figures.say("connect", f"{sum(len(group.members) for group in groups)} connections said hello", node.report())
     members = [member for group in groups for member in group.members]
     took_ms = load.join(*groups) if groups else 0.0
     figures.say("further members", f"{len(members)} in {len(groups)} groups joined in {took_ms:.0f} ms", node.report())
@@ -232,6 +243,27 @@ def summary(figures: Figures) -> dict[str, float]:
     }
 
 
+def measure(arguments: argparse.Namespace, figures: Figures) -> int:
+    """Run every round; return how many members pinged."""
+    pinging = 0
+    for number in range(arguments.rounds):
+        print(f"round {number + 1} of {arguments.rounds}", flush=True)
+        topics = {"wide": arguments.partitions, "narrow": GROUP_MEMBERS}
+        with (
+            tempfile.TemporaryDirectory(prefix="kcoord-group-") as name,
+            Coordinator(Path(name), topics) as node,
+            closing(Load(node.port, f"127.0.1.{number + 1}")) as load,
+        ):
+            group = Group("g", "wide", arguments.partitions)
+            join_and_die(node, load, group, arguments.members, figures)
+            if number == arguments.rounds - 1 and not arguments.joins_only:
+                pinging = max(arguments.ping_members, len(group.members))
+                others = join_others(node, load, pinging - len(group.members), figures)
+                everyone, owners = [*group.members, *others], committing(group)
+                ping_and_commit(node, load, everyone, owners, arguments.rounds, arguments.seconds, figures)
+    return pinging
+
+
 def main() -> int:
     """Measure, and print the summary last."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -245,30 +277,21 @@ def main() -> int:
     os.sched_setaffinity(0, {LOAD_CORE})
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     figures = Figures()
-    pinging = 0
-    for number in range(arguments.rounds):
-        print(f"round {number + 1} of {arguments.rounds}", flush=True)
-        with tempfile.TemporaryDirectory(prefix="kcoord-group-") as name:
-            topics = {"wide": arguments.partitions, "narrow": GROUP_MEMBERS}
-            with Coordinator(Path(name), topics) as node:
-                load = Load(node.port, f"127.0.1.{number + 1}")
-                try:
-                    group = Group("g", "wide", arguments.partitions)
-                    join_and_die(node, load, group, arguments.members, figures)
-                    if number == arguments.rounds - 1 and not arguments.joins_only:
-                        pinging = max(arguments.ping_members, len(group.members))
-                        others = join_others(node, load, pinging - len(group.members), figures)
-                        everyone = [*group.members, *others]
-                        ping_and_commit(
-                            node, load, everyone, committing(group), arguments.rounds, arguments.seconds, figures
-                        )
-                finally:
-                    load.close()
+    watch = CoreWatch(SERVER_CORE)
+    try:
+        pinging = measure(arguments, figures)
+    except (RuntimeError, RefusedError, OSError) as error:
+        print(f"bench-group: FAILED {error}")
+        return 1
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(watch.share_of_others(children.ru_utime + children.ru_stime))
     if arguments.joins_only:
         return 0
-    found = summary(figures)
     print(f"the loop was held longest, {figures.loop_max_ms:.1f} ms, by {figures.loop_max_by}")
+    found = summary(figures)
     missed = missed_bars(found, statistics.median(figures.claim_handover_ms))
+    for miss in missed:
+        print(f"missed: {miss}")
     text = {name: f"{value:g}" if name.endswith("p99_ms") else f"{value:.0f}" for name, value in found.items()}
     line = (
         f"members={arguments.members} partitions={arguments.partitions} stable_ms={text['stable_ms']} "
@@ -277,8 +300,6 @@ def main() -> int:
         f"commit_p99_ms={text['commit_p99_ms']} fsync=1 loop_max_ms={text['loop_max_ms']} "
         f"kib_per_member={text['kib_per_member']}"
     )
-    for miss in missed:
-        print(f"missed: {miss}")
     print(f"bench-group: {'FAILED' if missed else 'OK'} {line}")
     return 1 if missed else 0
 

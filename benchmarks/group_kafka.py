@@ -18,19 +18,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from benchmarks.group_kafka_members import KafkaGroup, KafkaLoad, configure
+from benchmarks.group_core import LOAD_CORE, SERVER_CORE, CoreWatch, cpu_s, pids_of
+from benchmarks.group_kafka_members import KafkaGroup, KafkaLoad, KafkaRefusedError, configure
 from benchmarks.group_kafka_wire import GROUP_RESOURCE, TOPIC_RESOURCE
 from benchmarks.group_load import Group, Load, committing
+from benchmarks.group_members import RefusedError
 from benchmarks.group_rounds import Round
+from coordinator.local.errors import LocalServiceError
 from coordinator.local.kafka import LocalKafka
 from coordinator.local.node import LocalCoordinator
 
-SERVER_CORE, LOAD_CORE = 0, 1
 IN_FLIGHT = 64
 TOPIC = "load"
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -47,6 +49,8 @@ BROKER = {
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "100",
 }
+NODE = {"kafka.ends_poll_ms": 60_000}
+"""The node asks the broker for the ends of partitions less often, so as not to load it while it is measured."""
 JVM = ("-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
 
 
@@ -90,6 +94,10 @@ class Comparison:
         """Close all connections."""
         self.theirs.close()
         self.ours.close()
+
+    def cpu_s(self) -> float:
+        """Return the CPU time that both sides have used."""
+        return cpu_s(self._kafka_pids) + cpu_s(self._kcoord_pids)
 
     def warm_up(self) -> None:
         """Let the broker compile what it runs, and both sides make their files."""
@@ -211,22 +219,23 @@ class Comparison:
             self.theirs.turn_for(SETTLE_S)
 
 
-def pids_of(process_group_id: int) -> list[int]:
-    """Return the processes of a group."""
-    pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
-    return [pid for pid in pids if _stat(pid)[2] == str(process_group_id)]
-
-
-def cpu_s(pids: Sequence[int]) -> float:
-    """Return the CPU time that processes have used."""
-    return sum(int(ticks) for pid in pids for ticks in _stat(pid)[11:13]) / os.sysconf("SC_CLK_TCK")
-
-
-def _stat(pid: int) -> list[str]:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except FileNotFoundError:
-        return [""] * 13
+def compare(arguments: argparse.Namespace) -> Comparison:
+    """Start both sides and measure everything."""
+    os.sched_setaffinity(0, {SERVER_CORE})  # which child processes inherit
+    with tempfile.TemporaryDirectory(prefix="kcoord-group-kafka-") as name:
+        directory = Path(name)
+        broker = LocalKafka(directory / "kafka", heap_mb=1024, config=BROKER, jvm_options=JVM)
+        with broker as kafka, LocalCoordinator(kafka.bootstrap_servers, directory / "node", settings=NODE) as node:
+            kafka.create_topic(TOPIC, arguments.partitions)
+            os.sched_setaffinity(0, {LOAD_CORE})
+            with closing(Comparison(kafka, node, arguments.members, arguments.partitions)) as sides:
+                print(f"{arguments.members} members, {arguments.partitions} partitions; both sides warm up", flush=True)
+                sides.warm_up()
+                watch, used_s = CoreWatch(SERVER_CORE), sides.cpu_s()
+                theirs, ours = sides.join_and_die(arguments.rounds)
+                sides.rates(theirs, ours, arguments.rate_rounds, arguments.seconds)
+                print(watch.share_of_others(sides.cpu_s() - used_s))
+                return sides
 
 
 def main() -> int:
@@ -239,26 +248,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1.5, help="length of a round of heartbeats or commits")
     arguments = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
-    os.sched_setaffinity(0, {SERVER_CORE})  # which child processes inherit
-    with tempfile.TemporaryDirectory(prefix="kcoord-group-kafka-") as name:
-        directory = Path(name)
-        kafka = LocalKafka(directory / "kafka", heap_mb=1024, config=BROKER, jvm_options=JVM)
-        with (
-            kafka,
-            LocalCoordinator(
-                kafka.bootstrap_servers, directory / "node", settings={"kafka.ends_poll_ms": 60_000}
-            ) as node,
-        ):
-            kafka.create_topic(TOPIC, arguments.partitions)
-            os.sched_setaffinity(0, {LOAD_CORE})
-            sides = Comparison(kafka, node, arguments.members, arguments.partitions)
-            try:
-                print(f"{arguments.members} members, {arguments.partitions} partitions; both sides warm up", flush=True)
-                sides.warm_up()
-                theirs, ours = sides.join_and_die(arguments.rounds)
-                sides.rates(theirs, ours, arguments.rate_rounds, arguments.seconds)
-            finally:
-                sides.close()
+    try:
+        sides = compare(arguments)
+    except (RuntimeError, RefusedError, KafkaRefusedError, LocalServiceError, OSError) as error:
+        print(f"bench-group-kafka: FAILED {error}")
+        return 1
     for name, row in sides.rows():
         print(f"{name:36} {row}")
     print(

@@ -84,7 +84,6 @@ class Probe:
         self.gc_ms = 0.0
         self.started_s = time.perf_counter()
         self.cpu_s = time.process_time()
-        self.waited_ms = waited_ms()
 
     def report(self) -> dict[str, Any]:
         """Return the figures and begin anew."""
@@ -96,9 +95,8 @@ class Probe:
             "round_ms": self.round_ms,
             "gc_ms": self.gc_ms,
             "rss_kib": resident_kib(),
-            "waited_ms": waited_ms() - self.waited_ms,
             "cpu_s": cpu_s,
-            "cpu_share": cpu_s / max(seconds, 1e-9),
+            "seconds": seconds,
         }
         self.reset()
         return figures
@@ -158,11 +156,6 @@ def resident_kib() -> int:
     """Return the memory of this process that is in use, in KiB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") // 1024
-
-
-def waited_ms() -> float:
-    """Return how long this process's main thread was ready to run and did not get its core."""
-    return int(Path(f"/proc/self/task/{os.getpid()}/schedstat").read_text().split()[1]) / 1e6
 
 
 def timed_node(probe: Probe) -> type[Node]:

@@ -231,6 +231,9 @@ class GroupSettings(_Section):
         "partitions",
         100_000,
     )
+    slice_members: int = _limit(
+        "slice_members", 1, "Members taken in or removed in one step; more take several.", "members", 100_000
+    )
     registration_timeout_ms: int = _limit(
         "registration_timeout_ms", 100, "How long a registration waits for Kafka to say whether its topics exist."
     )
@@ -263,6 +266,9 @@ class GroupSettings(_Section):
     registrations_max: int = _limit(
         "registrations_max", 1, "Registrations of one shard that may wait for Kafka.", "registrations", 1_000_000
     )
+    listed_max: int = _limit(
+        "listed_max", 1, "Claims, and hints, listed before one registration.", "claims", 10_000_000
+    )
     reset_lookups_max: int = _limit(
         "reset_lookups_max",
         1,
@@ -277,6 +283,13 @@ class GroupSettings(_Section):
     timeline_length: int = _limit("timeline_length", 0, "Events kept of one group's timeline.", "events", 1_000_000)
     push_max_partitions: int = _limit(
         "push_max_partitions", 1, "Partitions in one message to a member; more come in several.", "partitions", 10_000
+    )
+    slice_bytes: int = _limit(
+        "slice_bytes",
+        1,
+        "Bytes of a snapshot that are encoded in one step; a larger one takes several.",
+        "bytes",
+        1024**3,
     )
     snapshot_interval_records: int = _limit(
         "snapshot_interval_records",

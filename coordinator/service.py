@@ -5,7 +5,6 @@ be there at the start. The line `kcoord: listening on HOST:PORT` on standard out
 """
 
 import asyncio
-import gc
 import signal
 import socket
 import sys
@@ -21,6 +20,7 @@ from coordinator.core.node import Node
 from coordinator.protocol.parts import NodeAddress
 from coordinator.runtime.assignors import AssignorError, load_assignors
 from coordinator.runtime.clock import SystemClock
+from coordinator.runtime.collector import keep_rounds_short
 from coordinator.runtime.disk import Disk
 from coordinator.runtime.driver import Driver, Stopped
 from coordinator.runtime.kafka import KafkaPort
@@ -29,7 +29,8 @@ from coordinator.runtime.server import ListenError, Server
 
 READY_LINE = "kcoord: listening on "
 _SAY_PROGRESS_S = 1.0
-_GC_THRESHOLDS = (50_000, 25, 50)
+_SWITCH_INTERVAL_S = 0.0005
+"""How long the event loop's thread keeps the interpreter while the log's writer waits for it, and the other way."""
 _EVERY_ADDRESS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - refused without an advertised one
 
 
@@ -40,6 +41,7 @@ class StartError(Exception):
 def run(settings: Settings) -> int:
     """Run a node until it is told to stop or must; return the exit code. Raises StartError."""
     log = make_log(settings.log.format, settings.log.level)
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     stopped = asyncio.run(_serve(settings, log))
     (log.error if stopped.is_failure else log.info)("stopped", why=stopped.why)
     return 1 if stopped.is_failure else 0
@@ -158,9 +160,7 @@ def _load(node: Node, disk: Disk, shards: int, log: FilteringBoundLogger) -> Non
         if time.monotonic() - said_s > _SAY_PROGRESS_S:
             said_s = time.monotonic()
             log.info("loading", shards=f"{shard + 1} of {shards}", records=records)
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
+    keep_rounds_short()
     log.info("loaded", shards=shards, records=records, duration_ms=round((time.monotonic() - started_s) * 1000))
 
 

@@ -11,102 +11,44 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, TypeAlias, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
 from spark_kcoord.errors import DataLossError, KafkaAwayError, UnknownTopicError
+from spark_kcoord.log_bounds import LogBounds, OutOfRange
 from spark_kcoord.member.effects import AdvanceOutcome, Joined
 from spark_kcoord.member.holdings import AssignedPartition, Assignment
+from spark_kcoord.member.settings import Address
 from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.questions import (
+    AskAdvance,
+    AskConfirm,
+    AskReport,
+    AwaitAssignment,
+    PartitionKey,
+    Planning,
+    ReadAssignment,
+    ReadEnds,
+    ReadSizes,
+    ask_assignment,
+    ask_offsets,
+)
 from spark_kcoord.rate_limit import BatchLimits, fraction_within, limit_ends, must_wait
 
-__all__ = [
-    "Answer",
-    "AskAdvance",
-    "AskConfirm",
-    "AwaitAssignment",
-    "BatchPlanner",
-    "PartitionKey",
-    "Planning",
-    "Question",
-    "ReadAssignment",
-    "ReadEnds",
-    "ReadSizes",
-]
+__all__ = ["UNLIMITED", "BatchPlanner"]
 
 _log = logging.getLogger(__name__)
 
-PartitionKey = tuple[str, int]
+MOST_REPORTS: Final = 3
+"""How often in one plan partitions may be found to have lost their positions, before it is planned at the next call."""
 
 UNLIMITED: Final = BatchLimits()
 
 FIRST_ASSIGNMENT_TIMEOUT_S: Final = 10.0
 """How long the first micro-batch of a run waits for partitions before it finds that there are none yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadAssignment:
-    """What does the member own now? Answered with an Assignment, without waiting."""
-
-
-@dataclass(frozen=True, slots=True)
-class AwaitAssignment:
-    """Wait for any partition, or for a complete assignment; answered with what there is then or when time is over."""
-
-    complete: bool
-    timeout_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class ReadEnds:
-    """Where do these partitions end at the brokers? Answered with an exclusive end for each that is known.
-
-    Fails with UnknownTopicError naming topics that are gone, and with KafkaAwayError after `timeout_s` (None: soon)
-    without an answer.
-    """
-
-    partitions: tuple[PartitionKey, ...]
-    timeout_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ReadSizes:
-    """How large are the records at these positions? Answered with bytes per offset of each partition that is known.
-
-    Fails with KafkaAwayError when there is no answer.
-    """
-
-    positions: Mapping[PartitionKey, int]
-
-
-@dataclass(frozen=True, slots=True)
-class AskAdvance:
-    """Commit what is finished and claim what is next; answered with an AdvanceOutcome."""
-
-    finished: tuple[Claim, ...]
-    claims: tuple[Claim, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AskConfirm:
-    """Mark open claims as running; answered with a status of each."""
-
-    claims: tuple[Claim, ...]
-
-
-Question: TypeAlias = ReadAssignment | AwaitAssignment | ReadEnds | ReadSizes | AskAdvance | AskConfirm
-Answer: TypeAlias = (
-    Assignment | Mapping[PartitionKey, int] | Mapping[PartitionKey, float] | AdvanceOutcome | tuple[ClaimStatus, ...]
-)
-_Plan = TypeVar("_Plan")
-Planning: TypeAlias = Generator[Question, Answer, _Plan]
-"""Questions in the order in which they are to be answered; it returns what was planned.
-
-A question that cannot be answered is answered by throwing the KcoordError, which the plan may have a way around.
-"""
 
 
 class BatchPlanner:
@@ -138,7 +80,9 @@ class BatchPlanner:
         self._last_batch_at: float | None = None
         self._bytes_per_offset: Mapping[PartitionKey, float] = {}
         self._running_since: float | None = None
-        self._said_lost: set[PartitionKey] = set()
+        self._said_gone: set[PartitionKey] = set()
+        self._bounds = LogBounds(clock)
+        self._nodes: tuple[Address, ...] = ()
         self._frozen: Mapping[PartitionKey, int] | None = None
         self._allowed: frozenset[tuple[str, int, int]] | None = None
         self._has_waited = False
@@ -167,8 +111,18 @@ class BatchPlanner:
         first call waits for a complete assignment, and nothing waits for more data.
         """
         start.must_belong_to(cluster=self._joined.kafka_cluster_id, group=self._group_id)
+        for _ in range(MOST_REPORTS):
+            latest = yield from self._plan(start, limit, others, is_single_run=is_single_run)
+            if latest is not None:
+                return latest
+        return self._unchanged(start)
+
+    def _plan(
+        self, start: StreamOffset, limit: int | None, others: BatchLimits, *, is_single_run: bool
+    ) -> Planning[StreamOffset | None]:
+        """Plan a micro-batch, or return None when partitions were given up that are granted anew: plan again then."""
         if self._has_waited:
-            assignment = yield from _assignment(ReadAssignment())
+            assignment = yield from ask_assignment(ReadAssignment())
         else:
             assignment = yield from self._first_assignment(start, is_single_run=is_single_run)
         self._watch_batch_time()
@@ -197,6 +151,13 @@ class BatchPlanner:
                 finished = ()
                 positions = self._positions(usable, finished)
             ends = yield from self._ends(positions, timeout_s=self._kafka_timeout_s)
+        lost = yield from self._bounds.out_of_range(usable, positions, ends, is_frozen=self._frozen is not None)
+        if lost:
+            if finished or self._has_offers:
+                # What is done is committed under the grants that are about to end.
+                yield from self._advance(start, finished, ())
+            yield from self._give_up(lost)
+            return None
         limits = replace(others, min_offsets=None) if is_single_run else others
         untils = yield from self._untils(positions, ends, limit, limits)
         next_claims = _next_claims(usable, positions, untils)
@@ -259,10 +220,10 @@ class BatchPlanner:
         _, partitions, before = self._quiet
         try:
             try:
-                ends = yield from _ends(ReadEnds(partitions))
+                ends = yield from ask_offsets(ReadEnds(partitions))
             except KafkaAwayError as error:
                 self._say_waiting(error)
-                ends = yield from _ends(ReadEnds(partitions, self._kafka_timeout_s))
+                ends = yield from ask_offsets(ReadEnds(partitions, self._kafka_timeout_s))
         except UnknownTopicError:
             return False
         return ends == before
@@ -275,6 +236,7 @@ class BatchPlanner:
     ) -> Planning[tuple[Claim, ...]]:
         outcome = yield AskAdvance(finished, next_claims)
         assert isinstance(outcome, AdvanceOutcome)
+        self._nodes = outcome.nodes
         self._settle(start, finished, outcome.finished)
         self._report_refused(next_claims, outcome.claims)
         self._has_offers = bool(outcome.claimed)
@@ -286,7 +248,7 @@ class BatchPlanner:
 
     def _first_assignment(self, start: StreamOffset, *, is_single_run: bool) -> Planning[Assignment]:
         timeout_s = self._rebalance_timeout_s if is_single_run else FIRST_ASSIGNMENT_TIMEOUT_S
-        assignment = yield from _assignment(AwaitAssignment(complete=is_single_run, timeout_s=timeout_s))
+        assignment = yield from ask_assignment(AwaitAssignment(complete=is_single_run, timeout_s=timeout_s))
         self._has_waited = True
         if is_single_run:
             if not assignment.is_complete:
@@ -361,17 +323,24 @@ class BatchPlanner:
     ) -> Planning[Mapping[PartitionKey, int]]:
         if self._frozen is not None:
             return {key: self._frozen[key] for key in positions if key in self._frozen}
-        ends = yield from self._ends_at_brokers(tuple(sorted(positions)), timeout_s)
-        for key, end in ends.items():
-            if end >= positions[key]:
-                self._said_lost.discard(key)
-            elif key not in self._said_lost:
-                self._said_lost.add(key)
-                self._data_lost(
-                    f"Partition {key[0]}-{key[1]} ends at offset {end} at the broker, before offset {positions[key]} "
-                    "where this group would go on: it was truncated, or the topic was deleted and created again."
-                )
-        return ends
+        return (yield from self._ends_at_brokers(tuple(sorted(positions)), timeout_s))
+
+    def _give_up(self, lost: Sequence[OutOfRange]) -> Planning[None]:
+        """Have partitions start anew by the group's policy, because the brokers do not have their positions."""
+        for one in lost:
+            self._data_lost(one.why)
+        results = yield AskReport(tuple(one.owned for one in lost))
+        assert isinstance(results, tuple)
+        for one, result in zip(lost, results, strict=True):
+            assert isinstance(result, PartitionResult)
+            if result.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise DataLossError(f"{one.why} {result.message}.")
+        if self._allowed is not None:
+            assignment = yield from ask_assignment(AwaitAssignment(complete=True, timeout_s=FIRST_ASSIGNMENT_TIMEOUT_S))
+            anew = {(one.owned.topic, one.owned.partition) for one in lost}
+            self._allowed |= {
+                (p.topic, p.partition, p.owner_epoch) for p in assignment.partitions if (p.topic, p.partition) in anew
+            }
 
     def _ends_at_brokers(
         self, partitions: tuple[PartitionKey, ...], timeout_s: float | None
@@ -379,20 +348,21 @@ class BatchPlanner:
         if not partitions:
             return {}
         try:
-            ends = yield from _ends(ReadEnds(partitions, timeout_s))
+            ends = yield from ask_offsets(ReadEnds(partitions, timeout_s))
         except UnknownTopicError as error:
-            gone = [key for key in partitions if key[0] in error.topics]
+            gone = {key for key in partitions if key[0] in error.topics}
             if not gone:
                 raise
-            if not self._said_lost.issuperset(gone):
-                self._said_lost.update(gone)
+            if not self._said_gone >= gone:
+                self._said_gone |= gone
                 self._data_lost(
                     f"Kafka does not know topic {', '.join(sorted(error.topics))} any more: it was deleted. What the "
                     "query had not read of it is gone."
                 )
-            left = tuple(key for key in partitions if key not in set(gone))
+            left = tuple(key for key in partitions if key not in gone)
             return (yield from self._ends_at_brokers(left, timeout_s))
         self._has_seen_kafka = True
+        self._said_gone.difference_update(ends)
         return ends
 
     def _settle(self, start: StreamOffset, finished: Sequence[Claim], results: Sequence[PartitionResult]) -> None:
@@ -450,7 +420,13 @@ class BatchPlanner:
         }
         ranges.update({(claim.topic, claim.partition): claim for claim in accepted})
         in_order = tuple(ranges[key] for key in sorted(ranges))
-        return StreamOffset(self._joined.kafka_cluster_id or "", self._group_id, self._joined.member_id, in_order)
+        return StreamOffset(
+            self._joined.kafka_cluster_id or "",
+            self._group_id,
+            self._joined.member_id,
+            in_order,
+            nodes=self._nodes,
+        )
 
     # ---- what of a micro-batch may be read --------------------------------------------------------------------------
 
@@ -470,6 +446,7 @@ class BatchPlanner:
         assert isinstance(statuses, tuple)
         readable = []
         for claim, status in zip(claims, statuses, strict=True):
+            assert isinstance(status, ClaimStatus)
             if status.state is ClaimState.RUNNING:
                 readable.append(claim)
             else:
@@ -525,15 +502,3 @@ def _next_claims(
         for owned in usable
         if untils[owned.topic, owned.partition] > positions[owned.topic, owned.partition]
     )
-
-
-def _assignment(question: ReadAssignment | AwaitAssignment) -> Planning[Assignment]:
-    answer = yield question
-    assert isinstance(answer, Assignment)
-    return answer
-
-
-def _ends(question: ReadEnds) -> Planning[Mapping[PartitionKey, int]]:
-    answer = yield question
-    assert isinstance(answer, Mapping)
-    return cast("Mapping[PartitionKey, int]", answer)

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
+from spark_kcoord.narrowing import Narrowing
 from spark_kcoord.options import SourceOptions
 from spark_kcoord.partition import KcoordInputPartition, TopicRange
 from spark_kcoord.planning import plan_partitions
@@ -20,7 +21,7 @@ from spark_kcoord.planning import plan_partitions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["KcoordBatchReader"]
+__all__ = ["FilteringBatchReader", "KcoordBatchReader", "read_input_partition"]
 
 
 class KcoordBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untyped
@@ -28,6 +29,7 @@ class KcoordBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark is u
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self._narrowing = Narrowing()
 
     def partitions(self) -> list[InputPartition]:
         """Resolve the ranges and plan the tasks. Runs in the planning process of the Spark driver."""
@@ -35,12 +37,27 @@ class KcoordBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark is u
 
         settings = resolve_kafka(self._options)
         with closing(open_lookup(self._options, settings)) as lookup:
-            ranges = resolve_ranges(self._options, lookup)
+            ranges = resolve_ranges(self._options, lookup, self._narrowing)
         return list(plan_input_partitions(self._options, ranges, settings.servers))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one input partition. Runs in a Python worker of an executor."""
         return read_input_partition(self._options, partition)
+
+
+class FilteringBatchReader(KcoordBatchReader):
+    """A batch reader that also reads less by the query's filters.
+
+    A class of its own, because Spark fails every read whose reader takes filters while its configuration
+    `spark.sql.python.filterPushdown.enabled` is false, which it is by default.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+        """Narrow the ranges by filters on topic, partition, offset and timestamp; return those Spark has to apply."""
+        from spark_kcoord.pushed_filters import take_filters
+
+        self._narrowing, left = take_filters(filters)
+        return left
 
 
 def plan_input_partitions(

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from spark_kcoord.batch_reader import read_input_partition
+from spark_kcoord.batch_reader import plan_input_partitions, read_input_partition
 from spark_kcoord.options import SourceOptions, parse_options
-from spark_kcoord.partition import KcoordInputPartition, TopicRange
+from spark_kcoord.partition import TopicRange
 from spark_kcoord.source import KcoordDataSource
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class _Reader(DataSourceReader):  # type: ignore[misc]  # pyspark is untyped
         self._ranges = ranges
 
     def partitions(self) -> list[InputPartition]:
-        return [KcoordInputPartition(ranges=(one,), servers=self._options.kafka.servers) for one in self._ranges]
+        return list(plan_input_partitions(self._options, self._ranges, self._options.kafka.servers))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_input_partition(self._options, partition)

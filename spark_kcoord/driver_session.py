@@ -10,28 +10,29 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from coordinator.protocol.parts import Claim, ClaimStatus
-from spark_kcoord.batch_planner import (
-    UNLIMITED,
+from coordinator.protocol.parts import Claim, ClaimStatus, OwnedPartition, PartitionResult
+from spark_kcoord.batch_planner import UNLIMITED, BatchPlanner
+from spark_kcoord.errors import KcoordError
+from spark_kcoord.member.client import AdvanceOutcome, Assignment, Joined
+from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.questions import (
     Answer,
     AskAdvance,
     AskConfirm,
+    AskReport,
     AwaitAssignment,
-    BatchPlanner,
     PartitionKey,
     Planning,
     Question,
     ReadAssignment,
     ReadEnds,
     ReadSizes,
+    ReadStarts,
 )
-from spark_kcoord.errors import KcoordError
-from spark_kcoord.member.client import AdvanceOutcome, Assignment, Joined
-from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.rate_limit import BatchLimits
 from spark_kcoord.source_report import SourceReport
 
-__all__ = ["DriverSession", "EndOffsets", "Member"]
+__all__ = ["DriverSession", "LogOffsets", "Member"]
 
 _Plan = TypeVar("_Plan")
 
@@ -54,12 +55,15 @@ class Member(Protocol):
     def advance(self, finished: Sequence[Claim], claims: Sequence[Claim]) -> AdvanceOutcome:
         """Commit what is finished, let go of what is wanted back, claim what is next."""
 
+    def report_out_of_range(self, partitions: Sequence[OwnedPartition]) -> tuple[PartitionResult, ...]:
+        """Have partitions start anew by the group's policy, because the brokers do not have their positions."""
+
     def close(self) -> None:
         """Close the connection; no leave, no commit."""
 
 
-class EndOffsets(Protocol):
-    """Where partitions end at the brokers."""
+class LogOffsets(Protocol):
+    """Where partitions begin and end at the brokers."""
 
     def end_offsets(
         self, partitions: Sequence[PartitionKey], *, timeout_s: float | None = None
@@ -69,6 +73,9 @@ class EndOffsets(Protocol):
         Raises UnknownTopicError naming topics that are gone, KafkaAwayError after `timeout_s` (None: soon) without an
         answer, another KcoordError when Kafka refuses.
         """
+
+    def earliest_offsets(self, partitions: Sequence[PartitionKey]) -> Mapping[PartitionKey, int]:
+        """Return the first offset of each partition; raises as `end_offsets`, soon."""
 
     def bytes_per_offset(self, positions: Mapping[PartitionKey, int]) -> Mapping[PartitionKey, float]:
         """Return how many bytes an offset takes at each position, leaving out what is not known.
@@ -90,7 +97,7 @@ class DriverSession:
     def __init__(
         self,
         member: Member,
-        kafka: EndOffsets,
+        kafka: LogOffsets,
         joined: Joined,
         *,
         group_id: str,
@@ -182,6 +189,10 @@ class DriverSession:
                 return self._advance(finished, claims)
             case AskConfirm(claims):
                 return self._member.confirm_claims(claims)
+            case ReadStarts(partitions):
+                return self._kafka.earliest_offsets(partitions)
+            case AskReport(partitions):
+                return self._member.report_out_of_range(partitions)
 
     def _noted(self, assignment: Assignment) -> Assignment:
         if assignment.partitions:

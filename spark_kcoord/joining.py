@@ -19,6 +19,7 @@ from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.member.client import MemberClient, MemberSettings
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.options import SourceOptions, host_ports
+from spark_kcoord.read_only_member import ReadOnlyMember
 from spark_kcoord.recent_ends import RecentEnds
 from spark_kcoord.resolve import must_be_same_cluster, open_lookup, partitions_of, subscribed_topics
 from spark_kcoord.stream_starts import stream_starts
@@ -56,6 +57,9 @@ def new_member(options: SourceOptions, first: StreamOffset, *, is_finished: bool
         coordinators=host_ports(options.coordinators),
         group_id=options.group,
         topics=options.subscription.topics,
+        pattern=options.subscription.pattern,
+        partitions=options.subscription.assigned,
+        exclusions=options.subscription.exclusions,
         client_id=dict(options.kafka.client).get("client_id", f"kcoord-spark-{socket.gethostname()}"),
         instance_id=options.instance_id,
         streams=options.streams,
@@ -68,10 +72,15 @@ def new_member(options: SourceOptions, first: StreamOffset, *, is_finished: bool
         coordinator_timeout_ms=options.coordinator_timeout_ms,
         handover=options.handover,
         claim_timeout_ms=options.claim_timeout_ms,
+        ping_interval_ms=options.ping_interval_ms,
         join_timeout_ms=JOIN_TIMEOUT_MS,
     )
     return MemberClient(
-        settings, member_id=first.member, claims=first.claims, checkpoint_hints=first.hints(is_finished=is_finished)
+        settings,
+        member_id=first.member,
+        claims=first.claims if options.is_committing else (),
+        checkpoint_hints=first.hints(is_finished=is_finished),
+        nodes=first.nodes,
     )
 
 
@@ -85,7 +94,7 @@ def join_group(
     servers = options.kafka.servers or tuple(joined.kafka_bootstrap)
     must_be_same_cluster(joined.kafka_cluster_id, frozen.cluster_id if frozen else None, servers)
     session = DriverSession(
-        client,
+        client if options.is_committing else ReadOnlyMember(client, first),
         RecentEnds(KafkaLookup(options.kafka_at(servers)), joined.kafka_cluster_id, servers),
         joined,
         group_id=options.group,

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from coordinator.protocol.parts import Claim, StartHint
 from spark_kcoord.errors import KcoordError
+from spark_kcoord.member.settings import Address, show_address
 
 __all__ = ["STREAM_OFFSET_VERSION", "StreamOffset"]
 
@@ -28,7 +29,8 @@ class StreamOffset:
     `cluster` is Kafka's cluster id; `member` is empty only before the query has joined for the first time. `attempt`
     tells a micro-batch from the one before it when both have the same ranges: Spark runs none whose offset is equal.
     `coordinators` says where the group's coordinator is asked for, to those who hear of the offset in Spark's progress
-    reports; it makes no difference between offsets.
+    reports. `nodes` are coordinator nodes known besides, for the day when none of those is left. Neither makes a
+    difference between offsets.
     """
 
     cluster: str
@@ -37,6 +39,7 @@ class StreamOffset:
     ranges: tuple[Claim, ...] = ()
     attempt: int = 0
     coordinators: tuple[str, ...] = field(default=(), compare=False)
+    nodes: tuple[Address, ...] = field(default=(), compare=False)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -70,7 +73,7 @@ class StreamOffset:
                 "until": item.until_offset,
                 "epoch": item.owner_epoch,
             }
-        document = {
+        document: dict[str, Any] = {
             "v": STREAM_OFFSET_VERSION,
             "cluster": self.cluster,
             "group": self.group,
@@ -79,7 +82,11 @@ class StreamOffset:
         }
         if self.coordinators:
             document["coordinators"] = ",".join(self.coordinators)
-        return document | {"attempt": self.attempt} if self.attempt else document
+        if self.nodes:
+            document["nodes"] = {str(index): show_address(node) for index, node in enumerate(self.nodes)}
+        if self.attempt:
+            document["attempt"] = self.attempt
+        return document
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> StreamOffset:
@@ -100,6 +107,7 @@ class StreamOffset:
                 ranges=tuple(_ranges(document["topics"])),
                 attempt=_number(document, "attempt") if "attempt" in document else 0,
                 coordinators=_servers(document),
+                nodes=tuple(_nodes(document["nodes"])) if "nodes" in document else (),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _unreadable(f"it is damaged: {error!r}") from error
@@ -155,6 +163,14 @@ def _number(document: Mapping[str, Any], key: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"{key} is {value!r}, not a whole number from 0")
     return value
+
+
+def _nodes(nodes: Mapping[str, Any]) -> Iterable[Address]:
+    for _, text in sorted(nodes.items(), key=lambda item: int(item[0])):
+        host, colon, port = text.rpartition(":")
+        if not (colon and host):
+            raise ValueError(f"{text!r} is not the address of a node")
+        yield host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def _ranges(topics: Mapping[str, Any]) -> Iterable[Claim]:

@@ -221,6 +221,15 @@ OPTIONS: Final = (
         "only these columns; what is not asked for is not sent to Spark",
     ),
     Option(
+        "kcoord.push.filters",
+        "takes_filters",
+        BOOLEAN,
+        "false",
+        "batch",
+        "read less by filters on topic, partition, offset and timestamp; true needs Spark's "
+        "spark.sql.python.filterPushdown.enabled to be true",
+    ),
+    Option(
         "failOnDataLoss",
         "fail_on_data_loss",
         BOOLEAN,

@@ -69,6 +69,7 @@ class SourceOptions:
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     columns: tuple[str, ...] = DEFAULT_COLUMNS
+    takes_filters: bool = False
     fail_on_data_loss: bool = True
     fetch_timeout_ms: int = 120_000
     offset_retries: int = 0

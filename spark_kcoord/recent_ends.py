@@ -45,6 +45,10 @@ class RecentEnds:
             return self._ends
         return {key: self._ends[key] for key in partitions if key in self._ends}
 
+    def earliest_offsets(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+        """Return the first offset of each partition, always asking the brokers."""
+        return self._lookup.earliest_offsets(partitions)
+
     def bytes_per_offset(self, positions: Mapping[tuple[str, int], int]) -> Mapping[tuple[str, int], float]:
         """Return how many bytes an offset takes at each position, always asking the brokers."""
         return self._lookup.bytes_per_offset(positions)

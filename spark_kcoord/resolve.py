@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Final, Protocol
 
 from spark_kcoord.errors import KcoordError, OptionError, UnknownTopicError
 from spark_kcoord.fetch.offsets import KafkaLookup, Partition, TopicPartitions
 from spark_kcoord.kafka_options import KafkaSettings
+from spark_kcoord.narrowing import Narrowing
 from spark_kcoord.offset_specs import COMMITTED, EARLIEST_POSITION, LATEST_POSITION, OffsetSpec
 from spark_kcoord.options import SourceOptions, host_ports
 from spark_kcoord.partition import TopicRange
@@ -29,6 +31,8 @@ __all__ = [
     "resolve_ranges",
     "subscribed_topics",
 ]
+
+EVERYTHING: Final = Narrowing()
 
 _log = logging.getLogger(__name__)
 
@@ -123,8 +127,10 @@ def must_be_same_cluster(coordinators: str | None, found: str | None, servers: C
         )
 
 
-def resolve_ranges(options: SourceOptions, lookup: KafkaLookup) -> tuple[TopicRange, ...]:
-    """Return the range of every partition that holds something between its start and its end.
+def resolve_ranges(
+    options: SourceOptions, lookup: KafkaLookup, narrowing: Narrowing = EVERYTHING
+) -> tuple[TopicRange, ...]:
+    """Return the range of every partition that holds something between its start and its end, as far as it is wanted.
 
     Raises KcoordError when a topic is unknown, when JSON names other partitions than are read, when there is no record
     as late as a start's time, or when a start lies after its end.
@@ -150,7 +156,7 @@ def resolve_ranges(options: SourceOptions, lookup: KafkaLookup) -> tuple[TopicRa
             )
         if starts[key] < ends[key]:
             ranges.append(TopicRange(name, topics[name].topic_id, number, starts[key], ends[key]))
-    return tuple(ranges)
+    return _narrowed(ranges, narrowing, lookup)
 
 
 def no_record_as_late(option: str, partitions: Iterable[Partition]) -> KcoordError:
@@ -159,6 +165,17 @@ def no_record_as_late(option: str, partitions: Iterable[Partition]) -> KcoordErr
     return KcoordError(
         f"Option '{option}' gives a time after the last record of {where}. Give an earlier time, or set "
         "'startingOffsetsByTimestampStrategy' to latest to start at the end there."
+    )
+
+
+def _narrowed(ranges: Iterable[TopicRange], narrowing: Narrowing, lookup: KafkaLookup) -> tuple[TopicRange, ...]:
+    wanted = [left for whole in ranges if (left := narrowing.apply(whole)) is not None]
+    if narrowing.since_ms is None:
+        return tuple(wanted)
+    found = lookup.offsets_at({(one.topic, one.partition): narrowing.since_ms for one in wanted})
+    late = ((one, found[one.topic, one.partition]) for one in wanted)
+    return tuple(
+        replace(one, start=max(one.start, first)) for one, first in late if first is not None and first < one.end
     )
 
 

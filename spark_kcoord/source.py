@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 
 from spark_kcoord.errors import OptionError
 from spark_kcoord.option_table import HEADERS
-from spark_kcoord.options import SourceOptions, columns_of, parse_options
+from spark_kcoord.options import columns_of, parse_options
 
 __all__ = ["KcoordDataSource"]
 
@@ -68,6 +68,7 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
     | maxRecordsPerPartition | both | none | most offsets of one task |
     | includeHeaders | both | false | add the column headers |
     | kcoord.columns | both | all but headers | only these columns |
+    | kcoord.push.filters | batch | false | read less by the query's filters |
     | failOnDataLoss | both | true | fail when records are gone, or warn and read on |
     | kafkaConsumer.pollTimeoutMs | both | 120000 | longest time without progress of an executor |
     | fetchOffset.numRetries | both | none | how often offsets are asked for again |
@@ -111,17 +112,18 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the batch reader; raises OptionError for wrong options or a schema of the user's own."""
-        from spark_kcoord.batch_reader import KcoordBatchReader
+        from spark_kcoord.batch_reader import FilteringBatchReader, KcoordBatchReader
 
         self._refuse_other_schema(schema)
-        return KcoordBatchReader(_refuse_unbuilt(parse_options(self.options, "batch")))
+        options = parse_options(self.options, "batch")
+        return FilteringBatchReader(options) if options.takes_filters else KcoordBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """Return the stream reader; raises OptionError for wrong options or a schema of the user's own."""
         from spark_kcoord.reader import KcoordStreamReader
 
         self._refuse_other_schema(schema)
-        return KcoordStreamReader(_refuse_unbuilt(parse_options(self.options, "stream")))
+        return KcoordStreamReader(parse_options(self.options, "stream"))
 
     def _refuse_other_schema(self, schema: StructType) -> None:
         if schema != self.schema():
@@ -129,19 +131,3 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
                 f"A schema was given ({schema.simpleString()}), but the columns of kcoord are fixed: "
                 f"{self.schema().simpleString()}. Remove .schema(...) and convert key and value with Spark functions."
             )
-
-
-def _refuse_unbuilt(options: SourceOptions) -> SourceOptions:
-    """Return the options; raises OptionError for one that is checked but not acted on yet."""
-    is_stream = options.mode == "stream"
-    unbuilt = {
-        "subscribePattern": is_stream and options.subscription.pattern is not None,
-        "assign": is_stream and bool(options.subscription.assigned),
-        "kcoord.exclude": is_stream and bool(options.subscription.exclusions),
-        "kcoord.commit": not options.is_committing,
-        "kcoord.ping.interval": options.ping_interval_ms is not None,
-    }
-    for name, is_given in unbuilt.items():
-        if is_given:
-            raise OptionError(f"Option '{name}' is not supported yet. Remove it.")
-    return options

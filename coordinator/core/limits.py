@@ -37,6 +37,8 @@ class Limits:
     """How long a registration waits for Kafka to say whether its topics exist."""
     lookup_retry_ms: int = 1_000
     """How long to wait before offsets that Kafka could not resolve are asked for again."""
+    slice_members: int = 100
+    """Members that are taken in or removed in one step, where an event is about more."""
     claim_timeout_min_ms: int = 1_000
     """Shortest claim time-out a member may ask for."""
     claim_timeout_max_ms: int = 2_592_000_000
@@ -57,6 +59,8 @@ class Limits:
     """Questions to Kafka of one shard that resets of offsets wait for at the same time."""
     subscription_max_topics: int = 1_000
     """Topics one member may subscribe to."""
+    listed_max: int = 200_000
+    """Claims, and hints, that one registration may come with, listed before it."""
     streams_max: int = 10_000
     """Capacity one member may claim."""
     timeline_length: int = 1_000
@@ -65,5 +69,7 @@ class Limits:
     """Partitions in one push; more are sent as several."""
     snapshot_interval_records: int = 200_000
     """Records of a shard's log between two snapshots."""
+    slice_bytes: int = 65_536
+    """Bytes of a snapshot that are encoded in one step."""
     tick_ms: int = 100
     """Longest time between two ticks; deadlines nearer than that are asked for with WakeAt."""

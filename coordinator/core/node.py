@@ -8,6 +8,7 @@ chance; whoever performs its effects reports back with events.
 from collections.abc import Iterable, Mapping, Sequence
 
 import google_crc32c
+from msgspec import structs
 
 from coordinator.core.effects import Effect, Halt, Respond, WakeAt, WatchTopics, WriteSnapshot
 from coordinator.core.events import (
@@ -31,7 +32,7 @@ from coordinator.core.groups.describe import describe, summaries
 from coordinator.core.groups.desk import Clock, Desk
 from coordinator.core.groups.journal import LEADER_EPOCH, Journal
 from coordinator.core.groups.shard import Shard
-from coordinator.core.groups.soft import Connection, Registration
+from coordinator.core.groups.soft import Connection, Registration, Timer, TimerKind
 from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
 from coordinator.core.parking import Parking
@@ -52,6 +53,8 @@ from coordinator.protocol.messages import (
     FindCoordinatorResponse,
     FinishClaims,
     LeaveGroup,
+    ListClaims,
+    ListClaimsResponse,
     ListGroupEvents,
     ListGroupEventsResponse,
     ListGroups,
@@ -97,6 +100,7 @@ class Node:
         ]
         self._snapshot_ends = [0] * shards
         self._snapshots_under_way: set[int] = set()
+        self._snapshots_growing: list[int] = []
         self._watched = WatchTopics(frozenset())
         self._watch_marks = [(0, 0, 0)] * shards
         self._wake_at_ms: int | None = None
@@ -153,6 +157,8 @@ class Node:
                 for index, shard in enumerate(self._shards):
                     shard.time_passed()
                     self._touched.add(index)
+                if self._snapshots_growing:
+                    self._grow_snapshot(self._snapshots_growing[0])
                 return self._finish(event.now_ms, looks_at_all_timers=True)
             case ConnectionOpened():
                 self._connections[event.connection_id] = Connection(event.connection_id, event.host)
@@ -222,6 +228,8 @@ class Node:
         match request:
             case RegisterConsumer():
                 self._register(connection, event, request)
+            case ListClaims():
+                self._list_claims(connection, event, request)
             case (
                 Ping()
                 | FetcherStarted()
@@ -249,7 +257,9 @@ class Node:
             case _:
                 self._shard(request.group_id).handle_operator(connection, correlation_id, request)
 
-    def _respond_now(self, event: RequestArrived, response: FindCoordinatorResponse | ErrorResponse) -> None:
+    def _respond_now(
+        self, event: RequestArrived, response: FindCoordinatorResponse | ListClaimsResponse | ErrorResponse
+    ) -> None:
         self._direct.append(Respond(event.connection_id, event.correlation_id, response))
 
     def _register(self, connection: Connection, event: RequestArrived, request: RegisterConsumer) -> None:
@@ -259,7 +269,29 @@ class Node:
             response = RegisterConsumerResponse(error=ErrorCode.INVALID_REQUEST, message=why)
             shard.desk.respond(event.connection_id, event.correlation_id, response)
             return
+        if connection.listed is not None:
+            listed, connection.listed = connection.listed, None
+            claims, hints = (*listed.claims, *request.claims), (*listed.hints, *request.hints)
+            request = structs.replace(request, claims=claims, hints=hints)
         shard.register(Registration(event.connection_id, event.correlation_id, request, event.fresh_id))
+
+    def _list_claims(self, connection: Connection, event: RequestArrived, request: ListClaims) -> None:
+        if connection.group_id is not None or connection.is_registering:
+            why = "this connection is a member's already, or waits to be one; list claims before the registration"
+            self._respond_now(event, ListClaimsResponse(ErrorCode.INVALID_REQUEST, why))
+            return
+        before = connection.listed or ListClaims()
+        listed = ListClaims((*before.claims, *request.claims), (*before.hints, *request.hints))
+        if max(len(listed.claims), len(listed.hints)) > self._limits.listed_max:
+            connection.listed = None
+            why = (
+                f"more than {self._limits.listed_max} claims or hints are listed for one registration; spread the "
+                "partitions over more members"
+            )
+            self._respond_now(event, ListClaimsResponse(ErrorCode.INVALID_REQUEST, why))
+            return
+        connection.listed = listed
+        self._respond_now(event, ListClaimsResponse())
 
     def _find_coordinator(self, request: FindCoordinator) -> FindCoordinatorResponse:
         why = why_bad_id(request.group_id)
@@ -316,12 +348,15 @@ class Node:
             append = desk.journal.take_append()
             if append is not None:
                 appends.append(append)
-            others.extend(desk.effects)
-            desk.effects.clear()
-            for effect in desk.sends:
-                self._parking.park(effect, ((index, desk.journal.log_end_offset),))
-            desk.sends.clear()
-            self._snapshot_if_due(index)
+                self._snapshot_if_due(index)
+            if desk.effects:
+                others.extend(desk.effects)
+                desk.effects.clear()
+            if desk.sends:
+                waits = ((index, desk.journal.log_end_offset),)
+                for effect in desk.sends:
+                    self._parking.park(effect, waits)
+                desk.sends.clear()
         effects = [*appends, *others, *self._direct, *self._watch(), *self._parking.release()]
         self._direct.clear()
         effects.extend(self._wake(now_ms, range(len(self._shards)) if looks_at_all_timers else self._touched))
@@ -335,15 +370,30 @@ class Node:
             return
         if index not in self._snapshots_under_way:
             self._snapshots_under_way.add(index)
-            snapshot = WriteSnapshot(index, end_offset, LEADER_EPOCH, journal.snapshot())
-            self._parking.park(snapshot, ((index, end_offset),))
+            journal.begin_snapshot()
+            self._snapshots_growing.append(index)
+            self._grow_snapshot(index)
+
+    def _grow_snapshot(self, index: int) -> None:
+        """Encode the next slice of a shard's snapshot; the rest is left to steps of their own."""
+        desk = self._shards[index].desk
+        snapshot = desk.journal.grow_snapshot(self._limits.slice_bytes)
+        if snapshot is None:
+            desk.timers.set(Timer(TimerKind.REST, ""), desk.now_ms)
+            return
+        self._snapshots_growing.remove(index)
+        effect = WriteSnapshot(index, snapshot.end_offset, LEADER_EPOCH, snapshot.records)
+        self._parking.park(effect, ((index, snapshot.end_offset),))
 
     def _watch(self) -> list[Effect]:
-        marks = {index: self._shards[index].watch_mark for index in self._touched}
-        if all(self._watch_marks[index] == mark for index, mark in marks.items()):
+        is_same = True
+        for index in self._touched:
+            mark = self._shards[index].watch_mark
+            if mark != self._watch_marks[index]:
+                self._watch_marks[index] = mark
+                is_same = False
+        if is_same:
             return []
-        for index, mark in marks.items():
-            self._watch_marks[index] = mark
         watched = WatchTopics(
             frozenset().union(*(shard.watched_topics() for shard in self._shards)),
             any(shard.watches_all_topics() for shard in self._shards),
@@ -358,10 +408,14 @@ class Node:
         """Ask to be woken for the earliest deadline that comes before the next regular tick."""
         if self._wake_at_ms is not None and self._wake_at_ms <= now_ms:
             self._wake_at_ms = None
-        earliest = [at_ms for index in shards if (at_ms := self._shards[index].desk.timers.earliest()) is not None]
-        if not earliest:
+        earliest: int | None = None
+        for index in shards:
+            due_ms = self._shards[index].desk.timers.earliest()
+            if due_ms is not None and (earliest is None or due_ms < earliest):
+                earliest = due_ms
+        if earliest is None:
             return []
-        at_ms = max(now_ms, min(earliest))
+        at_ms = max(now_ms, earliest)
         if at_ms >= now_ms + self._limits.tick_ms or (self._wake_at_ms is not None and self._wake_at_ms <= at_ms):
             return []
         self._wake_at_ms = at_ms

@@ -31,8 +31,8 @@ class Parking:
     def park(self, effect: Effect, waits: Sequence[tuple[int, int]]) -> None:
         """Hold an effect until every (shard, end offset) of `waits` is durable."""
         assert waits, "an effect that waits for nothing need not be parked"
-        (shard, end_offset), *rest = waits
-        self._parked[shard].append((end_offset, effect, tuple(rest)))
+        shard, end_offset = waits[0]
+        self._parked[shard].append((end_offset, effect, tuple(waits[1:])))
         self._to_look_at.add(shard)
 
     def lift(self, shard: int, high_watermark: int) -> None:

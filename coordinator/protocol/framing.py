@@ -92,24 +92,35 @@ class FrameReader:
     """Cuts a stream of bytes into frames.
 
     It buffers at most one unfinished frame, whose length has been checked against `limit_bytes`. The limit may be
-    changed between frames. It does not know what is in a frame.
+    changed between frames. It does not know what is in a frame. Whole frames are cut out of the bytes they came in.
     """
 
-    __slots__ = ("_buffer", "_is_first", "limit_bytes")
+    __slots__ = ("_buffer", "_came", "_is_first", "_position", "limit_bytes")
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self._buffer = bytearray()
+        self._came = b""
+        self._position = 0
         self._is_first = True
 
     def append(self, data: bytes | bytearray | memoryview) -> None:
         """Take bytes as they came from the network, cut anywhere."""
-        self._buffer += data
+        if self._buffer or self._came:
+            self._keep()
+            self._buffer += data
+        else:
+            self._came = bytes(data)
+
+    def _keep(self) -> None:
+        """Keep what is left of the bytes that came, until more come."""
+        self._buffer += self._came[self._position :] if self._position else self._came
+        self._came, self._position = b"", 0
 
     @property
     def is_inside_frame(self) -> bool:
         """True when part of a frame has come and the rest is awaited."""
-        return bool(self._buffer)
+        return bool(self._buffer or self._came)
 
     def next_frame(self) -> bytes | None:
         """Return the body of the next whole frame, or None until more bytes come.
@@ -117,6 +128,20 @@ class FrameReader:
         Raises RemoteProtocolError for a length over the limit or of zero, with a hint when the first bytes are those
         of another protocol.
         """
+        if self._came:
+            begin = self._position
+            if len(self._came) - begin >= LENGTH_BYTES:
+                (length,) = _LENGTH.unpack_from(self._came, begin)
+                end = begin + LENGTH_BYTES + length
+                if 0 < length <= self.limit_bytes and end <= len(self._came):
+                    body = self._came[begin + LENGTH_BYTES : end]
+                    if end == len(self._came):
+                        self._came, self._position = b"", 0
+                    else:
+                        self._position = end
+                    self._is_first = False
+                    return body
+            self._keep()
         if len(self._buffer) < LENGTH_BYTES:
             return None
         (length,) = _LENGTH.unpack_from(self._buffer)

@@ -53,8 +53,10 @@ class RegisterConsumer(_Message, frozen=True, tag=2):
     """Join a group, or come back to it, on this connection.
 
     An empty member id asks for a new one. `claims` are those the member still holds or its checkpoint shows; any
-    other claim of the same identity is dropped. `owned` lists what a reconnecting process holds. No ping interval
-    means a third of the session time-out; no reset policy and no claim time-out mean the group's.
+    other claim of the same identity is dropped. Those that came before on this connection in ListClaims count as
+    named here. Nothing reads `owned`: what a member has it is told anew; leave it empty. No ping interval means a third
+    of the session time-out; no reset policy and no claim time-out mean the group's. With `wants_streams` the
+    coordinator spreads the member's partitions over its streams.
 
     `handover` says what becomes of a running claim whose owner is gone: `takeover` closes it when the partition has
     its next owner; `hold` keeps it until the same instance id is back, an operator lets it go, or the claim time-out
@@ -81,6 +83,7 @@ class RegisterConsumer(_Message, frozen=True, tag=2):
     handover: str = "takeover"
     wait_for_topics: bool = False
     claim_timeout_ms: int | None = None
+    wants_streams: bool = False
 
 
 class Ping(_Message, frozen=True, tag=3):
@@ -121,11 +124,15 @@ class Advance(_Message, frozen=True, tag=8):
 
     It is keyed by `finished`, the claims of the stream offset it answers, which carry the owner epochs written in
     that stream offset. The same `finished` again replaces whatever was offered. An empty `claims` only commits.
+
+    A micro-batch with too many partitions for one request comes in several, each with its own partitions; all but the
+    first have `keeps_offered`, so that they add to what the ones before have claimed.
     """
 
     finished: Listed[Claim]
     claims: Listed[Claim]
     released: Listed[FinalOffset] = ()
+    keeps_offered: bool = False
 
 
 class ConfirmClaims(_Message, frozen=True, tag=9):
@@ -164,6 +171,16 @@ class ReportOutOfRange(_Message, frozen=True, tag=30):
     """
 
     partitions: Listed[OwnedPartition]
+
+
+class ListClaims(_Message, frozen=True, tag=31):
+    """Name claims and hints of the registration that follows on this connection, when it cannot name them all itself.
+
+    It may be sent several times. What they name counts as if RegisterConsumer had named it.
+    """
+
+    claims: Listed[Claim] = ()
+    hints: Listed[StartHint] = ()
 
 
 class FinishClaims(_Message, frozen=True, tag=32):
@@ -320,6 +337,13 @@ class ReportOutOfRangeResponse(_Message, frozen=True, tag=130):
     results: tuple[PartitionResult, ...] = ()
 
 
+class ListClaimsResponse(_Message, frozen=True, tag=131):
+    """Answers ListClaims."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+
+
 class FinishClaimsResponse(_Message, frozen=True, tag=132):
     """Answers FinishClaims, a result a claim in the order asked; saying it twice is answered alike."""
 
@@ -336,7 +360,7 @@ class StartFetcher(_Message, frozen=True, tag=200):
 
     `is_complete` says that with this message the member holds the whole of its target assignment, which may be
     empty; a long list comes in several messages and only the last can be complete. A partition the member already
-    has under the same owner epoch changes nothing.
+    has under the same owner epoch changes nothing but, where it names another, the stream that reads it.
     """
 
     partitions: tuple[StartPartition, ...]
@@ -385,6 +409,7 @@ Request: TypeAlias = (
     | DescribeGroup
     | ListGroupEvents
     | ReportOutOfRange
+    | ListClaims
     | FinishClaims
     | OperatorRequest
 )
@@ -404,6 +429,7 @@ Response: TypeAlias = (
     | DescribeGroupResponse
     | ListGroupEventsResponse
     | ReportOutOfRangeResponse
+    | ListClaimsResponse
     | FinishClaimsResponse
     | OperatorResponse
 )
@@ -425,6 +451,7 @@ RESPONSE_OF: Final[dict[type[Request], type[Response]]] = {
     DescribeGroup: DescribeGroupResponse,
     ListGroupEvents: ListGroupEventsResponse,
     ReportOutOfRange: ReportOutOfRangeResponse,
+    ListClaims: ListClaimsResponse,
     FinishClaims: FinishClaimsResponse,
     operator.ChangePause: operator.ChangePauseResponse,
     operator.ChangeDrain: operator.ChangeDrainResponse,

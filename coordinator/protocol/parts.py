@@ -78,7 +78,10 @@ class OwnedPartition(_Part, frozen=True):
 
 
 class StartPartition(_Part, frozen=True):
-    """A partition granted to a member: read from `offset` on; the owner epoch fences every commit."""
+    """A partition granted to a member: read from `offset` on; the owner epoch fences every commit.
+
+    `stream` says which of the member's streams, counted from 0, is to read it, when the member wants to be told.
+    """
 
     topic: str
     topic_id: str
@@ -88,6 +91,7 @@ class StartPartition(_Part, frozen=True):
     leader_epoch: int | None = None
     leader_host: str | None = None
     leader_port: int | None = None
+    stream: int | None = None
 
 
 class FinalOffset(_Part, frozen=True):
@@ -194,6 +198,7 @@ class PartitionDescription(_Part, frozen=True):
     claim: Claim | None = None
     claim_state: ClaimState | None = None
     leader_epoch: int | None = None
+    stream: int | None = None
 
 
 class GroupEvent(_Part, frozen=True):

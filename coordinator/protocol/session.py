@@ -108,8 +108,7 @@ class HelloReceived:
     peer_versions: VersionRange
 
 
-@dataclass(frozen=True, slots=True)
-class RequestReceived:
+class RequestReceived(msgspec.Struct, frozen=True, gc=False):
     """A request came (coordinator's side); it must be answered with its correlation id."""
 
     correlation_id: int
@@ -252,17 +251,19 @@ class Session:
         A response larger than a frame may be leaves as an ErrorResponse with FRAME_TOO_LARGE, so that its asker learns
         why instead of losing its connection.
         """
-        self._must_be(Role.COORDINATOR)
+        if self._state is not State.OPEN or self._role is not Role.COORDINATOR:
+            self._must_be(Role.COORDINATOR)
         if correlation_id not in self._in_flight:
             raise LocalProtocolError(
                 ErrorCode.INVALID_REQUEST, f"no request with correlation id {correlation_id} waits for an answer"
             )
         self._in_flight.discard(correlation_id)
         message = encode_message(response)
-        try:
-            self._must_fit(response, message, self.limits.answer_bytes)
-        except LocalProtocolError as error:
-            message = encode_message(ErrorResponse(error=error.code, message=f"{error}; ask for less at once"))
+        if len(message) + framing.ENVELOPE_HEADER_BYTES > self.limits.answer_bytes:
+            try:
+                self._must_fit(response, message, self.limits.answer_bytes)
+            except LocalProtocolError as error:
+                message = encode_message(ErrorResponse(error=error.code, message=f"{error}; ask for less at once"))
         return framing.encode_envelope(correlation_id, message)
 
     def send_push(self, push: Push) -> bytes:
@@ -301,7 +302,7 @@ class Session:
         Consume the iterator to its end before the next call. Raises RemoteProtocolError at the first broken rule,
         after the events before it.
         """
-        if self.is_closed:
+        if self._state is State.CLOSED:
             return
         self._reader.append(data)
         while not self.is_closed:
@@ -309,7 +310,7 @@ class Session:
                 body = self._reader.next_frame()
                 if body is None:
                     return
-                event = self._receive_hello(body) if self._state is State.AWAITING_HELLO else self._receive(body)
+                event = self._receive(body) if self._state is State.OPEN else self._receive_hello(body)
             except RemoteProtocolError:
                 if not self.is_closed:
                     self._step(Step.VIOLATION)
@@ -333,7 +334,7 @@ class Session:
 
     def _receive(self, body: bytes) -> SessionEvent:
         correlation_id, message = framing.decode_envelope(memoryview(body))
-        self._step(Step.MESSAGE)
+        # A message leaves an open session as it is (see TRANSITIONS), so no step is made for each.
         if self._role is Role.COORDINATOR:
             return self._receive_request(correlation_id, message)
         return self._receive_answer(correlation_id, message)

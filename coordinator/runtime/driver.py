@@ -8,6 +8,7 @@ is never stepped again and says nothing more.
 
 import asyncio
 import uuid
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -122,6 +123,8 @@ class Driver:
         self._sender: Sender
         self._log = log
         self._is_started = False
+        self._durable: deque[tuple[int, int]] = deque()
+        self._is_told_durable = False
         self._loop = loop
         self._tick: asyncio.TimerHandle | None = None
         self._wake: asyncio.TimerHandle | None = None
@@ -152,15 +155,24 @@ class Driver:
 
     def post(self, make: EventMaker) -> None:
         """Deliver an event soon; may be called from any thread, also after the loop has ended."""
+        self._call_soon(self._deliver, make)
+
+    def _call_soon(self, work: Callable[..., None], *arguments: object) -> None:
         try:
-            self._loop.call_soon_threadsafe(self._deliver, make)
+            self._loop.call_soon_threadsafe(work, *arguments)
         except RuntimeError:
             if not self._loop.is_closed():
                 raise
 
     def became_durable(self, shard: int, end_offset: int) -> None:
-        """Report that a shard's records below `end_offset` are on disk; any thread."""
-        self.post(lambda now_ms: BecameDurable(now_ms, shard, end_offset))
+        """Report that a shard's records below `end_offset` are on disk; any thread.
+
+        The loop is woken once for all reports that it has not taken in yet.
+        """
+        self._durable.append((shard, end_offset))
+        if not self._is_told_durable:
+            self._is_told_durable = True
+            self._call_soon(self._take_durable)
 
     def snapshot_written(self, shard: int, end_offset: int) -> None:
         """Report that a snapshot is on disk; any thread."""
@@ -211,6 +223,14 @@ class Driver:
 
     def _deliver(self, make: EventMaker) -> None:
         self._run(lambda: self._node.step(make(self.clock.monotonic_ms())))
+        self._sender.flush()
+
+    def _take_durable(self) -> None:
+        # In this order: what is reported after the flag is down wakes the loop again, what came before it is here.
+        self._is_told_durable = False
+        while self._durable:
+            shard, end_offset = self._durable.popleft()
+            self._step(BecameDurable(self.clock.monotonic_ms(), shard, end_offset))
         self._sender.flush()
 
     def _step(self, event: Event) -> None:

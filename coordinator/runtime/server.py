@@ -28,6 +28,8 @@ from coordinator.protocol.session import (
 )
 from coordinator.runtime.clock import Clock
 
+_ACCEPTED_AT_ONCE = 32
+"""Connections that are accepted before others are served again."""
 RESERVED_FILES = 128
 """Open files that are kept for the log, Kafka and Python itself."""
 
@@ -89,7 +91,7 @@ class Server:
         self._fit_to_file_limit()
         try:
             self._server = await asyncio.get_running_loop().create_server(
-                lambda: _Connection(self), host, port, backlog=self.settings.backlog, start_serving=False
+                lambda: _Connection(self), host, port, backlog=_ACCEPTED_AT_ONCE, start_serving=False
             )
         except OSError as error:
             reason = error.strerror or str(error)
@@ -104,6 +106,10 @@ class Server:
             raise RuntimeError("bind first")
         try:
             await self._server.start_serving()
+            for listening in self._server.sockets:
+                # asyncio accepts as many in one go as its backlog is long; the kernel's may be longer than that.
+                with contextlib.closing(listening.dup()) as sock:
+                    sock.listen(self.settings.backlog)
         except OSError as error:
             raise ListenError(f"cannot listen: {error.strerror}; another process took the address meanwhile") from error
         return self._address
@@ -218,7 +224,8 @@ class Server:
 
     def frame_finished(self, connection: "_Connection") -> None:
         """Expect nothing any more."""
-        self._frame_due.pop(connection, None)
+        if self._frame_due:
+            self._frame_due.pop(connection, None)
 
     def await_close(self, connection: "_Connection") -> None:
         """Expect the last bytes to leave in time."""
@@ -291,9 +298,10 @@ class _Connection(asyncio.Protocol):
         try:
             for event in session.receive_bytes(data):
                 frames += 1
+                if type(event) is RequestReceived:
+                    server.listener.request_received(self.id, event.correlation_id, event.request)
+                    continue
                 match event:
-                    case RequestReceived(correlation_id, request):
-                        server.listener.request_received(self.id, correlation_id, request)
                     case UnknownRequestReceived(correlation_id, number, answer):
                         server.log.warning("unknown-request", why=answer.message, host=self.host, number=number)
                         self.queue(session.send_response(correlation_id, answer))
@@ -303,7 +311,7 @@ class _Connection(asyncio.Protocol):
                         raise AssertionError(f"a coordinator's session said {event!r}")
         except RemoteProtocolError as error:
             self._refuse(str(error))
-        if not session.is_closed and session.is_inside_frame:
+        if session.is_inside_frame and not session.is_closed:
             server.await_frame(self, is_same_frame=frames == 0)
         else:
             server.frame_finished(self)
@@ -312,7 +320,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell that the connection is gone, with the first reason that was known."""
         if not self._why:
-            self._why = f"its connection failed: {_reason_of(exc)}" if exc is not None else "it closed its connection"
+            self._why = _reason_of(exc) if exc is not None else "its process closed it or ended"
         if not self.session.is_closed:
             self.session.close()
         self._queued.clear()

@@ -4,12 +4,23 @@ Holdings take what was answered; nothing here decides what to do next.
 """
 
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import Advance, AdvanceResponse, ConfirmClaims, ConfirmClaimsResponse, Response
+from coordinator.protocol.messages import (
+    Advance,
+    AdvanceResponse,
+    CommitOffsets,
+    CommitOffsetsResponse,
+    ConfirmClaims,
+    ConfirmClaimsResponse,
+    ReportOutOfRange,
+    ReportOutOfRangeResponse,
+    Response,
+)
 from coordinator.protocol.parts import Claim, PartitionResult
 from spark_kcoord.member.calls import CallRequest
 from spark_kcoord.member.effects import AdvanceOutcome, CallResult, Notice, NoticeKind
 from spark_kcoord.member.holdings import Holdings
 from spark_kcoord.member.refusals import show_refusal
+from spark_kcoord.member.settings import Address
 
 
 def is_whole(request: CallRequest, response: Response) -> bool:
@@ -23,22 +34,37 @@ def is_whole(request: CallRequest, response: Response) -> bool:
             )
         case ConfirmClaims(), ConfirmClaimsResponse():
             return len(response.claims) == len(request.claims)
+        case CommitOffsets(), CommitOffsetsResponse():
+            return len(response.results) == len(request.offsets)
+        case ReportOutOfRange(), ReportOutOfRangeResponse():
+            return len(response.results) == len(request.partitions)
         case _:
             return True
 
 
-def take_answer(holdings: Holdings, request: CallRequest, response: Response) -> tuple[CallResult, list[Notice]]:
-    """Let holdings take a whole answer; return the call's result and what is worth a notice."""
+def take_answer(
+    holdings: Holdings, request: CallRequest, response: Response, nodes: tuple[Address, ...]
+) -> tuple[CallResult, list[Notice]]:
+    """Let holdings take a whole answer; return the call's result and what is worth a notice.
+
+    `nodes` are the coordinators that are known now.
+    """
     match request, response:
         case Advance(), AdvanceResponse():
             claimed = holdings.answer_advance(request, response)
-            outcome = AdvanceOutcome(claimed, response.finished, response.claims, response.released)
+            outcome = AdvanceOutcome(claimed, response.finished, response.claims, response.released, nodes)
             return outcome, _refused_parts(request, response)
         case ConfirmClaims(), ConfirmClaimsResponse():
             closed = holdings.answer_claims(request.claims, response.claims)
             return response.claims, [
                 _skipped(claim, status.why or "the claim is closed", status.committed) for claim, status in closed
             ]
+        case CommitOffsets(), CommitOffsetsResponse():
+            holdings.answer_commit(request.offsets, response.results)
+            return response.results, []
+        case ReportOutOfRange(), ReportOutOfRangeResponse():
+            holdings.answer_report(request.partitions, response.results)
+            return response.results, []
         case _:
             return None, []
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from coordinator.protocol.messages import Advance, ConfirmClaims, LeaveGroup
+from coordinator.protocol.messages import Advance, CommitOffsets, ConfirmClaims, LeaveGroup, ReportOutOfRange
 
-CallRequest: TypeAlias = Advance | ConfirmClaims | LeaveGroup
+CallRequest: TypeAlias = Advance | ConfirmClaims | CommitOffsets | ReportOutOfRange | LeaveGroup
 
 
 @dataclass(slots=True)

@@ -12,12 +12,21 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from itertools import count
-from typing import Final
+from typing import Any, Final, TypeVar, cast
 
-from coordinator.protocol.parts import Claim, ClaimStatus, StartHint
+from coordinator.protocol.parts import (
+    Claim,
+    ClaimStatus,
+    FinalOffset,
+    OffsetToCommit,
+    OwnedPartition,
+    PartitionResult,
+    StartHint,
+)
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.effects import (
     AdvanceOutcome,
@@ -33,12 +42,25 @@ from spark_kcoord.member.effects import (
     Send,
     WakeAt,
 )
-from spark_kcoord.member.events import AdvanceAsked, CloseAsked, ConfirmAsked, Event, JoinAsked, LeaveAsked, Ticked
+from spark_kcoord.member.events import (
+    AdvanceAsked,
+    CloseAsked,
+    CommitAsked,
+    ConfirmAsked,
+    Event,
+    JoinAsked,
+    LeaveAsked,
+    PositionsNoted,
+    ReleaseAsked,
+    ReportAsked,
+    Ticked,
+)
 from spark_kcoord.member.holdings import AssignedPartition, Assignment
 from spark_kcoord.member.machine import Member
 from spark_kcoord.member.one_shot import fetch_offsets, find_coordinator, request_once
+from spark_kcoord.member.portions import advance_portions, bytes_of, join_outcomes, portions
 from spark_kcoord.member.refusals import closed
-from spark_kcoord.member.settings import MemberSettings
+from spark_kcoord.member.settings import Address, MemberSettings
 from spark_kcoord.member.states import State
 from spark_kcoord.member.transport import Transport
 
@@ -70,6 +92,15 @@ _LOUD: Final = frozenset(
 """Notices that are warnings; the others are information: what becomes of claims, the reader says loudly itself."""
 
 _log = logging.getLogger("spark_kcoord")
+_Piece = TypeVar("_Piece", OwnedPartition, OffsetToCommit, FinalOffset)
+
+
+def _call_event(kind: Callable[..., Event], call_id: int, **what: Any) -> Callable[[int], Event]:
+    return lambda now_ms: kind(now_ms=now_ms, call_id=call_id, **what)
+
+
+def _cut(pieces: Sequence[_Piece]) -> list[tuple[_Piece, ...]]:
+    return list(portions(pieces, bytes_of))
 
 
 def _monotonic_ms() -> int:
@@ -79,7 +110,7 @@ def _monotonic_ms() -> int:
 class MemberClient:
     """One member of one group in this process.
 
-    `member_id`, `claims` and `checkpoint_hints` come from a checkpoint. Every call raises KcoordError: when no
+    `member_id`, `claims`, `checkpoint_hints` and `nodes` come from a checkpoint. Every call raises KcoordError: when no
     coordinator lets the member in (naming `kcoord.bootstrap.servers`), when one stays away for longer than
     `kcoord.coordinator.timeout`, when the coordinator refuses for good, and after `close`.
     """
@@ -91,6 +122,7 @@ class MemberClient:
         member_id: str = "",
         claims: Sequence[Claim] = (),
         checkpoint_hints: Sequence[StartHint] = (),
+        nodes: Sequence[Address] = (),
     ) -> None:
         self._settings = settings
         self._pid = os.getpid()
@@ -102,6 +134,7 @@ class MemberClient:
             member_id=member_id,
             claims=claims,
             checkpoint_hints=checkpoint_hints,
+            nodes=nodes,
         )
         self._call_ids = count(1)
         self._changed = threading.Condition()
@@ -139,7 +172,7 @@ class MemberClient:
         self.start()
         settings = self._settings
         timeout_ms = max(settings.join_timeout_ms, settings.coordinator_timeout_ms) + settings.session_timeout_ms
-        result = self._call(lambda call_id: lambda now_ms: JoinAsked(now_ms, call_id), timeout_ms)
+        result = self._call(partial(_call_event, JoinAsked), timeout_ms)
         assert isinstance(result, Joined)
         return result
 
@@ -166,33 +199,82 @@ class MemberClient:
                     return assignment
                 self._changed.wait(remaining_s)
 
+    def wait_for_change(self, known: Assignment, *, timeout_s: float) -> Assignment:
+        """Wait until the assignment is another than the one known, and return what there is when time is over."""
+        self._must_be_at_home()
+        with self._changed:
+            self._must_go_on()
+            self._changed.wait_for(lambda: self._assignment is not known or self._over is not None, timeout_s)
+            self._must_go_on()
+            return self._assignment
+
     def confirm_claims(self, claims: Sequence[Claim]) -> tuple[ClaimStatus, ...]:
         """Mark claims as running where they are still open; return a status for each, in order.
 
         Exactly those answered RUNNING may be read.
         """
-        named = tuple(claims)
-        result = self._call(lambda call_id: lambda now_ms: ConfirmAsked(now_ms, call_id, named))
-        assert isinstance(result, tuple)
-        return result
+        statuses: list[ClaimStatus] = []
+        for portion in portions(claims, bytes_of) if claims else ((),):
+            result = self._call(partial(_call_event, ConfirmAsked, claims=portion))
+            assert isinstance(result, tuple)
+            statuses += cast("tuple[ClaimStatus, ...]", result)
+        return tuple(statuses)
 
     def advance(self, finished: Sequence[Claim], claims: Sequence[Claim]) -> AdvanceOutcome:
         """Commit finished ranges, let go of what is asked back and claim the next ranges, in one round trip.
 
-        It survives lost connections by being asked again, which the coordinator answers alike.
+        It survives lost connections by being asked again, which the coordinator answers alike. A micro-batch of
+        thousands of partitions takes several round trips, each for some of them.
         """
-        done, wanted = tuple(finished), tuple(claims)
-        result = self._call(lambda call_id: lambda now_ms: AdvanceAsked(now_ms, call_id, done, wanted))
-        assert isinstance(result, AdvanceOutcome)
-        return result
+        asked = advance_portions(finished, claims)
+        outcomes = []
+        for index, portion in enumerate(asked):
+            event = partial(
+                _call_event,
+                AdvanceAsked,
+                finished=portion.finished,
+                claims=portion.claims,
+                keeps_offered=index > 0,
+            )
+            result = self._call(event)
+            assert isinstance(result, AdvanceOutcome)
+            outcomes.append(result)
+        return join_outcomes(asked, outcomes, finished, claims)
 
-    def leave(self) -> None:
-        """Leave the group for good and close; partitions are handed on at once."""
+    def report_out_of_range(self, partitions: Sequence[OwnedPartition]) -> tuple[PartitionResult, ...]:
+        """Say that Kafka does not have the positions of partitions; return a result for each, in order.
+
+        Those with NONE are not owned any more and come back with a start by the group's policy; the policy none is
+        answered OFFSET_OUT_OF_RANGE.
+        """
+        return self._results(partial(_call_event, ReportAsked, partitions=portion) for portion in _cut(partitions))
+
+    # ---- calls of members that do not claim -------------------------------------------------------------------------
+
+    def commit(self, offsets: Sequence[OffsetToCommit]) -> tuple[PartitionResult, ...]:
+        """Commit offsets under the owner epochs they name; return a result for each, in order."""
+        return self._results(partial(_call_event, CommitAsked, offsets=portion) for portion in _cut(offsets))
+
+    def note_positions(self, offsets: Sequence[OffsetToCommit]) -> None:
+        """Say up to where partitions are done; with auto commit that goes with the next ping."""
+        self._tell(lambda now_ms: PositionsNoted(now_ms, tuple(offsets)))
+
+    def release(self, finals: Sequence[FinalOffset]) -> None:
+        """Let go of partitions with their final offsets; what is lost on the way is asked back again."""
+        self._tell(lambda now_ms: ReleaseAsked(now_ms, tuple(finals)))
+
+    # ---- the end ----------------------------------------------------------------------------------------------------
+
+    def leave(self, finals: Sequence[FinalOffset] = ()) -> None:
+        """Leave the group for good and close; final offsets are committed and partitions handed on at once."""
         self._must_be_at_home()
         with self._changed:
             if self._is_closing:
                 return
-        self._call(lambda call_id: lambda now_ms: LeaveAsked(now_ms, call_id))
+        *most, last = _cut(finals) or ((),)
+        for portion in most:
+            self.release(portion)
+        self._call(partial(_call_event, LeaveAsked, finals=last))
         self.close()
 
     def close(self) -> None:
@@ -211,6 +293,23 @@ class MemberClient:
         transport.wake()
         if thread is not threading.current_thread():
             thread.join(CLOSE_TIMEOUT_S)
+
+    def _results(self, events: Iterable[Callable[[int], Callable[[int], Event]]]) -> tuple[PartitionResult, ...]:
+        results: list[PartitionResult] = []
+        for build in events:
+            result = self._call(build)
+            assert isinstance(result, tuple)
+            results += cast("tuple[PartitionResult, ...]", result)
+        return tuple(results)
+
+    def _tell(self, build: Callable[[int], Event]) -> None:
+        self._must_be_at_home()
+        with self._changed:
+            self._must_go_on()
+            self._asked.append(build)
+            transport = self._transport
+        if transport is not None:
+            transport.wake()
 
     def _call(self, build: Callable[[int], Callable[[int], Event]], timeout_ms: int | None = None) -> CallResult:
         self._must_be_at_home()
@@ -282,14 +381,16 @@ class MemberClient:
             return asked
 
     def _step(self, event: Event, transport: Transport) -> None:
-        for effect in self._member.step(event):
-            self._perform(effect, transport)
+        effects = self._member.step(event)
+        # Whoever is answered now sees at least what the answer has changed.
         assignment, fatal = self._member.assignment, self._member.fatal
         with self._changed:
             if assignment is not self._assignment or (fatal is not None and self._over is None):
                 self._assignment = assignment
                 self._over = self._over or fatal
                 self._changed.notify_all()
+        for effect in effects:
+            self._perform(effect, transport)
 
     def _perform(self, effect: Effect, transport: Transport) -> None:
         match effect:

@@ -6,14 +6,12 @@ decides nothing; a new registration tells the member again what still matters of
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from coordinator.protocol.messages import Advance, ConfirmClaims, FetcherStarted, FetcherStopped, Request
 from coordinator.protocol.parts import FinalOffset, OwnedPartition
 from coordinator.protocol.session import Role, Session, SessionEvent
 from spark_kcoord.member.holdings import TopicPartition, partition_of
-
-PARTITIONS_PER_REQUEST: Final = 2_000
+from spark_kcoord.member.portions import bytes_of, portions
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +69,23 @@ class Conversation:
         """Queue partitions to be named in a FetcherStarted."""
         self._to_confirm.update((partition_of(part), part) for part in parts)
 
-    def release(self, parts: Sequence[OwnedPartition]) -> None:
-        """Queue partitions to be named in a FetcherStopped, without final offsets: Advance has committed them."""
+    def release(self, parts: Sequence[FinalOffset]) -> None:
+        """Queue partitions to be named in a FetcherStopped."""
         for part in parts:
             self._to_confirm.pop(partition_of(part), None)
-            self._to_release[partition_of(part)] = FinalOffset(part.topic, part.partition, part.owner_epoch)
+            self._to_release[partition_of(part)] = part
 
     def next_queued(self) -> Request | None:
         """Return the next request of what is queued, releases first, if one of its kind is not out already."""
         out = {type(asked.request) for asked in self._asked.values()}
         if self._to_release and FetcherStopped not in out:
-            keys = list(self._to_release)[:PARTITIONS_PER_REQUEST]
-            return FetcherStopped(tuple(self._to_release.pop(key) for key in keys))
+            finals = next(portions(self._to_release.values(), bytes_of))
+            for final in finals:
+                del self._to_release[partition_of(final)]
+            return FetcherStopped(finals)
         if self._to_confirm and FetcherStarted not in out:
-            keys = list(self._to_confirm)[:PARTITIONS_PER_REQUEST]
-            return FetcherStarted(tuple(self._to_confirm.pop(key) for key in keys))
+            started = next(portions(self._to_confirm.values(), bytes_of))
+            for part in started:
+                del self._to_confirm[partition_of(part)]
+            return FetcherStarted(started)
         return None

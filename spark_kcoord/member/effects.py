@@ -10,6 +10,7 @@ from typing import TypeAlias
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, ClaimStatus, PartitionResult
 from spark_kcoord.errors import KcoordError
+from spark_kcoord.member.settings import Address
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +28,15 @@ class AdvanceOutcome:
     """What became of an Advance.
 
     `claimed` are the claims that now stand: exactly these ranges may be read. `finished` and `claims` have one result
-    for each claim of the call, in its order; `released` one for each partition that was let go with it.
+    for each claim of the call, in its order; `released` one for each partition that was let go with it. `nodes` are the
+    coordinator nodes known by then, to be remembered.
     """
 
     claimed: tuple[Claim, ...]
     finished: tuple[PartitionResult, ...]
     claims: tuple[PartitionResult, ...]
     released: tuple[PartitionResult, ...]
+    nodes: tuple[Address, ...] = ()
 
     @property
     def skipped(self) -> tuple[PartitionResult, ...]:
@@ -41,7 +44,7 @@ class AdvanceOutcome:
         return tuple(result for result in self.finished if result.error is not ErrorCode.NONE)
 
 
-CallResult: TypeAlias = Joined | AdvanceOutcome | tuple[ClaimStatus, ...] | None
+CallResult: TypeAlias = Joined | AdvanceOutcome | tuple[ClaimStatus, ...] | tuple[PartitionResult, ...] | None
 
 
 class NoticeKind(Enum):

@@ -7,7 +7,7 @@ asked for it, so that what an abandoned connection still brings is recognised an
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from coordinator.protocol.parts import Claim
+from coordinator.protocol.parts import Claim, FinalOffset, OffsetToCommit, OwnedPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +20,16 @@ class JoinAsked:
 
 @dataclass(frozen=True, slots=True)
 class AdvanceAsked:
-    """Commit `finished` and claim `claims`; answered with AdvanceOutcome."""
+    """Commit `finished` and claim `claims`; answered with AdvanceOutcome.
+
+    With `keeps_offered` it is a further portion of a micro-batch and adds to what the portions before have claimed.
+    """
 
     now_ms: int
     call_id: int
     finished: tuple[Claim, ...]
     claims: tuple[Claim, ...]
+    keeps_offered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +42,52 @@ class ConfirmAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitAsked:
+    """Commit offsets under the owner epochs they name; answered with a result for each."""
+
+    now_ms: int
+    call_id: int
+    offsets: tuple[OffsetToCommit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportAsked:
+    """Kafka does not have the positions of these partitions; answered with a result for each.
+
+    Those whose result is NONE are not owned any more, and come back with a new start.
+    """
+
+    now_ms: int
+    call_id: int
+    partitions: tuple[OwnedPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PositionsNoted:
+    """Everything before these offsets is done: with auto commit they go with the next ping. Nothing answers it."""
+
+    now_ms: int
+    offsets: tuple[OffsetToCommit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseAsked:
+    """Let go of partitions with these final offsets; nothing answers it.
+
+    What is lost with a connection is asked back again after the next registration.
+    """
+
+    now_ms: int
+    finals: tuple[FinalOffset, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LeaveAsked:
     """Leave the group for good; answered with None, and the member is closed afterwards."""
 
     now_ms: int
     call_id: int
+    finals: tuple[FinalOffset, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +134,10 @@ Event: TypeAlias = (
     JoinAsked
     | AdvanceAsked
     | ConfirmAsked
+    | CommitAsked
+    | ReportAsked
+    | PositionsNoted
+    | ReleaseAsked
     | LeaveAsked
     | CloseAsked
     | Connected

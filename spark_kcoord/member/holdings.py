@@ -8,7 +8,7 @@ keeps its position. A partition has at most one open claim.
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Advance, AdvanceResponse, ClaimsFinished, StartFetcher, StopFetcher
@@ -17,6 +17,7 @@ from coordinator.protocol.parts import (
     ClaimState,
     ClaimStatus,
     FinalOffset,
+    OffsetToCommit,
     OwnedPartition,
     PartitionResult,
     StartHint,
@@ -25,13 +26,16 @@ from coordinator.protocol.parts import (
 
 TopicPartition: TypeAlias = tuple[str, int]
 
+RELEASED_WITH_ADVANCE: Final = 1_000
+
 
 @dataclass(frozen=True, slots=True)
 class AssignedPartition:
     """One partition a member owns under `owner_epoch`.
 
     `start` is the offset it was granted at; `position` the next offset to claim: `start`, or the `until` of the last
-    range that was finished or is claimed. A partition that is stopping must not be claimed any more.
+    range that was finished or is claimed. A partition that is stopping must not be claimed any more. `stream` says
+    which of the member's streams reads it, when the coordinator spreads them.
     """
 
     topic: str
@@ -42,6 +46,7 @@ class AssignedPartition:
     position: int
     is_stopping: bool
     has_claim: bool
+    stream: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,7 @@ class _Grant:
     start: int
     committed: int
     is_stopping: bool = False
+    stream: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,9 @@ class _OpenClaim:
     is_running: bool
 
 
-def partition_of(part: Claim | OwnedPartition | StartPartition | PartitionResult | FinalOffset) -> TopicPartition:
+def partition_of(
+    part: Claim | OwnedPartition | StartPartition | PartitionResult | FinalOffset | OffsetToCommit,
+) -> TopicPartition:
     """Return the topic and number of the partition something speaks of."""
     return (part.topic, part.partition)
 
@@ -86,6 +94,7 @@ class Holdings:
         self._grants: dict[TopicPartition, _Grant] = {}
         self._remembered: dict[TopicPartition, _Grant] = {}
         self._claims = {partition_of(claim): _OpenClaim(claim, is_running=False) for claim in claims}
+        self._noted: dict[TopicPartition, OffsetToCommit] = {}
         self._finished: dict[TopicPartition, Claim] = {}
         self._is_complete = False
         self._member_epoch = 0
@@ -126,15 +135,12 @@ class Holdings:
             position=grant.committed if claim is None else claim.until_offset,
             is_stopping=grant.is_stopping,
             has_claim=claim is not None,
+            stream=grant.stream,
         )
 
     def open_claims(self) -> tuple[Claim, ...]:
         """Return every claim not known to be closed, whether its partition is granted now or not."""
         return tuple(self._claims[key].claim for key in sorted(self._claims))
-
-    def owned(self) -> tuple[OwnedPartition, ...]:
-        """Return the partitions owned now."""
-        return tuple(OwnedPartition(key[0], key[1], grant.owner_epoch) for key, grant in sorted(self._grants.items()))
 
     def ends(self) -> tuple[StartHint, ...]:
         """Return where each partition ever held goes on as far as this member knows, for a group that lost it."""
@@ -161,12 +167,13 @@ class Holdings:
             key = partition_of(part)
             current = self._grants.get(key)
             if current is not None and current.owner_epoch == part.owner_epoch:
+                self._grants[key] = replace(current, stream=part.stream)
                 continue
             known = self._remembered.pop(key, None)
             committed = part.offset
             if known is not None and known.owner_epoch == part.owner_epoch:
                 committed = max(committed, known.committed)
-            self._grants[key] = _Grant(part.topic_id, part.owner_epoch, part.offset, committed)
+            self._grants[key] = _Grant(part.topic_id, part.owner_epoch, part.offset, committed, stream=part.stream)
             claim = self._claims.get(key)
             if claim is not None and claim.claim.owner_epoch != part.owner_epoch:
                 del self._claims[key]
@@ -223,14 +230,15 @@ class Holdings:
     def answer_advance(self, request: Advance, response: AdvanceResponse) -> tuple[Claim, ...]:
         """Take the results of an Advance; return the claims that stand.
 
-        Offered claims that it did not renew are dropped, as the coordinator drops them.
+        Offered claims that it did not renew are dropped, as the coordinator drops them; a further portion drops none.
         """
         for claim, result in zip(request.finished, response.finished, strict=True):
             self._drop_claim(claim)
             committed = claim.until_offset if result.error is ErrorCode.NONE else result.committed
             if committed is not None:
                 self._raise_committed(partition_of(claim), claim.owner_epoch, committed)
-        self._claims = {key: held for key, held in self._claims.items() if held.is_running}
+        if not request.keeps_offered:
+            self._claims = {key: held for key, held in self._claims.items() if held.is_running}
         claimed = tuple(
             claim
             for claim, result in zip(request.claims, response.claims, strict=True)
@@ -248,6 +256,43 @@ class Holdings:
         self._assignment = None
         return claimed
 
+    def answer_commit(self, offsets: Sequence[OffsetToCommit], results: Sequence[PartitionResult]) -> None:
+        """Take the results of a commit."""
+        for asked, result in zip(offsets, results, strict=True):
+            key = partition_of(asked)
+            if result.error is ErrorCode.NONE and asked.owner_epoch is not None:
+                self._raise_committed(key, asked.owner_epoch, asked.offset)
+            elif self._noted.get(key) == asked:
+                # It is refused for good: the position is not this member's to commit, or does not go forward.
+                del self._noted[key]
+
+    def answer_report(self, partitions: Sequence[OwnedPartition], results: Sequence[PartitionResult]) -> None:
+        """Take the results of a report that positions are out of range: what was accepted is owned no more."""
+        for part, result in zip(partitions, results, strict=True):
+            key = partition_of(part)
+            grant = self._grants.get(key)
+            if result.error is ErrorCode.NONE and grant is not None and grant.owner_epoch == part.owner_epoch:
+                self._release(key)
+                del self._remembered[key]
+                self._claims.pop(key, None)
+                self._is_complete = False
+
+    # ---- positions of members that do not claim ---------------------------------------------------------------------
+
+    def note_positions(self, offsets: Sequence[OffsetToCommit]) -> None:
+        """Remember up to where partitions are done."""
+        self._noted.update((partition_of(noted), noted) for noted in offsets)
+
+    def uncommitted(self) -> tuple[OffsetToCommit, ...]:
+        """Return the noted positions that are ahead of what is committed, of partitions held as they were noted."""
+        return tuple(
+            noted
+            for key, noted in sorted(self._noted.items())
+            if (grant := self._grants.get(key)) is not None
+            and grant.owner_epoch == noted.owner_epoch
+            and grant.committed < noted.offset
+        )
+
     def _drop_claim(self, claim: Claim) -> None:
         held = self._claims.get(partition_of(claim))
         if held is not None and held.claim == claim:
@@ -261,7 +306,7 @@ class Holdings:
 
     # ---- letting go -------------------------------------------------------------------------------------------------
 
-    def release_idle(self, busy: Collection[TopicPartition]) -> tuple[OwnedPartition, ...]:
+    def release_idle(self, busy: Collection[TopicPartition]) -> tuple[FinalOffset, ...]:
         """Let go of stopping partitions without an open claim, but those in `busy`, and return them."""
         idle = [
             (key, grant)
@@ -270,17 +315,31 @@ class Holdings:
         ]
         for key, _ in idle:
             self._release(key)
-        return tuple(OwnedPartition(key[0], key[1], grant.owner_epoch) for key, grant in idle)
+        return tuple(FinalOffset(key[0], key[1], grant.owner_epoch) for key, grant in idle)
+
+    def release(self, finals: Sequence[FinalOffset]) -> tuple[FinalOffset, ...]:
+        """Let go of partitions, and return those that were held."""
+        held = tuple(
+            final
+            for final in finals
+            if (grant := self._grants.get(partition_of(final))) is not None and grant.owner_epoch == final.owner_epoch
+        )
+        for final in held:
+            self._release(partition_of(final))
+        return held
 
     def release_finished(self, finished: Sequence[Claim], claims: Sequence[Claim]) -> tuple[FinalOffset, ...]:
-        """Let go of stopping partitions that hold no claim once `finished` is answered, and return them."""
+        """Let go of stopping partitions that hold no claim once `finished` is answered, and return them.
+
+        They are a bounded number, so that they fit into the same request.
+        """
         done = {(partition_of(claim), claim.owner_epoch) for claim in finished}
         wanted = {partition_of(claim) for claim in claims}
-        released = []
+        released: list[FinalOffset] = []
         for key, grant in sorted(self._grants.items()):
             claim = self._claim_under(key, grant.owner_epoch)
             is_free = claim is None or (key, grant.owner_epoch) in done
-            if grant.is_stopping and is_free and key not in wanted:
+            if grant.is_stopping and is_free and key not in wanted and len(released) < RELEASED_WITH_ADVANCE:
                 released.append(FinalOffset(key[0], key[1], grant.owner_epoch))
         for final in released:
             self._release(partition_of(final))

@@ -16,23 +16,26 @@ from coordinator.protocol.errors import ErrorCode, LocalProtocolError, RemotePro
 from coordinator.protocol.messages import (
     Advance,
     ClaimsFinished,
+    CommitOffsets,
     ConfirmClaims,
     Fenced,
     FindCoordinator,
     FindCoordinatorResponse,
     LeaveGroup,
+    ListClaims,
     Ping,
     PingResponse,
     Probe,
     Push,
     RegisterConsumer,
     RegisterConsumerResponse,
+    ReportOutOfRange,
     Request,
     Response,
     StartFetcher,
     StopFetcher,
 )
-from coordinator.protocol.parts import Claim, FinalOffset, OwnedPartition, StartHint, StartPartition, Subscription
+from coordinator.protocol.parts import Claim, FinalOffset, OwnedPartition, StartHint, StartPartition
 from coordinator.protocol.session import HelloReceived, PushReceived, ResponseReceived
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member import answers, refusals
@@ -55,19 +58,25 @@ from spark_kcoord.member.events import (
     AdvanceAsked,
     BytesReceived,
     CloseAsked,
+    CommitAsked,
     ConfirmAsked,
     Connected,
     ConnectionLost,
     Event,
     JoinAsked,
     LeaveAsked,
+    PositionsNoted,
+    ReleaseAsked,
+    ReportAsked,
     Ticked,
 )
 from spark_kcoord.member.holdings import Assignment, Holdings
 from spark_kcoord.member.lease import Lease
 from spark_kcoord.member.nodes import Nodes
+from spark_kcoord.member.portions import bytes_of, portions
 from spark_kcoord.member.refusals import Refusal
-from spark_kcoord.member.settings import MemberSettings, show_address
+from spark_kcoord.member.registration import Registration, introduce
+from spark_kcoord.member.settings import Address, MemberSettings, show_address
 from spark_kcoord.member.states import TRANSITIONS, State, Step
 
 CONNECT_TIMEOUT_MS: Final = 3_000
@@ -81,8 +90,8 @@ MAX_REDIRECTS: Final = 5
 class Member:
     """One member of one group, through all its connections.
 
-    `incarnation` is random and new for each process; `jitter` returns numbers in [0, 1). `member_id`, `claims` and
-    `checkpoint_hints` come from a checkpoint, if there is one.
+    `incarnation` is random and new for each process; `jitter` returns numbers in [0, 1). `member_id`, `claims`,
+    `checkpoint_hints` and `nodes` (coordinators known from before) come from a checkpoint, if there is one.
     """
 
     def __init__(
@@ -95,6 +104,7 @@ class Member:
         member_id: str = "",
         claims: Sequence[Claim] = (),
         checkpoint_hints: Sequence[StartHint] = (),
+        nodes: Sequence[Address] = (),
     ) -> None:
         self.settings = settings
         self._incarnation = incarnation
@@ -103,10 +113,11 @@ class Member:
         self._member_id = member_id
         self._hints = (*checkpoint_hints, *settings.hints)
         self._holdings = Holdings(claims)
-        self._nodes = Nodes(settings.coordinators, jitter)
+        self._nodes = Nodes(settings.coordinators, jitter, remembered=nodes)
         self._calls = Calls()
         self._joins: dict[int, int] = {}
         self._joined: Joined | None = None
+        self._introduction: Registration | None = None
         self._fatal: KcoordError | None = None
 
         self._state = State.NEW
@@ -160,9 +171,20 @@ class Member:
             case JoinAsked():
                 self._on_join(event)
             case AdvanceAsked():
-                self._on_call(event.call_id, Advance(finished=event.finished, claims=event.claims))
+                request = Advance(event.finished, event.claims, keeps_offered=event.keeps_offered)
+                self._on_call(event.call_id, request)
             case ConfirmAsked():
                 self._on_call(event.call_id, ConfirmClaims(claims=event.claims))
+            case CommitAsked():
+                self._on_call(event.call_id, CommitOffsets(self.settings.group_id, event.offsets))
+            case ReportAsked():
+                self._on_call(event.call_id, ReportOutOfRange(event.partitions))
+            case PositionsNoted():
+                self._holdings.note_positions(event.offsets)
+            case ReleaseAsked() if self._state is State.JOINED:
+                self._release(self._holdings.release(event.finals))
+            case ReleaseAsked():
+                pass
             case LeaveAsked():
                 self._on_leave(event)
             case CloseAsked():
@@ -208,7 +230,7 @@ class Member:
             self._complete(event.call_id, None)
             self._on_close()
             return
-        self._on_call(event.call_id, LeaveGroup())
+        self._on_call(event.call_id, LeaveGroup(event.finals))
 
     def _on_close(self) -> None:
         self._end(Step.CLOSE, refusals.closed(self.settings), "closed by its owner")
@@ -305,12 +327,16 @@ class Member:
                 self._on_refused_entry(refusal)
             case RegisterConsumer(), RegisterConsumerResponse():
                 self._on_registered(asked, response)
-            case ((Advance() | ConfirmClaims() | LeaveGroup()), _):
+            case ListClaims(), _ if refusal is not None:
+                self._on_refused_entry(refusal)
+            case ((Advance() | ConfirmClaims() | CommitOffsets() | ReportOutOfRange() | LeaveGroup()), _):
                 self._on_call_answered(asked.request, response, refusal)
             case _, _ if refusal is not None:
                 self._on_refused_member(refusal)
             case Ping(), PingResponse():
                 self._holdings.set_member_epoch(response.member_epoch)
+                if len(response.results) == len(asked.request.offsets):
+                    self._holdings.answer_commit(asked.request.offsets, response.results)
             case _:
                 pass
 
@@ -338,48 +364,24 @@ class Member:
         self._connect()
 
     def _register(self) -> None:
-        try:
-            self._send(self._registration())
-        except LocalProtocolError as error:
-            if error.code is not ErrorCode.FRAME_TOO_LARGE:
-                raise
-            self._fail_for_good(refusals.call_too_large(self.settings, str(error)))
-
-    def _registration(self) -> RegisterConsumer:
-        settings = self.settings
-        return RegisterConsumer(
-            group_id=settings.group_id,
+        self._introduction = introduce(
+            self.settings,
+            self._holdings,
+            self._hints,
             member_id=self._member_id,
             incarnation=self._incarnation,
-            subscription=Subscription(topics=settings.topics),
-            client_id=settings.client_id,
             pid=self._pid,
-            session_timeout_ms=settings.session_timeout_ms,
-            rebalance_timeout_ms=settings.rebalance_timeout_ms,
-            instance_id=settings.instance_id,
-            streams=settings.streams,
-            assignors=settings.assignors,
-            reset_policy=settings.reset_policy,
-            claims=self._holdings.open_claims(),
-            hints=self._start_hints(),
-            owned=self._holdings.owned(),
-            handover=settings.handover,
-            wait_for_topics=settings.wait_for_topics,
-            claim_timeout_ms=settings.claim_timeout_ms,
         )
-
-    def _start_hints(self) -> tuple[StartHint, ...]:
-        # What was read since the checkpoint counts more than what the checkpoint said.
-        known = self._holdings.ends()
-        covered = {(hint.topic, hint.topic_id, hint.partition) for hint in known}
-        return (
-            *known,
-            *(hint for hint in self._hints if (hint.topic, hint.topic_id, hint.partition) not in covered),
-        )
+        try:
+            for listed in self._introduction.before:
+                self._send(listed)
+            self._send(self._introduction.request)
+        except LocalProtocolError as error:
+            self._fail_for_good(refusals.call_too_large(self.settings, str(error)))
 
     def _on_registered(self, asked: Asked, response: RegisterConsumerResponse) -> None:
-        assert isinstance(asked.request, RegisterConsumer)
-        listed = asked.request.claims
+        assert self._introduction is not None
+        listed = self._introduction.claims
         if len(response.claims) != len(listed):
             self._lose("it did not answer for every claim", is_elsewhere_better=False)
             return
@@ -441,7 +443,8 @@ class Member:
                     self._notice(NoticeKind.STARTED, _show_partitions(push.partitions))
             case StopFetcher():
                 self._notice(NoticeKind.STOPPING, f"{_show_partitions(push.partitions)}: {push.why}")
-                self._release(self._holdings.stop(push))
+                not_held = self._holdings.stop(push)
+                self._release([FinalOffset(part.topic, part.partition, part.owner_epoch) for part in not_held])
             case ClaimsFinished():
                 self._holdings.finish(push)
             case Probe():
@@ -458,7 +461,7 @@ class Member:
         if not answers.is_whole(request, response):
             self._lose("it did not answer for every partition of a request", is_elsewhere_better=False)
             return
-        result, notices = answers.take_answer(self._holdings, request, response)
+        result, notices = answers.take_answer(self._holdings, request, response, self._nodes.learned)
         self._effects += notices
         call = self._calls.in_flight
         if call is not None and call.request is request:
@@ -488,7 +491,8 @@ class Member:
             return
         self._send_next_call()
         conversation = self._open_conversation
-        self._release(self._holdings.release_idle(conversation.busy_partitions()))
+        if self.settings.lets_go_itself:
+            self._release(self._holdings.release_idle(conversation.busy_partitions()))
         while (request := conversation.next_queued()) is not None:
             self._send(request)
 
@@ -513,13 +517,14 @@ class Member:
             self._notice(NoticeKind.RELEASED, _show_partitions(released))
         return msgspec.structs.replace(request, released=released)
 
-    def _release(self, parts: Sequence[OwnedPartition]) -> None:
+    def _release(self, parts: Sequence[FinalOffset]) -> None:
         self._open_conversation.release(parts)
         if parts:
             self._notice(NoticeKind.RELEASED, _show_partitions(parts))
 
     def _ping(self) -> None:
-        self._send(Ping(self._holdings.member_epoch))
+        offsets = next(portions(self._holdings.uncommitted(), bytes_of), ()) if self.settings.auto_commit else ()
+        self._send(Ping(self._holdings.member_epoch, offsets))
 
     # ---- time -------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """Which coordinator node is tried next, how long to wait before it, and what went wrong at each.
 
-Candidates are the addresses the member was given and every one a coordinator has named since. It knows no sockets and
-draws no chance of its own: jitter comes in as a callable returning a number in [0, 1).
+Candidates are the addresses the member was given, those it remembers from before, and every one a coordinator has named
+since: a cluster may have moved node by node while the member was not looking. It knows no sockets and draws no chance
+of its own: jitter comes in as a callable returning a number in [0, 1).
 """
 
 from collections.abc import Callable, Iterable
@@ -11,17 +12,22 @@ from spark_kcoord.member.settings import Address, show_address
 
 BACKOFF_MIN_MS: Final = 50
 BACKOFF_MAX_MS: Final = 1_000
-MAX_NODES: Final = 100
+MAX_LEARNED: Final = 50
+"""Addresses that are remembered besides those given."""
 
 
 class Nodes:
     """The candidates of one member."""
 
-    __slots__ = ("_attempts", "_candidates", "_given", "_index", "_jitter", "_troubles")
+    __slots__ = ("_attempts", "_candidates", "_given", "_index", "_jitter", "_learned", "_troubles")
 
-    def __init__(self, given: Iterable[Address], jitter: Callable[[], float]) -> None:
+    def __init__(
+        self, given: Iterable[Address], jitter: Callable[[], float], *, remembered: Iterable[Address] = ()
+    ) -> None:
         self._given = tuple(dict.fromkeys(given))
-        self._candidates = list(self._given)
+        self._learned: tuple[Address, ...] = ()
+        self._keep(remembered)
+        self._candidates = [*self._given, *self._learned]
         self._index = 0
         self._jitter = jitter
         self._attempts = 0
@@ -37,14 +43,23 @@ class Nodes:
         """The address to connect to now."""
         return self._candidates[self._index]
 
+    @property
+    def learned(self) -> tuple[Address, ...]:
+        """The addresses that coordinators have named besides those given, those named last first."""
+        return self._learned
+
     def learn(self, named: Iterable[Address]) -> None:
-        """Replace what was learned before by the nodes a coordinator has named; those given always stay."""
+        """Add the nodes a coordinator has named; of those named before the oldest are forgotten when there are many."""
         current = self.current
-        known = list(dict.fromkeys((*self._given, *named)))[:MAX_NODES]
+        self._keep((*named, *self._learned))
+        known = [*self._given, *self._learned]
         if current not in known:
             known.append(current)
         self._candidates = known
         self._index = known.index(current)
+
+    def _keep(self, named: Iterable[Address]) -> None:
+        self._learned = tuple(address for address in dict.fromkeys(named) if address not in self._given)[:MAX_LEARNED]
 
     def choose(self, address: Address) -> None:
         """Make this address the current one."""

@@ -35,7 +35,7 @@ PASSING: Final = frozenset(
 """The coordinator cannot serve now: connect again, after a backoff."""
 
 OPTIONS: Final = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "subscribe",
+    ErrorCode.PARTITION_OWNED: "assign",
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "startingOffsets",
     ErrorCode.INVALID_GROUP_ID: "kcoord.group.id",
     ErrorCode.INVALID_SESSION_TIMEOUT: "kcoord.session.timeout",
@@ -47,6 +47,18 @@ OPTIONS: Final = {
 
 BETTER_ELSEWHERE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 """Another node may be able to serve."""
+
+
+_OF_SUBSCRIPTION: Final = ("the pattern ", "the subscription ", "a subscription ", "exclusions ")
+"""How the coordinator begins what it says of a subscription that cannot be; the code is that of any bad request."""
+
+
+def _option_of(settings: MemberSettings, refusal: Refusal) -> str | None:
+    code, message = refusal
+    is_malformed = code is ErrorCode.INVALID_REQUEST and message.startswith(_OF_SUBSCRIPTION)
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or is_malformed:
+        return "assign" if settings.partitions else "subscribe" if settings.topics else "subscribePattern"
+    return OPTIONS.get(code)
 
 
 def refusal_of(response: Response) -> Refusal | None:
@@ -88,7 +100,7 @@ def call_timed_out(settings: MemberSettings, troubles: str) -> KcoordError:
 
 def refused_for_good(settings: MemberSettings, refusal: Refusal) -> KcoordError:
     """Say that a coordinator will not have this member."""
-    option = OPTIONS.get(refusal[0])
+    option = _option_of(settings, refusal)
     about = f" (option '{option}')" if option is not None else ""
     return KcoordError(
         f"The coordinator refused a member of group '{settings.group_id}'{about}: {show_refusal(refusal)}"

@@ -16,9 +16,14 @@ BOOTSTRAP_OPTION: Final = "kcoord.bootstrap.servers"
 TIMEOUT_OPTION: Final = "kcoord.coordinator.timeout"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSettings:
     """Everything a member is told before it joins.
+
+    Exactly one of `topics`, `pattern` (RE2, matched against whole names) and `partitions` (topic and number, the
+    member's alone) is given; `exclusions` are topics left out. A member that `lets_go_itself` gives a partition back as
+    soon as no claim of it is open; another one does when its user says so. Without a ping interval it pings each third
+    of the session time-out. With `wants_streams` the coordinator says which stream reads each partition.
 
     `join_timeout_ms` bounds the first join when no coordinator can be reached or none lets it in; once joined, a call
     waits `coordinator_timeout_ms` for a coordinator that is away. `hints` are those of options; a checkpoint's are
@@ -27,8 +32,11 @@ class MemberSettings:
 
     coordinators: tuple[Address, ...]
     group_id: str
-    topics: tuple[str, ...]
     client_id: str
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    partitions: tuple[tuple[str, int], ...] = ()
+    exclusions: tuple[str, ...] = ()
     instance_id: str | None = None
     streams: int = 1
     assignors: tuple[str, ...] = ("sticky",)
@@ -41,11 +49,17 @@ class MemberSettings:
     join_timeout_ms: int = 9_000
     handover: str = "takeover"
     claim_timeout_ms: int | None = None
+    ping_interval_ms: int | None = None
+    auto_commit: bool = False
+    lets_go_itself: bool = True
+    wants_streams: bool = False
 
     def __post_init__(self) -> None:
         """Refuse settings no coordinator could be asked with."""
         if not self.coordinators:
             raise ValueError("at least one coordinator address is needed")
+        if [bool(self.topics), self.pattern is not None, bool(self.partitions)].count(True) != 1:
+            raise ValueError("exactly one of topics, pattern and partitions is needed")
         for name in ("session_timeout_ms", "rebalance_timeout_ms", "coordinator_timeout_ms", "join_timeout_ms"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive")

@@ -12,6 +12,7 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequ
 
 from spark_kcoord.fetch.connection import TopicMetadata
 from spark_kcoord.kafka_options import KafkaSettings
+from spark_kcoord.offset_specs import EARLIEST_POSITION
 from tests.helpers.record_batches import Row, record_batch
 
 _TopicAnswer = FetchResponse.FetchableTopicResponse
@@ -176,22 +177,18 @@ class FakeCluster:
 
     def _offsets(self, request: Any) -> Any:
         answer = ListOffsetsResponse.ListOffsetsTopicResponse
-        return ListOffsetsResponse(
-            topics=[
-                answer(
-                    name=topic.name,
-                    partitions=[
-                        answer.ListOffsetsPartitionResponse(
-                            partition_index=part.partition_index,
-                            error_code=0,
-                            offset=0 if part.timestamp == -2 else self.logs[topic.name, part.partition_index].end,
-                        )
-                        for part in topic.partitions
-                    ],
-                )
-                for topic in request.topics
-            ]
-        )
+        topics = []
+        for topic in request.topics:
+            partitions = []
+            for part in topic.partitions:
+                log = self.logs.get((topic.name, part.partition_index))
+                if log is None:
+                    said = {"error_code": kafka_errors.UnknownTopicOrPartitionError.errno}
+                else:
+                    said = {"error_code": 0, "offset": 0 if part.timestamp == EARLIEST_POSITION else log.end}
+                partitions.append(answer.ListOffsetsPartitionResponse(partition_index=part.partition_index, **said))
+            topics.append(answer(name=topic.name, partitions=partitions))
+        return ListOffsetsResponse(topics=topics)
 
 
 async def _done(answer: Any) -> Any:

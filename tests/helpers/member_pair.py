@@ -21,6 +21,7 @@ from coordinator.protocol.parts import (
     ClaimState,
     ClaimStatus,
     NodeAddress,
+    OffsetToCommit,
     OwnedPartition,
     PartitionResult,
     StartPartition,
@@ -31,12 +32,14 @@ from spark_kcoord.member.events import (
     AdvanceAsked,
     BytesReceived,
     CloseAsked,
+    CommitAsked,
     ConfirmAsked,
     Connected,
     ConnectionLost,
     Event,
     JoinAsked,
     LeaveAsked,
+    ReportAsked,
     Ticked,
 )
 from spark_kcoord.member.machine import Member
@@ -157,6 +160,12 @@ class MemberPair:
 
     def leave(self) -> int:
         return self._call(LeaveAsked)
+
+    def commit(self, *offsets: OffsetToCommit) -> int:
+        return self._call(lambda now_ms, call_id: CommitAsked(now_ms, call_id, offsets))
+
+    def report(self, *partitions: OwnedPartition) -> int:
+        return self._call(lambda now_ms, call_id: ReportAsked(now_ms, call_id, partitions))
 
     def close(self) -> None:
         self.step(CloseAsked(self.now_ms))

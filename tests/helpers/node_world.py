@@ -217,9 +217,14 @@ class Member:
         return Claim(*partition[:1], grant.topic_id, partition[1], grant.owner_epoch, from_offset, until_offset)
 
     def advance(
-        self, finished: Iterable[Claim] = (), claims: Iterable[Claim] = (), released: Iterable[FinalOffset] = ()
+        self,
+        finished: Iterable[Claim] = (),
+        claims: Iterable[Claim] = (),
+        released: Iterable[FinalOffset] = (),
+        *,
+        keeps_offered: bool = False,
     ) -> AdvanceResponse:
-        return self.ask(Advance(tuple(finished), tuple(claims), tuple(released)), AdvanceResponse)
+        return self.ask(Advance(tuple(finished), tuple(claims), tuple(released), keeps_offered), AdvanceResponse)
 
     def confirm(self, *claims: Claim) -> ConfirmClaimsResponse:
         return self.ask(ConfirmClaims(claims), ConfirmClaimsResponse)
@@ -449,6 +454,7 @@ class NodeWorld:
         claim_timeout_ms: int | None = None,
         subscription: Subscription | None = None,
         pid: int = 42,
+        wants_streams: bool = False,
     ) -> Member:
         """Connect a member that has its registration ready and has not sent it."""
         member = self.connect()
@@ -470,6 +476,7 @@ class NodeWorld:
             handover=handover,
             wait_for_topics=wait_for_topics,
             claim_timeout_ms=claim_timeout_ms,
+            wants_streams=wants_streams,
         )
         return member
 

@@ -24,6 +24,7 @@ from coordinator.core.groups.state import TopicPartition
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     AdvanceResponse,
+    CommitOffsets,
     CommitOffsetsResponse,
     ConfirmClaimsResponse,
     ErrorResponse,
@@ -45,6 +46,10 @@ from coordinator.protocol.operator_messages import (
     CancelResetsResponse,
     ChangeDrain,
     ChangeDrainResponse,
+    ChangePause,
+    ChangePauseResponse,
+    DeleteOffsets,
+    DeleteOffsetsResponse,
     DescribeControls,
     DescribeControlsResponse,
     OperatorRequest,
@@ -56,6 +61,7 @@ from coordinator.protocol.parts import (
     ClaimStatus,
     ControlDescription,
     FinalOffset,
+    OffsetToCommit,
     PartitionResult,
     ResetResult,
     ResetTarget,
@@ -118,6 +124,11 @@ class Transcript:
             self.members[f"{name}'s {incarnation}"] = member
         assert member.registration is not None
         member.send(member.registration)
+
+    def do_restart(self, name: str, incarnation: str = "second") -> None:
+        """Start a member again as another process, with the member id and the claims of its checkpoint."""
+        self.members.pop(name, None)
+        self._join(name, incarnation, {})
 
     def do_match(self, name: str, pattern: str) -> None:
         """Join by a pattern."""
@@ -198,6 +209,27 @@ class Transcript:
     def do_undrain(self, name: str) -> None:
         self._operate(ChangeDrain("g", name, is_drained=False, who=OPERATOR, is_dry_run=False))
 
+    def do_pause(self, *numbers: str) -> None:
+        """Pause partitions of t, or the whole group."""
+        self._pause(numbers, is_paused=True)
+
+    def do_resume(self, *numbers: str) -> None:
+        self._pause(numbers, is_paused=False)
+
+    def _pause(self, numbers: Sequence[str], *, is_paused: bool) -> None:
+        partitions = tuple(("t", int(number)) for number in numbers) or None
+        self._operate(ChangePause("g", partitions, is_paused, OPERATOR, is_dry_run=False))
+
+    def do_set(self, number: str, offset: str) -> None:
+        """Commit an offset as an operator, for a partition that nobody owns."""
+        tool = self.world.connect()
+        self.names[tool.connection_id] = "tool"
+        tool.send(CommitOffsets("g", (OffsetToCommit("t", int(number), int(offset)),)))
+
+    def do_delete(self, number: str) -> None:
+        """Delete the offset of a partition."""
+        self._operate(DeleteOffsets("g", (("t", int(number)),), OPERATOR, is_dry_run=False))
+
     def do_reset(self, number: str, offset: str, *words: str) -> None:
         """Set a partition's offset; the words are `dry-run` or `release-claims`, or the reason."""
         options = {"dry-run", "release-claims"}
@@ -265,6 +297,10 @@ def say_response(response: Response) -> str:
             return "claims: " + ", ".join(map(say_status, response.claims))
         case FetchOffsetsResponse():
             return "offsets: " + ", ".join(f"{part.topic}-{part.partition}={part.offset}" for part in response.offsets)
+        case ChangePauseResponse():
+            return f"pause changed for [{say_partitions(response.partitions)}]"
+        case DeleteOffsetsResponse():
+            return "deleted: " + ", ".join(map(say_result, response.results))
         case ChangeDrainResponse():
             return f"drain changed, it has [{say_partitions(response.partitions)}]"
         case ResetOffsetsResponse():
@@ -310,7 +346,7 @@ def say_reset(result: ResetResult) -> str:
 
 
 def say_control(control: ControlDescription) -> str:
-    subject = control.member_id or f"{control.topic}-{control.partition}"
+    subject = control.member_id or (f"{control.topic}-{control.partition}" if control.topic else "g")
     said = f"{control.kind} {subject}"
     return f"{said} to {control.offset}" if control.offset is not None else said
 

@@ -15,11 +15,11 @@ RESULT = p.PartitionResult("flights", 3, ErrorCode.FENCED_OWNER_EPOCH, "it is m2
 STATUS = p.ClaimStatus("flights", 3, 41, p.ClaimState.RUNNING, "taken over", 300)
 POLICY = p.ResetPolicy("timestamp", 1_600_000_000_000)
 HINT = p.StartHint("flights", "0tQ", 3, -2, True)
-START = p.StartPartition("flights", "0tQ", 3, 41, 100, 5, "broker-1", 9092)
+START = p.StartPartition("flights", "0tQ", 3, 41, 100, 5, "broker-1", 9092, 6)
 SUBSCRIPTION = p.Subscription(("flights",), "fl.*", (("flights", 3),), ("secret",))
 SUMMARY = p.GroupSummary("team", "Stable", 12, 2)
 MEMBER = p.MemberDescription("m1", "static-1", "spark", "10.0.0.9", 4242, "STABLE", 12, 8, True, 5, 6)
-PARTITION = p.PartitionDescription("flights", 3, 250, 900, "m1", 41, True, CLAIM, p.ClaimState.OFFERED, 5)
+PARTITION = p.PartitionDescription("flights", 3, 250, 900, "m1", 41, True, CLAIM, p.ClaimState.OFFERED, 5, 6)
 EVENT = p.GroupEvent(17, 1_700_000_000_000, "taken-over", "m1", "its connection closed", 12, (("flights", 3),), 1200)
 TARGET = p.ResetTarget("flights", 3, "shift", -100)
 RESET = p.ResetResult("flights", 3, ErrorCode.PARTITION_OWNED, "a claim runs", 250, 150, True)
@@ -56,19 +56,21 @@ REQUESTS: tuple[m.Request, ...] = (
         handover="hold",
         wait_for_topics=True,
         claim_timeout_ms=86_400_000,
+        wants_streams=True,
     ),
     m.Ping(12, (TO_COMMIT,)),
     m.FetcherStarted((OWNED,)),
     m.FetcherStopped((FINAL,)),
     m.CommitOffsets("team", (TO_COMMIT,)),
     m.FetchOffsets("team", (("flights", 3),)),
-    m.Advance((CLAIM,), (p.Claim("flights", "0tQ", 3, 41, 250, 400),), (FINAL,)),
+    m.Advance((CLAIM,), (p.Claim("flights", "0tQ", 3, 41, 250, 400),), (FINAL,), True),
     m.ConfirmClaims((CLAIM,)),
     m.LeaveGroup((FINAL,)),
     m.ListGroups(),
     m.DescribeGroup("team"),
     m.ListGroupEvents("team", 16),
     m.ReportOutOfRange((OWNED,)),
+    m.ListClaims((CLAIM,), (HINT,)),
     m.FinishClaims("team", "m1", (CLAIM,)),
     o.ChangePause("team", (("flights", 3),), True, **_BY),
     o.ChangeDrain("team", "m1", True, **_BY),
@@ -100,6 +102,7 @@ RESPONSES: tuple[m.Response, ...] = (
                             reset_policy=POLICY, handover="takeover", members=(MEMBER,), partitions=(PARTITION,)),
     m.ListGroupEventsResponse(**_REFUSED, events=(EVENT,)),
     m.ReportOutOfRangeResponse((RESULT,)),
+    m.ListClaimsResponse(**_REFUSED),
     m.FinishClaimsResponse(**_REFUSED, results=(RESULT,)),
     o.ChangePauseResponse(**_REFUSED, partitions=(("flights", 3),)),
     o.ChangeDrainResponse(**_REFUSED, partitions=(("flights", 3),)),

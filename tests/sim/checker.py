@@ -5,11 +5,12 @@ that runs. And whatever was said once stays true after a crash. Reads return wha
 the reader could know. Nobody is declared dead before its time.
 """
 
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from coordinator.core.effects import Notice
+from coordinator.core.groups.operator_records import GroupDeleted
 from coordinator.core.groups.records import GroupExpired, MemberRemoved
 from coordinator.core.groups.state import ShardState, TopicPartition
 from coordinator.core.limits import Limits
@@ -28,6 +29,7 @@ from coordinator.protocol.messages import (
     FetcherStoppedResponse,
     FetchOffsets,
     FetchOffsetsResponse,
+    Ping,
     PingResponse,
     Push,
     RegisterConsumer,
@@ -38,9 +40,11 @@ from coordinator.protocol.messages import (
     StopFetcher,
 )
 from coordinator.protocol.operator_messages import ResetOffsets, ResetOffsetsResponse
-from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, OffsetToCommit, PartitionResult
+from tests.sim.facts import WorldFacts
 from tests.sim.kafka import Kafka
-from tests.sim.log_model import ClaimEntry, GroupModel, LogModel, ViolationError
+from tests.sim.log.model import LogModel
+from tests.sim.log.state import ClaimEntry, GroupModel, ViolationError
 
 REFUSED_TO_OTHERS = frozenset({ErrorCode.FENCED_OWNER_EPOCH, ErrorCode.CLAIM_CLOSED})
 ACCEPTED = frozenset({"member-joined", "member-returned", "member-replaced"})
@@ -88,8 +92,8 @@ class _Life:
     started_ms: int
     asked: dict[tuple[int, int], _Asked] = field(default_factory=dict)
     bound: dict[int, tuple[str, str]] = field(default_factory=dict)
-    removed: dict[int, tuple[str, str]] = field(default_factory=dict)
-    """Connections whose member was removed: they are nobody's, but may still be told so."""
+    removed: dict[int, tuple[tuple[str, str], int]] = field(default_factory=dict)
+    """Connections whose member was removed, and where: they are nobody's, but may still be told so."""
     accepted: dict[tuple[str, str], deque[int]] = field(default_factory=dict)
     """Where the log ended whenever a member was let in and was not told yet."""
     gone: set[int] = field(default_factory=set)
@@ -101,61 +105,45 @@ class Checker:
     """The checker of one run."""
 
     def __init__(self, kafka: Kafka, shards: int, limits: Limits) -> None:
-        self._kafka = kafka
         self._limits = limits
-        self.logs = [LogModel(shard, self) for shard in range(shards)]
+        self.facts = WorldFacts(kafka)
+        self.logs = [LogModel(shard, self.facts) for shard in range(shards)]
         self.counts = Counts()
+        self.coverage: Counter[str] = Counter()
+        """How often what was exercised: faults, records, notices, refusals, by name."""
         self._durable = [0] * shards
         self._told = [0] * shards
-        self._delivered: dict[tuple[str, int, str, int], set[tuple[int, int]]] = {}
-        self._highest_delivered: dict[tuple[str, int], int] = {}
         self._life = _Life(0)
-        self._shard_of: dict[str, int] = {}
         self._group_epochs: dict[str, int] = {}
-
-    # ---- the world outside the log ----------------------------------------------------------------------------------
-
-    def was_delivered(self, claim: ClaimEntry, topic_id: str) -> bool:
-        ranges = self._delivered.get((topic_id, claim.partition[1], claim.member_id, claim.owner_epoch))
-        return ranges is not None and claim.range in ranges
-
-    def was_answered(self, topic: str, topic_id: str, partition: int, offset: int) -> bool:
-        return self._kafka.was_answered(topic, topic_id, partition, offset)
-
-    def deliver(self, member_id: str, claims: Iterable[Claim]) -> None:
-        """Note that ranges were read and given to a sink."""
-        for claim in claims:
-            key = (claim.topic_id, claim.partition, member_id, claim.owner_epoch)
-            self._delivered.setdefault(key, set()).add((claim.from_offset, claim.until_offset))
-            highest = self._highest_delivered.get(key[:2], 0)
-            self.counts.delivered += claim.until_offset - claim.from_offset
-            self.counts.duplicates += max(0, min(highest, claim.until_offset) - claim.from_offset)
-            self._highest_delivered[key[:2]] = max(highest, claim.until_offset)
+        self._forgotten_at: dict[str, int] = {}
+        """Where in the log a group was deleted or expired last."""
 
     def group(self, group_id: str, shard: int) -> GroupModel:
-        self._shard_of[group_id] = shard
         return self.logs[shard].groups.get(group_id) or GroupModel()
 
     # ---- the log ----------------------------------------------------------------------------------------------------
 
-    def appended(self, shard: int, base_offset: int, records: Sequence[bytes], state: ShardState) -> None:
+    def appended(
+        self, shard: int, base_offset: int, records: Sequence[bytes], state: ShardState, now_ms: int = 0
+    ) -> None:
         """Check what the node wants written, and that its state is what its log says."""
         log = self.logs[shard]
         before = log.end
-        log.append(base_offset, records)
+        log.append(base_offset, records, now_ms)
         news = log.records[before:]
         log.compare(state, {record.group_id for record in news})
-        for record in news:
+        for at, record in enumerate(news, before):
             if isinstance(record, MemberRemoved):
-                self._unbind((record.group_id, record.member_id))
-            elif isinstance(record, GroupExpired):
+                self._unbind((record.group_id, record.member_id), at)
+            elif isinstance(record, GroupExpired | GroupDeleted):
                 self._group_epochs.pop(record.group_id, None)
+                self._forgotten_at[record.group_id] = at
         self.counts.handovers = sum(each.handovers for each in self.logs)
         self.counts.resets = sum(each.resets for each in self.logs)
 
-    def _unbind(self, member: tuple[str, str]) -> None:
+    def _unbind(self, member: tuple[str, str], at: int) -> None:
         for connection_id in [key for key, bound in self._life.bound.items() if bound == member]:
-            self._life.removed[connection_id] = self._life.bound.pop(connection_id)
+            self._life.removed[connection_id] = (self._life.bound.pop(connection_id), at)
 
     def became_durable(self, shard: int, end_offset: int) -> None:
         self._durable[shard] = max(self._durable[shard], end_offset)
@@ -171,14 +159,27 @@ class Checker:
             )
         if end_offset > log.end:
             raise ViolationError("phantom-record", f"shard {shard}: {end_offset} records, {log.end} were written")
+        lost = log.records[end_offset:]
         log.cut(end_offset)
         log.compare(state, log.groups)
         if set(state.groups) != set(log.groups):
             raise ViolationError(
                 "state-differs", f"shard {shard}: groups {set(state.groups)}, in its log {set(log.groups)}"
             )
+        for group_id in {record.group_id for record in lost}:
+            if self._forgotten_at.get(group_id, -1) >= end_offset:
+                del self._forgotten_at[group_id]
         self._durable[shard] = end_offset
         self._life = _Life(now_ms)
+
+    def look_back(self) -> None:
+        """Check in the end that nothing below a committed offset is missing from the story."""
+        for log in self.logs:
+            for group_id, group in log.groups.items():
+                gap = group.history.gap()
+                if gap is not None:
+                    raise ViolationError("lost-record", f"group {group_id}: {gap}")
+        self.counts.delivered, self.counts.duplicates = self.facts.delivered, self.facts.duplicates
 
     # ---- requests ---------------------------------------------------------------------------------------------------
 
@@ -218,6 +219,10 @@ class Checker:
         """Check an answer that leaves the node."""
         asked = self._life.asked.pop((connection_id, correlation_id))
         shard = asked.shard
+        self._count_refusals(response)
+        is_of_old_group = asked.end_at_arrival <= self._forgotten_at.get(_group_of(asked), -1)
+        if is_of_old_group and not isinstance(asked.request, RegisterConsumer):
+            return
         match asked.request, response:
             case Advance(), AdvanceResponse(error=ErrorCode.NONE):
                 self._advanced(asked, response, shard)
@@ -230,10 +235,8 @@ class Checker:
                     if result.error is ErrorCode.NONE:
                         self._is_let_go(asked, (final.topic, final.partition), final.owner_epoch, shard)
             case CommitOffsets(group_id=group_id), CommitOffsetsResponse(error=ErrorCode.NONE):
-                for wish, result in zip(asked.request.offsets, response.results, strict=True):
-                    if result.error is ErrorCode.NONE:
-                        self._is_committed(asked, group_id, (wish.topic, wish.partition), wish.offset, None)
-            case ResetOffsets(group_id=group_id), ResetOffsetsResponse(error=ErrorCode.NONE):
+                self._committed(asked, group_id, asked.request.offsets, response.results)
+            case ResetOffsets(group_id=group_id, is_dry_run=False), ResetOffsetsResponse(error=ErrorCode.NONE):
                 for reset in response.results:
                     if reset.error is ErrorCode.NONE and not reset.is_pending and reset.new_offset is not None:
                         self._is_committed(asked, group_id, (reset.topic, reset.partition), reset.new_offset, None)
@@ -244,10 +247,31 @@ class Checker:
                 seen = {(p.topic, p.partition): p.committed for p in response.partitions if p.committed is not None}
                 self._read(asked, asked.request.group_id, seen, shard)
                 self._group_epoch_seen(asked.request.group_id, response.group_epoch)
-            case _, PingResponse(error=ErrorCode.NONE) if asked.member is not None:
+            case Ping(), PingResponse(error=ErrorCode.NONE) if asked.member is not None:
                 self._group_epoch_seen(asked.member[0], response.group_epoch)
+                self._committed(asked, asked.member[0], asked.request.offsets, response.results)
             case _:
                 pass
+
+    def _count_refusals(self, response: Response) -> None:
+        error = getattr(response, "error", ErrorCode.NONE)
+        if error is not ErrorCode.NONE:
+            self.coverage[f"refusal {error.name}"] += 1
+        for result in getattr(response, "results", ()):
+            if result.error is not ErrorCode.NONE:
+                self.coverage[f"refusal {result.error.name}"] += 1
+
+    def _committed(
+        self, asked: _Asked, group_id: str, wishes: Sequence[OffsetToCommit], results: Sequence[PartitionResult]
+    ) -> None:
+        for wish, result in zip(wishes, results, strict=True):
+            if result.error is ErrorCode.NONE:
+                partition = (wish.topic, wish.partition)
+                self._is_committed(asked, group_id, partition, wish.offset, wish.owner_epoch)
+                self.counts.acked += 1
+                self.coverage["commit " + _commit_kind(asked.request, wish)] += 1
+            elif result.error in REFUSED_TO_OTHERS:
+                self.counts.fenced += 1
 
     def _must_be_durable(self, shard: int, at: int, what: object) -> None:
         if at >= self._durable[shard]:
@@ -347,8 +371,11 @@ class Checker:
             raise ViolationError("no-such-member", f"{member} is told that it is let in, and was not")
         end = accepted.popleft()
         self._must_be_durable(shard, end - 1, f"member {response.member_id}")
+        if end <= self._forgotten_at.get(request.group_id, -1):
+            self._life.removed[connection_id] = (member, end - 1)
+            return
         if group.is_superseded(response.member_id, request.incarnation, end):
-            self._life.removed[connection_id] = member
+            self._life.removed[connection_id] = (member, end - 1)
         else:
             self._life.bound[connection_id] = member
             if connection_id in self._life.gone:
@@ -363,12 +390,11 @@ class Checker:
         for partition, commits in self.group(group_id, shard).commits.items():
             visible = [commit for commit in commits if commit.at < self._durable[shard]]
             known = [commit for commit in visible if commit.at < asked.known_end]
-            fresh = visible[len(known) - 1 if known else 0 :]
+            fresh = {commit.offset for commit in visible[len(known) - 1 if known else 0 :]}
             offset = seen.pop(partition, None)
-            if offset is None:
-                if known:
-                    raise ViolationError("lost-commit", f"{partition} of {group_id} is absent and was at {known[-1]}")
-            elif offset not in {commit.offset for commit in fresh}:
+            if offset is None and known and None not in fresh:
+                raise ViolationError("lost-commit", f"{partition} of {group_id} is absent and was at {known[-1]}")
+            if offset is not None and offset not in fresh:
                 name = "phantom-commit" if offset not in {commit.offset for commit in commits} else "stale-read"
                 raise ViolationError(name, f"{partition} of {group_id} is read as {offset}; possible are {fresh}")
         if seen:
@@ -376,8 +402,12 @@ class Checker:
 
     def pushed(self, connection_id: int, push: Push, shard: int) -> None:
         """Check a push that leaves the node."""
-        member = self._life.bound.get(connection_id) or self._life.removed.get(connection_id)
-        if member is None:
+        bound, removed = self._life.bound.get(connection_id), self._life.removed.get(connection_id)
+        if bound is not None:
+            member = bound
+        elif removed is not None and removed[1] > self._forgotten_at.get(removed[0][0], -1):
+            member = removed[0]
+        else:
             return
         group = self.group(member[0], shard)
         match push:
@@ -389,6 +419,7 @@ class Checker:
                     granted = self.logs[shard].records[part.owner_epoch]
                     if getattr(granted, "member_id", None) != member[1]:
                         raise ViolationError("phantom-grant", f"{part} is said to {member[1]}, the log says {granted}")
+                    self.facts.reach(part.topic_id, part.partition, part.offset)
                     possible = [commit for commit in group.commits.get(partition, ()) if commit.offset == part.offset]
                     if not possible:
                         raise ViolationError("phantom-commit", f"{part} starts where nobody ever committed")
@@ -399,15 +430,17 @@ class Checker:
                     self._must_be_durable(shard, group.stopped[partition, owned.owner_epoch], f"stop of {partition}")
             case Fenced():
                 self.counts.fenced += 1
-                self._must_be_durable(shard, group.removed_at[member[1]][0], f"removal of {member[1]}")
+                if removed is not None:
+                    self._must_be_durable(shard, removed[1], f"removal of {member[1]}")
 
     def noticed(self, notice: Notice, shard: int, now_ms: int) -> None:
         """Check what the node gives out as a fact."""
+        self.coverage[f"notice {notice.kind}"] += 1
         if notice.kind == "taken-over":
             self.counts.takeovers += 1
         member = (notice.group_id, notice.member_id)
         if notice.kind in ACCEPTED:
-            self._unbind(member)
+            self._unbind(member, self.logs[shard].end - 1)
             self._life.sessions[member] = _Session(now_ms)
             self._life.accepted.setdefault(member, deque()).append(self.logs[shard].end)
         if notice.kind != "member-expired":
@@ -437,3 +470,13 @@ class Checker:
             if facts is not None and (record.group_id, facts.member_id) == member:
                 return int(facts.session_timeout_ms)
         raise ViolationError("no-such-member", f"{member} expires and never joined")
+
+
+def _group_of(asked: _Asked) -> str:
+    return asked.member[0] if asked.member is not None else getattr(asked.request, "group_id", "")
+
+
+def _commit_kind(request: Request, wish: OffsetToCommit) -> str:
+    if isinstance(request, Ping):
+        return "by ping"
+    return "by an operator" if wish.owner_epoch is None else "by a request"

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 from coordinator.core import effects as e
 from coordinator.core import events
-from coordinator.core.limits import Limits
 from coordinator.core.log.entry import StorageError
 from coordinator.core.node import Node
 from coordinator.protocol.messages import (
@@ -57,15 +56,12 @@ class Sender(Protocol):
 class Coordinator:
     """One coordinator through all its lives."""
 
-    def __init__(
-        self, dice: Random, schedule: Schedule, mix: Mix, kafka: Kafka, checker: Checker, limits: Limits
-    ) -> None:
+    def __init__(self, dice: Random, schedule: Schedule, mix: Mix, kafka: Kafka, checker: Checker) -> None:
         self._dice = dice
         self._schedule = schedule
         self._mix = mix
         self._kafka = kafka
         self._checker = checker
-        self._limits = limits
         self.sender: Sender
         self.node: Node
         self.life = 0
@@ -77,7 +73,7 @@ class Coordinator:
         self.wall_offset_ms = 1_700_000_000_000
         self._waiting: list[Callable[[], None]] = []
         self._fresh_ids = 0
-        self._watched: frozenset[str] = frozenset()
+        self._watched = e.WatchTopics(frozenset())
         self._is_disk_busy = False
         self._disk = MemoryDisk(
             mix.shards,
@@ -99,7 +95,7 @@ class Coordinator:
         self._base_ms = self._dice.randint(0, 10**9) - schedule.now_ms
         self._last_read_ms, self._not_lived_ms = schedule.now_ms, 0
         now_ms = self.now_ms()
-        node = Node(self._limits, self._mix.shards, ADDRESS, ("k1:9092",))
+        node = Node(self._mix.limits, self._mix.shards, ADDRESS, ("k1:9092",))
         try:
             logs = [self._disk.recover(shard) for shard in range(self._mix.shards)]
         except DiskError as error:
@@ -122,7 +118,7 @@ class Coordinator:
         self.starts += 1
         self.is_up, self.is_paused = True, False
         self._waiting.clear()
-        self._watched = frozenset()
+        self._watched = e.WatchTopics(frozenset())
         self._is_disk_busy = False
         self._perform(node.start(now_ms, self._wall_ms()))
         self._later(0, self._tick)
@@ -245,7 +241,13 @@ class Coordinator:
     def _append(self, effect: e.Append) -> None:
         for record in effect.records:
             self._schedule.stamp(record)
-        self._checker.appended(effect.shard, effect.base_offset, effect.records, self.node.hard_state(effect.shard))
+        self._checker.appended(
+            effect.shard,
+            effect.base_offset,
+            effect.records,
+            self.node.hard_state(effect.shard),
+            self._schedule.now_ms,
+        )
         self._schedule.tell(f"log {effect.base_offset}", self._checker.logs[effect.shard].records[effect.base_offset :])
         self._disk.append(effect.shard, effect.base_offset, effect.leader_epoch, effect.records)
         self._use_disk()
@@ -333,7 +335,7 @@ class Coordinator:
     # ---- Kafka ------------------------------------------------------------------------------------------------------
 
     def _watch(self, effect: e.WatchTopics) -> None:
-        self._watched = effect.topics
+        self._watched = effect
         self._later(self._dice.choice((1, 5, 60)), self._read_topics)
 
     def _poll_kafka(self) -> None:
@@ -341,19 +343,21 @@ class Coordinator:
         self._read_topics()
 
     def _read_topics(self) -> None:
-        if not self._watched:
+        watched = self._watched
+        if not watched.topics and not watched.lists_all:
             return
         if self._kafka.is_away:
             self._later(5, partial(self._kafka_failed, "connection refused"))
             return
-        topics, absent = self._kafka.metadata(self._watched)
-        self._later(self._dice.choice((1, 5, 60)), partial(self._topics_read, topics, absent))
+        topics, absent = self._kafka.metadata(watched.topics, lists_all=watched.lists_all)
+        read = partial(self._topics_read, topics, absent, is_whole=watched.lists_all)
+        self._later(self._dice.choice((1, 5, 60)), read)
 
     def _kafka_failed(self, why: str) -> None:
         self._step(events.KafkaFailed(self.now_ms(), why))
 
-    def _topics_read(self, topics: Any, absent: frozenset[str]) -> None:
-        self._step(events.TopicsRead(self.now_ms(), topics, absent, {}, BROKERS, CLUSTER))
+    def _topics_read(self, topics: Any, absent: frozenset[str], *, is_whole: bool) -> None:
+        self._step(events.TopicsRead(self.now_ms(), topics, absent, {}, BROKERS, CLUSTER, is_whole))
 
     def _resolve(self, effect: e.ResolveOffsets) -> None:
         self._later(self._dice.choice((1, 5, 60)), partial(self._ask_kafka, effect))

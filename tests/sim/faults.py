@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tests.sim.fleet import Application
+    from tests.sim.process import Process
     from tests.sim.world import World
 
 PAUSES_MS = (100, 700, 2_500, 7_000)
@@ -25,7 +27,7 @@ def silence_connection(world: "World") -> bool:
 
 
 def hold_network(world: "World") -> bool:
-    running = world.running()
+    running = world.fleet.running()
     if running:
         to_node, to_member = world.dice.choice(((True, True), (True, False), (False, True)))
         host = world.dice.choice(running).host
@@ -72,83 +74,104 @@ def jump_clock(world: "World") -> bool:
     return True
 
 
-def kill_query(world: "World") -> bool:
-    running = world.running()
-    if running:
-        application = world.dice.choice(running)
-        assert application.query is not None
-        application.query.kill_jvm()
-        world.restart_later(application)
-    return bool(running)
+def _some_process(world: "World") -> "tuple[Application, Process] | None":
+    running = world.fleet.running()
+    if not running:
+        return None
+    application = world.dice.choice(running)
+    assert application.process is not None
+    return application, application.process
 
 
-def lose_query_host(world: "World") -> bool:
-    running = world.running()
-    if running:
-        application = world.dice.choice(running)
-        assert application.query is not None
-        application.query.vanish()
-        world.restart_later(application)
-    return bool(running)
+def kill_process(world: "World") -> bool:
+    found = _some_process(world)
+    if found is None:
+        return False
+    application, process = found
+    process.kill()
+    world.fleet.restart_later(application)
+    return True
 
 
-def pause_query(world: "World") -> bool:
-    running = world.running()
-    if running:
-        query = world.dice.choice(running).query
-        assert query is not None
-        query.pause()
-        world.schedule.after(world.dice.choice(PAUSES_MS), query.resume)
-    return bool(running)
+def lose_host(world: "World") -> bool:
+    found = _some_process(world)
+    if found is None:
+        return False
+    application, process = found
+    process.vanish()
+    world.fleet.restart_later(application)
+    return True
 
 
-def stop_query(world: "World") -> bool:
-    running = world.running()
-    if running:
-        application = world.dice.choice(running)
-        assert application.query is not None
-        application.query.stop()
-        world.restart_later(application)
+def pause_process(world: "World") -> bool:
+    found = _some_process(world)
+    if found is None:
+        return False
+    _, process = found
+    process.pause()
+    world.schedule.after(world.dice.choice(PAUSES_MS), process.resume)
+    return True
+
+
+def stop_process(world: "World") -> bool:
+    found = _some_process(world)
+    if found is None:
+        return False
+    application, process = found
+    process.stop()
+    world.fleet.restart_later(application)
+    return True
+
+
+def stop_everybody(world: "World") -> bool:
+    """Stop all that runs for long enough that a group without members can be deleted, or expires."""
+    pause_ms = world.dice.choice((1_000, 4_000, 12_000))
+    running = world.fleet.running()
+    for application in running:
+        assert application.process is not None
+        if world.dice.random() < 0.5:
+            application.process.leave()
+        else:
+            application.process.stop()
+        world.fleet.restart_later(application, pause_ms)
+    if world.dice.random() < 0.4:
+        world.schedule.after(pause_ms // 2, world.operator.delete_group)
     return bool(running)
 
 
 def lose_checkpoint(world: "World") -> bool:
-    running = world.running()
-    if running:
-        application = world.dice.choice(running)
-        assert application.query is not None
-        application.query.kill_jvm()
-        application.checkpoint = type(application.checkpoint)()
-        world.restart_later(application)
-    return bool(running)
+    queries = [application for application in world.fleet.running() if application.checkpoint is not None]
+    if not queries:
+        return False
+    application = world.dice.choice(queries)
+    assert application.process is not None
+    assert application.checkpoint is not None
+    application.process.kill()
+    application.checkpoint = type(application.checkpoint)()
+    world.fleet.restart_later(application)
+    return True
 
 
 def copy_checkpoint(world: "World") -> bool:
-    running = world.running()
-    if not running or len(world.applications) > 12:
+    queries = [application for application in world.fleet.running() if application.checkpoint is not None]
+    if not queries or len(world.fleet.applications) >= MOST_APPLICATIONS:
         return False
-    world.copy(world.dice.choice(running))
+    world.fleet.copy(world.dice.choice(queries))
     return True
 
 
 def add_member(world: "World") -> bool:
-    if sum(application.is_wanted for application in world.applications) >= world.mix.most_queries:
+    if len(world.fleet.wanted()) >= world.mix.most_applications:
         return False
-    world.add_application()
+    world.fleet.add()
     return True
 
 
 def take_member_away(world: "World") -> bool:
-    running = world.running()
+    running = world.fleet.running()
     if len(running) < 2:
         return False
-    application = world.dice.choice(running)
-    assert application.query is not None
-    application.is_wanted = False
-    if world.dice.random() < 0.5:
-        application.query.leave()
-    else:
-        application.query.kill_jvm()
+    world.fleet.take_away(world.dice.choice(running))
     return True
 
 
@@ -172,7 +195,7 @@ def grow_topic(world: "World") -> bool:
 
 
 def recreate_topic(world: "World") -> bool:
-    names = sorted(world.kafka.topics)
+    names = sorted(world.mix.topics.keys() & world.kafka.topics.keys())
     if not names:
         return False
     name = world.dice.choice(names)
@@ -186,14 +209,34 @@ def recreate_topic(world: "World") -> bool:
     return True
 
 
-def commit_as_operator(world: "World") -> bool:
-    return world.commit_as_operator()
+def make_topic(world: "World") -> bool:
+    """Have a topic appear that a pattern matches."""
+    names = [name for name in world.mix.passing_topics if name not in world.kafka.topics]
+    if names:
+        world.kafka.create(world.dice.choice(names), world.dice.randint(1, 3))
+    return bool(names)
 
 
-def reset_as_operator(world: "World") -> bool:
-    return world.reset_as_operator()
+def remove_topic(world: "World") -> bool:
+    """Have a topic vanish that a pattern matched."""
+    names = [name for name in world.mix.passing_topics if name in world.kafka.topics]
+    if names:
+        world.kafka.delete(world.dice.choice(names))
+    return bool(names)
 
 
+def pass_retention(world: "World") -> bool:
+    """Have Kafka delete the oldest records of a partition, which somebody may not have read."""
+    names = [name for name in sorted(world.kafka.topics) if world.kafka.topics[name].ends]
+    if not names:
+        return False
+    topic = world.kafka.topics[name := world.dice.choice(names)]
+    number = world.dice.randrange(len(topic.ends))
+    world.kafka.retain(name, number, world.dice.randint(topic.begins[number], topic.ends[number]))
+    return True
+
+
+MOST_APPLICATIONS = 14
 FAULT_OF: dict[str, Callable[["World"], bool]] = {
     "connection-reset": reset_connection,
     "connection-silent": silence_connection,
@@ -204,10 +247,11 @@ FAULT_OF: dict[str, Callable[["World"], bool]] = {
     "disk-slow": slow_disk,
     "disk-failed": fail_disk,
     "clock-jumped": jump_clock,
-    "query-killed": kill_query,
-    "query-host-lost": lose_query_host,
-    "query-paused": pause_query,
-    "query-stopped": stop_query,
+    "process-killed": kill_process,
+    "host-lost": lose_host,
+    "process-paused": pause_process,
+    "process-stopped": stop_process,
+    "everybody-stopped": stop_everybody,
     "checkpoint-lost": lose_checkpoint,
     "checkpoint-copied": copy_checkpoint,
     "member-joined": add_member,
@@ -215,6 +259,17 @@ FAULT_OF: dict[str, Callable[["World"], bool]] = {
     "kafka-away": take_kafka_away,
     "topic-grown": grow_topic,
     "topic-recreated": recreate_topic,
-    "operator-commit": commit_as_operator,
-    "operator-reset": reset_as_operator,
+    "topic-made": make_topic,
+    "topic-vanished": remove_topic,
+    "retention-passed": pass_retention,
+    "operator-commit": lambda world: world.operator.commit(),
+    "operator-reset": lambda world: world.operator.reset(),
+    "resets-cancelled": lambda world: world.operator.cancel_resets(),
+    "group-paused": lambda world: world.operator.pause_group(),
+    "partitions-paused": lambda world: world.operator.pause_partitions(),
+    "member-drained": lambda world: world.operator.drain(),
+    "offsets-deleted": lambda world: world.operator.delete_offsets(),
+    "group-deleted": lambda world: world.operator.delete_group(),
+    "claims-released": lambda world: world.operator.release_claims(),
 }
+"""Every fault by name."""

@@ -39,6 +39,10 @@ class Kafka:
         for name, partitions in topics.items():
             self.create(name, partitions)
 
+    def has(self, name: str, number: int) -> bool:
+        """Say whether a partition exists."""
+        return name in self.topics and number < len(self.topics[name].ends)
+
     def create(self, name: str, partitions: int) -> None:
         self._made += 1
         begins = [self._dice.choice((3, 10, 50)) for _ in range(partitions)]
@@ -53,6 +57,11 @@ class Kafka:
         topic.begins.append(0)
         topic.ends.append(self._dice.choice((0, 4)))
 
+    def retain(self, name: str, number: int, begin: int) -> None:
+        """Delete the oldest records of a partition."""
+        topic = self.topics[name]
+        topic.begins[number] = min(max(topic.begins[number], begin), topic.ends[number])
+
     def append(self) -> None:
         """Write some records somewhere."""
         if self.topics:
@@ -61,10 +70,10 @@ class Kafka:
 
     # ---- asked by the coordinator -----------------------------------------------------------------------------------
 
-    def metadata(self, names: Iterable[str]) -> tuple[dict[str, TopicMetadata], frozenset[str]]:
+    def metadata(self, names: Iterable[str], *, lists_all: bool) -> tuple[dict[str, TopicMetadata], frozenset[str]]:
         """Return what there is and the names of what there is not."""
         found, absent = {}, set()
-        for name in sorted(names):
+        for name in sorted({*names, *self.topics} if lists_all else names):
             topic = self.topics.get(name)
             if topic is None:
                 absent.add(name)
@@ -72,6 +81,13 @@ class Kafka:
                 leaders = tuple(1 + number % len(BROKERS) for number in range(len(topic.ends)))
                 found[name] = TopicMetadata(name, topic.topic_id, leaders)
         return found, frozenset(absent)
+
+    def is_missing(self, name: str, topic_id: str, partition: int, offset: int) -> bool:
+        """Say whether a partition does not have an offset; of a topic that is gone nobody can tell."""
+        topic = self.topics.get(name)
+        if topic is None or topic.topic_id != topic_id:
+            return True
+        return not topic.begins[partition] <= offset <= topic.ends[partition]
 
     def resolve(self, wishes: Sequence[OffsetToResolve]) -> tuple[ResolvedOffset, ...]:
         return tuple(self._resolve(wish) for wish in wishes)
@@ -102,19 +118,27 @@ class Kafka:
     # ---- asked by queries -------------------------------------------------------------------------------------------
 
     def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int] | None:
-        """Return the ends, or None when Kafka cannot say; raises UnknownTopicError naming topics that are gone."""
+        """Return the ends of the partitions that exist, or None when Kafka cannot say.
+
+        Raises UnknownTopicError naming topics that are gone.
+        """
         if self.is_away:
             return None
         gone = sorted({name for name, _ in partitions if name not in self.topics})
         if gone:
             raise UnknownTopicError(f"Kafka has no topic {', '.join(gone)}.", gone)
-        found = {}
-        for name, number in partitions:
-            topic = self.topics[name]
-            if number >= len(topic.ends):
-                return None
-            found[name, number] = topic.ends[number]
-        return found
+        return {
+            (name, number): self.topics[name].ends[number]
+            for name, number in partitions
+            if number < len(self.topics[name].ends)
+        }
+
+    def begins(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int] | None:
+        """Return the first offsets, or None when Kafka cannot say."""
+        known = [(name, number, self.topics.get(name)) for name, number in partitions]
+        if self.is_away or any(topic is None or number >= len(topic.begins) for _, number, topic in known):
+            return None
+        return {(name, number): topic.begins[number] for name, number, topic in known if topic is not None}
 
 
 def _number(topic_id: str) -> int:

@@ -7,33 +7,48 @@ fault shows.
 from dataclasses import dataclass
 from random import Random
 
+from coordinator.core.limits import Limits
 from coordinator.protocol.parts import ResetPolicy
+from tests.sim.faults import FAULT_OF
 
-FAULTS = (
-    "connection-reset",
-    "connection-silent",
-    "network-held",
-    "node-killed",
-    "node-power-lost",
-    "node-paused",
-    "disk-slow",
-    "disk-failed",
-    "clock-jumped",
-    "query-killed",
-    "query-host-lost",
-    "query-paused",
-    "query-stopped",
-    "checkpoint-lost",
-    "checkpoint-copied",
-    "member-joined",
-    "member-left",
-    "kafka-away",
-    "topic-grown",
-    "topic-recreated",
-    "operator-commit",
-    "operator-reset",
+RARE = {
+    "topic-recreated": 0.15,
+    "topic-vanished": 0.3,
+    "retention-passed": 0.4,
+    "checkpoint-lost": 0.4,
+    "disk-failed": 0.5,
+    "kafka-away": 0.6,
+    "node-power-lost": 0.8,
+    "group-paused": 0.2,
+    "everybody-stopped": 0.2,
+}
+"""Faults after which the group has to begin anew, and which therefore come less often than others."""
+LOSES_DATA = frozenset({"topic-recreated", "topic-vanished", "retention-passed"})
+ASSIGNORS = (
+    (("sticky",),),
+    (("range",),),
+    (("round-robin",),),
+    (("sticky", "range"), ("range", "sticky")),
+    (("round-robin", "sticky"), ("sticky", "range", "round-robin")),
 )
-RARE = {"topic-recreated": 0.15, "checkpoint-lost": 0.4, "disk-failed": 0.5, "kafka-away": 0.6, "node-power-lost": 0.8}
+POLICIES = (
+    ResetPolicy("earliest"),
+    ResetPolicy("earliest"),
+    ResetPolicy("earliest"),
+    ResetPolicy("latest"),
+    ResetPolicy("timestamp", 1_000),
+    ResetPolicy("none"),
+    None,
+)
+KINDS_OF_SUBSCRIPTIONS = (
+    ("topics",),
+    ("topics",),
+    ("topics", "some topics"),
+    ("topics", "pattern"),
+    ("topics", "partitions"),
+    ("pattern",),
+    ("topics", "some topics", "pattern", "partitions"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +58,20 @@ class Mix:
     safety_ms: int
     shards: int
     topics: dict[str, int]
-    queries: int
-    most_queries: int
+    passing_topics: tuple[str, ...]
+    """Topics that a pattern matches, and that come and go."""
+    applications: int
+    most_applications: int
+    consumers: float
+    """Chance that an application is a plain consumer and no query."""
+    subscriptions: tuple[str, ...]
     session_timeout_ms: int
     rebalance_timeout_ms: int
     policy: ResetPolicy | None
     handover: str
+    claim_timeout_ms: int | None
     assignors: tuple[tuple[str, ...], ...]
-    snapshot_interval_records: int
+    limits: Limits
     segment_bytes: int
     network_delays_ms: tuple[int, ...]
     sync_delays_ms: tuple[int, ...]
@@ -61,51 +82,61 @@ class Mix:
     """Chance that a query dies at one of the steps between two of Spark's calls."""
     fault_every_ms: int
     weights: dict[str, float]
-    slice_partitions: int
+
+    @property
+    def fails_on_data_loss(self) -> bool:
+        """False in a world in which data is lost."""
+        return not LOSES_DATA & self.weights.keys()
 
     def shown(self) -> str:
         """Return it as one line of a report."""
         faults = ", ".join(f"{name} {weight:g}" for name, weight in self.weights.items())
+        claim_timeout = "" if self.claim_timeout_ms is None else f" for {self.claim_timeout_ms} ms"
         return (
-            f"{self.queries} queries, topics {self.topics}, {self.shards} shards, session {self.session_timeout_ms} "
-            f"ms, rebalance {self.rebalance_timeout_ms} ms, policy {self.policy and self.policy.kind}, "
-            f"{self.handover}, a fault every {self.fault_every_ms} ms: {faults}; death at a step {self.crash_at_step:g}"
+            f"{self.applications} applications ({self.consumers:g} consumers), topics {self.topics} by "
+            f"{', '.join(self.subscriptions)}, {self.shards} shards, session {self.session_timeout_ms} ms, rebalance "
+            f"{self.rebalance_timeout_ms} ms, policy {self.policy and self.policy.kind}, {self.handover}"
+            f"{claim_timeout}, a fault every {self.fault_every_ms} ms: {faults}; death at a step {self.crash_at_step:g}"
         )
 
 
 def draw_mix(dice: Random) -> Mix:
     """Draw a run's shape."""
     topics = {f"t{number}": dice.randint(1, 6) for number in range(1, dice.choice((1, 1, 2)) + 1)}
-    weights = {name: dice.choice((0.0, 0.0, 0.5, 1.0, 1.0, 4.0)) * RARE.get(name, 1.0) for name in FAULTS}
-    weights = {name: weight for name, weight in weights.items() if weight}
-    if not weights.keys() & {"node-killed", "query-killed", "connection-reset"}:
-        weights[dice.choice(("node-killed", "query-killed", "connection-reset"))] = 2.0
+    subscriptions = dice.choice(KINDS_OF_SUBSCRIPTIONS)
+    passing_topics = ("p1", "p2") if "pattern" in subscriptions else ()
+    weights = {name: dice.choice((0.0, 0.0, 0.0, 0.5, 1.0, 1.0, 4.0)) * RARE.get(name, 1.0) for name in FAULT_OF}
     handover = dice.choice(("takeover", "takeover", "hold"))
-    if handover == "hold":
-        # What a query holds that never comes back, or a copy of one, stays held: that is what holding means.
-        weights.pop("member-left", None)
-        weights.pop("checkpoint-copied", None)
+    for name in _impossible(handover, passing_topics):
+        weights.pop(name)
+    weights = {name: weight for name, weight in weights.items() if weight}
+    if not weights.keys() & {"node-killed", "process-killed", "connection-reset"}:
+        weights[dice.choice(("node-killed", "process-killed", "connection-reset"))] = 2.0
     if "member-joined" not in weights:
         weights["member-joined"] = 0.5
-    policies = (
-        ResetPolicy("earliest"),
-        ResetPolicy("earliest"),
-        ResetPolicy("latest"),
-        ResetPolicy("timestamp", 1_000),
-        None,
-    )
     return Mix(
-        safety_ms=dice.choice((20_000, 40_000, 80_000)),
+        safety_ms=dice.choice((15_000, 30_000, 45_000)),
         shards=dice.choice((1, 1, 2)),
         topics=topics,
-        queries=dice.randint(1, 4),
-        most_queries=dice.randint(4, 6),
+        passing_topics=passing_topics,
+        applications=dice.randint(1, 4),
+        most_applications=dice.randint(4, 6),
+        consumers=dice.choice((0.0, 0.0, 0.3, 1.0)),
+        subscriptions=subscriptions,
         session_timeout_ms=dice.choice((1_000, 2_000, 3_000, 6_000)),
         rebalance_timeout_ms=dice.choice((1_500, 3_000, 6_000)),
-        policy=dice.choice(policies),
+        policy=dice.choice(POLICIES),
         handover=handover,
-        assignors=dice.choice(((("sticky",),), (("range",),), (("sticky", "range"), ("range", "sticky")))),
-        snapshot_interval_records=dice.choice((40, 150, 1_000_000)),
+        claim_timeout_ms=dice.choice((None, 1_500, 5_000)) if handover == "hold" else None,
+        assignors=dice.choice(ASSIGNORS),
+        limits=Limits(
+            snapshot_interval_records=dice.choice((40, 150, 1_000_000)),
+            claim_age_notice_ms=dice.choice((3_000, 900_000)),
+            push_max_partitions=dice.choice((2, 2_000)),
+            slice_partitions=dice.choice((1, 2, 500)),
+            offsets_retention_ms=dice.choice((9_000, 604_800_000, 604_800_000)),
+            empty_group_retention_ms=dice.choice((3_000, 600_000)),
+        ),
         segment_bytes=dice.choice((4096, 16_384)),
         network_delays_ms=dice.choice(((0, 1), (0, 1, 1, 2, 5, 20), (1, 5, 20, 80, 300))),
         sync_delays_ms=dice.choice(((0, 1), (1, 2, 5), (1, 5, 50, 200))),
@@ -115,5 +146,14 @@ def draw_mix(dice: Random) -> Mix:
         crash_at_step=dice.choice((0.0, 0.0, 0.004, 0.02)),
         fault_every_ms=dice.choice((300, 800, 2_000)),
         weights=weights,
-        slice_partitions=dice.choice((1, 2, 500)),
     )
+
+
+def _impossible(handover: str, passing_topics: tuple[str, ...]) -> set[str]:
+    names = set()
+    if handover == "hold":
+        # Two queries with one instance id and two checkpoints: whoever comes back drops what the other one holds.
+        names.add("checkpoint-copied")
+    if not passing_topics:
+        names |= {"topic-made", "topic-vanished"}
+    return names

@@ -1,7 +1,7 @@
 """Known mistakes, planted one at a time, each of which the simulator has to find by chance within 1,000 seeds.
 
-A mutant replaces named functions of the product while it is planted; the product knows nothing of it. A mistake in
-something that does not exist yet stands in `NOT_YET` with what it waits for, and is planted when that lands.
+A mutant replaces named functions while it is planted; the product knows nothing of it. One stands in the simulation's
+own consumer, since whoever writes a member that polls can make it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,8 +14,10 @@ from msgspec.structs import replace
 from coordinator.core import effects as e
 from coordinator.core.events import OffsetsResolved
 from coordinator.core.groups import claims, journal, ownership, targets
+from coordinator.core.groups.holds import ClaimWatch
 from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.offsets import committed_part
+from coordinator.core.groups.operators import Operators
 from coordinator.core.groups.ownership import Ownership
 from coordinator.core.groups.records import ClaimsRunning, CommittedPart, Granted, OffsetsCommitted, Record
 from coordinator.core.groups.resets import Resets
@@ -24,6 +26,7 @@ from coordinator.core.groups.state import GroupState, ShardState, TopicPartition
 from coordinator.core.parking import Parking
 from coordinator.protocol.messages import StartFetcher
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
+from tests.sim.consumer import Consumer
 from tests.sim.run import Outcome, run_seed
 
 SEEDS_A_MUTANT = 1_000
@@ -44,7 +47,7 @@ Patches = list[tuple[Any, str, Any]]
 def planted(name: str) -> Iterator[None]:
     """Make one mistake for as long as the context lasts."""
     with ExitStack() as stack:
-        for owner, attribute, value in MUTANTS[name].plant():
+        for owner, attribute, value in ALL[name].plant():
             stack.enter_context(_replaced(owner, attribute, value))
         yield
 
@@ -199,6 +202,55 @@ def _owner_epoch_reuse() -> Patches:
     return [(Ownership, "_grant", grant_again), (journal, "replay", replay_any_epoch)]
 
 
+# ---- consumers ------------------------------------------------------------------------------------------------------
+
+
+def _ping_commits_position() -> Patches:
+    return [(Consumer, "committable", lambda _, held: held.position)]
+
+
+# ---- operators ------------------------------------------------------------------------------------------------------
+
+
+def _paused_partition_granted() -> Patches:
+    return [(GroupState, "wanted_owner", lambda group, partition: group.target_owners.get(partition))]
+
+
+def _drained_member_granted() -> Patches:
+    assign = targets._assign
+
+    def give_to_all(group: GroupState, assignor: Any) -> Any:
+        with _replaced(group.controls, "drained", {}):
+            return assign(group, assignor)
+
+    return [(targets, "_assign", give_to_all)]
+
+
+def _delete_ignores_owner() -> Patches:
+    delete_offsets = Operators._delete_offsets
+
+    def delete_any(self: Operators, group: GroupState, request: Any) -> Any:
+        with _replaced(group, "grants", {}):
+            return delete_offsets(self, group, request)
+
+    return [(Operators, "_delete_offsets", delete_any)]
+
+
+def _claim_timeout_ignored() -> Patches:
+    return [(ClaimWatch, "timeout_is_due", lambda *_: ())]
+
+
+def _dry_run_done() -> Patches:
+    handle = Operators.handle
+
+    def do_it(self: Operators, connection_id: int, correlation_id: int, request: Any) -> None:
+        if hasattr(request, "is_dry_run"):
+            request = replace(request, is_dry_run=False)
+        handle(self, connection_id, correlation_id, request)
+
+    return [(Operators, "handle", do_it)]
+
+
 # ---- durability -----------------------------------------------------------------------------------------------------
 
 
@@ -313,11 +365,19 @@ MUTANTS: Mapping[str, Mutant] = {
     "hold-expires-with-session": Mutant(
         "what is held is given away with its owner's session", _hold_expires_with_session
     ),
+    "ping-commits-position": Mutant("a ping commits what the latest poll returned", _ping_commits_position),
     "expire-all-after-restart": Mutant("no new session time-out after a restart", _expire_all_after_restart),
     "wall-clock-session": Mutant("sessions are counted by the wall clock", _wall_clock_session),
     "replay-skips-a-record": Mutant("which claims run is not read back from the log", _replay_skips_a_record),
 }
 
-NOT_YET: Mapping[str, str] = {
-    "ping-commits-position": "no member commits by ping yet",
+OWN: Mapping[str, Mutant] = {
+    "paused-partition-granted": Mutant("what is paused is granted all the same", _paused_partition_granted),
+    "drained-member-granted": Mutant("a drained member gets partitions", _drained_member_granted),
+    "delete-ignores-owner": Mutant("offsets are deleted under their owner's feet", _delete_ignores_owner),
+    "claim-timeout-ignored": Mutant("a held claim is never given up", _claim_timeout_ignored),
+    "dry-run-done": Mutant("what was only to be tried is done", _dry_run_done),
 }
+"""Mistakes in what operators do, beside the fifteen that were known from the start."""
+
+ALL: Mapping[str, Mutant] = {**MUTANTS, **OWN}

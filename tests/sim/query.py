@@ -10,21 +10,25 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from spark_kcoord.batch_planner import (
-    AskAdvance,
-    AskConfirm,
-    AwaitAssignment,
-    BatchPlanner,
-    Planning,
-    Question,
-    ReadAssignment,
-    ReadEnds,
-)
+from spark_kcoord.batch_planner import BatchPlanner
 from spark_kcoord.errors import KafkaAwayError, KcoordError
 from spark_kcoord.member import effects, events
 from spark_kcoord.member.machine import Member
 from spark_kcoord.member.settings import MemberSettings
+from spark_kcoord.member.states import State
 from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.questions import (
+    AskAdvance,
+    AskConfirm,
+    AskReport,
+    AwaitAssignment,
+    Planning,
+    Question,
+    ReadAssignment,
+    ReadEnds,
+    ReadStarts,
+)
+from tests.sim.process import Process, TopicPartition
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -91,8 +95,8 @@ Wait: TypeAlias = Step | Call | AwaitPartitions
 Script: TypeAlias = Generator[Wait, Any, Any]
 
 
-class Query:
-    """One process of a streaming query, from its start to its death; a restart is another one."""
+class Query(Process):
+    """One process of a streaming query; `is_alive` speaks of its Python process, `is_running` of its Spark driver."""
 
     def __init__(
         self,
@@ -104,15 +108,9 @@ class Query:
         *,
         is_available_now: bool,
     ) -> None:
-        self.world = world
-        self.host = host
-        self.name = name
+        super().__init__(world, host, name)
         self.checkpoint = checkpoint
         self.settings = settings
-        self.is_alive = True
-        """The Python process, which has the session."""
-        self.is_jvm_alive = True
-        self.is_paused = False
         self.is_available_now = is_available_now
         self.member: Member | None = None
         self._planner: BatchPlanner | None = None
@@ -123,8 +121,23 @@ class Query:
         self._call_waited_for: int | None = None
         self._awaited: AwaitPartitions | None = None
         self._wake_ms: int | None = None
-        self._waiting: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
-        self._base_ms = world.dice.randint(0, 10**9)
+
+    @property
+    def member_id(self) -> str:
+        return self.member.member_id if self.member is not None else ""
+
+    @property
+    def has_joined(self) -> bool:
+        return self.member is not None and self.member.state is State.JOINED
+
+    @property
+    def is_settled(self) -> bool:
+        return self.member is not None and self.member.assignment.is_complete
+
+    @property
+    def owned(self) -> list[TopicPartition]:
+        assert self.member is not None
+        return [(part.topic, part.partition) for part in self.member.assignment.partitions]
 
     # ---- Spark's loop -----------------------------------------------------------------------------------------------
 
@@ -151,7 +164,7 @@ class Query:
             if latest == start and number >= 0:
                 if self.is_available_now:
                     return
-                yield Step("idle", self.world.dice.choice((11, 40, 150)))
+                yield Step("idle", self.world.dice.choice((11, 60, 250)))
                 continue
             number += 1
             batch = Batch(start, latest)
@@ -162,6 +175,7 @@ class Query:
 
     def _run_batch(self, number: int, batch: Batch) -> Script:
         claims = yield from self._partitions(batch)
+        self.world.note_batch(StreamOffset.from_json(batch.end).claims)
         yield self._step("partitions returned")
         yield Step("tasks are reading", self.world.batch_ms())
         if self._joined is not None:
@@ -200,11 +214,12 @@ class Query:
         self.member = Member(
             self.settings,
             incarnation=self.name,
-            pid=self.world.processes,
+            pid=self.world.fleet.processes,
             jitter=self.world.dice.random,
             member_id=first.member,
             claims=first.claims,
             checkpoint_hints=first.hints(is_finished=is_finished),
+            nodes=first.nodes,
         )
         joined = yield Call(events.JoinAsked)
         first.must_belong_to(cluster=joined.kafka_cluster_id, group=self.settings.group_id)
@@ -215,7 +230,7 @@ class Query:
             fail_on_data_loss=self.world.fails_on_data_loss,
             rebalance_timeout_s=self.settings.rebalance_timeout_ms / 1000,
             kafka_timeout_s=PATIENCE_MS / 1000,
-            clock=lambda: self._now_ms() / 1000,
+            clock=lambda: self.now_ms() / 1000,
         )
         if self._frozen is not None:
             self._planner.freeze_ends(self._frozen)
@@ -249,6 +264,14 @@ class Query:
                 return (yield Call(lambda now_ms, call_id: events.AdvanceAsked(now_ms, call_id, finished, claims)))
             case AskConfirm(claims):
                 return (yield Call(lambda now_ms, call_id: events.ConfirmAsked(now_ms, call_id, claims)))
+            case ReadStarts(partitions):
+                yield Step("asks Kafka for starts", self.world.dice.choice((1, 3)))
+                starts = self.world.kafka.begins(partitions)
+                if starts is None:
+                    raise KafkaAwayError("Kafka could not be asked where partitions begin.")
+                return starts
+            case AskReport(partitions):
+                return (yield Call(lambda now_ms, call_id: events.ReportAsked(now_ms, call_id, partitions)))
 
     def _ends(self, partitions: Sequence[tuple[str, int]], timeout_ms: int) -> Script:
         deadline_ms = self.world.schedule.now_ms + timeout_ms
@@ -273,7 +296,7 @@ class Query:
         self._resume(self._script.throw, error)
 
     def _resume(self, resume: Callable[[Any], Wait], value: Any) -> None:
-        if not self.is_jvm_alive:
+        if not self.is_running:
             return
         if self.is_paused:
             self._waiting.append((self._resume, (resume, value)))
@@ -285,7 +308,7 @@ class Query:
         except KcoordError as error:
             if not any(words in str(error) for words in EXPECTED_ENDS):
                 self.world.unexpected_end(self, error)
-            self.world.query_failed(self, str(error))
+            self.world.process_failed(self, str(error))
         else:
             self._wait(wait)
 
@@ -299,7 +322,7 @@ class Query:
             case Call(build):
                 self._calls += 1
                 self._call_waited_for = self._calls
-                self._step_member(build(self._now_ms(), self._calls))
+                self._step_member(build(self.now_ms(), self._calls))
             case AwaitPartitions():
                 self._awaited = wait
                 self.world.schedule.after(wait.timeout_ms, self._waited_long_enough, wait)
@@ -328,29 +351,18 @@ class Query:
 
     # ---- the member's process ---------------------------------------------------------------------------------------
 
-    def _now_ms(self) -> int:
-        return self._base_ms + self.world.schedule.now_ms
-
-    def _do(self, work: Callable[..., None], *arguments: Any) -> None:
-        if not self.is_alive:
-            return
-        if self.is_paused:
-            self._waiting.append((work, arguments))
-        else:
-            work(*arguments)
-
     def on_connected(self, connection_id: int) -> None:
-        self._do(lambda: self._step_member(events.Connected(self._now_ms(), connection_id)))
+        self.do(lambda: self._step_member(events.Connected(self.now_ms(), connection_id)))
 
     def on_bytes(self, connection_id: int, data: bytes) -> None:
-        self._do(lambda: self._step_member(events.BytesReceived(self._now_ms(), connection_id, data)))
+        self.do(lambda: self._step_member(events.BytesReceived(self.now_ms(), connection_id, data)))
 
     def on_lost(self, connection_id: int, why: str) -> None:
-        self._do(lambda: self._step_member(events.ConnectionLost(self._now_ms(), connection_id, why)))
+        self.do(lambda: self._step_member(events.ConnectionLost(self.now_ms(), connection_id, why)))
 
     def _tick(self, wake_ms: int) -> None:
         if self._wake_ms == wake_ms:
-            self._do(lambda: self._step_member(events.Ticked(self._now_ms())))
+            self.do(lambda: self._step_member(events.Ticked(self.now_ms())))
 
     def _step_member(self, event: events.Event) -> None:
         member, network = self.member, self.world.network
@@ -384,49 +396,24 @@ class Query:
 
     # ---- ends -------------------------------------------------------------------------------------------------------
 
-    def kill_jvm(self) -> None:
+    def kill(self) -> None:
         """Kill the Spark driver; the Python process notices some time later and ends."""
-        self.is_jvm_alive = False
+        self.is_running = False
         self.is_paused = False
-        self._drain()
+        self.drain()
         self.world.schedule.after(self.world.dice.choice((0, 60, 700, ORPHAN_MS)), self.end)
-
-    def end(self) -> None:
-        """End the Python process: the operating system closes its connections."""
-        if self.is_alive:
-            self.is_alive = self.is_jvm_alive = False
-            self._waiting.clear()
-            self.world.network.process_ended(self)
 
     def stop(self) -> None:
         """Stop the query in order: the reader closes its connections, without leave or commit."""
-        self.is_jvm_alive = False
+        self.is_running = False
         if self.member is not None:
-            self._step_member(events.CloseAsked(self._now_ms()))
+            self._step_member(events.CloseAsked(self.now_ms()))
         self.end()
 
     def leave(self) -> None:
         """Leave the group for good; the process ends when that is answered, or soon."""
-        self.is_jvm_alive = False
+        self.is_running = False
         if self.member is not None:
             self._calls += 1
-            self._step_member(events.LeaveAsked(self._now_ms(), self._calls))
+            self._step_member(events.LeaveAsked(self.now_ms(), self._calls))
         self.world.schedule.after(1_500, self.end)
-
-    def vanish(self) -> None:
-        """Lose the host: nobody is told."""
-        self.is_alive = self.is_jvm_alive = False
-        self._waiting.clear()
-        self.world.network.host_lost(self.host)
-
-    def pause(self) -> None:
-        self.is_paused = True
-
-    def resume(self) -> None:
-        self.is_paused = False
-        self._drain()
-
-    def _drain(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for work, arguments in waiting:
-            work(*arguments)

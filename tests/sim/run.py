@@ -2,11 +2,13 @@
 
 import logging
 import traceback
+from collections import Counter
 from dataclasses import dataclass
 from random import Random
 
+from tests.sim import coverage
 from tests.sim.checker import Counts
-from tests.sim.log_model import ViolationError
+from tests.sim.log.state import ViolationError
 from tests.sim.mix import draw_mix
 from tests.sim.world import World
 
@@ -33,6 +35,7 @@ class Outcome:
     faults: int
     simulated_ms: int
     counts: Counts
+    coverage: Counter[str]
     is_void: bool
     broken: Broken | None
 
@@ -61,6 +64,7 @@ def run_seed(seed: int, *, story_lines: int = STORY_LINES) -> Outcome:
         world.faults,
         schedule.now_ms,
         world.checker.counts,
+        sum((coverage.of_log(log) for log in world.checker.logs), world.checker.coverage),
         world.is_void,
         broken,
     )

@@ -19,16 +19,16 @@ class Schedule:
         self.now_ms = 0
         self.events = 0
         self.story: deque[tuple[int, str, Any]] = deque(maxlen=STORY_LENGTH)
-        self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._queue: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
         self._planned = 0
         self._hash = blake2b(digest_size=16)
 
-    def at(self, at_ms: int, work: Callable[..., None], *arguments: Any) -> None:
+    def at(self, at_ms: int, work: Callable[..., object], *arguments: Any) -> None:
         """Plan work for a time; what lies in the past is done next."""
         self._planned += 1
         heapq.heappush(self._queue, (max(at_ms, self.now_ms), self._planned, work, arguments))
 
-    def after(self, ms: int, work: Callable[..., None], *arguments: Any) -> None:
+    def after(self, ms: int, work: Callable[..., object], *arguments: Any) -> None:
         self.at(self.now_ms + ms, work, *arguments)
 
     def run_until(self, end_ms: int) -> None:

@@ -1,16 +1,20 @@
 """The checker itself: histories that are fine pass, and each anomaly planted into one is named."""
 
 from random import Random
+from typing import Any, get_args
 
 import pytest
+from msgspec import structs
 from msgspec.structs import replace
 
-from coordinator.core.effects import Notice
+from coordinator.core.effects import Notice, OffsetToResolve
+from coordinator.core.groups import operator_records as o
 from coordinator.core.groups import records as r
 from coordinator.core.groups.replay import replay
 from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import EARLIEST, LATEST
 from coordinator.protocol.messages import (
     Advance,
     AdvanceResponse,
@@ -32,13 +36,14 @@ from coordinator.protocol.parts import (
     ClaimStatus,
     CommittedOffset,
     PartitionResult,
-    StartHint,
     StartPartition,
     Subscription,
 )
 from tests.sim.checker import Checker
 from tests.sim.kafka import Kafka
-from tests.sim.log_model import ViolationError
+from tests.sim.log.history import History
+from tests.sim.log.model import RULES
+from tests.sim.log.state import ViolationError
 
 P = ("t", 0)
 TOPIC_ID = "id-1"
@@ -46,9 +51,8 @@ CONNECTION = 5
 
 
 def facts(member_id: str) -> r.MemberFacts:
-    hint = StartHint("t", "", 0, 10, from_checkpoint=True)
     return r.MemberFacts(
-        member_id, f"process-{member_id}", None, "", "h", 1, ("t",), 1, ("sticky",), 6_000, 3_000, 2_000, hints=(hint,)
+        member_id, f"process-{member_id}", None, "", "h", 1, ("t",), 1, ("sticky",), 6_000, 3_000, 2_000
     )
 
 
@@ -56,8 +60,8 @@ def committed(offset: int, owner_epoch: int | None = 4) -> r.CommittedPart:
     return r.CommittedPart("t", TOPIC_ID, 0, offset, None, "", 0, owner_epoch)
 
 
-def joined(member_id: str) -> r.MemberJoined:
-    return r.MemberJoined("g", facts(member_id), 0)
+def joined(member_id: str, **more: Any) -> r.MemberJoined:
+    return r.MemberJoined("g", structs.replace(facts(member_id), **more), 0)
 
 
 def granted(member_id: str, owner_epoch: int, start: int | None = None) -> r.Granted:
@@ -78,6 +82,29 @@ def finished(until_offset: int, member_id: str = "m1", owner_epoch: int = 4) -> 
     return r.Advanced("g", member_id, (P,), (committed(until_offset, owner_epoch),), (), ())
 
 
+def released(*finals: r.CommittedPart) -> r.Released:
+    return r.Released("g", "m1", (r.ReleasedPart("t", 0, 4),), finals)
+
+
+def pause(is_paused: bool, *, whole_group: bool = False, who: str = "ann") -> o.PauseChanged:
+    return o.PauseChanged("g", None if whole_group else (P,), is_paused, who, "", 0)
+
+
+def drain(member_id: str) -> o.DrainChanged:
+    return o.DrainChanged("g", member_id, True, "ann", "", 0)
+
+
+def delete() -> o.OffsetsDeleted:
+    return o.OffsetsDeleted("g", (P,), "ann", "", 0)
+
+
+def plan_reset(offset: int) -> o.ResetsPlanned:
+    return o.ResetsPlanned("g", (o.PlannedReset("t", TOPIC_ID, 0, offset, None, False),), "ann", "", 0)
+
+
+HELD = r.GroupSettings("g", 1, "", None, "hold", is_target_stale=False, claim_timeout_ms=1_000)
+GONE = r.MemberRemoved("g", "m1", keeps_running_claims=True)
+GIVEN_UP = r.ClaimsGivenUp("g", (P,), "")
 RUNNING = r.ClaimsRunning("g", (P,))
 SETTLED: tuple[r.Record, ...] = (
     r.GroupSettings("g", 0, "", None, "takeover", is_target_stale=False),
@@ -95,6 +122,8 @@ class World:
 
     def __init__(self, *records: r.Record, durable: int | None = None) -> None:
         self.kafka = Kafka(Random(1), {"t": 1})
+        self.kafka.topics["t"].begins[0] = 10
+        self.kafka.resolve((OffsetToResolve("t", 0, EARLIEST),))
         self.checker = Checker(self.kafka, 1, Limits())
         self.state = ShardState()
         self.end = 0
@@ -122,7 +151,7 @@ class World:
 
 def test_a_hand_over_with_nothing_wrong_passes() -> None:
     world = World(offered(10, 15), RUNNING)
-    world.checker.deliver("m1", [CLAIM])
+    world.checker.facts.deliver("m1", [CLAIM])
     world.append(finished(15), joined("m2"), targets(2, "m2", "m1"))
     world.append(r.StopBegan("g", "m1", (P,), "m2 joined"))
     world.append(r.Released("g", "m1", (r.ReleasedPart("t", 0, 4),), ()), granted("m2", 11))
@@ -154,6 +183,40 @@ LEFT = (joined("m2"), targets(2, "m2", "m1"))
         ("double-target", (joined("m2"), r.TargetsAssigned("g", 2, "", (r.MemberTarget("m2", (P,)),)))),
         ("incomplete-target", (r.TargetsAssigned("g", 2, "", (r.MemberTarget("m1", ()),)),)),
         ("no-such-member", (r.TargetsAssigned("g", 2, "", (r.MemberTarget("m9", ()),)),)),
+        ("paused-grant", (pause(True), released(), granted("m1", 7))),
+        ("paused-grant", (pause(True, whole_group=True), released(), granted("m1", 7))),
+        ("drained-target", (drain("m1"), r.TargetsAssigned("g", 2, "", ()))),
+        ("no-such-member", (drain("m9"),)),
+        ("lost-commit", (o.OffsetsDeleted("g", (P,), "ann", "", 0),)),
+        ("phantom-delete", (released(), delete(), delete())),
+        ("no-start", (released(), delete(), granted("m1", 7))),
+        ("lost-group", (o.GroupDeleted("g", "ann", "", 0),)),
+        ("lost-group", (r.GroupExpired("g", ""),)),
+        ("no-such-member", (r.GroupEmptied("g", 0),)),
+        ("phantom-reset", (released(), o.ResetApplied("g", "t", TOPIC_ID, 0, 3, None, 0))),
+        ("phantom-reset", (plan_reset(4), released(), o.ResetApplied("g", "t", TOPIC_ID, 0, 3, None, 0))),
+        ("phantom-reset", (o.ResetsCancelled("g", (P,), "ann", "", 0),)),
+        ("double-owner", (plan_reset(3), o.ResetApplied("g", "t", TOPIC_ID, 0, 3, None, 0))),
+        ("reset-overtaken", (plan_reset(3), released(), granted("m1", 7))),
+        ("double-owner", (o.ClaimsReleased("g", (P,), "ann", "", 0),)),
+        ("lost-commit", (r.WentOutOfRange("g", (P,)),)),
+        ("not-owner", (released(), r.WentOutOfRange("g", (P,)))),
+        ("lost-record", (r.OffsetsCommitted("g", (committed(12),)),)),
+        ("commit-unread", (released(committed(12)),)),
+        ("snapshot-only", (r.IdentityAwaited("g", "m1", "one"),)),
+        ("foreign-topic", (r.TopicsMatched("g", ("m1",), ("u",)),)),
+        ("dry-run-done", (pause(True, who="dry"),)),
+        ("hold-broken", (HELD, offered(10, 15), RUNNING, GONE, joined("m2"), GIVEN_UP)),
+        ("hold-broken", (HELD, offered(10, 15), RUNNING, GONE, r.GroupExpired("g", ""))),
+        (
+            "hold-broken",
+            (
+                *(HELD, joined("m2"), offered(10, 15), RUNNING, GONE, plan_reset(3)),
+                o.ResetApplied("g", "t", TOPIC_ID, 0, 3, None, 0),
+            ),
+        ),
+        ("double-claimant", (joined("m2", partitions=(P,)), joined("m3", partitions=(P,)))),
+        ("double-identity", (joined("m2", instance_id="one"), joined("m3", instance_id="one"))),
     ],
 )
 def test_a_record_that_breaks_a_promise_is_named(name: str, history: tuple[r.Record, ...]) -> None:
@@ -161,6 +224,60 @@ def test_a_record_that_breaks_a_promise_is_named(name: str, history: tuple[r.Rec
     with pytest.raises(ViolationError) as caught:
         log.append(log.end, [r.encode_record(record) for record in history])
     assert caught.value.name == name
+
+
+def test_there_is_a_rule_for_every_kind_of_record() -> None:
+    assert RULES.keys() == set(get_args(r.Record))
+
+
+def test_a_record_without_a_rule_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(RULES, r.ClaimsRunning)
+    with pytest.raises(ViolationError, match=r"^no-rule: "):
+        World(offered(10, 15), RUNNING)
+
+
+def test_a_held_claim_may_be_given_up_when_its_time_is_over() -> None:
+    log = World(HELD, offered(10, 15), RUNNING).checker.logs[0]
+    log.append(log.end, [r.encode_record(GONE)], 5_000)
+    with pytest.raises(ViolationError, match=r"^hold-broken: "):
+        log.append(log.end, [r.encode_record(GIVEN_UP)], 5_999)
+    log.cut(log.end - 1)
+    log.append(log.end, [r.encode_record(GIVEN_UP)], 6_000)
+    assert not log.groups["g"].owners
+
+
+def test_a_consumer_commits_what_it_had_returned_before_its_latest_poll() -> None:
+    world = World(joined("m1", auto_commit=True))
+    world.checker.facts.process((TOPIC_ID, 0, "m1", 4), 10, 15)
+    world.append(r.OffsetsCommitted("g", (committed(12),)), released(committed(15)))
+    world.checker.look_back()
+
+
+def test_an_offset_that_kafka_no_longer_has_is_started_anew_by_the_policy() -> None:
+    world = World()
+    world.kafka.topics["t"].ends[0] = 90
+    world.kafka.retain("t", 0, 70)
+    log = world.checker.logs[0]
+    log.append(5, [r.encode_record(r.WentOutOfRange("g", (P,)))])
+    with pytest.raises(ViolationError, match=r"^phantom-commit: "):
+        log.append(6, [r.encode_record(granted("m1", 6, start=71))])
+    log.cut(6)
+    assert world.kafka.resolve((OffsetToResolve("t", 0, LATEST),))[0].offset == 90
+    log.append(6, [r.encode_record(granted("m1", 6, start=90))])
+    world.checker.look_back()
+
+
+def test_a_record_that_nobody_read_and_nobody_left_out_is_found_in_the_end() -> None:
+    history = History()
+    history.moved(("t", TOPIC_ID, 0), 10, "earliest")
+    history.read(("t", TOPIC_ID, 0), 10, 15)
+    history.moved(("t", TOPIC_ID, 0), 12, "a reset")
+    assert history.gap() is None
+    history.read(("t", TOPIC_ID, 0), 16, 20)
+    assert history.gap() == (
+        "offset 15 of t-0 (id-1) was never read, and 20 is committed; known are "
+        "[(0, 10, 'earliest'), (10, 15, ''), (16, 20, '')]"
+    )
 
 
 def test_a_commit_that_goes_back_is_named() -> None:
@@ -195,7 +312,7 @@ def test_state_that_is_not_what_the_log_says_is_named() -> None:
 def test_a_commit_acknowledged_before_it_is_on_disk_is_named() -> None:
     world = World(offered(10, 15), RUNNING)
     world.let_in()
-    world.checker.deliver("m1", [CLAIM])
+    world.checker.facts.deliver("m1", [CLAIM])
     world.append(finished(15))
     answer = AdvanceResponse(finished=(PartitionResult("t", 0, committed=15),))
     with pytest.raises(ViolationError, match=r"^said-before-durable: "):

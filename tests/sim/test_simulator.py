@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.sim import coverage
 from tests.sim.__main__ import main
-from tests.sim.mutants import MUTANTS, NOT_YET, hunt, planted
+from tests.sim.mutants import ALL, MUTANTS, OWN, hunt, planted
 from tests.sim.run import run_seed
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +42,7 @@ def test_every_promise_holds_in_a_world_full_of_faults(seed: int) -> None:
 def test_a_seed_gives_one_history_whatever_the_hash_seed() -> None:
     def last_line(hash_seed: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "tests.sim", "run", "--seed", "3", "--runs", "2", "--workers", "1"],
+            [sys.executable, "-m", "tests.sim", "run", "--seed", "3", "--runs", "2", "--jobs", "1"],
             env=os.environ | {"PYTHONHASHSEED": hash_seed},
             cwd=ROOT,
             capture_output=True,
@@ -54,20 +55,41 @@ def test_a_seed_gives_one_history_whatever_the_hash_seed() -> None:
     assert [word for word in first if "per_s" not in word] == [word for word in second if "per_s" not in word]
 
 
-def test_every_known_mistake_is_planted_or_waits_for_what_it_breaks() -> None:
-    assert MUTANTS.keys() | NOT_YET.keys() == MISTAKES
-    assert not MUTANTS.keys() & NOT_YET.keys()
+def test_how_runs_are_shared_out_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    def said(jobs: int) -> list[str]:
+        assert main(["run", "--seed", "0", "--runs", "4", "--jobs", str(jobs)]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        return [
+            word for line in lines if not line.startswith("simulated") for word in line.split() if "per_s" not in word
+        ]
+
+    assert said(1) == said(2)
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+def test_what_never_happened_fails_many_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coverage, "ENOUGH_RUNS", 1)
+    assert main(["run", "--seed", "0", "--runs", "1"]) == 1
+    *_, never, last = capsys.readouterr().out.splitlines()
+    assert never.startswith("never exercised in 1 runs: fault ")
+    assert last.startswith("sim: FAILED runs=1 ")
+
+
+def test_every_known_mistake_is_planted() -> None:
+    assert MUTANTS.keys() == MISTAKES
+    assert not MUTANTS.keys() & OWN.keys()
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_a_planted_mistake_is_found(name: str) -> None:
     outcome, _ = hunt(name, seeds=60)
     assert outcome is not None
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", ALL)
 def test_nothing_of_a_mistake_stays(name: str) -> None:
-    before = [(owner, attribute, getattr(owner, attribute)) for owner, attribute, _ in MUTANTS[name].plant()]
+    before = [(owner, attribute, getattr(owner, attribute)) for owner, attribute, _ in ALL[name].plant()]
     with planted(name):
         assert [getattr(owner, attribute) is not value for owner, attribute, value in before] == [True] * len(before)
     assert [getattr(owner, attribute) is value for owner, attribute, value in before] == [True] * len(before)

@@ -50,7 +50,7 @@ def test_after_a_run_that_ends_by_itself_the_groups_lag_is_0_and_no_claim_is_ope
     for produced in (100, 130):
         produce_numbers(kafka.bootstrap_servers, name, 2, view.committed(), produced - view.committed())
         query = stream.writer(spark).trigger(**trigger).start()
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(150)
         attachment.wait(query, 30)
         assert lag(view, produced) == 0
         assert [partition.claim for partition in view.describe().partitions] == [None, None]
@@ -92,7 +92,7 @@ def test_without_it_the_last_micro_batch_is_committed_by_the_next_run(
     stream = NumberedStream(tmp_path, coordinator.address, name, name)
     for lag_after in (40, 0):
         query = stream.writer(spark).trigger(once=True).start()
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(150)
         assert lag(view, 40) == lag_after
 
 

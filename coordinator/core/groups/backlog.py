@@ -28,6 +28,8 @@ class Backlog:
 
     why: str = ""
     """Why the partitions of members move."""
+    is_close: bool = True
+    """Each partition of a member is looked at, not only those that are not in both its hands and its target."""
     members: dict[str, None] = field(default_factory=dict)
     """Members to be looked at, in order; until then none of them is in the newest epoch."""
     _partitions: dict[TopicPartition, None] = field(default_factory=dict)
@@ -36,9 +38,10 @@ class Backlog:
     def __bool__(self) -> bool:
         return bool(self.members or self._partitions)
 
-    def begin(self, members: Iterable[str], why: str) -> None:
+    def begin(self, members: Iterable[str], why: str, *, is_close: bool) -> None:
         """Have these members looked at in this order, instead of those that were left."""
         self.why = why
+        self.is_close = is_close
         self.members = dict.fromkeys(members)
         self._rest = None
 
@@ -63,7 +66,7 @@ class Backlog:
             member_id = next(iter(self.members))
             if self._rest is None:
                 left -= _SETTLED_FOR_ONE_THAT_MOVES + len(group.owned.get(member_id, ()))
-                self._rest = _moving(group, member_id, has_to_stop) if member_id in group.members else []
+                self._rest = self._moving(group, member_id, has_to_stop) if member_id in group.members else []
             fitting = max(0, left // _SETTLED_FOR_ONE_THAT_MOVES) + 1
             taken, self._rest = self._rest[:fitting], self._rest[fitting:]
             partitions.update(dict.fromkeys(taken))
@@ -74,17 +77,20 @@ class Backlog:
                 members.append(member_id)
         return Slice(sorted(partitions), members)
 
-
-def _moving(
-    group: GroupState, member_id: str, has_to_stop: Callable[[GroupState, TopicPartition], bool]
-) -> list[TopicPartition]:
-    """Return what a member has to let go of, and what of its target no member owns, in order."""
-    owned = group.owned_by(member_id)
-    moving = [partition for partition in owned if has_to_stop(group, partition)]
-    for partition in group.members[member_id].target:
-        if partition not in owned:
+    def _moving(
+        self, group: GroupState, member_id: str, has_to_stop: Callable[[GroupState, TopicPartition], bool]
+    ) -> list[TopicPartition]:
+        """Return what a member has to let go of, and what of its target no member owns, in order."""
+        target = group.members[member_id].target
+        owned = group.owned.get(member_id, set())
+        if owned == target and not self.is_close:
+            return []
+        moving = [
+            partition for partition in (owned if self.is_close else owned - target) if has_to_stop(group, partition)
+        ]
+        for partition in target - owned:
             grant = group.grants.get(partition)
             if grant is None or grant.member_id not in group.members:
                 moving.append(partition)
-    moving.sort()
-    return moving
+        moving.sort()
+        return moving

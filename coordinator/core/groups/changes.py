@@ -6,7 +6,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from coordinator.core.groups.records import CommittedPart
-from coordinator.core.groups.state import Committed, GroupState, TopicPartition
+from coordinator.core.groups.state import GroupState, TopicPartition
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -15,9 +15,7 @@ V = TypeVar("V")
 def commit(group: GroupState, parts: Iterable[CommittedPart]) -> None:
     """Write committed offsets."""
     for part in parts:
-        group.offsets[part.topic, part.partition] = Committed(
-            part.topic_id, part.offset, part.leader_epoch, part.metadata, part.commit_ms, part.owner_epoch
-        )
+        group.offsets[part.topic, part.partition] = part
 
 
 def close_claim(group: GroupState, partition: TopicPartition) -> None:

@@ -63,7 +63,7 @@ def advance(group: GroupState, member_id: str, request: Advance, commit_ms: int)
     finished = tuple(_finish(draft, claim) for claim in request.finished)
     released = tuple(_release(draft, final) for final in request.released)
     claims = tuple(_offer(draft, claim) for claim in request.claims)
-    drops_offered = any(
+    drops_offered = not request.keeps_offered and any(
         (claim := group.grants[partition].claim) is not None and not claim.is_running
         for partition in group.owned.get(member_id, ())
     )
@@ -76,6 +76,7 @@ def advance(group: GroupState, member_id: str, request: Advance, commit_ms: int)
             committed=(*draft.finished.values(), *draft.finals.values()),
             released=tuple(draft.released.values()),
             offered=tuple(draft.offered.values()),
+            keeps_offered=request.keeps_offered,
         )
     skipped = tuple(result for result in finished if result.error is not ErrorCode.NONE)
     return Advancement(record, AdvanceResponse(finished=finished, claims=claims, released=released), skipped)

@@ -48,6 +48,11 @@ class Controls:
     """Members that are to have no partitions; forgotten when the member is gone."""
     resets: dict[TopicPartition, PendingReset] = field(default_factory=dict)
 
+    @property
+    def holds_back(self) -> bool:
+        """True when there are partitions that nobody may hold now, whatever the target says."""
+        return bool(self.group_pause or self.paused or self.resets)
+
     def pause_of(self, partition: TopicPartition) -> Decree | None:
         """Return why nobody may hold a partition, if it is paused, by itself or with its group."""
         return self.paused.get(partition) or self.group_pause

@@ -171,6 +171,7 @@ class Departures:
         had = group.owned_by(member_id)
         desk.journal.decide(MemberRemoved(group_id, member_id, keeps_running_claims))
         soft = desk.soft_of(group_id)
+        soft.hints = None
         session = soft.sessions.pop(member_id)
         soft.unsettled.discard(member_id)
         if session.connection_id is not None:

@@ -4,6 +4,7 @@ from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.group import group_status
 from coordinator.core.groups.member import member_status
 from coordinator.core.groups.state import Grant, GroupState, TopicPartition
+from coordinator.core.groups.streams import stream_of
 from coordinator.protocol.messages import DescribeGroupResponse
 from coordinator.protocol.parts import Claim, ClaimState, GroupSummary, MemberDescription, PartitionDescription
 
@@ -74,6 +75,7 @@ def _describe_partition(desk: Desk, group: GroupState, partition: TopicPartition
         claim=claim,
         claim_state=claim_state,
         leader_epoch=committed.leader_epoch if committed is not None else None,
+        stream=stream_of(group, partition) if grant is not None else None,
     )
 
 

@@ -4,10 +4,12 @@ A desk gathers the effects of one step. Sends and closings are kept apart from t
 records of the step are durable. It decides nothing about groups.
 """
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from coordinator.core.effects import CloseConnection, Effect, Notice, Respond, SendPush
+from coordinator.core.events import TopicsRead
 from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.journal import Journal
 from coordinator.core.groups.soft import Connection, GroupSoft, Lookup, MemberSession, Registration, Timer, TimerKind
@@ -52,8 +54,16 @@ class Desk:
     soft: dict[str, GroupSoft] = field(default_factory=dict)
     registrations: dict[int, Registration] = field(default_factory=dict)
     """Registrations that wait for Kafka, by connection."""
-    registration_changes: int = 0
-    """How often a registration began or ceased to wait for Kafka."""
+    awaited_topics: dict[str, int] = field(default_factory=dict)
+    """How many of them name each topic; no zeros."""
+    awaited_patterns: int = 0
+    """How many of them subscribe by a pattern."""
+    awaited_changes: int = 0
+    """How often a topic, or the first pattern, began or ceased to be waited for."""
+    known: deque[tuple[Registration, TopicsRead]] = field(default_factory=deque)
+    """Registrations whose topics Kafka has answered about, and that have not been looked at since."""
+    silent: deque[tuple[str, str]] = field(default_factory=deque)
+    """Members whose session is over, and that have not been removed yet."""
     newcomers: dict[int, tuple[str, str]] = field(default_factory=dict)
     """Group and member whose connection is being probed, by the connection that waits for it."""
     lookups: dict[int, Lookup] = field(default_factory=dict)

@@ -107,6 +107,7 @@ def facts_of(request: RegisterConsumer, member_id: str, host: str, topics: tuple
         pattern=request.subscription.pattern,
         partitions=tuple(sorted(set(request.subscription.partitions))),
         exclusions=tuple(sorted(set(request.subscription.exclusions))),
+        wants_streams=request.wants_streams,
     )
 
 

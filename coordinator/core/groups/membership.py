@@ -15,6 +15,7 @@ from coordinator.core.groups.member import Refusal, facts_of, why_malformed, why
 from coordinator.core.groups.ownership import Ownership
 from coordinator.core.groups.records import (
     ClaimsClosed,
+    ClaimsGivenUp,
     GroupSettings,
     MemberJoined,
 )
@@ -22,6 +23,7 @@ from coordinator.core.groups.replay import changes_target
 from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
 from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.subscribed_topics import SubscribedTopics
+from coordinator.core.groups.subscriptions import named_topics
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Probe, RegisterConsumerResponse
@@ -82,13 +84,14 @@ class Membership:
 
     def _identity(self, registration: Registration, group: GroupState | None) -> str | None:
         request = registration.request
-        known = None
+        known = awaited = None
         if group is not None and request.instance_id is not None:
-            known = group.instances.get(request.instance_id) or group.awaited.get(request.instance_id)
+            known = group.instances.get(request.instance_id)
+            awaited = group.awaited.get(request.instance_id)
         if known is not None and request.member_id not in {"", known}:
             return None
         assert request.member_id or registration.fresh_id, "a registration without a member id comes with a fresh one"
-        return known or request.member_id or registration.fresh_id
+        return known or request.member_id or awaited or registration.fresh_id
 
     def _wait_for_kafka(self, registration: Registration) -> None:
         desk = self._desk
@@ -99,7 +102,7 @@ class Membership:
             self._refuse(registration, ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
             return
         desk.registrations[registration.connection_id] = registration
-        desk.registration_changes += 1
+        self._count_awaited(registration, 1)
         desk.connections[registration.connection_id].is_registering = True
         timer = Timer(TimerKind.REGISTRATION, registration.request.group_id, registration.connection_id)
         desk.timers.set(timer, desk.now_ms + desk.limits.registration_timeout_ms)
@@ -108,13 +111,27 @@ class Membership:
         """Stop waiting for Kafka on behalf of a connection."""
         registration = self._desk.registrations.pop(connection_id, None)
         if registration is not None:
-            self._desk.registration_changes += 1
+            self._count_awaited(registration, -1)
             timer = Timer(TimerKind.REGISTRATION, registration.request.group_id, connection_id)
             self._desk.timers.cancel(timer)
             connection = self._desk.connections.get(connection_id)
             if connection is not None:
                 connection.is_registering = False
         return registration
+
+    def _count_awaited(self, registration: Registration, amount: int) -> None:
+        """Keep count of what registrations wait for, so that nobody has to go through all of them for it."""
+        desk, subscription = self._desk, registration.request.subscription
+        for topic in named_topics(subscription):
+            count = desk.awaited_topics.get(topic, 0) + amount
+            if count == 0:
+                del desk.awaited_topics[topic]
+            else:
+                desk.awaited_topics[topic] = count
+            desk.awaited_changes += count == max(0, amount)
+        if subscription.pattern is not None:
+            desk.awaited_patterns += amount
+            desk.awaited_changes += desk.awaited_patterns == max(0, amount)
 
     def registration_timed_out(self, connection_id: int) -> None:
         """Refuse a registration because Kafka did not answer in time."""
@@ -215,7 +232,9 @@ class Membership:
         old_facts = old.facts if old is not None else None
         facts = facts_of(request, member_id, connection.host, topics)
         if old_facts != facts:
+            soft.hints = None
             desk.journal.decide(MemberJoined(group.group_id, facts, old.member_epoch if old is not None else 0))
+        self._give_up_former(group, facts.instance_id, member_id)
         dropped = claims.open_claims_not_listed(group, member_id, request.claims)
         if dropped:
             desk.journal.decide(ClaimsClosed(group.group_id, dropped))
@@ -239,6 +258,22 @@ class Membership:
             self._ownership.note_change(group.group_id, "its topics changed")
         if was_empty:
             self._ownership.note_first(group.group_id)
+
+    def _give_up_former(self, group: GroupState, instance_id: str | None, member_id: str) -> None:
+        """Close claims that waited for an instance id which is back under another member id, with another checkpoint.
+
+        As with any identity that comes back, claims that its checkpoint does not show are dropped.
+        """
+        former = None if instance_id is None else group.awaited.get(instance_id)
+        if former in {None, member_id} or former in group.members:
+            return
+        desk = self._desk
+        why = f"instance {instance_id} is back as {member_id}, whose checkpoint does not show the claims of {former}"
+        partitions = tuple(sorted(group.owned_by(former)))
+        desk.journal.decide(ClaimsGivenUp(group.group_id, partitions, why))
+        desk.note(group.group_id, EventKind.CLAIM_GIVEN_UP, why, member_id=former, partitions=partitions)
+        self._ownership.note_lost(group.group_id, partitions, desk.now_ms, why)
+        self._ownership.note_change(group.group_id, why)
 
     def _settle_group(self, registration: Registration, topics: tuple[str, ...]) -> bool:
         """Record what the registration says of its group, and return whether its topics are news."""

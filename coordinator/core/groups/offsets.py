@@ -7,7 +7,7 @@ partition never move back. Nothing here changes state: records and answers are r
 from collections.abc import Iterable, Sequence
 
 from coordinator.core.groups.records import CommittedPart
-from coordinator.core.groups.state import Grant, GroupState, TopicPartition
+from coordinator.core.groups.state import Grant, GroupState, TopicPartition, is_same_topic
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import MAX_METADATA_BYTES
 from coordinator.protocol.parts import CommittedOffset, OffsetToCommit, OwnedPartition, PartitionResult
@@ -44,19 +44,20 @@ def commit_by_owner(
     """Decide a commit of a member: what to write, and a result an offset in the order asked."""
     accepted: dict[TopicPartition, CommittedPart] = {}
     results = []
+    grants = group.grants
     for asked in offsets:
         partition = (asked.topic, asked.partition)
-        grant = group.grants.get(partition)
-        if grant is None or grant.member_id != member_id or grant.owner_epoch != asked.owner_epoch:
+        grant = grants.get(partition)
+        if grant is None or grant.owner_epoch != asked.owner_epoch or grant.member_id != member_id:
             why = why_fenced(group, partition, asked.owner_epoch, member_id)
             results.append(_refused(group, partition, ErrorCode.FENCED_OWNER_EPOCH, why))
-            continue
-        if grant.claim is not None:
+        elif grant.claim is not None:
             claimed = f"[{grant.claim.from_offset}, {grant.claim.until_offset}) of {asked.topic}-{asked.partition}"
             why = f"{claimed} is claimed; finish the claim, which commits it"
             results.append(_refused(group, partition, ErrorCode.INVALID_REQUEST, why))
-            continue
-        results.append(_commit_one(group, grant.topic_id, grant.owner_epoch, asked, commit_ms, accepted))
+        else:
+            result = _commit_one(group, partition, grant.topic_id, grant.owner_epoch, asked, commit_ms, accepted)
+            results.append(result)
     return tuple(accepted.values()), tuple(results)
 
 
@@ -77,7 +78,7 @@ def commit_by_operator(
             results.append(_refused(group, partition, ErrorCode.PARTITION_OWNED, why))
             continue
         topic_id = topic_ids.get(asked.topic) or _recorded_topic_id(group, partition)
-        results.append(_commit_one(group, topic_id, None, asked, commit_ms, accepted))
+        results.append(_commit_one(group, partition, topic_id, None, asked, commit_ms, accepted))
     return tuple(accepted.values()), tuple(results)
 
 
@@ -89,30 +90,24 @@ def _recorded_topic_id(group: GroupState, partition: TopicPartition) -> str:
 
 def _commit_one(
     group: GroupState,
+    partition: TopicPartition,
     topic_id: str,
     owner_epoch: int | None,
     asked: OffsetToCommit,
     commit_ms: int,
     accepted: dict[TopicPartition, CommittedPart],
 ) -> PartitionResult:
-    partition = (asked.topic, asked.partition)
-    bad = why_bad_offset(asked.offset, asked.metadata)
-    if bad is not None:
+    offset, metadata = asked.offset, asked.metadata
+    if (offset < 0 or metadata) and (bad := why_bad_offset(offset, metadata)) is not None:
         return _refused(group, partition, *bad)
-    committed = accepted[partition].offset if partition in accepted else group.committed_offset(partition, topic_id)
-    if committed is not None and asked.offset < committed:
-        return _refused(group, partition, ErrorCode.INVALID_REQUEST, why_backwards(asked.offset, committed))
+    before = accepted.get(partition) or group.offsets.get(partition)
+    if before is not None and offset < before.offset and is_same_topic(before.topic_id, topic_id):
+        return _refused(group, partition, ErrorCode.INVALID_REQUEST, why_backwards(offset, before.offset))
+    topic, number = partition
     accepted[partition] = CommittedPart(
-        asked.topic,
-        topic_id,
-        asked.partition,
-        asked.offset,
-        asked.leader_epoch,
-        asked.metadata,
-        commit_ms,
-        owner_epoch,
+        topic, topic_id, number, offset, asked.leader_epoch, metadata, commit_ms, owner_epoch
     )
-    return PartitionResult(asked.topic, asked.partition, committed=asked.offset)
+    return PartitionResult(topic, number, ErrorCode.NONE, "", offset)
 
 
 def why_backwards(offset: int, committed: int) -> str:

@@ -23,6 +23,7 @@ from coordinator.core.groups.soft import GroupSoft, LostOwner, Timer, TimerKind
 from coordinator.core.groups.starts import AskedStart, CommittedStart, Hints, KnownStart, NoStart, Start, start_of
 from coordinator.core.groups.state import Grant, GroupState, TopicPartition, is_same_topic
 from coordinator.core.groups.stops import Stops
+from coordinator.core.groups.streams import assign_streams
 from coordinator.core.groups.targets import plan_targets
 from coordinator.core.groups.timeline import EventKind
 
@@ -87,7 +88,9 @@ class Ownership:
         soft.rebalance_by_ms = None
         soft.window_closed_until_ms = desk.now_ms + desk.limits.rebalance_window_ms
         desk.timers.cancel(Timer(TimerKind.WINDOW, group_id))
-        soft.backlog.begin((), why)
+        is_close = soft.has_news_of_topics or group.controls.holds_back
+        soft.has_news_of_topics = False
+        soft.backlog.begin((), why, is_close=is_close)
         soft.plan = plan_targets(group, self._assignors, self._part)
         if soft.plan.is_large:
             self._go_on(group_id, soft)
@@ -122,7 +125,7 @@ class Ownership:
     def begin_again(self, group_id: str) -> None:
         """Have all of a group looked at after a load, in slices."""
         group, soft = self._both(group_id)
-        soft.backlog.begin(group.members, "")
+        soft.backlog.begin(group.members, "", is_close=True)
         soft.backlog.add(group.controls.resets)
         self._go_on(group_id, soft)
 
@@ -191,9 +194,11 @@ class Ownership:
         wanted_by = group.wanted_owner(partition)
         grant = group.grants.get(partition)
         if grant is None or grant.member_id not in group.members:
-            self._drop_reset_of_old_topic(group, partition)
-            reset = group.controls.resets.get(partition)
-            if is_held(group, partition) and not (reset is not None and reset.releases_claims):
+            reset = None
+            if group.controls.resets:
+                self._drop_reset_of_old_topic(group, partition)
+                reset = group.controls.resets.get(partition)
+            if grant is not None and is_held(group, partition) and not (reset is not None and reset.releases_claims):
                 return
             if reset is not None:
                 self._try_to_reset(turn, partition, reset, wanted_by)
@@ -246,9 +251,9 @@ class Ownership:
             return
         start: Start = CommittedStart()
         if group.committed_offset(partition, topic.topic_id) is None:
-            if turn.hints is None:
-                turn.hints = Hints(hint for member in group.members.values() for hint in member.facts.hints)
-            start = start_of(group, partition, topic, turn.hints)
+            if turn.soft.hints is None:
+                turn.soft.hints = Hints(hint for member in group.members.values() for hint in member.facts.hints)
+            start = start_of(group, partition, topic, turn.soft.hints)
         if isinstance(start, AskedStart):
             resolved = turn.soft.resolved.get(partition)
             if resolved is None or (resolved.topic_id, resolved.timestamp_ms) != (topic.topic_id, start.timestamp_ms):
@@ -342,16 +347,27 @@ class Ownership:
 
     def push_whole(self, group_id: str, member_id: str) -> None:
         """Tell a member that has just registered all it has; what is not named it does not have."""
+        self._assign_streams(self._both(group_id)[0], member_id)
         self._push_starts(group_id, member_id, sorted(self._both(group_id)[0].owned_by(member_id)))
 
     def _tell(self, turn: Round, member_id: str) -> None:
-        granted = turn.granted.get(member_id, ())
+        granted: Collection[TopicPartition] = turn.granted.get(member_id, ())
+        if restreamed := self._assign_streams(turn.group, member_id).difference(granted):
+            granted = (*granted, *sorted(restreamed))
         complete = is_complete(turn.group, member_id)
         if complete:
             turn.soft.unsettled.discard(member_id)
         session = turn.soft.sessions[member_id]
         if granted or (complete and not session.is_told_complete):
             self._push_starts(turn.group.group_id, member_id, granted)
+
+    def _assign_streams(self, group: GroupState, member_id: str) -> frozenset[TopicPartition]:
+        """Spread a member's partitions over its streams, if it wants it, and return those that change theirs."""
+        record = assign_streams(group, member_id)
+        if record is None:
+            return frozenset()
+        self._desk.journal.decide(record)
+        return frozenset((topic, number) for topic, number, _ in record.streams)
 
     def _push_starts(self, group_id: str, member_id: str, partitions: Collection[TopicPartition]) -> None:
         desk = self._desk

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.streams import stream_of
 from coordinator.protocol.messages import StartFetcher, StopFetcher
 from coordinator.protocol.parts import OwnedPartition, StartPartition
 
@@ -40,6 +41,7 @@ def _start_partition(group: GroupState, partition: TopicPartition, catalog: Cata
         leader_epoch=committed.leader_epoch,
         leader_host=leader[0] if leader is not None else None,
         leader_port=leader[1] if leader is not None else None,
+        stream=stream_of(group, partition),
     )
 
 

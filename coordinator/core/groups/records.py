@@ -44,6 +44,7 @@ class MemberFacts(_Part, frozen=True):
     pattern: str | None = None
     partitions: tuple[tuple[str, int], ...] = ()
     exclusions: tuple[str, ...] = ()
+    wants_streams: bool = False
 
 
 class MemberTarget(_Part, frozen=True):
@@ -53,8 +54,8 @@ class MemberTarget(_Part, frozen=True):
     partitions: tuple[tuple[str, int], ...]
 
 
-class CommittedPart(_Part, frozen=True):
-    """An offset to write as committed; the owner epoch is that of the owner who committed it, if one did."""
+class CommittedPart(_Part, frozen=True, gc=False):
+    """A committed offset: the next one to read; the owner epoch is that of the owner who committed it, if one did."""
 
     topic: str
     topic_id: str
@@ -195,7 +196,8 @@ class OffsetsCommitted(_Record, frozen=True, tag=10):
 class Advanced(_Record, frozen=True, tag=11):
     """A micro-batch is committed and its claims are closed, partitions are let go, and only these claims are offered.
 
-    `committed` holds the ends of finished claims and the final offsets of released partitions.
+    `committed` holds the ends of finished claims and the final offsets of released partitions. With `keeps_offered`
+    the claims that were offered before stay offered.
     """
 
     group_id: str
@@ -204,6 +206,7 @@ class Advanced(_Record, frozen=True, tag=11):
     committed: tuple[CommittedPart, ...]
     released: tuple[ReleasedPart, ...]
     offered: tuple[ClaimPart, ...]
+    keeps_offered: bool = False
 
 
 class ClaimsRunning(_Record, frozen=True, tag=12):
@@ -265,6 +268,14 @@ class WentOutOfRange(_Record, frozen=True, tag=45):
     partitions: tuple[tuple[str, int], ...]
 
 
+class StreamsAssigned(_Record, frozen=True, tag=46):
+    """These partitions are read by these streams of their owners; nothing else about them changes."""
+
+    group_id: str
+    streams: tuple[tuple[str, int, int], ...]
+    """Topic, partition and stream."""
+
+
 Record: TypeAlias = (
     GroupSettings
     | TopicSeen
@@ -285,6 +296,7 @@ Record: TypeAlias = (
     | GroupEmptied
     | GroupExpired
     | WentOutOfRange
+    | StreamsAssigned
     | OperatorRecord
 )
 

@@ -30,6 +30,7 @@ from coordinator.core.groups.records import (
     Record,
     Released,
     StopBegan,
+    StreamsAssigned,
     TargetsAssigned,
     TopicSeen,
     TopicsMatched,
@@ -47,23 +48,28 @@ from coordinator.core.groups.state import (
 
 def replay(state: ShardState, record: Record, offset: int | None) -> None:
     """Apply one record; `offset` is its place in the log, None for a record of a snapshot."""
-    if isinstance(record, GroupDeleted):
-        delete_group(state, record)
+    kind = type(record)
+    if kind in _OF_THE_SHARD:
+        _OF_THE_SHARD[kind](state, record)
         return
-    if isinstance(record, Granted | ResetApplied) and record.owner_epoch is not None:
-        assert offset is None or record.owner_epoch == offset, (
-            f"the grant at offset {offset} has owner epoch {record.owner_epoch}"
+    if kind in _WITH_OWNER_EPOCH:
+        owner_epoch = record.owner_epoch  # type: ignore[union-attr]
+        assert offset is None or owner_epoch in {None, offset}, (
+            f"the grant at offset {offset} has owner epoch {owner_epoch}"
         )
-    if isinstance(record, GroupExpired):
-        _group_expired(state, record)
-        return
-    if isinstance(record, TopicSeen):
-        state.groups_of_topic.setdefault(record.topic, set()).add(record.group_id)
     group = state.groups.get(record.group_id)
     if group is None:
         group = state.groups[record.group_id] = GroupState(record.group_id)
-    _REPLAY[type(record)](group, record)
-    if group.patterns:
+    _REPLAY[kind](group, record)
+    if kind in _ABOUT_TOPICS:
+        _index_topics(state, group, record)
+
+
+def _index_topics(state: ShardState, group: GroupState, record: Record) -> None:
+    """Keep the shard's indexes of which groups know a topic, and which subscribe by patterns."""
+    if isinstance(record, TopicSeen):
+        state.groups_of_topic.setdefault(record.topic, set()).add(record.group_id)
+    elif group.patterns:
         state.groups_with_patterns.add(record.group_id)
     else:
         state.groups_with_patterns.discard(record.group_id)
@@ -100,8 +106,12 @@ def _group_settings(group: GroupState, record: GroupSettings) -> None:
 
 def _topic_seen(group: GroupState, record: TopicSeen) -> None:
     seen = TopicState(record.topic_id, record.first_partitions, record.partitions)
-    if group.topics.get(record.topic) != seen:
+    before = group.topics.get(record.topic)
+    if before != seen:
         group.is_target_stale = True
+    if before is not None and before.topic_id != record.topic_id:
+        # What was out of range was of the topic that is gone; the new one is read from its beginning.
+        group.out_of_range = {partition for partition in group.out_of_range if partition[0] != record.topic}
     group.topics[record.topic] = seen
 
 
@@ -242,7 +252,7 @@ def _advanced(group: GroupState, record: Advanced) -> None:
         close_claim(group, partition)
     for part in record.released:
         release(group, (part.topic, part.partition))
-    for partition in group.owned.get(record.member_id, ()):
+    for partition in () if record.keeps_offered else group.owned.get(record.member_id, ()):
         claim = group.grants[partition].claim
         if claim is not None and not claim.is_running:
             close_claim(group, partition)
@@ -275,6 +285,11 @@ def _claims_given_up(group: GroupState, record: ClaimsGivenUp) -> None:
     group.is_target_stale = True
 
 
+def _streams_assigned(group: GroupState, record: StreamsAssigned) -> None:
+    for topic, number, stream in record.streams:
+        group.grants[topic, number] = replace(group.grants[topic, number], stream=stream)
+
+
 _REPLAY: Final[dict[type[Record], Callable[[GroupState, Any], None]]] = {
     GroupSettings: _group_settings,
     TopicSeen: _topic_seen,
@@ -294,5 +309,14 @@ _REPLAY: Final[dict[type[Record], Callable[[GroupState, Any], None]]] = {
     TopicsMatched: _topics_matched,
     GroupEmptied: _group_emptied,
     WentOutOfRange: _went_out_of_range,
+    StreamsAssigned: _streams_assigned,
     **OPERATOR_REPLAY,
 }
+
+_OF_THE_SHARD: Final[dict[type[Record], Callable[[ShardState, Any], None]]] = {
+    GroupDeleted: delete_group,
+    GroupExpired: _group_expired,
+}
+
+_WITH_OWNER_EPOCH: Final = frozenset({Granted, ResetApplied})
+_ABOUT_TOPICS: Final = frozenset({TopicSeen, TopicsMatched, MemberJoined, MemberRemoved})

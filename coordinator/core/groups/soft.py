@@ -12,9 +12,10 @@ import msgspec
 
 from coordinator.core.groups.backlog import Backlog
 from coordinator.core.groups.plan import Plan
+from coordinator.core.groups.starts import Hints
 from coordinator.core.groups.state import TopicPartition
 from coordinator.core.groups.timeline import Timeline
-from coordinator.protocol.messages import RegisterConsumer
+from coordinator.protocol.messages import ListClaims, RegisterConsumer
 
 
 class TimerKind(Enum):
@@ -30,6 +31,8 @@ class TimerKind(Enum):
     """The changes gathered so far become one rebalance."""
     SLICE = "slice"
     """More of the group is to be looked at."""
+    REST = "rest"
+    """More registrations are to be looked at, members to be removed or records to be encoded; of no group."""
     LOOKUP = "lookup"
     """Partitions without a known start are looked at again."""
     CLAIM_AGE = "claim age"
@@ -60,6 +63,8 @@ class Connection:
     member_id: str | None = None
     is_registering: bool = False
     is_closing: bool = False
+    listed: ListClaims | None = None
+    """Claims and hints that came before the registration they belong to."""
 
     def unbind(self) -> None:
         """Make it nobody's connection."""
@@ -131,6 +136,10 @@ class GroupSoft:
     plan: Plan | None = None
     """The target that is being made the group's, part by part."""
     backlog: Backlog = field(default_factory=Backlog)
+    has_news_of_topics: bool = True
+    """A topic has changed since the last rebalance, so that grants may be for topics that are no more."""
+    hints: Hints | None = None
+    """The start hints of all members, once they are asked for and until a member comes or goes."""
     changing_since_ms: int | None = None
     """When the first change came since the group was last stable."""
     unsettled: set[str] = field(default_factory=set)

@@ -11,21 +11,10 @@ from typing import TypeAlias
 import msgspec
 
 from coordinator.core.groups.controls import Controls
-from coordinator.core.groups.records import MemberFacts
+from coordinator.core.groups.records import CommittedPart, MemberFacts
 from coordinator.protocol.parts import ResetPolicy
 
 TopicPartition: TypeAlias = tuple[str, int]
-
-
-class Committed(msgspec.Struct, frozen=True, gc=False):
-    """A committed offset: the next one to read. `owner_epoch` is the committing owner's, if it was one."""
-
-    topic_id: str
-    offset: int
-    leader_epoch: int | None
-    metadata: str
-    commit_ms: int
-    owner_epoch: int | None
 
 
 class OpenClaim(msgspec.Struct, frozen=True, gc=False):
@@ -48,6 +37,8 @@ class Grant(msgspec.Struct, frozen=True, gc=False):
     owner_epoch: int
     stop_why: str | None = None
     claim: OpenClaim | None = None
+    stream: int | None = None
+    """Which of the owner's streams reads it, when the owner wants to be told."""
 
     @property
     def is_stopping(self) -> bool:
@@ -93,7 +84,7 @@ class GroupState:
     topics: dict[str, TopicState] = field(default_factory=dict)
     members: dict[str, MemberState] = field(default_factory=dict)
     grants: dict[TopicPartition, Grant] = field(default_factory=dict)
-    offsets: dict[TopicPartition, Committed] = field(default_factory=dict)
+    offsets: dict[TopicPartition, CommittedPart] = field(default_factory=dict)
     out_of_range: set[TopicPartition] = field(default_factory=set)
     """Partitions that start by the policy alone, because Kafka does not have the offset they had."""
     controls: Controls = field(default_factory=Controls)
@@ -121,7 +112,10 @@ class GroupState:
 
     def wanted_owner(self, partition: TopicPartition) -> str | None:
         """Return who is to have a partition now: nobody while it is paused."""
-        return None if self.controls.pause_of(partition) else self.target_owners.get(partition)
+        controls = self.controls
+        if (controls.paused or controls.group_pause) and controls.pause_of(partition):
+            return None
+        return self.target_owners.get(partition)
 
     def due_to(self, member_id: str) -> frozenset[TopicPartition]:
         """Return what a member is to have now: its target without what is paused."""

@@ -121,6 +121,7 @@ class SubscribedTopics:
         if record is None:
             return False
         desk.journal.decide(record)
+        desk.soft_of(group_id).has_news_of_topics = True
         said = say_topic_change(before, record)
         if said is not None:
             desk.note(group_id, *said)

@@ -1,5 +1,6 @@
 """The pure parts of the group benchmarks: percentiles, the frames that are patched, and Kafka's requests by hand."""
 
+import os
 import struct
 
 import pytest
@@ -9,9 +10,10 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 
 from benchmarks import group_kafka_wire as wire
 from benchmarks.group import missed_bars
+from benchmarks.group_core import core_used_s, cpu_s, pids_of
 from benchmarks.group_members import KcoordMember, RefusedError, Tally
-from benchmarks.group_rounds import Round, percentile
-from benchmarks.group_sockets import Sockets
+from benchmarks.group_rounds import Round, pace, percentile, saturate
+from benchmarks.group_sockets import Peer, Sockets
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.framing import encode_envelope, encode_hello
 from coordinator.protocol.messages import (
@@ -23,6 +25,7 @@ from coordinator.protocol.messages import (
     FetcherStoppedResponse,
     PingResponse,
     Push,
+    RegisterConsumer,
     RegisterConsumerResponse,
     Request,
     Response,
@@ -125,6 +128,15 @@ def test_a_group_is_stable_once_all_was_started_and_that_was_answered(member: Kc
 
     assert member.tally.is_stable(2)
     assert not member.tally.is_stable(3)
+
+
+def test_a_registration_that_may_be_tried_again_is_tried_again(member: KcoordMember) -> None:
+    member.registration()
+    hear(member, RegisterConsumerResponse(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message="later"), 2)
+
+    (said,) = wire_of(member).requests()
+    assert isinstance(said, RegisterConsumer)
+    assert (member.tally.registered, member.tally.unanswered) == (0, 1)
 
 
 def test_a_stop_is_answered_and_takes_the_partition_out_of_the_tally(member: KcoordMember) -> None:
@@ -238,3 +250,45 @@ def test_heartbeat_answer_is_read_with_its_assignment() -> None:
 @pytest.mark.parametrize("number", [0, 1, 127, 128, 300, 2**31])
 def test_numbers_of_variable_length_are_read_as_written(number: int) -> None:
     assert wire.Reader(wire.varint(number)).varint() == number
+
+
+# ---- rounds ---------------------------------------------------------------------------------------------------------
+
+
+class AnsweringSockets(Sockets):
+    """Answers what is in flight at the next turn, and remembers the most that was."""
+
+    def __init__(self) -> None:
+        self.in_flight: list[Peer] = []
+        self.most = 0
+
+    def send(self, peer: Peer, data: bytes) -> None:
+        assert peer not in self.in_flight, "one request a peer"
+        self.in_flight.append(peer)
+        self.most = max(self.most, len(self.in_flight))
+
+    def turn(self, timeout_s: float) -> list[Peer]:
+        answered, self.in_flight = self.in_flight, []
+        return answered
+
+
+def test_a_saturated_round_keeps_so_many_in_flight_and_no_more() -> None:
+    sockets = AnsweringSockets()
+
+    measured = saturate(sockets, [Peer() for _ in range(10)], lambda _: b"", 4, 0.02)
+
+    assert sockets.most == 4
+    assert not sockets.in_flight
+    assert len(measured.latencies_ms) > 4
+
+
+def test_a_paced_round_asks_as_often_as_it_was_told() -> None:
+    measured = pace(AnsweringSockets(), [Peer() for _ in range(10)], lambda _: b"", 1000, 0.05)
+
+    assert len(measured.latencies_ms) == 50
+
+
+def test_processor_time_of_this_process_is_found() -> None:
+    assert os.getpid() in pids_of(os.getpgrp())
+    assert cpu_s([os.getpid()]) > 0
+    assert core_used_s(0) > 0

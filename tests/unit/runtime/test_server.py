@@ -104,7 +104,7 @@ def test_a_request_is_told_and_its_answer_comes_back() -> None:
         assert await peer.ask(ListGroups()) == answer
         assert on.listener.told == [("opened", 1, "127.0.0.1"), ("request", 1, ListGroups())]
         await peer.close()
-        await until(lambda: on.listener.closed_whys() == ["it closed its connection"])
+        await until(lambda: on.listener.closed_whys() == ["its process closed it or ended"])
         assert on.server.connections == 0
 
     assert play(act).log.lines == []

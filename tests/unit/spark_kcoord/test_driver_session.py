@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
-from spark_kcoord.driver_session import DriverSession
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, OwnedPartition, PartitionResult
+from spark_kcoord.driver_session import DriverSession, Member
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, UnknownTopicError
 from spark_kcoord.member.client import AdvanceOutcome, AssignedPartition, Assignment, Joined
 from spark_kcoord.offsets import StreamOffset
@@ -47,6 +47,10 @@ class FakeMember:
     committed: int = 99
     waits: list[tuple[bool, float]] = field(default_factory=list)
     is_closed: bool = False
+    reported: list[OwnedPartition] = field(default_factory=list)
+    refuses_reports: bool = False
+    granted_anew: tuple[AssignedPartition, ...] = ()
+    nodes: tuple[tuple[str, int], ...] = ()
     finished: tuple[Claim, ...] = ()
 
     def join(self) -> Joined:
@@ -86,6 +90,21 @@ class FakeMember:
             claimed=tuple(c for c in claims if c.partition not in self.refused),
             claims=tuple(PartitionResult(c.topic, c.partition, self.refused.get(c.partition, OK)) for c in claims),
             released=(),
+            nodes=self.nodes,
+        )
+
+    def report_out_of_range(self, partitions: Sequence[OwnedPartition]) -> tuple[PartitionResult, ...]:
+        self.reported.extend(partitions)
+        refused = {part.partition for part in partitions} if self.refuses_reports else set()
+        named = {(part.partition, part.owner_epoch) for part in partitions}
+        if not refused:
+            self.partitions = tuple(p for p in self.partitions if (p.partition, p.owner_epoch) not in named)
+            self.partitions += self.granted_anew
+        return tuple(
+            PartitionResult(
+                "t", part.partition, ErrorCode.OFFSET_OUT_OF_RANGE if part.partition in refused else OK, "the policy"
+            )
+            for part in partitions
         )
 
     def close(self) -> None:
@@ -98,6 +117,8 @@ class FakeEnds:
     asked: int = 0
     failures: list[KcoordError] = field(default_factory=list)
     patience: list[float | None] = field(default_factory=list)
+    starts: dict[int, int] = field(default_factory=dict)
+    starts_asked: list[tuple[int, ...]] = field(default_factory=list)
     sizes: dict[int, float] | KcoordError = field(default_factory=dict)
     sampled: list[dict[tuple[str, int], int]] = field(default_factory=list)
 
@@ -109,6 +130,10 @@ class FakeEnds:
         if self.failures:
             raise self.failures.pop(0)
         return {key: self.ends[key[1]] for key in partitions if key[1] in self.ends}
+
+    def earliest_offsets(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+        self.starts_asked.append(tuple(number for _, number in partitions))
+        return {key: self.starts.get(key[1], 0) for key in partitions}
 
     def bytes_per_offset(self, positions: Mapping[tuple[str, int], int]) -> Mapping[tuple[str, int], float]:
         self.sampled.append(dict(positions))
@@ -131,7 +156,7 @@ class StrictMember(FakeMember):
 
 
 def a_session(
-    member: FakeMember,
+    member: Member,
     ends: Mapping[int, int] | FakeEnds,
     *,
     fail: bool = True,
@@ -354,15 +379,97 @@ def test_a_topic_deleted_under_a_query_is_data_loss(caplog: pytest.LogCaptureFix
     assert caplog.text.count("does not know topic t any more") == 1
 
 
-def test_a_loss_that_is_tolerated_is_told_once_and_again_only_when_it_happens_again(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize(
+    ("kafka", "told"),
+    [
+        (FakeEnds({0: 9}), "ends at offset 9 at the broker, before offset 50"),
+        (FakeEnds({0: 90}, starts={0: 60}), "begins at offset 60 at the broker, after offset 50"),
+    ],
+    ids=["truncated", "aged out"],
+)
+def test_a_position_out_of_range_is_started_anew_by_the_groups_policy_where_losses_are_tolerated(
+    kafka: FakeEnds, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kafka = FakeEnds({0: 9})
-    session = a_session(FakeMember((owned(0, 50),)), kafka, fail=False)
-    for end in (9, 10, 50, 20):
-        kafka.ends[0] = end
+    member = FakeMember((owned(0, 50),), granted_anew=(owned(0, 5 if kafka.ends[0] == 9 else 70, epoch=8),))
+    session = a_session(member, kafka, fail=False)
+    batch = session.next_offset(session.identity, None, is_single_run=False)
+    assert member.reported == [OwnedPartition("t", 0, 7)]
+    (anew,) = member.granted_anew
+    assert batch.claims == (claim(0, anew.start, kafka.ends[0], epoch=8),)
+    assert caplog.text.count(told) == 1
+
+
+def test_what_is_done_is_committed_before_its_partition_is_started_anew() -> None:
+    member = FakeMember((owned(0, 50), owned(1, 0)))
+    kafka = FakeEnds({0: 60, 1: 5})
+    session = a_session(member, kafka, fail=False)
+    first = session.next_offset(session.identity, None, is_single_run=False)
+    kafka.ends = {0: 55, 1: 9}
+    second = session.next_offset(first, None, is_single_run=False)
+    assert member.advanced[1:] == [((claim(0, 50, 60), claim(1, 0, 5)), ()), ((), (claim(1, 5, 9),))]
+    assert member.reported == [OwnedPartition("t", 0, 7)]
+    assert second.claims == (claim(1, 5, 9),)
+
+
+def test_a_position_that_aged_out_is_data_loss_naming_both() -> None:
+    member = FakeMember((owned(0, 50),))
+    session = a_session(member, FakeEnds({0: 90}, starts={0: 60}))
+    with pytest.raises(DataLossError, match=r"Partition t-0 begins at offset 60 .* after offset 50 .*failOnDataLoss"):
         session.next_offset(session.identity, None, is_single_run=False)
-    assert caplog.text.count("before offset 50") == 2
+    assert member.reported == []
+
+
+def test_the_policy_none_makes_a_lost_position_an_error_even_where_losses_are_tolerated() -> None:
+    session = a_session(FakeMember((owned(0, 50),), refuses_reports=True), {0: 9}, fail=False)
+    with pytest.raises(DataLossError, match=r"before offset 50 .* the policy"):
+        session.next_offset(session.identity, None, is_single_run=False)
+
+
+def test_a_run_that_ends_by_itself_reads_what_was_started_anew() -> None:
+    member = FakeMember((owned(0, 50),), granted_anew=(owned(0, 60, epoch=8),))
+    session = a_session(member, FakeEnds({0: 90}, starts={0: 60}), fail=False)
+    session.freeze_ends({("t", 0): 80})
+    batch = session.next_offset(session.identity, None, is_single_run=True)
+    assert batch.claims == (claim(0, 60, 80, epoch=8),)
+    assert member.waits[-1][0]
+
+
+def test_beginnings_are_asked_of_new_grants_and_again_after_a_while() -> None:
+    now = [0.0]
+    member = FakeMember((owned(0, 0), owned(1, 5)))
+    kafka = FakeEnds({0: 1, 1: 5})
+    session = a_session(member, kafka, clock=lambda: now[0])
+    batch = session.identity
+    for seconds, end in ((0.0, 1), (1.0, 2), (2.0, 3), (12.0, 4)):
+        now[0] = seconds
+        kafka.ends[0] = end
+        batch = session.next_offset(batch, None, is_single_run=False)
+    member.partitions = (owned(0, 4, epoch=9),)
+    kafka.ends[0] = 5
+    session.next_offset(batch, None, is_single_run=False)
+    assert kafka.starts_asked == [(0,), (0,), (0,)]
+
+
+def test_a_kafka_that_does_not_say_where_partitions_begin_is_asked_again_with_the_next_batch() -> None:
+    class NoStarts(FakeEnds):
+        def earliest_offsets(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+            super().earliest_offsets(partitions)
+            raise KafkaAwayError("away")
+
+    kafka = NoStarts({0: 9})
+    session = a_session(FakeMember((owned(0, 5),)), kafka)
+    batch = session.next_offset(session.identity, None, is_single_run=False)
+    assert batch.claims == (claim(0, 5, 9),)
+    kafka.ends[0] = 12
+    session.next_offset(batch, None, is_single_run=False)
+    assert kafka.starts_asked == [(0,), (0,)]
+
+
+def test_the_checkpoint_remembers_the_coordinator_nodes() -> None:
+    session = a_session(FakeMember((owned(0, 5),), nodes=(("c2", 7600), ("::1", 7601))), {0: 9})
+    batch = session.next_offset(session.identity, None, is_single_run=False)
+    assert batch.to_json()["nodes"] == {"0": "c2:7600", "1": "[::1]:7601"}
+    assert StreamOffset.from_json(batch.to_json()) == batch
 
 
 @pytest.mark.parametrize(("seconds", "times_told"), [(15.0, 0), (16.0, 1)])

@@ -145,7 +145,7 @@ BAD = {
 }
 
 
-ENDS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+ENDS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets", "kcoord.push.filters")
 """What only batch reads have."""
 
 
@@ -295,9 +295,15 @@ def test_missing_option_of_a_batch_that_needs_the_coordinator_is_named(given: di
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_ending_offsets_are_refused_in_a_stream(name: str) -> None:
+def test_option_of_batches_only_is_refused_in_a_stream(name: str) -> None:
     with pytest.raises(OptionError, match=f"'{name}' is for batch reads"):
         parse_one(name, "latest")
+
+
+def test_filters_are_taken_when_that_is_asked_for() -> None:
+    assert parse_one("kcoord.push.filters", "TRUE", "batch").takes_filters
+    with pytest.raises(OptionError, match=r"'kcoord\.push\.filters' cannot be 'always'"):
+        parse_one("kcoord.push.filters", "always", "batch")
 
 
 def test_a_time_goes_before_times_and_times_before_offsets() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from spark_kcoord.errors import KcoordError, OptionError, UnknownTopicError
 from spark_kcoord.fetch.offsets import KafkaLookup, TopicPartitions
+from spark_kcoord.narrowing import Narrowing
 from spark_kcoord.options import host_ports, parse_options
 from spark_kcoord.resolve import (
     ONE_SHOT_TIMEOUT_S,
@@ -199,6 +200,17 @@ def test_start_after_the_last_record_fails_or_is_the_end_by_the_strategy() -> No
     ):
         ranges(**late)
     assert ranges(**late, startingOffsetsByTimestampStrategy="latest") == [(1, 2, 10)]
+
+
+def test_a_time_that_filters_ask_for_narrows_and_leaves_out_what_is_earlier() -> None:
+    options = parse_options({**COORDINATOR, "startingOffsets": '{"t": {"0": 3, "1": 8, "2": 10}}'}, "batch")
+
+    def narrowed(since_ms: int) -> list[tuple[int, int, int]]:
+        found = resolve_ranges(options, cast("KafkaLookup", FakeLookup()), Narrowing(since_ms=since_ms))
+        return [(one.partition, one.start, one.end) for one in found]
+
+    assert narrowed(600) == [(0, 6, 10), (1, 8, 10)]
+    assert narrowed(901) == []
 
 
 def test_start_after_the_end_names_both_options() -> None:

@@ -227,3 +227,30 @@ def test_claim_that_runs_for_long_is_said_once(handover: str) -> None:
     world.advance(120_000)
     old = world.events("claim-old")
     assert [(event.member_id, event.partitions, event.duration_ms) for event in old] == [("m1", (T1,), 60_000)]
+
+
+def test_instance_that_comes_back_under_another_member_id_ends_the_wait_for_the_former() -> None:
+    world, m1, claim, m2 = world_with_a_dead_owner()
+    original = world.join("m7", handover="hold", instance_id="i-m2")
+    m1.stop_all()
+    assert world.owners()[T1] == "m7" or world.owners()[T0] == "m7"
+    why = "instance i-m2 is back as m7, whose checkpoint does not show the claims of m2"
+    given_up = [(event.member_id, event.partitions, event.why) for event in world.events("claim-given-up")]
+    assert given_up == [("m2", (T1,), why)]
+    assert original.is_complete
+    world.advance(1_000)
+    late = world.joining("m2", incarnation="late", handover="hold", instance_id="i-m2", claims=[claim]).register()
+    assert late.error is ErrorCode.FENCED_INSTANCE_ID
+    assert m2.member_id == "m2"
+
+
+def test_instance_that_lives_under_another_member_id_is_not_replaced() -> None:
+    world = NodeWorld({"t": 1})
+    owner = join(world, "m2")
+    claim = owner.run(T0, 100, 110)
+    other = world.joining("m7", handover="hold", instance_id="i-m2").register()
+    assert (other.error, other.message) == (
+        ErrorCode.FENCED_INSTANCE_ID,
+        "instance id i-m2 belongs to another member id than m7",
+    )
+    assert owner.advance([claim]).finished == (PartitionResult("t", 0, committed=110),)

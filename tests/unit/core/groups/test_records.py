@@ -37,6 +37,7 @@ from coordinator.core.groups.records import (
     Released,
     ReleasedPart,
     StopBegan,
+    StreamsAssigned,
     TargetsAssigned,
     TopicSeen,
     TopicsMatched,
@@ -63,6 +64,7 @@ FACTS = MemberFacts(
     pattern="t.*",
     partitions=(("t", 0),),
     exclusions=("u",),
+    wants_streams=True,
 )
 COMMITTED = CommittedPart("t", "id", 0, 5, None, "", 9, 3)
 
@@ -74,7 +76,7 @@ GOLDEN: list[tuple[Record, str]] = [
     (TopicSeen("g", "t", "id", 2, 4), "019602a167a174a269640204"),
     (
         MemberJoined("g", FACTS, 1),
-        "019403a167dc0011a26d31a169c0a163a1680791a1740191a6737469636b79cd2710cdea60cd0bb8c290a3742e2a9192a1740091a17501",
+        "019403a167dc0012a26d31a169c0a163a1680791a1740191a6737469636b79cd2710cdea60cd0bb8c290a3742e2a9192a1740091a175c301",
     ),
     (MemberRemoved("g", "m1", True), "019404a167a26d31c3"),
     (
@@ -93,8 +95,8 @@ GOLDEN: list[tuple[Record, str]] = [
     ),
     (OffsetsCommitted("g", (COMMITTED,)), "01930aa1679198a174a269640005c0a00903"),
     (
-        Advanced("g", "m1", (("t", 0),), (COMMITTED,), (ReleasedPart("t", 0, 3),), (ClaimPart("t", 1, 5, 9),)),
-        "01970ba167a26d319192a174009198a174a269640005c0a009039193a17400039194a174010509",
+        Advanced("g", "m1", (("t", 0),), (COMMITTED,), (ReleasedPart("t", 0, 3),), (ClaimPart("t", 1, 5, 9),), True),
+        "01980ba167a26d319192a174009198a174a269640005c0a009039193a17400039194a174010509c3",
     ),
     (ClaimsRunning("g", (("t", 0),)), "01930ca1679192a17400"),
     (ClaimsClosed("g", (("t", 0),)), "01930da1679192a17400"),
@@ -102,6 +104,7 @@ GOLDEN: list[tuple[Record, str]] = [
     (GroupEmptied("g", 9), "01932ba16709"),
     (GroupExpired("g", "why"), "01932ca167a3776879"),
     (WentOutOfRange("g", (("t", 0),)), "01932da1679192a17400"),
+    (StreamsAssigned("g", (("t", 0, 3),)), "01932ea1679193a1740003"),
     (IdentityAwaited("g", "m1", "i"), "019428a167a26d31a169"),
     (ClaimsGivenUp("g", (("t", 0),), "why"), "019429a1679192a17400a3776879"),
     (PauseChanged("g", (("t", 0),), True, "a@h", "why", 9), "01973ca1679192a17400c3a3614068a377687909"),

@@ -1,0 +1,113 @@
+"""What the planner of micro-batches has to know or have done, as questions that somebody else answers.
+
+A plan is a generator of questions. Whoever carries it out answers each before it goes on; nothing here says how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar, cast
+
+from coordinator.protocol.parts import Claim, ClaimStatus, OwnedPartition, PartitionResult
+from spark_kcoord.member.effects import AdvanceOutcome
+from spark_kcoord.member.holdings import Assignment
+
+PartitionKey: TypeAlias = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAssignment:
+    """What does the member own now? Answered with an Assignment, without waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitAssignment:
+    """Wait for any partition, or for a complete assignment; answered with what there is then or when time is over."""
+
+    complete: bool
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEnds:
+    """Where do these partitions end at the brokers? Answered with an exclusive end for each that is known.
+
+    Fails with UnknownTopicError naming topics that are gone, and with KafkaAwayError after `timeout_s` (None: soon)
+    without an answer.
+    """
+
+    partitions: tuple[PartitionKey, ...]
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStarts:
+    """What is the first offset the brokers still have of these partitions? Answered and failing as ReadEnds, soon."""
+
+    partitions: tuple[PartitionKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSizes:
+    """How large are the records at these positions? Answered with bytes per offset of each partition that is known.
+
+    Fails with KafkaAwayError when there is no answer.
+    """
+
+    positions: Mapping[PartitionKey, int]
+
+
+@dataclass(frozen=True, slots=True)
+class AskAdvance:
+    """Commit what is finished and claim what is next; answered with an AdvanceOutcome."""
+
+    finished: tuple[Claim, ...]
+    claims: tuple[Claim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AskConfirm:
+    """Mark open claims as running; answered with a status of each."""
+
+    claims: tuple[Claim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AskReport:
+    """Say that the brokers do not have the positions of these partitions; answered with a result of each."""
+
+    partitions: tuple[OwnedPartition, ...]
+
+
+Question: TypeAlias = (
+    ReadAssignment | AwaitAssignment | ReadEnds | ReadStarts | ReadSizes | AskAdvance | AskConfirm | AskReport
+)
+Answer: TypeAlias = (
+    Assignment
+    | Mapping[PartitionKey, int]
+    | Mapping[PartitionKey, float]
+    | AdvanceOutcome
+    | tuple[ClaimStatus, ...]
+    | tuple[PartitionResult, ...]
+)
+_Plan = TypeVar("_Plan")
+Planning: TypeAlias = Generator[Question, Answer, _Plan]
+"""Questions in the order in which they are to be answered; it returns what was planned.
+
+A question that cannot be answered is answered by throwing the KcoordError, which the plan may have a way around.
+"""
+
+
+def ask_assignment(question: ReadAssignment | AwaitAssignment) -> Planning[Assignment]:
+    """Ask for an assignment."""
+    answer = yield question
+    assert isinstance(answer, Assignment)
+    return answer
+
+
+def ask_offsets(question: ReadEnds | ReadStarts) -> Planning[Mapping[PartitionKey, int]]:
+    """Ask the brokers for offsets."""
+    answer = yield question
+    assert isinstance(answer, Mapping)
+    return cast("Mapping[PartitionKey, int]", answer)

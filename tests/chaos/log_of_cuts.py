@@ -1,0 +1,71 @@
+"""What a coordinator's log says about claims that were cut: ranges that were being read when their owner lost them.
+
+The log is read after the coordinator has stopped and replayed record by record; a claim that runs before a record and
+is gone after it without its end being committed was cut by that record.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from coordinator.core.groups.records import decode_record
+from coordinator.core.groups.replay import replay
+from coordinator.core.groups.state import GroupState, ShardState, TopicPartition
+from coordinator.runtime.disk import Disk
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A running claim that ended without a commit, and the record that ended it."""
+
+    topic: str
+    partition: int
+    owner_epoch: int
+    from_offset: int
+    until_offset: int
+    member_id: str
+    ended_by: str
+
+
+def cuts(data_dir: Path, shards: int, group_id: str) -> list[Cut]:
+    """Return the claims of a group that were cut, in the order of the log."""
+    disk = Disk.open(
+        data_dir, shards, new_directory_id="", on_durable=lambda *_: None, on_failure=lambda why: print(why, flush=True)
+    )
+    try:
+        return [cut for shard in range(shards) for cut in _cuts_of(disk, shard, group_id)]
+    finally:
+        disk.close()
+
+
+def _cuts_of(disk: Disk, shard: int, group_id: str) -> list[Cut]:
+    recovered = disk.recover(shard)
+    assert recovered.snapshot is None, "a chaos run is too short for a snapshot"
+    state = ShardState()
+    found = []
+    for batch in recovered.batches:
+        for offset, data in enumerate(batch.records, batch.base_offset):
+            before = _running(state.groups.get(group_id))
+            record = decode_record(data)
+            replay(state, record, offset)
+            group = state.groups.get(group_id)
+            after = _running(group)
+            for partition, cut in before.items():
+                if after.get(partition) == cut or _is_committed(group, partition, cut):
+                    continue
+                found.append(Cut(*partition, *cut, ended_by=type(record).__name__))
+    return found
+
+
+def _running(group: GroupState | None) -> dict[TopicPartition, tuple[int, int, int, str]]:
+    if group is None:
+        return {}
+    return {
+        partition: (grant.owner_epoch, grant.claim.from_offset, grant.claim.until_offset, grant.member_id)
+        for partition, grant in group.grants.items()
+        if grant.claim is not None and grant.claim.is_running
+    }
+
+
+def _is_committed(group: GroupState | None, partition: TopicPartition, cut: tuple[int, int, int, str]) -> bool:
+    committed = group.offsets.get(partition) if group is not None else None
+    return committed is not None and (committed.owner_epoch, committed.offset) == (cut[0], cut[2])

@@ -1,0 +1,91 @@
+"""spark-sql-kafka and kcoord over the same topics: `python -m tests.compare [WORD ...]`, WORDs choose cases by name.
+
+Prints one line a case and ends with `compare-kafka-source: OK cases=N unequal=0 seconds=S`, or FAILED and exit code 1.
+"""
+
+import logging
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from coordinator.local.jars import resolve_jars
+from coordinator.local.kafka import LocalKafka
+from coordinator.local.node import LocalCoordinator
+from coordinator.local.spark_kafka import SPARK_KAFKA_JARS
+from tests.compare.cases import all_cases
+from tests.compare.corpus import SETTINGS, Place, write_topic
+from tests.compare.runs import Comparison
+
+LEAST_CASES = 40
+PREFIX = "compare"
+
+
+def main(words: Sequence[str]) -> int:
+    """Compare all cases, or those whose name has a word of `words`; return the exit code."""
+    started = time.monotonic()
+    logging.getLogger("spark_kcoord").setLevel(logging.ERROR)
+    cases = [case for case in all_cases() if not words or any(word in case.name for word in words)]
+    unequal = 0
+    with tempfile.TemporaryDirectory(prefix="compare-") as folder_name, _services(Path(folder_name)) as comparison:
+        for number, case in enumerate(cases):
+            began = time.monotonic()
+            why = comparison.why_unequal(case, number)
+            said = "equal  " if why is None else "UNEQUAL"
+            print(f"{said} {time.monotonic() - began:5.1f} s  {case.name}", flush=True)
+            if why is not None:
+                unequal += 1
+                print(why, flush=True)
+    is_ok = unequal == 0 and (len(cases) >= LEAST_CASES or bool(words))
+    seconds = time.monotonic() - started
+    said = "OK" if is_ok else "FAILED"
+    print(f"compare-kafka-source: {said} cases={len(cases)} unequal={unequal} seconds={seconds:.0f}")
+    return 0 if is_ok else 1
+
+
+@contextmanager
+def _services(folder: Path) -> Iterator[Comparison]:
+    """Run Spark, a broker that compacts soon and a coordinator, and fill the topics."""
+    cleaning = {"log.cleaner.backoff.ms": "200", "log.cleaner.threads": "1"}
+    with (
+        _spark(folder) as spark,
+        LocalKafka(folder / "kafka", config=cleaning) as kafka,
+        LocalCoordinator(kafka.bootstrap_servers, folder / "coordinator") as coordinator,
+    ):
+        for kind in SETTINGS:
+            write_topic(Place(spark, kafka), kind, PREFIX)
+        yield Comparison(spark, kafka, coordinator, PREFIX, folder / "streams")
+
+
+@contextmanager
+def _spark(folder: Path) -> Iterator[SparkSession]:
+    os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .appName("compare-kafka-source")
+        .config("spark.jars", ",".join(map(str, resolve_jars(SPARK_KAFKA_JARS))))
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.memory", "1g")
+        .config("spark.local.dir", str(folder / "spark"))
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

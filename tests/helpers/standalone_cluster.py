@@ -1,0 +1,152 @@
+"""A real standalone Spark cluster on loopback: a master and a worker, whose Python has nothing of ours installed."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import venv
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyspark
+
+from coordinator.local.ports import LOOPBACK, free_ports
+from tests.helpers.waiting import wait_until
+
+SPARK_HOME = Path(pyspark.__file__).parent
+OF_THE_CLUSTER = ("pyspark", "py4j", "pyarrow", "numpy", "numpy.libs", "pyarrow.libs")
+"""What a cluster has for Python: Spark's own, with what Spark needs for Arrow."""
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+class StandaloneCluster:
+    """A master and one worker of two cores; a context manager that starts and ends them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._port, self._worker_port = free_ports(2)
+        self._children: list[subprocess.Popen[bytes]] = []
+        self.python = folder / "venv" / "bin" / "python3"
+
+    @property
+    def url(self) -> str:
+        """Return the address for --master."""
+        return f"spark://{LOOPBACK}:{self._port}"
+
+    @property
+    def work(self) -> Path:
+        """Return the folder in which executors run and log."""
+        return self._folder / "work"
+
+    def __enter__(self) -> Self:
+        self._make_python()
+        try:
+            self._start("master.Master", "-p", str(self._port), "--webui-port", "0")
+            self._start("worker.Worker", "-c", "2", "-m", "1g", "-d", str(self.work), "--webui-port", "0", self.url)
+            wait_until(lambda: "Registering worker" in self.log("master.Master"), what="the worker to register")
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def log(self, name: str) -> str:
+        """Return what a service has said."""
+        path = self._folder / f"{name}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def _make_python(self) -> None:
+        venv.create(self._folder / "venv", with_pip=False)
+        (packages,) = (self._folder / "venv" / "lib").glob("python*/site-packages")
+        for name in OF_THE_CLUSTER:
+            source = SPARK_HOME.parent / name
+            if source.exists():
+                (packages / name).symlink_to(source)
+
+    def _start(self, name: str, *arguments: str) -> None:
+        environment = {
+            "PATH": f"{self.python.parent}{os.pathsep}{os.environ['PATH']}",
+            "HOME": os.environ.get("HOME", "/"),
+            "JAVA_HOME": os.environ.get("JAVA_HOME", ""),
+            "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_LOCAL_IP": LOOPBACK,
+            "SPARK_NO_DAEMONIZE": "1",
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
+        }
+        with (self._folder / f"{name}.log").open("wb") as log:
+            self._children.append(
+                subprocess.Popen(
+                    [
+                        str(SPARK_HOME / "bin" / "spark-class"),
+                        f"org.apache.spark.deploy.{name}",
+                        "-h",
+                        LOOPBACK,
+                        *arguments,
+                    ],
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    env={key: value for key, value in environment.items() if value},
+                )
+            )
+
+    def _end(self) -> None:
+        for child in reversed(self._children):
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGTERM)
+            try:
+                child.wait(10)
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+        self._children.clear()
+
+    def lacks(self, module: str) -> bool:
+        """Say whether the cluster's Python cannot import a module."""
+        found = subprocess.run(
+            [self.python, "-c", f"import {module}"], capture_output=True, text=True, check=False, cwd=self._folder
+        )
+        return bool(re.search(rf"No module named '{module}'", found.stderr))
+
+    def submit(self, job: Path, *arguments: str, archive: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+        """Run a job by spark-submit, with this Python as the Spark driver's and the cluster's as the executors'."""
+        conf = {
+            "spark.ui.enabled": "false",
+            "spark.driver.host": LOOPBACK,
+            "spark.driver.memory": "512m",
+            "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+            "spark.executor.memory": "512m",
+            "spark.executor.extraJavaOptions": JAVA_OPTIONS,
+            "spark.executorEnv.PYTHONPATH": "kcoord",
+        }
+        return subprocess.run(
+            [
+                str(SPARK_HOME / "bin" / "spark-submit"),
+                *["--master", self.url, "--archives", f"{archive}#kcoord"],
+                *[part for key, value in conf.items() for part in ("--conf", f"{key}={value}")],
+                *[str(job), *arguments],
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=200,
+            check=False,
+            cwd=folder,
+            # The name of the interpreter is the same for driver and executors; each finds its own by its PATH.
+            env={
+                **os.environ,
+                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+                "SPARK_HOME": str(SPARK_HOME),
+                "SPARK_LOCAL_IP": LOOPBACK,
+                "PYSPARK_PYTHON": "python3",
+            },
+        )

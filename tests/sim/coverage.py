@@ -1,0 +1,98 @@
+"""What runs have to exercise: a promise about something that never happened was not checked.
+
+Every kind of fault, record, notice, subscription, assignor, policy and way to commit is counted by name over all runs.
+One that never came in `ENOUGH_RUNS` runs or more fails them.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import get_args
+
+from coordinator.core.groups.assignors import ASSIGNORS
+from coordinator.core.groups.records import (
+    GroupSettings,
+    IdentityAwaited,
+    MemberFacts,
+    MemberJoined,
+    Record,
+    TargetsAssigned,
+)
+from coordinator.core.groups.starts import POLICY_KINDS
+from coordinator.core.groups.timeline import EventKind
+from tests.sim.faults import FAULT_OF
+from tests.sim.log.model import LogModel
+
+ENOUGH_RUNS = 500
+"""From so many runs on everything has to have happened."""
+RECORD_KINDS = tuple(kind.__name__ for kind in get_args(Record) if kind is not IdentityAwaited)
+REFUSALS = (
+    "CLAIM_CLOSED",
+    "COORDINATOR_NOT_AVAILABLE",
+    "FENCED_OWNER_EPOCH",
+    "GROUP_ID_NOT_FOUND",
+    "MEMBER_ID_IN_USE",
+    "NON_EMPTY_GROUP",
+    "OFFSET_OUT_OF_RANGE",
+    "PARTITION_OWNED",
+    "UNKNOWN_MEMBER_ID",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+)
+FEATURES: Mapping[str, tuple[str, ...]] = {
+    "fault": tuple(FAULT_OF),
+    "record": RECORD_KINDS,
+    "notice": tuple(EventKind),
+    "refusal": REFUSALS,
+    "commit": ("by ping", "by a request", "by an operator"),
+    "member": ("topics", "pattern", "partitions", "exclusions", "instance", "streams", "auto commit"),
+    "assignor": tuple(ASSIGNORS),
+    "policy": (*POLICY_KINDS, "default"),
+    "handover": ("takeover", "hold", "hold for a time"),
+}
+"""Everything that has to happen, by what it is."""
+
+
+def of_log(log: LogModel) -> Counter[str]:
+    """Count what a log shows of what was exercised."""
+    found: Counter[str] = Counter()
+    for kind, count in log.kinds.items():
+        found[f"record {kind.__name__}"] += count
+    for record in log.records:
+        match record:
+            case TargetsAssigned():
+                found[f"assignor {record.assignor}"] += 1
+            case MemberJoined():
+                found.update(f"member {trait}" for trait in _traits(record.facts))
+            case GroupSettings():
+                policy = record.reset_policy
+                found["policy " + (policy.kind if policy is not None else "default")] += 1
+                limit = " for a time" if record.claim_timeout_ms is not None else ""
+                found[f"handover {record.handover}{limit}"] += 1
+    return found
+
+
+def _traits(facts: MemberFacts) -> Iterable[str]:
+    if facts.partitions:
+        yield "partitions"
+    else:
+        yield "topics" if facts.pattern is None else "pattern"
+    if facts.exclusions:
+        yield "exclusions"
+    if facts.instance_id is not None:
+        yield "instance"
+    if facts.streams > 1:
+        yield "streams"
+    if facts.auto_commit:
+        yield "auto commit"
+
+
+def missing(found: Mapping[str, int]) -> list[str]:
+    """Return what never happened."""
+    return [f"{what} {name}" for what, names in FEATURES.items() for name in names if not found.get(f"{what} {name}")]
+
+
+def shown(found: Mapping[str, int]) -> list[str]:
+    """Return the counts as lines for people."""
+    return [
+        f"{what + 's:':<10} " + ", ".join(f"{name} {found.get(f'{what} {name}', 0)}" for name in names)
+        for what, names in FEATURES.items()
+    ]

@@ -1,0 +1,235 @@
+"""The applications of a run: queries and consumers that somebody wants, each started again whenever it ends."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from coordinator.protocol.messages import RegisterConsumer
+from coordinator.protocol.parts import Subscription
+from spark_kcoord.member.settings import MemberSettings
+from tests.sim.consumer import Consumer
+from tests.sim.coordinator import ADDRESS, GROUP
+from tests.sim.process import Process
+from tests.sim.query import Checkpoint, Query
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+PATTERN = "[tp][0-9]"
+
+
+@dataclass(slots=True)
+class Application:
+    """A query or a consumer that somebody wants to run."""
+
+    host: str
+    subscription: Subscription
+    assignors: tuple[str, ...]
+    streams: int
+    instance_id: str | None
+    checkpoint: Checkpoint | None
+    """What survives a query; a consumer has nothing."""
+    auto_commit: bool = False
+    prefers_available_now: bool = False
+    process: Process | None = None
+    is_wanted: bool = True
+    is_rival: bool = False
+    """It shares an identity or a partition with another one, and goes when the faults end."""
+    lives: int = 0
+
+    def reads(self, topic: str, number: int) -> bool:
+        """Say whether a partition is among those it subscribes to."""
+        wish = self.subscription
+        if wish.partitions:
+            return (topic, number) in wish.partitions
+        return topic not in wish.exclusions and (wish.pattern is not None or topic in wish.topics)
+
+
+class Fleet:
+    """All applications of one run."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self.applications: list[Application] = []
+        self.processes = 0
+        self._hosts = 0
+
+    # ---- who there is -----------------------------------------------------------------------------------------------
+
+    def running(self) -> list[Application]:
+        """Return the applications that have a process which is not stopped."""
+        return [
+            a for a in self.applications if a.process is not None and a.process.is_running and not a.process.is_paused
+        ]
+
+    def wanted(self) -> list[Application]:
+        return [application for application in self.applications if application.is_wanted]
+
+    def application_of(self, process: Process) -> Application:
+        return next(application for application in self.applications if application.process is process)
+
+    # ---- coming -----------------------------------------------------------------------------------------------------
+
+    def add(self) -> Application:
+        """Have another application."""
+        self._hosts += 1
+        world, dice = self._world, self._world.dice
+        is_consumer = dice.random() < world.mix.consumers
+        subscription, is_rival = self._draw_subscription(is_consumer=is_consumer)
+        needs_instance = world.mix.handover == "hold"
+        application = Application(
+            host=f"{'c' if is_consumer else 'q'}{self._hosts}",
+            subscription=subscription,
+            assignors=dice.choice(world.mix.assignors),
+            streams=dice.choice((1, 1, 2, 4)),
+            instance_id=f"static-{self._hosts}" if needs_instance or dice.random() < 0.3 else None,
+            checkpoint=None if is_consumer else Checkpoint(),
+            auto_commit=is_consumer and dice.random() < 0.6,
+            prefers_available_now=dice.random() < 0.15,
+            is_rival=is_rival,
+        )
+        self.applications.append(application)
+        self.launch(application)
+        return application
+
+    def _draw_subscription(self, *, is_consumer: bool) -> tuple[Subscription, bool]:
+        """Draw what an application reads, and whether it is somebody else's already."""
+        dice, mix = self._world.dice, self._world.mix
+        names = tuple(mix.topics)
+        kind = dice.choice(mix.subscriptions)
+        if kind == "some topics":
+            return Subscription(topics=(dice.choice(names),)), False
+        if kind == "pattern" and is_consumer:
+            excluded = (dice.choice((*names, *mix.passing_topics)),) if dice.random() < 0.4 else ()
+            return Subscription(pattern=PATTERN, exclusions=excluded), False
+        if kind == "partitions" and is_consumer:
+            taken = {partition for other in self.wanted() for partition in other.subscription.partitions}
+            every = [(name, number) for name in names for number in range(mix.topics[name])]
+            mine = sorted(dice.sample(every, min(len(every), dice.choice((1, 2)))))
+            return Subscription(partitions=tuple(mine)), not taken.isdisjoint(mine)
+        if len(names) > 1 and dice.random() < 0.2:
+            return Subscription(topics=names, exclusions=(dice.choice(names),)), False
+        return Subscription(topics=names), False
+
+    def copy(self, application: Application) -> None:
+        """Start another query from a copy of a checkpoint."""
+        if application.checkpoint is None:
+            return
+        self._hosts += 1
+        twin = replace(
+            application,
+            host=f"q{self._hosts}",
+            checkpoint=application.checkpoint.copy(),
+            prefers_available_now=False,
+            is_rival=True,
+            process=None,
+            is_wanted=True,
+            lives=0,
+        )
+        self.applications.append(twin)
+        self.launch(twin)
+
+    def launch(self, application: Application) -> None:
+        """Start a process of an application, unless one runs."""
+        process = application.process
+        if not application.is_wanted or (process is not None and process.is_running):
+            return
+        self.processes += 1
+        application.lives += 1
+        name = f"{application.host}.{application.lives}"
+        if application.checkpoint is not None:
+            application.process = self._query(application, application.checkpoint, name)
+        else:
+            application.process = Consumer(
+                self._world,
+                application.host,
+                name,
+                self._registration(application),
+                commits_by_itself=not application.auto_commit,
+            )
+        self._world.schedule.tell(name, "starts")
+        application.process.start()
+
+    def _query(self, application: Application, checkpoint: Checkpoint, name: str) -> Query:
+        mix = self._world.mix
+        settings = MemberSettings(
+            coordinators=((ADDRESS.host, ADDRESS.port),),
+            group_id=GROUP,
+            topics=tuple(sorted(set(application.subscription.topics).difference(application.subscription.exclusions))),
+            client_id=application.host,
+            instance_id=application.instance_id,
+            streams=application.streams,
+            assignors=application.assignors,
+            session_timeout_ms=mix.session_timeout_ms,
+            rebalance_timeout_ms=mix.rebalance_timeout_ms,
+            reset_policy=mix.policy,
+            handover=mix.handover,
+            claim_timeout_ms=mix.claim_timeout_ms,
+            coordinator_timeout_ms=30_000,
+        )
+        is_available_now = application.prefers_available_now and not self._world.is_healing
+        return Query(self._world, application.host, name, checkpoint, settings, is_available_now=is_available_now)
+
+    def _registration(self, application: Application) -> RegisterConsumer:
+        mix = self._world.mix
+        return RegisterConsumer(
+            group_id=GROUP,
+            member_id="",
+            incarnation="",
+            subscription=application.subscription,
+            client_id=application.host,
+            pid=self.processes,
+            session_timeout_ms=mix.session_timeout_ms,
+            rebalance_timeout_ms=mix.rebalance_timeout_ms,
+            instance_id=application.instance_id,
+            streams=application.streams,
+            assignors=application.assignors,
+            auto_commit=application.auto_commit,
+            reset_policy=mix.policy,
+            handover=mix.handover,
+            claim_timeout_ms=mix.claim_timeout_ms,
+        )
+
+    def restart_later(self, application: Application, ms: int | None = None) -> None:
+        delay_ms = self._world.dice.choice((10, 100, 600, 3_000)) if ms is None else ms
+        if self._world.is_healing:
+            delay_ms = min(delay_ms, 100)
+        self._world.schedule.after(delay_ms, self.launch, application)
+
+    # ---- going ------------------------------------------------------------------------------------------------------
+
+    def process_ended(self, process: Process, why: str, *, is_failure: bool) -> None:
+        """Take note that a process is done or has failed; its application starts another one."""
+        self._world.schedule.tell(process.name, f"fails: {why}" if is_failure else why)
+        process.stop()
+        application = self.application_of(process)
+        if is_failure and application.is_rival:
+            application.is_wanted = False
+        self.restart_later(application)
+
+    def remove(self, application: Application) -> None:
+        """Have an application no more."""
+        application.is_wanted = False
+        if application.process is not None:
+            application.process.end()
+
+    def take_away(self, application: Application) -> None:
+        """Have an application go for good: it leaves, or it is killed and not started again."""
+        assert application.process is not None
+        application.is_wanted = False
+        if self._world.dice.random() < 0.5:
+            application.process.leave()
+        else:
+            application.process.kill()
+
+    def heal(self) -> None:
+        """Have everything run that is wanted and can be had."""
+        for application in self.applications:
+            if application.process is not None:
+                application.process.resume()
+            named = application.subscription.partitions
+            if application.is_rival or not all(self._world.kafka.has(*partition) for partition in named):
+                self.remove(application)
+        if not self.wanted():
+            self.add()
+        for application in self.wanted():
+            self.restart_later(application, 0)

@@ -1,0 +1,147 @@
+"""What a shard's log says, read by a second, simpler mind; every record has to make sense after those before it.
+
+This is the part of the checker that looks at decisions: at any place in the log a partition has one owner, only the
+owner commits and only what it has read, offsets never go back, epochs only grow, a start is resolved once. The rules,
+one for each kind of record, are stated over the records alone; the state that the node itself keeps is compared with
+the outcome.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from coordinator.core.groups import records as r
+from coordinator.core.groups.state import ShardState, TopicPartition
+from tests.sim.log import members, offsets, operators, ownership
+from tests.sim.log.state import Facts, GroupModel, Rule, ViolationError
+
+RULES: dict[type, Rule] = members.RULES | ownership.RULES | offsets.RULES | operators.RULES
+
+
+class LogModel:
+    """One shard's log."""
+
+    def __init__(self, shard: int, facts: Facts) -> None:
+        self.shard = shard
+        self.facts = facts
+        self.records: list[Any] = []
+        self.times_ms: list[int] = []
+        """When each record was written, in the time of the machine room."""
+        self.groups: dict[str, GroupModel] = {}
+        self.newest_epoch = -1
+        self.handovers = 0
+        self.resets = 0
+        self.kinds: Counter[type] = Counter()
+        """How often each kind of record was written; what a crash lost stays counted."""
+
+    @property
+    def end(self) -> int:
+        return len(self.records)
+
+    def append(self, base_offset: int, records: Iterable[bytes], now_ms: int = 0) -> None:
+        """Take in what the node wants written."""
+        if base_offset != self.end:
+            raise ViolationError("log-gap", f"shard {self.shard}: append at {base_offset}, the log ends at {self.end}")
+        for data in records:
+            record = r.decode_record(data)
+            self.kinds[type(record)] += 1
+            self._take(record, now_ms)
+
+    def cut(self, end: int) -> None:
+        """Forget what a crash has lost: read the log again up to its new end."""
+        kept, times_ms = self.records[:end], self.times_ms[:end]
+        counted = self.handovers, self.resets
+        self.records, self.times_ms, self.groups, self.newest_epoch = [], [], {}, -1
+        for record, at_ms in zip(kept, times_ms, strict=True):
+            self._take(record, at_ms)
+        self.handovers, self.resets = counted
+
+    def _take(self, record: Any, at_ms: int) -> None:
+        at = self.end
+        self.records.append(record)
+        self.times_ms.append(at_ms)
+        group = self.groups.get(record.group_id)
+        if group is None:
+            group = self.groups[record.group_id] = GroupModel()
+        if getattr(record, "who", None) == operators.DRY:
+            raise self.broken("dry-run-done", at, f"it was only to be tried: {record}")
+        rule = RULES.get(type(record))
+        if rule is None:
+            raise self.broken("no-rule", at, f"nothing is known of records like {record}")
+        rule(self, group, at, record)
+
+    def broken(self, name: str, at: int, why: str) -> ViolationError:
+        """Return the violation of a rule at a place of the log."""
+        return ViolationError(name, f"shard {self.shard}, record {at}: {why}")
+
+    # ---- the node's own state ---------------------------------------------------------------------------------------
+
+    def compare(self, state: ShardState, group_ids: Iterable[str]) -> None:
+        """Raise unless the node's state of these groups is what the log says."""
+        for group_id in group_ids:
+            theirs, ours = state.groups.get(group_id), self.groups.get(group_id)
+            if theirs is ours is None:
+                continue
+            if theirs is None or ours is None:
+                raise ViolationError("state-differs", f"group {group_id}: in the node {theirs}, in the log {ours}")
+            controls = theirs.controls
+            _same("owners", group_id, _owners_in(theirs), _owners_of(ours))
+            _same(
+                "offsets",
+                group_id,
+                {key: (known.topic_id, known.offset, known.owner_epoch) for key, known in theirs.offsets.items()},
+                {
+                    key: (last.topic_id, last.offset, last.owner_epoch)
+                    for key, (*_, last) in ours.commits.items()
+                    if last.offset is not None
+                },
+            )
+            _same(
+                "members",
+                group_id,
+                {key: (member.member_epoch, member.target) for key, member in theirs.members.items()},
+                {key: (ours.member_epochs[key], ours.targets[key]) for key in ours.facts},
+            )
+            _same(
+                "resets",
+                group_id,
+                {key: reset.offset for key, reset in controls.resets.items()},
+                {key: planned.offset for key, planned in ours.resets.items()},
+            )
+            _same(
+                "controls",
+                group_id,
+                (controls.group_pause is not None, controls.paused.keys(), controls.drained.keys()),
+                (ours.is_paused, ours.paused, ours.drained),
+            )
+            _same("lost starts", group_id, theirs.out_of_range, ours.out_of_range)
+            _same("epoch", group_id, theirs.group_epoch, ours.group_epoch)
+
+
+def _owners_in(group: Any) -> dict[TopicPartition, tuple[Any, ...]]:
+    return {
+        key: (
+            grant.member_id,
+            grant.owner_epoch,
+            grant.is_stopping,
+            (grant.claim.from_offset, grant.claim.until_offset, grant.claim.is_running) if grant.claim else None,
+        )
+        for key, grant in group.grants.items()
+    }
+
+
+def _owners_of(group: GroupModel) -> dict[TopicPartition, tuple[Any, ...]]:
+    return {
+        key: (
+            owner.member_id,
+            owner.owner_epoch,
+            owner.is_stopping,
+            (*owner.claim.range, owner.claim.running_at is not None) if owner.claim else None,
+        )
+        for key, owner in group.owners.items()
+    }
+
+
+def _same(what: str, group_id: str, theirs: object, ours: object) -> None:
+    if theirs != ours:
+        raise ViolationError("state-differs", f"{what} of group {group_id}: the node has {theirs}, its log says {ours}")

@@ -1,0 +1,90 @@
+"""Rules about committed offsets: who may write them, that they never go back, and where a partition starts."""
+
+from coordinator.core.groups import records as r
+from coordinator.core.groups.state import TopicPartition
+from tests.sim.log.state import Commit, GroupModel, Log, Owner, Rule
+
+
+def offsets_committed(log: Log, group: GroupModel, at: int, record: r.OffsetsCommitted) -> None:
+    for part in record.committed:
+        owner = group.owners.get((part.topic, part.partition))
+        if part.owner_epoch is None:
+            if owner is not None:
+                raise log.broken("zombie-commit", at, f"an operator commits for {owner}: {part}")
+            group.history.moved((part.topic, part.topic_id, part.partition), part.offset, "an operator's commit")
+            commit(log, group, at, part)
+            continue
+        if owner is None or owner.is_abandoned or owner.owner_epoch != part.owner_epoch:
+            raise log.broken("zombie-commit", at, f"{owner} has it: {part}")
+        if owner.claim is not None:
+            raise log.broken("commit-unread", at, f"{owner.claim} is open: {part}")
+        commit_processed(log, group, at, owner, part)
+
+
+def commit_processed(log: Log, group: GroupModel, at: int, owner: Owner, part: r.CommittedPart) -> None:
+    """Take the commit of a consumer that polls: of records that it had returned before its latest poll began."""
+    partition = (part.topic, part.partition)
+    if part.owner_epoch != owner.owner_epoch:
+        raise log.broken("zombie-commit", at, f"{owner} has it: {part}")
+    before = group.committed(partition, owner.topic_id)
+    if before is None or not log.facts.was_processed(owner, partition, before, part.offset):
+        raise log.broken("lost-record", at, f"{owner} had not returned all from {before} on: {part}")
+    group.history.read((part.topic, part.topic_id, part.partition), before, part.offset)
+    commit(log, group, at, part)
+
+
+def commit(log: Log, group: GroupModel, at: int, part: r.CommittedPart) -> None:
+    """Write an offset, which must not lie before the one before it."""
+    partition = (part.topic, part.partition)
+    before = group.committed(partition, part.topic_id)
+    if before is not None and part.offset < before:
+        raise log.broken("commit-regress", at, f"{partition} goes back from {before} to {part.offset}")
+    write(group, at, partition, part.topic_id, part.offset, part.owner_epoch)
+
+
+def write(
+    group: GroupModel, at: int, partition: TopicPartition, topic_id: str, offset: int, owner_epoch: int | None
+) -> None:
+    """Write an offset, whatever was there before."""
+    group.commits.setdefault(partition, []).append(Commit(at, topic_id, offset, owner_epoch))
+
+
+def forget(group: GroupModel, at: int, partition: TopicPartition) -> None:
+    """Have a partition be without an offset."""
+    if group.commits.get(partition):
+        group.commits[partition].append(Commit(at, "", None, None))
+
+
+def start(log: Log, group: GroupModel, at: int, record: r.Granted) -> None:
+    """Check where a grant starts: at the committed offset, or where this very record says that it does."""
+    partition = (record.topic, record.partition)
+    committed = group.committed(partition, record.topic_id)
+    was_out_of_range = partition in group.out_of_range
+    group.out_of_range.discard(partition)
+    resolved = record.start
+    if resolved is None:
+        if committed is None:
+            raise log.broken("no-start", at, f"nobody said where {partition} starts: {record}")
+        if group.commits[partition][-1].owner_epoch is None:
+            # An operator may have committed for a topic that the group had not seen yet.
+            group.history.moved((record.topic, record.topic_id, record.partition), committed, "decided before")
+        return
+    if committed is not None:
+        raise log.broken("start-resolved-again", at, f"{partition} is at {committed}: {record}")
+    is_answer = log.facts.was_answered(record.topic, record.topic_id, record.partition, resolved.offset)
+    hints = {
+        hint.offset
+        for facts in group.facts.values()
+        for hint in facts.hints
+        if (hint.topic, hint.partition) == partition
+    }
+    is_hint = not was_out_of_range and resolved.offset in hints
+    if is_hint and not is_answer and not log.facts.was_reached(record.topic_id, record.partition, resolved.offset):
+        raise log.broken("lost-record", at, f"nobody ever got as far as offset {resolved.offset}: {record}")
+    if not is_hint and not is_answer:
+        raise log.broken("phantom-commit", at, f"nobody ever named offset {resolved.offset}: {record}")
+    group.history.moved((record.topic, record.topic_id, record.partition), resolved.offset, record.why)
+    commit(log, group, at, resolved)
+
+
+RULES: dict[type, Rule] = {r.OffsetsCommitted: offsets_committed}

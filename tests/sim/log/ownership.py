@@ -1,0 +1,201 @@
+"""Rules about ownership and claims: one owner a partition at any place of the log, and what an owner has open."""
+
+from collections.abc import Iterable
+
+from coordinator.core.groups import records as r
+from coordinator.core.groups.state import TopicPartition
+from tests.sim.log import offsets
+from tests.sim.log.state import ClaimEntry, GroupModel, Log, Owner, Rule
+
+
+def stop_began(log: Log, group: GroupModel, at: int, record: r.StopBegan) -> None:
+    for partition in record.partitions:
+        owner = owner_of(log, group, at, partition, record.member_id)
+        owner.is_stopping = True
+        group.stopped.setdefault((partition, owner.owner_epoch), at)
+
+
+def granted(log: Log, group: GroupModel, at: int, record: r.Granted) -> None:
+    partition = (record.topic, record.partition)
+    if partition not in group.targets.get(record.member_id, frozenset()):
+        raise log.broken("grant-beside-target", at, f"{record}")
+    if partition in group.resets:
+        raise log.broken("reset-overtaken", at, f"{group.resets[partition]} is planned: {record}")
+    owner = group.owners.get(partition)
+    if group.is_held(partition):
+        raise log.broken("hold-broken", at, f"{owner} may come back: {record}")
+    grant(log, group, at, partition, Owner(record.member_id, record.topic_id, record.owner_epoch))
+    offsets.start(log, group, at, record)
+
+
+def grant(log: Log, group: GroupModel, at: int, partition: TopicPartition, owner: Owner) -> None:
+    """Make a partition somebody's."""
+    before = group.owners.get(partition)
+    if before is not None and not before.is_abandoned:
+        raise log.broken("double-owner", at, f"{before.member_id} has {partition} still: {owner}")
+    if owner.owner_epoch <= log.newest_epoch:
+        raise log.broken("epoch-reuse", at, f"owner epoch {log.newest_epoch} was given already: {owner}")
+    log.newest_epoch = owner.owner_epoch
+    if owner.member_id not in group.facts:
+        raise log.broken("no-such-member", at, f"{owner}")
+    if group.is_paused_now(partition):
+        raise log.broken("paused-grant", at, f"{partition} is paused: {owner}")
+    if before is not None:
+        end_grant(group, at, partition)
+    former = group.former_owners.get(partition)
+    if former is not None and former != owner.member_id:
+        log.handovers += 1
+    group.former_owners[partition] = owner.member_id
+    group.owners[partition] = owner
+
+
+def released(log: Log, group: GroupModel, at: int, record: r.Released) -> None:
+    release(log, group, at, record.member_id, record.partitions, record.committed)
+
+
+def release(
+    log: Log,
+    group: GroupModel,
+    at: int,
+    member_id: str,
+    parts: Iterable[r.ReleasedPart],
+    committed: Iterable[r.CommittedPart],
+) -> None:
+    """End grants, with the final offsets of those whose owner commits by itself."""
+    for part in committed:
+        owner = owner_of(log, group, at, (part.topic, part.partition), member_id)
+        facts = group.facts.get(member_id)
+        if facts is None or not facts.auto_commit:
+            raise log.broken("commit-unread", at, f"{member_id} commits nothing with a release: {part}")
+        offsets.commit_processed(log, group, at, owner, part)
+    for released_part in parts:
+        partition = (released_part.topic, released_part.partition)
+        owner = owner_of(log, group, at, partition, member_id)
+        if owner.owner_epoch != released_part.owner_epoch:
+            raise log.broken("zombie-release", at, f"owner epoch is {owner.owner_epoch}: {released_part}")
+        end_grant(group, at, partition)
+
+
+def end_grant(group: GroupModel, at: int, partition: TopicPartition) -> None:
+    """Have a partition be nobody's."""
+    owner = group.owners.pop(partition)
+    close_claim(owner, at)
+    group.ended[partition, owner.owner_epoch] = at
+
+
+def owner_of(log: Log, group: GroupModel, at: int, partition: TopicPartition, member_id: str) -> Owner:
+    """Return the owner of a partition, which has to be this member."""
+    owner = group.owners.get(partition)
+    if owner is None or owner.member_id != member_id or owner.is_abandoned:
+        raise log.broken("not-owner", at, f"{member_id} acts on {partition}, which has {owner}")
+    return owner
+
+
+def went_out_of_range(log: Log, group: GroupModel, at: int, record: r.WentOutOfRange) -> None:
+    if group.reset_policy is not None and group.reset_policy.kind == "none":
+        raise log.broken("start-unasked", at, f"the policy is none, so nothing starts anew by itself: {record}")
+    for partition in record.partitions:
+        owner = group.owners.get(partition)
+        if owner is None or owner.is_abandoned:
+            raise log.broken("not-owner", at, f"only who reads {partition} can say so, and it has {owner}")
+        offset = group.committed(partition, owner.topic_id)
+        if offset is None or not log.facts.is_missing(partition[0], owner.topic_id, partition[1], offset):
+            raise log.broken("lost-commit", at, f"{partition} is at {offset}, which Kafka has: {record}")
+        end_grant(group, at, partition)
+        offsets.forget(group, at, partition)
+        group.out_of_range.add(partition)
+
+
+def streams_assigned(log: Log, group: GroupModel, at: int, record: r.StreamsAssigned) -> None:
+    for topic, number, _ in record.streams:
+        if (topic, number) not in group.owners:
+            raise log.broken("not-owner", at, f"a stream of nobody: {record}")
+
+
+# ---- claims ---------------------------------------------------------------------------------------------------------
+
+
+def advanced(log: Log, group: GroupModel, at: int, record: r.Advanced) -> None:
+    committed = {(part.topic, part.partition): part for part in record.committed}
+    for partition in record.finished:
+        owner = group.owners.get(partition)
+        if owner is None or owner.member_id != record.member_id or owner.is_abandoned:
+            raise log.broken("zombie-commit", at, f"{record.member_id} commits {partition}, which has {owner}")
+        part = committed.pop(partition)
+        claim = owner.claim
+        if claim is None or part.offset != claim.until_offset or part.owner_epoch != owner.owner_epoch:
+            raise log.broken("commit-unread", at, f"{part} finishes {claim} of {owner}")
+        if not log.facts.was_delivered(claim, owner.topic_id):
+            raise log.broken("lost-record", at, f"no owner delivered what {claim} holds, and it is committed")
+        close_claim(owner, at)
+        group.history.read((part.topic, part.topic_id, part.partition), *claim.range)
+        offsets.commit(log, group, at, part)
+    release(log, group, at, record.member_id, record.released, committed.values())
+    for owner in () if record.keeps_offered else group.owners.values():
+        if owner.member_id == record.member_id and owner.claim is not None and owner.claim.running_at is None:
+            close_claim(owner, at)
+    for offered in record.offered:
+        partition = (offered.topic, offered.partition)
+        owner = owner_of(log, group, at, partition, record.member_id)
+        position = group.committed(partition, owner.topic_id)
+        if owner.is_stopping or owner.claim is not None or offered.from_offset != position:
+            raise log.broken("poll-skip", at, f"{offered} is offered; at {position}, {owner}")
+        owner.claim = ClaimEntry(
+            partition, record.member_id, owner.owner_epoch, offered.from_offset, offered.until_offset, at
+        )
+        group.claims.setdefault((partition, owner.owner_epoch), []).append(owner.claim)
+
+
+def claims_running(log: Log, group: GroupModel, at: int, record: r.ClaimsRunning) -> None:
+    for partition in record.partitions:
+        owner = group.owners.get(partition)
+        if owner is None or owner.claim is None or owner.is_abandoned:
+            raise log.broken("phantom-claim", at, f"no claim of {partition} can run: {owner}")
+        owner.claim.running_at = at
+
+
+def claims_closed(log: Log, group: GroupModel, at: int, record: r.ClaimsClosed) -> None:
+    for partition in record.partitions:
+        owner = group.owners.get(partition)
+        if owner is None or owner.claim is None:
+            raise log.broken("phantom-claim", at, f"{partition} has no claim to close: {owner}")
+        close_claim(owner, at)
+
+
+def claims_given_up(log: Log, group: GroupModel, at: int, record: r.ClaimsGivenUp) -> None:
+    let_go(log, group, at, record.partitions, is_by_operator=False)
+
+
+def let_go(log: Log, group: GroupModel, at: int, partitions: Iterable[TopicPartition], *, is_by_operator: bool) -> None:
+    """End grants whose owners are gone: by an operator, or when the claim time-out is over and not before."""
+    for partition in partitions:
+        owner = group.owners.get(partition)
+        if owner is None or not owner.is_abandoned or owner.abandoned_at is None:
+            raise log.broken("double-owner", at, f"{partition} has {owner}, who lives")
+        if not is_by_operator:
+            waited_ms = log.times_ms[at] - log.times_ms[owner.abandoned_at]
+            if group.claim_timeout_ms is None or waited_ms < group.claim_timeout_ms:
+                raise log.broken(
+                    "hold-broken", at, f"{owner} is given up after {waited_ms} ms of {group.claim_timeout_ms} ms"
+                )
+        end_grant(group, at, partition)
+
+
+def close_claim(owner: Owner, at: int) -> None:
+    """Close the claim of an owner, if it has one."""
+    if owner.claim is not None:
+        owner.claim.closed_at = at
+        owner.claim = None
+
+
+RULES: dict[type, Rule] = {
+    r.StopBegan: stop_began,
+    r.Granted: granted,
+    r.Released: released,
+    r.WentOutOfRange: went_out_of_range,
+    r.StreamsAssigned: streams_assigned,
+    r.Advanced: advanced,
+    r.ClaimsRunning: claims_running,
+    r.ClaimsClosed: claims_closed,
+    r.ClaimsGivenUp: claims_given_up,
+}

@@ -1,0 +1,67 @@
+"""Worlds in which one thing goes wrong and no other: what a full mix may hide, and what it may leave out."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from coordinator.protocol.parts import ResetPolicy
+from tests.sim.faults import FAULT_OF
+from tests.sim.mix import Mix, draw_mix
+from tests.sim.world import World
+
+EARLIEST = ResetPolicy("earliest")
+
+
+def calm_mix(seed: int, *faults: str) -> Mix:
+    """Return a small mix of only these faults."""
+    return replace(
+        draw_mix(Random(seed)),
+        safety_ms=20_000,
+        topics={"t1": 4},
+        passing_topics=("p1", "p2"),
+        applications=3,
+        subscriptions=("topics", "topics", "pattern"),
+        consumers=0.5,
+        policy=EARLIEST,
+        slow_batch=0.0,
+        crash_at_step=0.0,
+        fault_every_ms=800,
+        weights=dict.fromkeys(faults, 1.0),
+    )
+
+
+def live_through(mix: Mix, seed: int = 0) -> World:
+    """Run a mix to its end; raises ViolationError."""
+    world = World(seed, mix, Random(seed))
+    world.run()
+    return world
+
+
+@pytest.mark.parametrize("fault", sorted(FAULT_OF.keys() - {"topic-vanished", "resets-cancelled"}))
+def test_a_fault_that_comes_alone_breaks_no_promise(fault: str) -> None:
+    world = live_through(calm_mix(1, fault))
+    assert world.checker.coverage[f"fault {fault}"] >= 2
+    assert world.checker.counts.acked
+
+
+@pytest.mark.parametrize(("first", "then"), [("topic-made", "topic-vanished"), ("operator-reset", "resets-cancelled")])
+def test_faults_that_need_another_before_them_break_no_promise(first: str, then: str) -> None:
+    world = live_through(replace(calm_mix(2, first, then), fault_every_ms=300, network_delays_ms=(80, 300)))
+    assert world.checker.coverage[f"fault {then}"]
+
+
+@pytest.mark.parametrize("handover", ["takeover", "hold"])
+def test_queries_read_on_from_where_an_operator_has_set_them_back(handover: str) -> None:
+    mix = replace(calm_mix(3, "operator-reset"), consumers=0.0, handover=handover, claim_timeout_ms=None)
+    world = live_through(mix)
+    assert world.checker.counts.resets >= 5
+    assert world.checker.facts.duplicates > 0
+
+
+@pytest.mark.parametrize("handover", ["takeover", "hold"])
+def test_nothing_is_read_twice_where_nobody_dies(handover: str) -> None:
+    mix = replace(calm_mix(4, "node-killed", "kafka-away"), consumers=0.0, handover=handover, claim_timeout_ms=None)
+    world = live_through(mix)
+    assert world.checker.facts.delivered > 0
+    assert world.checker.facts.duplicates == 0
