@@ -18,7 +18,7 @@ from typing import Any
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from benchmarks.datapath_processes import processor_seconds
+from benchmarks.datapath_processes import processor_times, used_since
 from coordinator.local.kafka import LocalKafka
 from coordinator.local.node import LocalCoordinator
 
@@ -116,9 +116,9 @@ def _wait_until_idle(query: Any) -> None:
 
 def _cores_taken() -> float:
     """Return the processor's seconds in a second, of this process and all it started."""
-    before = processor_seconds()
+    before = processor_times()
     time.sleep(_IDLE_S)
-    return (processor_seconds() - before) / _IDLE_S
+    return used_since(before) / _IDLE_S
 
 
 def _batches_of(query: Any) -> list[Mapping[str, int]]:
