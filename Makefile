@@ -10,6 +10,7 @@ help:
 	@echo 'make lint | types | imports | pytest    one of them'
 	@echo 'make sim SEED=0 RUNS=500 JOBS=2    run the real coordinator and members through simulated failures'
 	@echo 'make mutants   plant known mistakes and see that the simulator finds each'
+	@echo 'make compare-kafka-source   the same reads by kcoord and by spark-sql-kafka, which must be equal (10 minutes)'
 	@echo 'make bench-group     joins, deaths, pings and commits of a large group on one coordinator (2 minutes)'
 	@echo 'make bench-group-kafka   the same on the group coordinator of a real Kafka and on kcoord (3 minutes)'
 	@echo 'make chaos-spark SEED=0 KILLS=100    kill Spark drivers, readers and workers of a shared group (under 25 minutes)'
@@ -56,6 +57,9 @@ bench-group: setup
 
 bench-group-kafka: setup
 	@.venv/bin/python -m benchmarks.group_kafka
+
+compare-kafka-source: setup
+	@.venv/bin/python -m tests.compare
 
 KILLS = 100
 

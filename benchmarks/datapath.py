@@ -10,6 +10,7 @@ to build/ otherwise.
 """
 
 import argparse
+import shutil
 import sys
 import tempfile
 import time
@@ -24,7 +25,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.datapath_corpus import Corpus, corpora, write
 from benchmarks.datapath_floor import PrebuiltSource
-from benchmarks.datapath_report import Results, judge, save, table
+from benchmarks.datapath_processes import processor_seconds
+from benchmarks.datapath_report import Results, Run, judge, save, table
 from benchmarks.datapath_sources import FallbackSource, keep_batches
 from benchmarks.datapath_spark import ROOT, TUNED, load_ours, load_peer, start_spark
 from benchmarks.datapath_triggers import measure_triggers
@@ -34,6 +36,7 @@ from coordinator.local.kafka import LocalKafka
 
 SIDES = ("kcoord", "default", "tuned")
 MEMORY_BACKED = Path("/dev/shm")
+PREBUILT_BYTES = 3 << 30
 BROKER = ("-XX:+UseG1GC",)
 _FLUSH_TIMEOUT_S = 30.0
 
@@ -98,11 +101,11 @@ class Bench:
                 options = {"kcoord.columns": "value"} if case.action == "value only" else {}
                 return load_ours(self.spark, self.bootstrap, topic, options)
 
-    def seconds(self, case: Case, side: str) -> float:
+    def run(self, case: Case, side: str) -> Run:
         """Run one case on one side, from `load` to the last row."""
-        started = time.perf_counter()
+        processor, started = processor_seconds(), time.perf_counter()
         ACTIONS[case.action](self.load(case, side))
-        return time.perf_counter() - started
+        return Run(time.perf_counter() - started, processor_seconds() - processor)
 
     def are_rows_equal(self, corpus: Corpus) -> bool:
         """Compare the number of rows and the sum of their hashes between kcoord and the JVM connector."""
@@ -141,8 +144,9 @@ def run(scale: float, reps: int, turns: int, results: Results) -> None:
     """Measure everything into `results`."""
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-datapath-")))
+        has_memory = MEMORY_BACKED.is_dir() and shutil.disk_usage(MEMORY_BACKED).free > PREBUILT_BYTES * scale
         memory = stack.enter_context(
-            tempfile.TemporaryDirectory(prefix="bench-datapath-", dir=MEMORY_BACKED if MEMORY_BACKED.is_dir() else None)
+            tempfile.TemporaryDirectory(prefix="bench-datapath-", dir=MEMORY_BACKED if has_memory else None)
         )
         kafka = stack.enter_context(LocalKafka(scratch / "kafka", heap_mb=1024, jvm_options=BROKER, report=report_jars))
         spark = start_spark(scratch / "spark", report_jars)
@@ -178,8 +182,8 @@ def measure(bench: Bench, case: Case, turn: int, results: Results) -> None:
     sides = (*SIDES, *case.extra)
     shift = turn % len(sides)
     for side in (*sides[shift:], *sides[:shift]):
-        results.add(case.name, side, bench.seconds(case, side))
-    taken = ", ".join(f"{side} {results.seconds[case.name][side][-1]:.2f} s" for side in sides)
+        results.add(case.name, side, bench.run(case, side))
+    taken = ", ".join(f"{side} {results.runs[case.name][side][-1].seconds:.2f} s" for side in sides)
     say(f"turn {turn + 1}, {case.name}: {taken}")
 
 

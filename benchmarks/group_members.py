@@ -190,9 +190,12 @@ class KcoordMember(Peer):
             case StopFetcher(partitions):
                 self._stop(partitions)
             case RegisterConsumerResponse(error, message):
+                self.tally.unanswered -= 1
+                if error.is_retriable:  # as a real member does; the time it takes is counted
+                    self._sockets.send(self, self.registration())
+                    return False
                 _require(error == ErrorCode.NONE, message)
                 self.tally.registered += 1
-                self.tally.unanswered -= 1
             case FetcherStartedResponse(results) | FetcherStoppedResponse(results):
                 for result in results:
                     _require(result.error == ErrorCode.NONE, result.message)

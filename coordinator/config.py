@@ -284,6 +284,13 @@ class GroupSettings(_Section):
     push_max_partitions: int = _limit(
         "push_max_partitions", 1, "Partitions in one message to a member; more come in several.", "partitions", 10_000
     )
+    slice_bytes: int = _limit(
+        "slice_bytes",
+        1,
+        "Bytes of a snapshot that are encoded in one step; a larger one takes several.",
+        "bytes",
+        1024**3,
+    )
     snapshot_interval_records: int = _limit(
         "snapshot_interval_records",
         1000,

@@ -19,6 +19,7 @@ from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.member.client import MemberClient, MemberSettings
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.options import SourceOptions, host_ports
+from spark_kcoord.read_only_member import ReadOnlyMember
 from spark_kcoord.recent_ends import RecentEnds
 from spark_kcoord.resolve import must_be_same_cluster, open_lookup, partitions_of, subscribed_topics
 from spark_kcoord.stream_starts import stream_starts
@@ -77,7 +78,7 @@ def new_member(options: SourceOptions, first: StreamOffset, *, is_finished: bool
     return MemberClient(
         settings,
         member_id=first.member,
-        claims=first.claims,
+        claims=first.claims if options.is_committing else (),
         checkpoint_hints=first.hints(is_finished=is_finished),
         nodes=first.nodes,
     )
@@ -93,7 +94,7 @@ def join_group(
     servers = options.kafka.servers or tuple(joined.kafka_bootstrap)
     must_be_same_cluster(joined.kafka_cluster_id, frozen.cluster_id if frozen else None, servers)
     session = DriverSession(
-        client,
+        client if options.is_committing else ReadOnlyMember(client, first),
         RecentEnds(KafkaLookup(options.kafka_at(servers)), joined.kafka_cluster_id, servers),
         joined,
         group_id=options.group,

@@ -1,6 +1,6 @@
 """From ranges of offsets to Spark tasks: what is small is packed, what is large is split.
 
-Pure. A task costs Spark several milliseconds and a range costs its reader a request, so that one task a Kafka
+Pure. A task costs Spark several milliseconds and a range costs its reader some work, so that one task a Kafka
 partition, as the JVM connector plans, makes small micro-batches slow; one task for a hundred million records leaves
 cores idle. Where ``minPartitions`` or ``maxRecordsPerPartition`` is given the tasks are cut by spark-sql-kafka's
 arithmetic instead, a range each. Tasks keep the order of the ranges, and every offset belongs to exactly one task.
@@ -22,8 +22,8 @@ __all__ = ["LARGEST_PACK", "LARGEST_PIECE", "RANGE_COST", "SMALLEST_PACK", "SMAL
 TASKS_PER_CORE: Final = 4
 """So many tasks a core even out tasks of different length; Spark hands out the next when one ends."""
 
-RANGE_COST: Final = 500
-"""What asking for one more range costs, in records that could be read meanwhile: about half a millisecond."""
+RANGE_COST: Final = 150
+"""What one more range in a request costs, in records that could be read meanwhile: about a tenth of a millisecond."""
 
 SMALLEST_PACK: Final = 16_000
 LARGEST_PACK: Final = 100_000

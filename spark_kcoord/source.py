@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 
 from spark_kcoord.errors import OptionError
 from spark_kcoord.option_table import HEADERS
-from spark_kcoord.options import SourceOptions, columns_of, parse_options
+from spark_kcoord.options import columns_of, parse_options
 
 __all__ = ["KcoordDataSource"]
 
@@ -115,7 +115,7 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
         from spark_kcoord.batch_reader import FilteringBatchReader, KcoordBatchReader
 
         self._refuse_other_schema(schema)
-        options = _refuse_unbuilt(parse_options(self.options, "batch"))
+        options = parse_options(self.options, "batch")
         return FilteringBatchReader(options) if options.takes_filters else KcoordBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
@@ -123,7 +123,7 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
         from spark_kcoord.reader import KcoordStreamReader
 
         self._refuse_other_schema(schema)
-        return KcoordStreamReader(_refuse_unbuilt(parse_options(self.options, "stream")))
+        return KcoordStreamReader(parse_options(self.options, "stream"))
 
     def _refuse_other_schema(self, schema: StructType) -> None:
         if schema != self.schema():
@@ -131,14 +131,3 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
                 f"A schema was given ({schema.simpleString()}), but the columns of kcoord are fixed: "
                 f"{self.schema().simpleString()}. Remove .schema(...) and convert key and value with Spark functions."
             )
-
-
-def _refuse_unbuilt(options: SourceOptions) -> SourceOptions:
-    """Return the options; raises OptionError for one that is checked but not acted on yet."""
-    unbuilt = {
-        "kcoord.commit": not options.is_committing,
-    }
-    for name, is_given in unbuilt.items():
-        if is_given:
-            raise OptionError(f"Option '{name}' is not supported yet. Remove it.")
-    return options

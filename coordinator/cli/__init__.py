@@ -6,7 +6,7 @@ code 1. Verbs import what they run when they run, so that every verb starts quic
 
 import typer
 
-from coordinator.cli import demo, dev, groups, serve
+from coordinator.cli import demo, dev, doctor, groups, serve
 
 app = typer.Typer(
     name="kcoord",
@@ -18,6 +18,7 @@ serve.add_verbs(app)
 app.add_typer(dev.app, name="dev")
 app.add_typer(groups.app, name="group")
 app.command("demo")(demo.demo)
+app.command("doctor")(doctor.doctor)
 
 
 @app.callback()

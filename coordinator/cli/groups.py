@@ -9,9 +9,11 @@ from coordinator.cli import operate
 from coordinator.cli.asking import Coordinator, Group, Output, Timeout, ask_for
 from coordinator.cli.exits import notes
 from coordinator.cli.lag import lag, lag_of, members
+from coordinator.cli.many import AllGroups, Match, SomeGroup, filter_groups, groups_meant
 from coordinator.cli.reset import reset_offsets
 from coordinator.cli.scope import format_partitions
-from coordinator.cli.tables import Cell, OutputFormat, write_json, write_rows
+from coordinator.cli.tables import Cell, OutputFormat, View, write_json, write_rows, write_views
+from coordinator.cli.wait import wait
 from coordinator.protocol.messages import (
     DescribeGroup,
     DescribeGroupResponse,
@@ -31,6 +33,7 @@ operate.add_verbs(app)
 app.command("reset-offsets")(reset_offsets)
 app.command("lag")(lag)
 app.command("members")(members)
+app.command("wait")(wait)
 
 REBALANCING_STATES: Final = frozenset({"Assigning", "Reconciling"})
 
@@ -52,9 +55,21 @@ EVENT_COLUMNS: Final = ("SEQUENCE", "TIME", "KIND", "CONSUMER-ID", "GROUP-EPOCH"
 
 
 @app.command("list")
-def list_groups(coordinator: Coordinator, output: Output = OutputFormat.TABLE, timeout: Timeout = 10.0) -> None:
-    """List the groups that the coordinator knows."""
+def list_groups(
+    coordinator: Coordinator,
+    match: Match = None,
+    state: Annotated[
+        list[str] | None, typer.Option("--state", help="Only groups in this state; may be given repeatedly.")
+    ] = None,
+    output: Output = OutputFormat.TABLE,
+    timeout: Timeout = 10.0,
+) -> None:
+    """List the groups that the coordinator knows, or those that match."""
     response = ask_for(coordinator, ListGroups(), timeout, ListGroupsResponse)
+    known = filter_groups([group.group_id for group in response.groups], match)
+    states = {word.lower() for word in state or ()}
+    meant = frozenset(known)
+    groups = [g for g in response.groups if g.group_id in meant and (not states or g.state.lower() in states)]
     if output is OutputFormat.JSON:
         write_json(
             [
@@ -64,31 +79,40 @@ def list_groups(coordinator: Coordinator, output: Output = OutputFormat.TABLE, t
                     "members": group.members,
                     "group_epoch": group.group_epoch,
                 }
-                for group in response.groups
+                for group in groups
             ]
         )
         return
     write_rows(
         output,
         LIST_COLUMNS,
-        [(group.group_id, group.state, group.members, group.group_epoch) for group in response.groups],
+        [(group.group_id, group.state, group.members, group.group_epoch) for group in groups],
     )
-    if not response.groups:
-        notes.print("There are no groups.")
+    if not groups:
+        notes.print("No group matches." if response.groups else "There are no groups.")
 
 
 @app.command()
 def describe(
-    group: Group,
     coordinator: Coordinator,
+    group: SomeGroup = None,
+    match: Match = None,
+    all_groups: AllGroups = False,
     members: Annotated[bool, typer.Option("--members", help="Show its members.")] = False,
     state: Annotated[bool, typer.Option("--state", help="Show its state.")] = False,
     output: Output = OutputFormat.TABLE,
     timeout: Timeout = 10.0,
 ) -> None:
-    """Show a group's partitions with offsets, lag and owners; or its members; or its state."""
+    """Show partitions of groups with offsets, lag and owners; or their members; or their states."""
     if members and state:
         raise typer.BadParameter("--members and --state are two different views: name one")
+    view = _view_state if state else _view_members if members else _view_partitions
+    meant = groups_meant(coordinator, group, match, timeout, all_groups=all_groups)
+    write_views(output, [view(coordinator, one, timeout) for one in meant], is_one=group is not None)
+
+
+def _described(coordinator: str, group: str, timeout: float) -> tuple[DescribeGroupResponse, list[ControlDescription]]:
+    """Return what the coordinator says of a group, after the notes that belong to it."""
     response = ask_for(coordinator, DescribeGroup(group), timeout, DescribeGroupResponse, group)
     if not response.members:
         notes.print(f"Consumer group '{group}' has no active members.")
@@ -97,13 +121,7 @@ def describe(
     controls = ask_for(coordinator, DescribeControls(group), timeout, DescribeControlsResponse, group).controls
     for control in controls:
         notes.print(_say_control(control))
-    if state:
-        found = ask_for(coordinator, FindCoordinator(group), timeout, FindCoordinatorResponse, group)
-        _write_state(group, response, found, output)
-    elif members:
-        _write_members(group, response, output)
-    else:
-        _write_partitions(group, response, controls, output)
+    return response, list(controls)
 
 
 @app.command()
@@ -135,20 +153,14 @@ def events(
     write_rows(output, EVENT_COLUMNS, rows)
 
 
-def _write_partitions(
-    group: str, response: DescribeGroupResponse, controls: tuple[ControlDescription, ...], output: OutputFormat
-) -> None:
+def _view_partitions(coordinator: str, group: str, timeout: float) -> View:
+    response, controls = _described(coordinator, group, timeout)
     members = {member.member_id: member for member in response.members}
-    if output is OutputFormat.JSON:
-        partitions = [_partition_as_json(p, members.get(p.member_id or "")) for p in response.partitions]
-        write_json(
-            {
-                **_head(group, response),
-                "partitions": partitions,
-                "controls": [_control_as_json(control) for control in controls],
-            }
-        )
-        return
+    document = {
+        **_head(group, response),
+        "partitions": [_partition_as_json(p, members.get(p.member_id or "")) for p in response.partitions],
+        "controls": [_control_as_json(control) for control in controls],
+    }
     rows: list[tuple[Cell, ...]] = []
     for p in response.partitions:
         owner = members.get(p.member_id or "")
@@ -158,41 +170,35 @@ def _write_partitions(
     for member in response.members:
         if member.member_id not in owners:
             rows.append((group, None, None, None, None, None, member.member_id, member.host, member.client_id))
-    write_rows(output, PARTITION_COLUMNS, rows)
+    return View(PARTITION_COLUMNS, rows, document)
 
 
-def _write_members(group: str, response: DescribeGroupResponse, output: OutputFormat) -> None:
-    if output is OutputFormat.JSON:
-        write_json({**_head(group, response), "members": [_member_as_json(member) for member in response.members]})
-        return
+def _view_members(coordinator: str, group: str, timeout: float) -> View:
+    response, _ = _described(coordinator, group, timeout)
+    document = {**_head(group, response), "members": [_member_as_json(member) for member in response.members]}
     rows: list[tuple[Cell, ...]] = [(group, m.member_id, m.host, m.client_id, m.owned) for m in response.members]
     columns: tuple[str, ...] = MEMBER_COLUMNS
     if any(member.instance_id is not None for member in response.members):
         columns = (*columns[:2], "GROUP-INSTANCE-ID", *columns[2:])
         rows = [(*row[:2], member.instance_id, *row[2:]) for row, member in zip(rows, response.members, strict=True)]
-    write_rows(output, columns, rows)
+    return View(columns, rows, document)
 
 
-def _write_state(
-    group: str, response: DescribeGroupResponse, found: FindCoordinatorResponse, output: OutputFormat
-) -> None:
-    node = found.coordinator
-    if output is OutputFormat.JSON:
-        where = {"host": node.host, "port": node.port, "node_id": node.node_id} if node else None
-        policy = response.reset_policy
-        write_json(
-            {
-                **_head(group, response),
-                "coordinator": where,
-                "assignor": response.assignor or None,
-                "reset_policy": {"kind": policy.kind, "timestamp_ms": policy.timestamp_ms} if policy else None,
-                "handover": response.handover or None,
-                "members": len(response.members),
-            }
-        )
-        return
-    coordinator = f"{node.host}:{node.port} ({node.node_id})" if node else None
-    write_rows(output, STATE_COLUMNS, [(group, coordinator, response.assignor, response.state, len(response.members))])
+def _view_state(coordinator: str, group: str, timeout: float) -> View:
+    response, _ = _described(coordinator, group, timeout)
+    node = ask_for(coordinator, FindCoordinator(group), timeout, FindCoordinatorResponse, group).coordinator
+    policy = response.reset_policy
+    document = {
+        **_head(group, response),
+        "coordinator": {"host": node.host, "port": node.port, "node_id": node.node_id} if node else None,
+        "assignor": response.assignor or None,
+        "reset_policy": {"kind": policy.kind, "timestamp_ms": policy.timestamp_ms} if policy else None,
+        "handover": response.handover or None,
+        "members": len(response.members),
+    }
+    where = f"{node.host}:{node.port} ({node.node_id})" if node else None
+    row = (group, where, response.assignor, response.state, len(response.members))
+    return View(STATE_COLUMNS, [row], document)
 
 
 def _head(group: str, response: DescribeGroupResponse) -> dict[str, object]:
@@ -218,6 +224,7 @@ def _partition_as_json(p: PartitionDescription, owner: MemberDescription | None)
         "host": owner.host if owner else None,
         "client_id": owner.client_id if owner else None,
         "owner_epoch": p.owner_epoch,
+        "stream": p.stream,
         "is_stopping": p.is_stopping,
         "claim": claim,
     }

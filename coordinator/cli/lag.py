@@ -4,9 +4,10 @@ from typing import Annotated, Final
 
 import typer
 
-from coordinator.cli.asking import Coordinator, Group, Output, Timeout, ask_for, describe_group
+from coordinator.cli.asking import Coordinator, Output, Timeout, ask_for, describe_group
 from coordinator.cli.exits import ExitCode, notes
-from coordinator.cli.tables import Cell, OutputFormat, write_json, write_rows
+from coordinator.cli.many import AllGroups, Match, SomeGroup, groups_meant
+from coordinator.cli.tables import Cell, OutputFormat, View, write_rows, write_views
 from coordinator.protocol.operator_messages import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import PartitionDescription
 
@@ -34,15 +35,29 @@ def lag_of(partition: PartitionDescription) -> int | None:
 
 
 def lag(
-    group: Group,
     coordinator: Coordinator,
+    group: SomeGroup = None,
+    match: Match = None,
+    all_groups: AllGroups = False,
     fail_above: Annotated[
         int | None, typer.Option("--fail-above", metavar="N", min=0, help="Exit with 7 when the lag is over N.")
     ] = None,
     output: Output = OutputFormat.TABLE,
     timeout: Timeout = 10.0,
 ) -> None:
-    """Show a group's lag a topic; a partition without an offset or a known end is counted as unknown."""
+    """Show the lag of groups a topic; a partition without an offset or a known end is counted as unknown."""
+    meant = groups_meant(coordinator, group, match, timeout, all_groups=all_groups)
+    found = [_lag(coordinator, one, timeout) for one in meant]
+    write_views(output, [view for view, _ in found], is_one=group is not None)
+    behind = [(one, total) for one, (_, total) in zip(meant, found, strict=True) if total > (fail_above or 0)]
+    if fail_above is not None and behind:
+        for one, total in behind:
+            notes.print(f"error: the lag of group '{one}' is {total}, over {fail_above}")
+        raise typer.Exit(ExitCode.LAG_TOO_HIGH)
+
+
+def _lag(coordinator: str, group: str, timeout: float) -> tuple[View, int]:
+    """Return a group's lag as it is shown, and its sum."""
     lags: dict[str, list[int | None]] = {}
     for partition in describe_group(coordinator, group, timeout).partitions:
         lags.setdefault(partition.topic, []).append(lag_of(partition))
@@ -53,29 +68,34 @@ def lag(
         (group, topic, len(mine), sum(known[topic]), max(known[topic], default=None), len(mine) - len(known[topic]))
         for topic, mine in lags.items()
     ]
-    if output is OutputFormat.JSON:
-        names = ("topic", "partitions", "lag", "max_lag", "unknown")
-        topics = [dict(zip(names, row[1:], strict=True)) for row in rows]
-        write_json({"group": group, "lag": total, "unknown": unknown, "topics": topics})
-    else:
-        write_rows(output, LAG_COLUMNS, rows)
+    names = ("topic", "partitions", "lag", "max_lag", "unknown")
+    topics = [dict(zip(names, row[1:], strict=True)) for row in rows]
     if unknown:
         notes.print(f"{unknown} partitions have no committed offset or no known end and are not counted.")
-    if fail_above is not None and total > fail_above:
-        notes.print(f"error: the lag of group '{group}' is {total}, over {fail_above}")
-        raise typer.Exit(ExitCode.LAG_TOO_HIGH)
+    return View(LAG_COLUMNS, rows, {"group": group, "lag": total, "unknown": unknown, "topics": topics}), total
 
 
 def members(
-    group: Group, coordinator: Coordinator, output: Output = OutputFormat.TABLE, timeout: Timeout = 10.0
+    coordinator: Coordinator,
+    group: SomeGroup = None,
+    match: Match = None,
+    all_groups: AllGroups = False,
+    output: Output = OutputFormat.TABLE,
+    timeout: Timeout = 10.0,
 ) -> None:
-    """Show a group's members: what they hold and are to hold, how far they are, and whether they are drained."""
+    """Show the members of groups: what they hold and are to hold, how far they are, and whether they are drained."""
+    meant = groups_meant(coordinator, group, match, timeout, all_groups=all_groups)
+    rows = [row for one in meant for row in _members(coordinator, one, timeout)]
+    write_rows(output, MEMBERS_COLUMNS, rows)
+
+
+def _members(coordinator: str, group: str, timeout: float) -> list[tuple[Cell, ...]]:
     response = describe_group(coordinator, group, timeout)
     found = ask_for(coordinator, DescribeControls(group), timeout, DescribeControlsResponse, group)
     drained = {control.member_id for control in found.controls if control.kind == "member-drained"}
     if not response.members:
         notes.print(f"Consumer group '{group}' has no active members.")
-    rows: list[tuple[Cell, ...]] = [
+    return [
         (
             group,
             member.member_id,
@@ -91,4 +111,3 @@ def members(
         )
         for member in response.members
     ]
-    write_rows(output, MEMBERS_COLUMNS, rows)

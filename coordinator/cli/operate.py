@@ -11,6 +11,7 @@ import typer
 from coordinator.cli.asking import Coordinator, Group, Output, Timeout, ask_for, describe_group
 from coordinator.cli.deciding import DryRun, Execute, Why, exit_if_refused, is_dry, note_dry_run, who_asks
 from coordinator.cli.exits import notes
+from coordinator.cli.many import AllGroups, Match, SomeGroup, groups_meant
 from coordinator.cli.scope import (
     AllTopics,
     TopicPartition,
@@ -118,18 +119,27 @@ def _change_drain(coordinator: str, request: ChangeDrain, output: OutputFormat, 
 
 
 def delete(
-    group: Group,
     coordinator: Coordinator,
+    group: SomeGroup = None,
+    match: Match = None,
+    all_groups: AllGroups = False,
     execute: Execute = False,
     dry_run: DryRun = False,
     why: Why = "",
     timeout: Timeout = 10.0,
 ) -> None:
-    """Delete a group that has no members, with its offsets."""
+    """Delete groups that have no members, with their offsets; exits with the code of the first that is refused."""
     dry = is_dry(execute=execute, dry_run=dry_run)
-    ask_for(coordinator, DeleteGroup(group, who_asks(), why, dry), timeout, DeleteGroupResponse, group)
-    notes.print(f"Consumer group '{group}' {'can be' if dry else 'has been'} deleted.")
+    code = 0
+    for one in groups_meant(coordinator, group, match, timeout, all_groups=all_groups):
+        try:
+            ask_for(coordinator, DeleteGroup(one, who_asks(), why, dry), timeout, DeleteGroupResponse, one)
+            notes.print(f"Consumer group '{one}' {'can be' if dry else 'has been'} deleted.")
+        except typer.Exit as refused:
+            code = code or refused.exit_code
     note_dry_run(dry=dry)
+    if code:
+        raise typer.Exit(code)
 
 
 def delete_offsets(

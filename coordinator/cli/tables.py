@@ -7,7 +7,9 @@ table, empty in CSV and null in JSON.
 import csv
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from itertools import groupby
 from typing import TypeAlias
 
 import msgspec
@@ -35,6 +37,33 @@ def write_rows(output: OutputFormat, columns: Sequence[str], rows: Sequence[Sequ
         case OutputFormat.JSON:
             names = [column.lower().replace("-", "_").replace("#", "") for column in columns]
             write_json([dict(zip(names, row, strict=True)) for row in rows])
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is shown of one group: rows for tables and CSV, a document for JSON."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    document: Mapping[str, object]
+
+
+def write_views(output: OutputFormat, views: Sequence[View], *, is_one: bool) -> None:
+    """Write views: tables with an empty line between them, one CSV, or JSON; several documents come as a list.
+
+    A CSV has another header line only where the columns change.
+    """
+    if output is OutputFormat.JSON:
+        write_json(views[0].document if is_one else [view.document for view in views])
+        return
+    for columns, run in groupby(views, key=lambda view: tuple(view.columns)):
+        if output is OutputFormat.CSV:
+            write_rows(output, columns, [row for view in run for row in view.rows])
+            continue
+        for view in run:
+            if view is not views[0] and view.rows:
+                sys.stdout.write("\n")
+            write_table(columns, view.rows)
 
 
 def write_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:

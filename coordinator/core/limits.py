@@ -69,5 +69,7 @@ class Limits:
     """Partitions in one push; more are sent as several."""
     snapshot_interval_records: int = 200_000
     """Records of a shard's log between two snapshots."""
+    slice_bytes: int = 65_536
+    """Bytes of a snapshot that are encoded in one step."""
     tick_ms: int = 100
     """Longest time between two ticks; deadlines nearer than that are asked for with WakeAt."""

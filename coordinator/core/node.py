@@ -32,7 +32,7 @@ from coordinator.core.groups.describe import describe, summaries
 from coordinator.core.groups.desk import Clock, Desk
 from coordinator.core.groups.journal import LEADER_EPOCH, Journal
 from coordinator.core.groups.shard import Shard
-from coordinator.core.groups.soft import Connection, Registration
+from coordinator.core.groups.soft import Connection, Registration, Timer, TimerKind
 from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
 from coordinator.core.parking import Parking
@@ -100,6 +100,7 @@ class Node:
         ]
         self._snapshot_ends = [0] * shards
         self._snapshots_under_way: set[int] = set()
+        self._snapshots_growing: list[int] = []
         self._watched = WatchTopics(frozenset())
         self._watch_marks = [(0, 0, 0)] * shards
         self._wake_at_ms: int | None = None
@@ -156,6 +157,8 @@ class Node:
                 for index, shard in enumerate(self._shards):
                     shard.time_passed()
                     self._touched.add(index)
+                if self._snapshots_growing:
+                    self._grow_snapshot(self._snapshots_growing[0])
                 return self._finish(event.now_ms, looks_at_all_timers=True)
             case ConnectionOpened():
                 self._connections[event.connection_id] = Connection(event.connection_id, event.host)
@@ -367,8 +370,20 @@ class Node:
             return
         if index not in self._snapshots_under_way:
             self._snapshots_under_way.add(index)
-            snapshot = WriteSnapshot(index, end_offset, LEADER_EPOCH, journal.snapshot())
-            self._parking.park(snapshot, ((index, end_offset),))
+            journal.begin_snapshot()
+            self._snapshots_growing.append(index)
+            self._grow_snapshot(index)
+
+    def _grow_snapshot(self, index: int) -> None:
+        """Encode the next slice of a shard's snapshot; the rest is left to steps of their own."""
+        desk = self._shards[index].desk
+        snapshot = desk.journal.grow_snapshot(self._limits.slice_bytes)
+        if snapshot is None:
+            desk.timers.set(Timer(TimerKind.REST, ""), desk.now_ms)
+            return
+        self._snapshots_growing.remove(index)
+        effect = WriteSnapshot(index, snapshot.end_offset, LEADER_EPOCH, snapshot.records)
+        self._parking.park(effect, ((index, snapshot.end_offset),))
 
     def _watch(self) -> list[Effect]:
         is_same = True

@@ -1,16 +1,18 @@
 """The disk port: a locked data directory, one writer thread, and the promise that durable means synced.
 
 The thread writes in groups: what arrived while the last group was being synced is the next one. Each group is
-one frame and one sync a shard, then `on_durable`. The first failure of any write, sync or rename is final:
-nothing is retried, nothing more is reported durable, `on_failure` says why. A snapshot is written by the same
-thread between two groups. At most `max_pending_bytes` of records wait in memory; going past that is a failure
-too, since the disk has then stood still for longer than anybody waits. Decides nothing about what records
-mean or when a snapshot is due.
+one frame and one sync a shard, then `on_durable`; where a sync takes long, those of a group go on beside each
+other. The first failure of any write, sync or rename is final: nothing is retried, nothing more is reported
+durable, `on_failure` says why. A snapshot is written by the same thread between two groups. At most
+`max_pending_bytes` of records wait in memory; going past that is a failure too, since the disk has then stood
+still for longer than anybody waits. Decides nothing about what records mean or when a snapshot is due.
 """
 
 import re
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import google_crc32c
@@ -28,6 +30,9 @@ DEFAULT_MAX_PENDING_BYTES = 64 * 1024 * 1024
 DEFAULT_WAIT_S = 30.0
 MAX_SHARDS = 10_000
 
+_SYNCERS = 4
+_LONG_SYNC_S = 0.0005
+"""A sync that takes longer leaves time to start others beside it."""
 _META_LIMIT = 64 * 1024
 _SHARD_NAME = re.compile(r"shard-\d{5}")
 
@@ -63,6 +68,7 @@ class Disk:
         self._busy: set[int] = set()
         self._failure: str | None = None
         self._closing = False
+        self._syncers = ThreadPoolExecutor(_SYNCERS, "kcoord-log-sync")
         self._thread = threading.Thread(target=self._run, name="kcoord-log-writer", daemon=True)
         self._thread.start()
 
@@ -185,6 +191,7 @@ class Disk:
         self._thread.join(self._wait_s)
         if self._thread.is_alive():
             raise DiskError(f"the log's last writes have not finished in {self._wait_s:g} s; check the disk")
+        self._syncers.shutdown()
         try:
             for shard in self._shards:
                 shard.close()
@@ -227,8 +234,7 @@ class Disk:
                 self._busy = {*group, *snapshots}
             for shard, batch in group.items():
                 self._shards[shard].write(batch)
-            for shard in group:
-                end_offset = self._shards[shard].sync()
+            for shard, end_offset in self._sync(tuple(group)):
                 if self._failure is not None:
                     return
                 self._on_durable(shard, end_offset)
@@ -239,6 +245,19 @@ class Disk:
                 self._queue.finish()
                 self._busy.clear()
                 self._changed.notify_all()
+
+    def _sync(self, shards: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Sync shards and yield each with the end of what is durable; where that takes long, the rest at once."""
+        if not shards:
+            return
+        first, *rest = shards
+        started_s = time.monotonic()
+        yield first, self._shards[first].sync()
+        if len(rest) > 1 and time.monotonic() - started_s > _LONG_SYNC_S:
+            yield from zip(rest, self._syncers.map(lambda shard: self._shards[shard].sync(), rest), strict=True)
+        else:
+            for shard in rest:
+                yield shard, self._shards[shard].sync()
 
     def _take_snapshots(self) -> dict[int, Snapshot]:
         """Take the snapshots whose log is durable already."""

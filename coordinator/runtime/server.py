@@ -28,6 +28,8 @@ from coordinator.protocol.session import (
 )
 from coordinator.runtime.clock import Clock
 
+_ACCEPTED_AT_ONCE = 32
+"""Connections that are accepted before others are served again."""
 RESERVED_FILES = 128
 """Open files that are kept for the log, Kafka and Python itself."""
 
@@ -89,7 +91,7 @@ class Server:
         self._fit_to_file_limit()
         try:
             self._server = await asyncio.get_running_loop().create_server(
-                lambda: _Connection(self), host, port, backlog=self.settings.backlog, start_serving=False
+                lambda: _Connection(self), host, port, backlog=_ACCEPTED_AT_ONCE, start_serving=False
             )
         except OSError as error:
             reason = error.strerror or str(error)
@@ -104,6 +106,10 @@ class Server:
             raise RuntimeError("bind first")
         try:
             await self._server.start_serving()
+            for listening in self._server.sockets:
+                # asyncio accepts as many in one go as its backlog is long; the kernel's may be longer than that.
+                with contextlib.closing(listening.dup()) as sock:
+                    sock.listen(self.settings.backlog)
         except OSError as error:
             raise ListenError(f"cannot listen: {error.strerror}; another process took the address meanwhile") from error
         return self._address

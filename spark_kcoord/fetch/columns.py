@@ -36,7 +36,7 @@ COLUMNS: Final[tuple[str, ...]] = tuple(_SCHEMA.names)
 """The names of all columns, in Spark's order; ``headers`` is the last."""
 
 _KEPT_ARRAYS: Final = 4
-_SMALLEST_ROWS: Final = 1 << 14
+_SMALLEST_ROWS: Final = 1 << 6
 _LARGEST_COLUMN_BYTES: Final = (1 << 31) - 1
 # Java reads an encoded surrogate, whole or cut short, as one bad character, Python each of its bytes.
 _ENCODED_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")

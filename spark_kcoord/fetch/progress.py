@@ -56,11 +56,26 @@ class RangeProgress:
     asked for again. ``last_epoch`` is the leader epoch of what was read last.
     """
 
+    __slots__ = (
+        "_backoff",
+        "_empty_answers",
+        "_fail_on_data_loss",
+        "_gone_since",
+        "_least_bytes",
+        "_settings",
+        "_stalled_since",
+        "_timeout_s",
+        "last_epoch",
+        "position",
+        "ready_at",
+        "replica",
+        "wanted",
+    )
+
     def __init__(
         self, wanted: TopicRange, settings: KafkaSettings, *, fail_on_data_loss: bool, timeout_s: float
     ) -> None:
         self.wanted = wanted
-        self.where = f"topic '{wanted.topic}' partition {wanted.partition}"
         self.position = wanted.start
         self.replica = NO_REPLICA
         self.last_epoch = NO_EPOCH
@@ -72,7 +87,12 @@ class RangeProgress:
         self._empty_answers = 0
         self._stalled_since: float | None = None
         self._gone_since: float | None = None
-        self._backoff = self._new_backoff()
+        self._backoff: Backoff | None = None
+
+    @property
+    def where(self) -> str:
+        """Which partition it is, for people."""
+        return f"topic '{self.wanted.topic}' partition {self.wanted.partition}"
 
     @property
     def is_done(self) -> bool:
@@ -112,7 +132,7 @@ class RangeProgress:
         self.last_epoch = records_end.leader_epoch
         self._empty_answers = 0
         self._stalled_since = self._gone_since = None
-        self._backoff = self._new_backoff()
+        self._backoff = None
         return part
 
     def wait(self, seconds: float, now: float) -> None:
@@ -143,14 +163,14 @@ class RangeProgress:
                 raise self._failure(error)
         if self._is_stalled(now):
             raise self._failure(error)
-        self.ready_at = now if is_out_of_range else now + self._backoff.next_wait()
+        self.ready_at = now if is_out_of_range else now + self._next_wait_s()
         return False
 
     def compare(self, first: int, end: int, now: float) -> None:
         """Go on, after an offset was out of range, where the log [first, end) has offsets of this range."""
         # A leader that has just been elected may not know its own end yet: then asking again is enough.
         if first <= self.position <= end and not self._is_stalled(now):
-            self.ready_at = now + self._backoff.next_wait()
+            self.ready_at = now + self._next_wait_s()
             return
         self._lose(
             f"offset {self.position} of [{self.wanted.start}, {self.wanted.end}) is gone; "
@@ -217,5 +237,8 @@ class RangeProgress:
         failure.__cause__ = error
         return failure
 
-    def _new_backoff(self) -> Backoff:
-        return Backoff(self._settings.retry_backoff_ms / 1000, float("inf"))
+    def _next_wait_s(self) -> float:
+        """Return how long to wait after one more failure without progress."""
+        if self._backoff is None:
+            self._backoff = Backoff(self._settings.retry_backoff_ms / 1000, float("inf"))
+        return self._backoff.next_wait()

@@ -136,7 +136,10 @@ class _Reading:
             except kafka_errors.KafkaError as error:
                 self._fail(progress, error)
                 continue
-            by_broker.setdefault(broker, []).append((wanted, progress))
+            found = by_broker.setdefault(broker, [])
+            found.append((wanted, progress))
+            if len(found) >= _MOST_PARTITIONS and broker > self._last_broker:
+                break
         if not by_broker:
             return None
         # Brokers take turns, so that each has its next answer ready when it is asked again.

@@ -381,14 +381,16 @@ class MemberClient:
             return asked
 
     def _step(self, event: Event, transport: Transport) -> None:
-        for effect in self._member.step(event):
-            self._perform(effect, transport)
+        effects = self._member.step(event)
+        # Whoever is answered now sees at least what the answer has changed.
         assignment, fatal = self._member.assignment, self._member.fatal
         with self._changed:
             if assignment is not self._assignment or (fatal is not None and self._over is None):
                 self._assignment = assignment
                 self._over = self._over or fatal
                 self._changed.notify_all()
+        for effect in effects:
+            self._perform(effect, transport)
 
     def _perform(self, effect: Effect, transport: Transport) -> None:
         match effect:

@@ -275,6 +275,7 @@ class Holdings:
                 self._release(key)
                 del self._remembered[key]
                 self._claims.pop(key, None)
+                self._is_complete = False
 
     # ---- positions of members that do not claim ---------------------------------------------------------------------
 

@@ -6,8 +6,8 @@
 import itertools
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from tests.compare.corpus import FIRST_MS, SETTINGS, STEP_MS
 
@@ -23,9 +23,12 @@ class Case:
     name: str
     is_stream: bool
     options: Mapping[str, str]
-    must_fail: bool = False
-    more_later: bool = field(default=False)
-    """A stream that is run again after its topic has got more records and another partition."""
+    refusal: str = ""
+    """What kcoord says of a read that both must refuse."""
+    later: Literal["", "more", "deleted"] = ""
+    """A stream that is run again, after its topic has got more records and another partition, or after records that it
+    has not read were deleted."""
+    refusal_later: str = ""
 
 
 def named(kind: str) -> str:
@@ -132,7 +135,7 @@ def splits() -> Iterator[Case]:
 def losses() -> Iterator[Case]:
     """Ask for records that were deleted."""
     gone = {"subscribe": named("trimmed"), "startingOffsets": by_partition("trimmed", {0: 5, 1: 7})}
-    yield Case("a deleted start fails", False, gone, must_fail=True)
+    yield Case("a deleted start fails", False, gone, refusal="offset 5 of [5, 50) is gone")
     yield Case("a deleted start is passed over", False, gone | {"failOnDataLoss": "false"})
     part = {"startingOffsets": by_partition("trimmed", {0: 25, 1: 50})}
     yield Case("a start after what was deleted", False, {"subscribe": named("trimmed")} | part)
@@ -141,26 +144,36 @@ def losses() -> Iterator[Case]:
 def refusals() -> Iterator[Case]:
     """Ask for what both refuse."""
     timed = {"subscribe": named("timed")}
-    for name, options in {
-        "a batch from latest": timed | {"startingOffsets": "latest"},
-        "a batch to earliest": timed | {"endingOffsets": "earliest"},
-        "offsets that leave out a partition": timed | {"startingOffsets": by_partition("timed", {0: 1})},
-        "offsets of a partition that does not exist": timed
-        | {"endingOffsets": by_partition("timed", {0: 1, 1: 1, 2: 1, 9: 1})},
-        "an end before the start": timed
-        | {
-            "startingOffsets": by_partition("timed", {0: 9, 1: 0, 2: 0}),
-            "endingOffsets": by_partition("timed", {0: 5, 1: 0, 2: 0}),
-        },
-        "a time after the last record": timed | {"startingTimestamp": str(FIRST_MS + 50 * STEP_MS)},
-        "two subscriptions": timed | {"subscribePattern": ".*"},
-        "no subscription": {},
-        "an unknown topic": {"subscribe": named("unknown")},
-        "a deserializer": timed | {"kafka.value.deserializer": "x"},
-        "an offset reset": timed | {"kafka.auto.offset.reset": "latest"},
-    }.items():
-        yield Case(f"{name} is refused", False, options, must_fail=True)
-    yield Case("an end of a stream is refused", True, timed | {"endingOffsets": "latest"}, must_fail=True)
+    missing = by_partition("timed", {0: 1})
+    strange = by_partition("timed", {0: 1, 1: 1, 2: 1, 9: 1})
+    backwards = {
+        "startingOffsets": by_partition("timed", {0: 9, 1: 0, 2: 0}),
+        "endingOffsets": by_partition("timed", {0: 5, 1: 0, 2: 0}),
+    }
+    for name, options, refusal in (
+        ("a batch from latest", timed | {"startingOffsets": "latest"}, "Option 'startingOffsets' is 'latest'"),
+        ("a batch to earliest", timed | {"endingOffsets": "earliest"}, "Option 'endingOffsets' is 'earliest'"),
+        ("offsets that leave out a partition", timed | {"startingOffsets": missing}, "leaves out 1, 2"),
+        ("offsets of a partition that does not exist", timed | {"endingOffsets": strange}, "names 9"),
+        ("an end before the start", timed | backwards, "the start 9 lies after the end 5"),
+        (
+            "a time after the last record",
+            timed | {"startingTimestamp": str(FIRST_MS + 50 * STEP_MS)},
+            "Option 'startingTimestamp' gives a time after the last record",
+        ),
+        ("two subscriptions", timed | {"subscribePattern": ".*"}, "only one of them"),
+        ("no subscription", {}, "Option 'subscribe' is missing"),
+        ("an unknown topic", {"subscribe": named("unknown")}, "has no topic"),
+        ("a deserializer", timed | {"kafka.value.deserializer": "x"}, "'kafka.value.deserializer' is not supported"),
+        (
+            "an offset reset",
+            timed | {"kafka.auto.offset.reset": "latest"},
+            "'kafka.auto.offset.reset' is not supported",
+        ),
+    ):
+        yield Case(f"{name} is refused", False, options, refusal=refusal)
+    ended = timed | {"endingOffsets": "latest"}
+    yield Case("an end of a stream is refused", True, ended, refusal="'endingOffsets' is for batch reads")
 
 
 def streams() -> Iterator[Case]:
@@ -193,21 +206,27 @@ def streams() -> Iterator[Case]:
         "from times": {"startingOffsetsByTimestamp": times} | latest,
     }.items():
         yield Case(f"stream {name}", True, timed | options)
+    too_late = timed | {"startingTimestamp": str(FIRST_MS * 2)}
     yield Case(
-        "stream from a time after the last record is refused",
-        True,
-        timed | {"startingTimestamp": str(FIRST_MS * 2)},
-        must_fail=True,
+        "stream from a time after the last record is refused", True, too_late, refusal="'startingTimestamp' gives"
     )
     several = {"subscribe": f"{named('sparse')},{named('timed')}"}
     yield Case("stream of several topics", True, several | start | {"maxOffsetsPerTrigger": "50"})
+    pattern = {"subscribePattern": "{}-(sparse|timed)"}
+    yield Case("stream of a pattern", True, pattern | start)
+    assigned = json.dumps({named("timed"): [1], named("sparse"): [3, 0]})
+    yield Case("stream of assigned partitions", True, {"assign": assigned} | start)
+    lost = {"subscribe": named("lost-a")} | start
+    yield Case("stream whose records were deleted fails", True, lost, later="deleted", refusal_later="is gone")
+    passing = lost | {"subscribe": named("lost-b"), "failOnDataLoss": "false"}
+    yield Case("stream passes over deleted records", True, passing, later="deleted")
     growing = {"subscribe": named("growing-a")} | start
-    yield Case("stream that goes on where it ended", True, growing, more_later=True)
+    yield Case("stream that goes on where it ended", True, growing, later="more")
     yield Case(
         "stream from latest that goes on",
         True,
         growing | {"subscribe": named("growing-b"), "startingOffsets": "latest"},
-        more_later=True,
+        later="more",
     )
 
 

@@ -159,7 +159,8 @@ def transactions(place: Place, topic: str) -> None:
         _ = second.commit_transaction() if turn % 3 else second.abort_transaction()
     second.close()
     write_by_librdkafka(place, topic, [(1, Row(b"k", b"plain", FIRST_MS))], "none")
-    left_open = Producer({"bootstrap.servers": place.servers, "transactional.id": f"{topic}-open"})
+    patient = {"transactional.id": f"{topic}-open", "transaction.timeout.ms": 900_000}
+    left_open = Producer({"bootstrap.servers": place.servers, **patient})
     left_open.init_transactions(FLUSH_S)
     left_open.begin_transaction()
     left_open.produce(topic, b"unfinished", partition=1, timestamp=FIRST_MS)

@@ -4,6 +4,7 @@ import struct
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import kafka.errors as kafka_errors
@@ -11,11 +12,17 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequ
 
 from spark_kcoord.fetch.connection import TopicMetadata
 from spark_kcoord.kafka_options import KafkaSettings
+from spark_kcoord.offset_specs import EARLIEST_POSITION
 from tests.helpers.record_batches import Row, record_batch
 
 _TopicAnswer = FetchResponse.FetchableTopicResponse
 _Data = _TopicAnswer.PartitionData
 _EPOCH_AT = 12
+
+
+@lru_cache(maxsize=8)
+def _batch(values: tuple[bytes, ...]) -> bytes:
+    return record_batch([Row(value=value) for value in values])
 
 
 @dataclass
@@ -28,9 +35,10 @@ class FakeLog:
 
     def append(self, rows: Iterable[bytes]) -> None:
         """Add one batch, written under the current epoch."""
-        values = list(rows)
+        values = tuple(rows)
         base = self.end
-        batch = bytearray(record_batch([Row(value=value) for value in values], base_offset=base))
+        batch = bytearray(_batch(values))
+        struct.pack_into(">q", batch, 0, base)
         struct.pack_into(">i", batch, _EPOCH_AT, self.epoch)
         self.batches.append((base, base + len(values), bytes(batch)))
 
@@ -157,30 +165,30 @@ class FakeCluster:
             end = log.end_of_epoch(part.last_fetched_epoch)
             diverging = _Data.EpochEndOffset(epoch=part.last_fetched_epoch, end_offset=end)
             return _Data(error_code=0, diverging_epoch=diverging, **answer)
-        batches = [batch for _, end, batch in log.batches if end > part.fetch_offset]
         room = min(part.partition_max_bytes, max(0, most_bytes - sent))
-        if batches and len(batches[0]) > room:
-            room = 0 if sent else len(batches[0])
-        return _Data(error_code=0, records=b"".join(batches)[:room], **answer)
+        batches: list[bytes] = []
+        for _, end, batch in log.batches:
+            if end > part.fetch_offset:
+                if not batches and len(batch) > room:
+                    room = 0 if sent else len(batch)
+                batches.append(batch[:room])
+                room -= len(batches[-1])
+        return _Data(error_code=0, records=b"".join(batches), **answer)
 
     def _offsets(self, request: Any) -> Any:
         answer = ListOffsetsResponse.ListOffsetsTopicResponse
-        return ListOffsetsResponse(
-            topics=[
-                answer(
-                    name=topic.name,
-                    partitions=[
-                        answer.ListOffsetsPartitionResponse(
-                            partition_index=part.partition_index,
-                            error_code=0,
-                            offset=0 if part.timestamp == -2 else self.logs[topic.name, part.partition_index].end,
-                        )
-                        for part in topic.partitions
-                    ],
-                )
-                for topic in request.topics
-            ]
-        )
+        topics = []
+        for topic in request.topics:
+            partitions = []
+            for part in topic.partitions:
+                log = self.logs.get((topic.name, part.partition_index))
+                if log is None:
+                    said = {"error_code": kafka_errors.UnknownTopicOrPartitionError.errno}
+                else:
+                    said = {"error_code": 0, "offset": 0 if part.timestamp == EARLIEST_POSITION else log.end}
+                partitions.append(answer.ListOffsetsPartitionResponse(partition_index=part.partition_index, **said))
+            topics.append(answer(name=topic.name, partitions=partitions))
+        return ListOffsetsResponse(topics=topics)
 
 
 async def _done(answer: Any) -> Any:

@@ -21,6 +21,7 @@ from spark_kcoord.resolve import resolve_ranges
 from tests.helpers.decoders import decoder as decoder
 from tests.helpers.kafka_topics import consume, produce, write_batch
 from tests.helpers.record_batches import COMPRESS, Row, record_batch
+from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -256,6 +257,27 @@ def test_topic_made_again_is_data_loss(kafka: LocalKafka, topic: MakeTopic, pool
     with pytest.raises(DataLossError, match=rf"'{name}' partition 0: the topic was deleted or made again"):
         rows_of(fetch(read, ranges, pool, timeout_s=2))
     assert rows_of(fetch(options(kafka, name, failOnDataLoss="false"), ranges, pool, timeout_s=2)) == []
+
+
+def test_partitions_of_a_topic_made_again_with_fewer_are_left_out(kafka: LocalKafka, topic: MakeTopic) -> None:
+    name = topic(3)
+    lookup = KafkaLookup(options(kafka, name).kafka)
+    keys = [(name, number) for number in range(3)]
+    assert lookup.end_offsets(keys) == dict.fromkeys(keys, 0)
+    with KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        admin.delete_topics([name])
+    wait_until(lambda: name not in known_topics(kafka), timeout_s=20)
+    kafka.create_topic(name, 1)
+    produce(kafka.bootstrap_servers, name, [(0, Row(b"new"))] * 5)
+
+    assert lookup.end_offsets(keys) == {(name, 0): 5}
+    assert lookup.earliest_offsets(keys) == {(name, 0): 0}
+    lookup.close()
+
+
+def known_topics(kafka: LocalKafka) -> set[str]:
+    with KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        return set(admin.list_topics())
 
 
 def test_connections_are_kept_between_reads_and_dropped_after_a_failure(

@@ -192,17 +192,30 @@ class ShardMachine(RuleBasedStateMachine):
     @initialize(
         is_durable_at_once=st.booleans(),
         snapshot_interval=st.sampled_from([15, 1_000]),
+        slices=st.sampled_from([(1, 1, 1), (2, 1, 300), (500, 100, 65_536)]),
         members=st.integers(0, 2),
         handover=st.sampled_from(["takeover", "hold"]),
     )
-    def begin(self, is_durable_at_once: bool, snapshot_interval: int, members: int, handover: str) -> None:
+    def begin(
+        self,
+        is_durable_at_once: bool,
+        snapshot_interval: int,
+        slices: tuple[int, int, int],
+        members: int,
+        handover: str,
+    ) -> None:
         self.handover: dict[str, object] = {"handover": handover}
         if handover == "hold":
             self.handover["claim_timeout_ms"] = 5_000
         self.world = NodeWorld(
             {"t": 3, "u": 2},
             shards=1,
-            limits=Limits(snapshot_interval_records=snapshot_interval),
+            limits=Limits(
+                snapshot_interval_records=snapshot_interval,
+                slice_partitions=slices[0],
+                slice_members=slices[1],
+                slice_bytes=slices[2],
+            ),
             is_durable_at_once=is_durable_at_once,
         )
         self.reader = LogReader()

@@ -175,6 +175,7 @@ class Query(Process):
 
     def _run_batch(self, number: int, batch: Batch) -> Script:
         claims = yield from self._partitions(batch)
+        self.world.note_batch(StreamOffset.from_json(batch.end).claims)
         yield self._step("partitions returned")
         yield Step("tasks are reading", self.world.batch_ms())
         if self._joined is not None:

@@ -193,6 +193,14 @@ class World:
         self.schedule.tell(query.name, ("delivers", claims))
         self.checker.facts.deliver(member_id, claims)
 
+    def note_batch(self, claims: Iterable[Claim]) -> None:
+        """Note where a micro-batch ends that goes on, also where it leaves out what others have read or will read.
+
+        A checkpoint shows no more than that end; a group that has lost its offset begins there.
+        """
+        for claim in claims:
+            self.checker.facts.reach(claim.topic_id, claim.partition, claim.until_offset)
+
     def dies_at_step(self, query: Query) -> bool:
         """Kill a query between two steps of Spark, now and then."""
         if self.is_healing or self.dice.random() >= self.mix.crash_at_step:

@@ -7,14 +7,21 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from coordinator.local.jars import resolve_jars
+from coordinator.local.spark_kafka import SPARK_KAFKA_JARS
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Return a local Spark of two threads whose Python workers are this interpreter, installed packages and all."""
+    """Return a local Spark of two threads whose Python workers are this interpreter, installed packages and all.
+
+    It has spark-sql-kafka beside kcoord, to compare them, and writes an event log.
+    """
     os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     session = (
         SparkSession.builder.master("local[2]")
         .appName("kcoord-tests")
+        .config("spark.jars", ",".join(map(str, resolve_jars(SPARK_KAFKA_JARS))))
         .config("spark.ui.enabled", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")

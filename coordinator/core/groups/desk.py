@@ -54,8 +54,12 @@ class Desk:
     soft: dict[str, GroupSoft] = field(default_factory=dict)
     registrations: dict[int, Registration] = field(default_factory=dict)
     """Registrations that wait for Kafka, by connection."""
-    registration_changes: int = 0
-    """How often a registration began or ceased to wait for Kafka."""
+    awaited_topics: dict[str, int] = field(default_factory=dict)
+    """How many of them name each topic; no zeros."""
+    awaited_patterns: int = 0
+    """How many of them subscribe by a pattern."""
+    awaited_changes: int = 0
+    """How often a topic, or the first pattern, began or ceased to be waited for."""
     known: deque[tuple[Registration, TopicsRead]] = field(default_factory=deque)
     """Registrations whose topics Kafka has answered about, and that have not been looked at since."""
     silent: deque[tuple[str, str]] = field(default_factory=deque)

@@ -5,27 +5,36 @@ the disk fails, the node stops and the shard is loaded again from what is durabl
 """
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from coordinator.core.effects import Append
 from coordinator.core.groups.records import Record, UnreadableRecordError, decode_record, encode_record
 from coordinator.core.groups.replay import replay
-from coordinator.core.groups.snapshot import records_of
+from coordinator.core.groups.snapshot import GrowingSnapshot
 from coordinator.core.groups.state import ShardState
 
 LEADER_EPOCH = 0
 """The leader epoch of a shard with one replica."""
 
 
+class Snapshot(NamedTuple):
+    """The encoded records that rebuild the whole state as of an offset."""
+
+    end_offset: int
+    records: tuple[bytes, ...]
+
+
 class Journal:
     """The state of one shard, the end of its log, and the records that are not handed out yet."""
 
-    __slots__ = ("_pending", "log_end_offset", "shard", "state")
+    __slots__ = ("_growing", "_pending", "log_end_offset", "shard", "state")
 
     def __init__(self, shard: int) -> None:
         self.shard = shard
         self.state = ShardState()
         self.log_end_offset = 0
         self._pending: list[bytes] = []
+        self._growing: GrowingSnapshot | None = None
 
     def load(
         self,
@@ -58,6 +67,8 @@ class Journal:
     def decide(self, *records: Record) -> None:
         """Make records part of the log to be written, and of the state."""
         for record in records:
+            if self._growing is not None:
+                self._growing.before_change(record.group_id)
             replay(self.state, record, self.log_end_offset)
             self._pending.append(encode_record(record))
             self.log_end_offset += 1
@@ -70,6 +81,16 @@ class Journal:
         self._pending.clear()
         return Append(self.shard, self.log_end_offset - len(records), LEADER_EPOCH, records)
 
-    def snapshot(self) -> tuple[bytes, ...]:
-        """Return the encoded records of the whole state as of the log's end."""
-        return tuple(encode_record(record) for record in records_of(self.state))
+    def begin_snapshot(self) -> None:
+        """Begin a snapshot as of the log's end."""
+        assert self._growing is None, "one snapshot of a shard is made at a time"
+        self._growing = GrowingSnapshot(self.state, self.log_end_offset)
+
+    def grow_snapshot(self, most_bytes: int) -> Snapshot | None:
+        """Encode about so many bytes more of the snapshot that was begun, and return it once it is done."""
+        assert self._growing is not None, "a snapshot is begun before it grows"
+        end_offset, records = self._growing.end_offset, self._growing.grow(most_bytes)
+        if records is None:
+            return None
+        self._growing = None
+        return Snapshot(end_offset, records)

@@ -23,6 +23,7 @@ from coordinator.core.groups.replay import changes_target
 from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
 from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.subscribed_topics import SubscribedTopics
+from coordinator.core.groups.subscriptions import named_topics
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Probe, RegisterConsumerResponse
@@ -101,7 +102,7 @@ class Membership:
             self._refuse(registration, ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
             return
         desk.registrations[registration.connection_id] = registration
-        desk.registration_changes += 1
+        self._count_awaited(registration, 1)
         desk.connections[registration.connection_id].is_registering = True
         timer = Timer(TimerKind.REGISTRATION, registration.request.group_id, registration.connection_id)
         desk.timers.set(timer, desk.now_ms + desk.limits.registration_timeout_ms)
@@ -110,13 +111,27 @@ class Membership:
         """Stop waiting for Kafka on behalf of a connection."""
         registration = self._desk.registrations.pop(connection_id, None)
         if registration is not None:
-            self._desk.registration_changes += 1
+            self._count_awaited(registration, -1)
             timer = Timer(TimerKind.REGISTRATION, registration.request.group_id, connection_id)
             self._desk.timers.cancel(timer)
             connection = self._desk.connections.get(connection_id)
             if connection is not None:
                 connection.is_registering = False
         return registration
+
+    def _count_awaited(self, registration: Registration, amount: int) -> None:
+        """Keep count of what registrations wait for, so that nobody has to go through all of them for it."""
+        desk, subscription = self._desk, registration.request.subscription
+        for topic in named_topics(subscription):
+            count = desk.awaited_topics.get(topic, 0) + amount
+            if count == 0:
+                del desk.awaited_topics[topic]
+            else:
+                desk.awaited_topics[topic] = count
+            desk.awaited_changes += count == max(0, amount)
+        if subscription.pattern is not None:
+            desk.awaited_patterns += amount
+            desk.awaited_changes += desk.awaited_patterns == max(0, amount)
 
     def registration_timed_out(self, connection_id: int) -> None:
         """Refuse a registration because Kafka did not answer in time."""

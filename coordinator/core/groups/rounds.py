@@ -1,11 +1,15 @@
 """What one reconciliation does, gathered while it goes on, and how it is put on the group's timeline at its end."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.soft import GroupSoft
 from coordinator.core.groups.state import GroupState, TopicPartition
 from coordinator.core.groups.timeline import EventKind
+
+_MEMBERS_SAID_ONE_BY_ONE: Final = 20
+"""When more get partitions in one round, that is one event: thousands would push all others off the timeline."""
 
 
 @dataclass(slots=True)
@@ -43,7 +47,17 @@ def note_round(desk: Desk, turn: Round) -> None:
     predecessors: dict[str, set[str]] = {}
     for member_id, before in turn.taken_over:
         predecessors.setdefault(member_id, set()).add(before)
+    plain = [member_id for member_id in turn.granted if member_id not in predecessors]
+    if len(plain) > _MEMBERS_SAID_ONE_BY_ONE:
+        everything = [partition for member_id in plain for partition in turn.granted[member_id]]
+        durations = [turn.durations[member_id] for member_id in plain if member_id in turn.durations]
+        why = f"the target gives them to {len(plain)} members"
+        desk.note(
+            group_id, EventKind.GRANTED, why, partitions=everything, duration_ms=max(durations) if durations else None
+        )
     for member_id, partitions in turn.granted.items():
+        if len(plain) > _MEMBERS_SAID_ONE_BY_ONE and member_id not in predecessors:
+            continue
         from_whom = predecessors.get(member_id)
         why = f"taken over from {', '.join(sorted(from_whom))}" if from_whom else "the target gives them to it"
         desk.note(

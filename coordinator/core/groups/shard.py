@@ -73,22 +73,17 @@ class Shard:
 
     def watched_topics(self) -> set[str]:
         """Return the topics that Kafka is to be asked about for this shard."""
-        watched = set(self.desk.journal.state.groups_of_topic)
-        for registration in self.desk.registrations.values():
-            watched.update(named_topics(registration.request.subscription))
-        return watched
+        return {*self.desk.journal.state.groups_of_topic, *self.desk.awaited_topics}
 
     def watches_all_topics(self) -> bool:
         """True while a member subscribes by a pattern, or wants to."""
-        return bool(self.desk.journal.state.groups_with_patterns) or any(
-            registration.request.subscription.pattern is not None for registration in self.desk.registrations.values()
-        )
+        return bool(self.desk.journal.state.groups_with_patterns) or self.desk.awaited_patterns > 0
 
     @property
     def watch_mark(self) -> tuple[int, int, int]:
         """A value that differs whenever the watched topics may have changed."""
         state = self.desk.journal.state
-        return len(state.groups_of_topic), self.desk.registration_changes, len(state.groups_with_patterns)
+        return len(state.groups_of_topic), self.desk.awaited_changes, len(state.groups_with_patterns)
 
     # ---- start and time ---------------------------------------------------------------------------------------------
 
@@ -118,6 +113,7 @@ class Shard:
         self._look_at_some()
         for timer in self.desk.timers.pop_due(self.desk.now_ms):
             self._due(timer)
+        self._come_back()
 
     def _look_at_some(self) -> None:
         """Remove silent members and look at registrations, a bounded number in one step."""
@@ -130,8 +126,11 @@ class Shard:
             registration, event = desk.known.popleft()
             if desk.registrations.get(registration.connection_id) is registration:
                 self._membership.register(registration, event)
-        if desk.silent or desk.known:
-            desk.timers.set(Timer(TimerKind.REST, ""), desk.now_ms)
+
+    def _come_back(self) -> None:
+        """Have a step made for what one step was not to do."""
+        if self.desk.silent or self.desk.known:
+            self.desk.timers.set(Timer(TimerKind.REST, ""), self.desk.now_ms)
 
     def _due(self, timer: Timer) -> None:
         kind, group_id, subject = timer
@@ -188,6 +187,7 @@ class Shard:
             if is_matched or answered.intersection(named_topics(subscription)):
                 self.desk.known.append((registration, event))
         self._look_at_some()
+        self._come_back()
 
     def awaits(self, lookup_id: int) -> bool:
         """True when an answer of Kafka is meant for this shard."""
@@ -291,6 +291,8 @@ class Shard:
             self.desk.note(group.group_id, EventKind.OUT_OF_RANGE, why, member_id=member_id, partitions=partitions)
         if anew:
             self.desk.journal.decide(WentOutOfRange(group.group_id, anew))
+            # What the member was told is complete is not any more; it hears when it is again.
+            self.desk.soft_of(group.group_id).sessions[member_id].is_told_complete = False
         self.desk.respond(connection_id, correlation_id, ReportOutOfRangeResponse(results))
         self._after_release(group, member_id, anew)
 

@@ -1,10 +1,14 @@
 """A snapshot of a shard: the records that rebuild its whole state from nothing.
 
 It uses the records of the log, so that a snapshot needs no replay of its own. The order within a group matters: what
-one record implies must not disturb what an earlier one said.
+one record implies must not disturb what an earlier one said. A snapshot of a large shard is encoded in slices while
+the shard goes on: a group is copied before its first change, so that all of it is as of one offset.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Final
 
 from coordinator.core.groups.operator_records import DrainChanged, PauseChanged, PlannedReset, ResetsPlanned
 from coordinator.core.groups.records import (
@@ -24,8 +28,70 @@ from coordinator.core.groups.records import (
     TargetsAssigned,
     TopicSeen,
     WentOutOfRange,
+    encode_record,
 )
-from coordinator.core.groups.state import GroupState, ShardState, TopicPartition
+from coordinator.core.groups.state import GroupState, MemberState, ShardState, TopicPartition
+
+_PARTS_OF_A_RECORD: Final = 500
+"""Partitions in one record of a snapshot."""
+
+
+class GrowingSnapshot:
+    """The snapshot of a shard as of one offset, which is encoded slice by slice."""
+
+    __slots__ = ("_copied", "_records", "_state", "_under_way", "_waiting", "end_offset")
+
+    def __init__(self, state: ShardState, end_offset: int) -> None:
+        self.end_offset = end_offset
+        self._state = state
+        self._waiting = dict.fromkeys(state.groups)
+        self._copied: dict[str, GroupState] = {}
+        self._under_way: Iterator[Record] = iter(())
+        self._records: list[bytes] = []
+
+    def before_change(self, group_id: str) -> None:
+        """Keep a group as it is, unless that has been done; call it before every record that is replayed."""
+        if group_id in self._waiting:
+            del self._waiting[group_id]
+            self._copied[group_id] = _copy_of(self._state.groups[group_id])
+
+    def grow(self, most_bytes: int) -> tuple[bytes, ...] | None:
+        """Encode about so many bytes more; returns the whole snapshot once it is done."""
+        left = most_bytes
+        while True:
+            for record in self._under_way:
+                data = encode_record(record)
+                self._records.append(data)
+                left -= len(data)
+                if left <= 0:
+                    return None
+            if not self._copied:
+                if not self._waiting:
+                    return tuple(self._records)
+                self.before_change(next(iter(self._waiting)))
+            group_id = next(iter(self._copied))
+            self._under_way = _records_of_group(self._copied.pop(group_id))
+
+
+def _copy_of(group: GroupState) -> GroupState:
+    """Return a copy of what a snapshot is made from; the values themselves are frozen."""
+    controls = group.controls
+    return replace(
+        group,
+        topics=dict(group.topics),
+        members={
+            member_id: MemberState(member.facts, member.member_epoch, member.target)
+            for member_id, member in group.members.items()
+        },
+        grants=dict(group.grants),
+        offsets=dict(group.offsets),
+        out_of_range=set(group.out_of_range),
+        controls=replace(
+            controls, paused=dict(controls.paused), drained=dict(controls.drained), resets=dict(controls.resets)
+        ),
+        owned={owner: set(partitions) for owner, partitions in group.owned.items()},
+        awaited=dict(group.awaited),
+    )
 
 
 def records_of(state: ShardState) -> Iterator[Record]:
@@ -40,23 +106,12 @@ def _records_of_group(group: GroupState) -> Iterator[Record]:
         yield TopicSeen(group_id, topic, seen.topic_id, seen.first_partitions, seen.partitions)
     for member in group.members.values():
         yield MemberJoined(group_id, member.facts, member.member_epoch)
-    yield TargetsAssigned(
-        group_id,
-        group.group_epoch,
-        group.assignor,
-        tuple(
-            MemberTarget(member_id, tuple(sorted(member.target)))
-            for member_id, member in group.members.items()
-            if member.target
-        ),
-    )
+    yield from _records_of_targets(group)
     if group.out_of_range:
         yield WentOutOfRange(group_id, tuple(sorted(group.out_of_range)))
-    if group.offsets:
-        yield OffsetsCommitted(
-            group_id,
-            tuple(group.offsets.values()),
-        )
+    offsets = iter(group.offsets.values())
+    while parts := tuple(islice(offsets, _PARTS_OF_A_RECORD)):
+        yield OffsetsCommitted(group_id, parts)
     for (topic, partition), grant in group.grants.items():
         yield Granted(group_id, grant.member_id, topic, grant.topic_id, partition, grant.owner_epoch)
     by_stream = tuple((*part, grant.stream) for part, grant in group.grants.items() if grant.stream is not None)
@@ -78,6 +133,19 @@ def _records_of_group(group: GroupState) -> Iterator[Record]:
         group.is_target_stale,
         group.claim_timeout_ms,
     )
+
+
+def _records_of_targets(group: GroupState) -> Iterator[Record]:
+    targets: list[MemberTarget] = []
+    count = 0
+    for member_id, member in group.members.items():
+        if member.target:
+            targets.append(MemberTarget(member_id, tuple(sorted(member.target))))
+            count += len(member.target)
+        if count >= _PARTS_OF_A_RECORD:
+            yield TargetsAssigned(group.group_id, group.group_epoch, group.assignor, tuple(targets))
+            targets, count = [], 0
+    yield TargetsAssigned(group.group_id, group.group_epoch, group.assignor, tuple(targets))
 
 
 def _records_of_controls(group: GroupState) -> Iterator[Record]:

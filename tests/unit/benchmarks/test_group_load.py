@@ -25,6 +25,7 @@ from coordinator.protocol.messages import (
     FetcherStoppedResponse,
     PingResponse,
     Push,
+    RegisterConsumer,
     RegisterConsumerResponse,
     Request,
     Response,
@@ -127,6 +128,15 @@ def test_a_group_is_stable_once_all_was_started_and_that_was_answered(member: Kc
 
     assert member.tally.is_stable(2)
     assert not member.tally.is_stable(3)
+
+
+def test_a_registration_that_may_be_tried_again_is_tried_again(member: KcoordMember) -> None:
+    member.registration()
+    hear(member, RegisterConsumerResponse(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message="later"), 2)
+
+    (said,) = wire_of(member).requests()
+    assert isinstance(said, RegisterConsumer)
+    assert (member.tally.registered, member.tally.unanswered) == (0, 1)
 
 
 def test_a_stop_is_answered_and_takes_the_partition_out_of_the_tally(member: KcoordMember) -> None:

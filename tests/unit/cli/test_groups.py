@@ -119,6 +119,7 @@ class TestDescribe:
             "host": "10.0.0.1",
             "client_id": "query-1",
             "owner_epoch": 41,
+            "stream": None,
             "is_stopping": False,
             "claim": {"from_offset": 100, "until_offset": 250, "owner_epoch": 41, "state": "RUNNING"},
         }

@@ -9,6 +9,7 @@ from coordinator.core.events import (
     Ticked,
 )
 from coordinator.core.limits import Limits
+from coordinator.core.node import Node
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     CommitOffsets,
@@ -22,7 +23,7 @@ from coordinator.protocol.messages import (
     Ping,
 )
 from coordinator.protocol.parts import GroupSummary, NodeAddress, OffsetToCommit
-from tests.helpers.node_world import NodeWorld
+from tests.helpers.node_world import WALL_OFFSET_MS, NodeWorld
 
 T0 = ("t", 0)
 
@@ -168,6 +169,32 @@ def test_snapshot_is_written_once_its_records_are_durable_and_bounds_the_next_lo
     world.written[0][:end] = [b"not read any more"] * end
     world.restart()
     assert world.group() == before
+
+
+def test_snapshot_that_takes_many_steps_is_as_of_its_beginning_whatever_happens_meanwhile() -> None:
+    limits = Limits(snapshot_interval_records=20, slice_bytes=50)
+    world = NodeWorld({"t": 2, "u": 1}, shards=1, limits=limits)
+    m1 = world.join("m1")
+    other = world.join("m2", group_id="h", topics=("u",))
+    epoch = m1.epoch(T0)
+    offset = 200
+    while not world.snapshots:
+        offset += 1
+        assert offset < 300
+        m1.send(CommitOffsets("g", (OffsetToCommit("t", 0, offset, epoch),)))
+        if len(world.written[0]) == 22:
+            other.leave()
+        world.happen(Ticked(world.now_ms, world.now_ms + WALL_OFFSET_MS))
+    end, records = world.snapshots[0]
+    assert len(world.written[0]) > end + 2
+    loaded = Node(limits, 1, NodeAddress(1, "127.0.0.1", 9191), ("broker:9092",))
+    loaded.load(0, records, end, [])
+    from_log = Node(limits, 1, NodeAddress(1, "127.0.0.1", 9191), ("broker:9092",))
+    from_log.load(0, None, 0, [(0, world.written[0][:end])])
+    assert loaded.hard_state(0) == from_log.hard_state(0)
+    before = {group_id: world.group(group_id) for group_id in ("g", "h")}
+    world.restart()
+    assert {group_id: world.group(group_id) for group_id in ("g", "h")} == before
 
 
 def test_description_shows_members_partitions_and_lag() -> None:

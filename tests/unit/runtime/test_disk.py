@@ -330,6 +330,36 @@ def test_going_past_the_memory_bound_stops_the_log(tmp_path: Path) -> None:
     assert reports.durable == []
 
 
+def test_shards_are_synced_beside_each_other_where_a_sync_takes_long(tmp_path: Path) -> None:
+    together, reports = threading.Barrier(3), Reports()
+    slow, is_first_done = threading.Event(), threading.Event()
+    first: list[Path] = []
+
+    def sync(call: str, path: Path) -> bool:
+        if call == "sync" and slow.is_set():
+            if not first:
+                first.append(path)
+                is_first_done.wait(WAIT_S)
+            elif path == first[0]:
+                threading.Event().wait(0.01)
+            else:
+                together.wait(WAIT_S)
+        return False
+
+    disk = open_disk(tmp_path, reports, shards=4, files=FailingFiles(sync))
+    for shard in range(4):
+        disk.recover(shard)
+    slow.set()
+    disk.append(0, 0, 0, [b"alone, and long enough for the others to wait behind it"])
+    reports.wait(lambda: bool(first))
+    disk.append(0, 1, 0, [b"b"])
+    for shard in range(1, 4):
+        disk.append(shard, 0, 0, [b"a"])
+    is_first_done.set()
+    reports.wait(lambda: {(0, 2), (1, 1), (2, 1), (3, 1)} <= set(reports.durable))
+    disk.close()
+
+
 def test_waiting_for_a_disk_that_stands_still_is_bounded(tmp_path: Path) -> None:
     blocked, reports = threading.Event(), Reports()
     started: list[bool] = []

@@ -1,4 +1,5 @@
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -175,6 +176,31 @@ def test_other_threads_events_are_stamped_when_they_are_delivered_and_flushed() 
     stamps = [event.now_ms for event in world.node.events]
     assert stamps == sorted(stamps)
     assert world.done == [("flush",)] * 4
+
+
+def test_what_becomes_durable_while_the_loop_is_busy_is_taken_in_order_with_one_flush() -> None:
+    async def act(on: World) -> None:
+        reports = [(1, 20), (2, 7), (1, 30)]
+
+        def report_all() -> None:
+            for shard, end_offset in reports:
+                on.driver.became_durable(shard, end_offset)
+
+        thread = threading.Thread(target=report_all)
+        thread.start()
+        thread.join()
+        await until(lambda: len(on.node.events) == 3)
+        on.driver.became_durable(2, 8)
+        await until(lambda: len(on.node.events) == 4)
+
+    world = play(lambda _: [], act)
+    assert [(event.shard, event.end_offset) for event in world.node.events if isinstance(event, BecameDurable)] == [
+        (1, 20),
+        (2, 7),
+        (1, 30),
+        (2, 8),
+    ]
+    assert world.done == [("flush",)] * 2
 
 
 def test_the_node_is_woken_when_it_asked_and_the_latest_wish_counts() -> None:

@@ -11,6 +11,7 @@ from kafka.errors import CorruptRecordError
 
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.decode import COLUMNS, DECODERS, AbortedTransaction, DecodedBatch, load_decoder
+from spark_kcoord.fetch.record_set import batches
 from tests.helpers.decoders import available_decoders
 from tests.helpers.memory_records import decoded_rows, oracle_rows
 from tests.helpers.record_batches import COMPRESS, TRANSACTIONAL, Row, end_marker, record_batch
@@ -132,8 +133,10 @@ def test_damaged_batches_are_an_error_or_correct_rows(drawn: tuple[bytes, list[A
     decoded = agreed(damaged, 0, END, check_crcs=False)
     if isinstance(decoded, str):
         return
+    # Batches come in order, so one that begins past the end is the last that a decoder looks at.
+    past = next((batch.position for batch in batches(memoryview(damaged), "t") if batch.base_offset >= END), None)
     try:
-        expected = [row for row in oracle_rows(damaged) if 0 <= row[0] < END]
+        expected = [row for row in oracle_rows(damaged[:past]) if 0 <= row[0] < END]
     except (CorruptRecordError, ValueError, IndexError):
         return  # kafka-python refuses header keys that are not UTF-8, and what follows the last whole batch
     assert decoded_rows(decoded.rows) == expected

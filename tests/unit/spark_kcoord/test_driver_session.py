@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, OwnedPartition, PartitionResult
-from spark_kcoord.driver_session import DriverSession
+from spark_kcoord.driver_session import DriverSession, Member
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, UnknownTopicError
 from spark_kcoord.member.client import AdvanceOutcome, AssignedPartition, Assignment, Joined
 from spark_kcoord.offsets import StreamOffset
@@ -156,7 +156,7 @@ class StrictMember(FakeMember):
 
 
 def a_session(
-    member: FakeMember,
+    member: Member,
     ends: Mapping[int, int] | FakeEnds,
     *,
     fail: bool = True,

@@ -1,6 +1,7 @@
 """Many ranges in one task: few round trips, bounded answers, every row once, whatever happens to the leaders."""
 
 import itertools
+import tracemalloc
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -150,6 +151,42 @@ def test_ranges_are_finished_in_the_order_given() -> None:
             finished.append(number)
 
     assert finished == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "batches", "size", "bound"), [(4, 16, 1_000_000, 40 << 20), (2_000, 1, 100, 4 << 20)]
+)
+def test_memory_is_bounded(partitions: int, batches: int, size: int, bound: int) -> None:
+    """Two answers, one batch of rows and its buffers while they grow; and what is known of each range."""
+    kafka = cluster(partitions, batches=[1] * batches, size=size, most_bytes=4 << 20)
+    ranges = whole(kafka)
+    pool = ClientPool(connect=lambda _: kafka)  # type: ignore[arg-type,return-value]  # a stand-in
+    arrow = pa.default_memory_pool()
+    arrow_before, arrow_most, rows = arrow.bytes_allocated(), 0, 0
+
+    tracemalloc.start()
+    for batch in read_ranges(
+        kafka.settings, ranges, columns=COLUMNS, fail_on_data_loss=True, timeout_s=TIMEOUT_S, pool=pool
+    ):
+        rows += batch.num_rows
+        arrow_most = max(arrow_most, arrow.bytes_allocated() - arrow_before)
+    _, python_most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert rows == partitions * batches
+    assert python_most + arrow_most < bound
+
+
+def test_next_answer_is_on_its_way_before_rows_are_given_out() -> None:
+    kafka = cluster(1, batches=[10] * 4, size=1_000, most_bytes=12_000)
+    pool = ClientPool(connect=lambda _: kafka)  # type: ignore[arg-type,return-value]  # a stand-in
+    batches = read_ranges(
+        kafka.settings, whole(kafka), columns=("offset",), fail_on_data_loss=True, timeout_s=TIMEOUT_S, pool=pool
+    )
+
+    for number in range(4):
+        assert next(batches).num_rows == 10
+        assert len(kafka.asked) == min(number + 2, 4)
 
 
 def test_leader_that_moves_holds_up_only_its_partition() -> None:

@@ -122,8 +122,8 @@ def test_a_small_micro_batch_of_many_partitions_is_one_task() -> None:
     assert sizes(plan(ranges_of(*[3] * 24), may_split=False)) == [72]
 
 
-def test_ten_thousand_small_ranges_are_spread_since_each_costs_a_request() -> None:
-    assert len(plan(ranges_of(*[1] * 10_000), may_split=False)) == 51
+def test_ten_thousand_small_ranges_are_spread_since_each_costs_some_work() -> None:
+    assert len(plan(ranges_of(*[1] * 10_000), may_split=False)) == 16
 
 
 def test_partitions_with_work_for_every_core_are_tasks_of_their_own() -> None:

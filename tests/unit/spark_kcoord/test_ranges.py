@@ -105,14 +105,20 @@ class ScriptedKafka:
         self.is_closed = True
 
 
-def read(kafka: ScriptedKafka, *, fail_on_data_loss: bool = True, wanted: TopicRange = WANTED) -> list[int]:
+def read(
+    kafka: ScriptedKafka,
+    *,
+    fail_on_data_loss: bool = True,
+    wanted: TopicRange = WANTED,
+    timeout_s: float = TIMEOUT_S,
+) -> list[int]:
     pool = ClientPool(connect=lambda _: kafka)  # type: ignore[arg-type,return-value]  # a scripted stand-in
     batches = read_ranges(
         SETTINGS,
         [wanted],
         columns=COLUMNS[:-1],
         fail_on_data_loss=fail_on_data_loss,
-        timeout_s=TIMEOUT_S,
+        timeout_s=timeout_s,
         pool=pool,
     )
     return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
@@ -147,7 +153,7 @@ def test_range_ends_although_more_was_sent() -> None:
 def test_what_may_pass_is_retried_with_fresh_metadata(passing: Answer) -> None:
     kafka = ScriptedKafka(passing, passing, fetched(values(0, 1, 2, 3)))
 
-    assert read(kafka) == [0, 1, 2, 3]
+    assert read(kafka, timeout_s=60) == [0, 1, 2, 3]
     assert kafka.refreshed == 2
 
 
@@ -182,13 +188,13 @@ def test_what_does_not_pass_is_a_clear_error(answer: Answer, said: str) -> None:
 def test_throttled_answers_do_not_end_a_range() -> None:
     kafka = ScriptedKafka(*[fetched(throttle=5)] * 10, fetched(values(0, 1, 2, 3)))
 
-    assert read(kafka) == [0, 1, 2, 3]
+    assert read(kafka, timeout_s=60) == [0, 1, 2, 3]
 
 
 def test_records_that_come_late_are_waited_for() -> None:
     kafka = ScriptedKafka(fetched(values(0, 1)), *[fetched(watermark=2)] * 5, fetched(values(2, 3)))
 
-    assert read(kafka) == [0, 1, 2, 3]
+    assert read(kafka, timeout_s=60) == [0, 1, 2, 3]
 
 
 def test_offsets_that_hold_nothing_end_the_range_after_several_empty_answers() -> None:
@@ -218,7 +224,7 @@ def test_aged_out_offsets_are_data_loss_or_skipped() -> None:
 
 
 def test_out_of_range_of_a_leader_that_does_have_the_offset_is_asked_again() -> None:
-    assert read(out_of_range((0, 4), fetched(values(0, 1, 2, 3)))) == [0, 1, 2, 3]
+    assert read(out_of_range((0, 4), fetched(values(0, 1, 2, 3))), timeout_s=60) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("errno", [3, 100, 103])

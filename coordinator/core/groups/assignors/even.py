@@ -23,9 +23,10 @@ def assign_even(
 ) -> dict[str, frozenset[TopicPartition]]:
     """Assign all partitions of `topics` (sorted by name) to members sorted by id, each rounded to its share."""
     held = [current.get(member.member_id, _NOTHING) for member in members]
-    waiting = _unassigned(topics, held)
+    waiting, is_in_order = _unassigned(topics, held), True
     if waiting is None:
         held, waiting = _what_counts(topics, held)
+        is_in_order = False
     shares = _shares([member.weight for member in members], [len(mine) for mine in held], sum(topics.values()))
     changed: dict[int, list[TopicPartition]] = {}
     receivers: dict[int, list[int]] = {}
@@ -37,7 +38,9 @@ def assign_even(
             kept = sorted(mine, key=_by_number)
             changed[index] = kept[:share]
             waiting += kept[share:]
-    waiting.sort()
+            is_in_order = False
+    if not is_in_order:
+        waiting.sort()
     _deal(waiting, receivers, changed)
     return {
         member.member_id: frozenset(changed[index]) if index in changed else held[index]

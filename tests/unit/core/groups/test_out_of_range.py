@@ -11,7 +11,9 @@ from coordinator.protocol.messages import (
     CommitOffsetsResponse,
     ReportOutOfRange,
     ReportOutOfRangeResponse,
+    StartFetcher,
 )
+from coordinator.protocol.operator_messages import ChangePause, ChangePauseResponse
 from coordinator.protocol.parts import OffsetToCommit, OwnedPartition, PartitionResult, ResetPolicy, StartHint
 from tests.helpers.node_world import Member, NodeWorld
 
@@ -89,3 +91,13 @@ def test_topic_made_again_is_read_from_its_beginning_though_the_old_one_was_out_
     world.poll_topics()
     world.advance(2_000)
     assert (member.owned[T0].topic_id, member.owned[T0].offset) == ("id-new", 10)
+
+
+def test_member_is_told_that_it_is_complete_again_though_the_partition_is_paused() -> None:
+    world = NodeWorld({"t": 2})
+    member = world.join("m1")
+    world.connect().ask(ChangePause("g", (T0,), True, "ann", is_dry_run=False), ChangePauseResponse)
+    member.inbox.clear()
+    report(member)
+    told = [push for push in member.inbox if isinstance(push, StartFetcher)]
+    assert [(push.partitions, push.is_complete) for push in told] == [((), True)]

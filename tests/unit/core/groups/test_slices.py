@@ -1,5 +1,5 @@
 from coordinator.core.effects import Append
-from coordinator.core.groups.records import Granted, StopBegan, decode_record
+from coordinator.core.groups.records import Granted, MemberRemoved, StopBegan, decode_record
 from coordinator.core.limits import Limits
 from tests.helpers.node_world import Member, NodeWorld
 
@@ -97,3 +97,40 @@ def test_departures_at_the_same_moment_are_one_rebalance_and_those_after_it_anot
     world.advance(SMALL.rebalance_window_ms)
     assert len(world.events("rebalance")) == before + 2
     assert owned(members[5:]) == [PARTITIONS]
+
+
+def test_members_that_wait_for_kafka_are_taken_in_some_at_a_time() -> None:
+    world = NodeWorld({"t": 4}, limits=Limits(slice_members=2))
+    world.kafka.is_away = True
+    waiting = [world.joining(f"m{number}") for number in range(5)]
+    for member in waiting:
+        member.send(member.registration)
+    world.kafka.is_away = False
+    world.poll_topics()
+    assert len(world.group().members) == 2
+    world.advance(0)
+    assert len(world.group().members) == 5
+
+
+def test_members_whose_sessions_end_together_are_removed_some_at_a_time() -> None:
+    world = NodeWorld({"t": 4}, limits=Limits(slice_members=2))
+    members = [world.join(f"m{number}", session_timeout_ms=6_000) for number in range(5)]
+    for member in members:
+        member.ping()
+    world.effects.clear()
+    world.advance(6_200)
+    steps = [effect for effect in world.effects if isinstance(effect, Append)]
+    gone = [sum(isinstance(decode_record(data), MemberRemoved) for data in step.records) for step in steps]
+    assert (max(gone), sum(gone)) == (2, 5)
+
+
+def test_grants_to_many_members_are_one_event() -> None:
+    world = NodeWorld({"t": 50}, limits=Limits(rebalance_window_ms=10))
+    world.join("m0")
+    before = len(world.events("granted"))
+    for number in range(1, 26):
+        world.join(f"m{number}", is_settled=False)
+    world.advance(10)
+    next(iter(world.members.values())).stop_all()
+    (event,) = world.events("granted")[before:]
+    assert (event.member_id, len(event.partitions), event.why) == ("", 48, "the target gives them to 25 members")

@@ -397,3 +397,41 @@ def test_question_to_a_node_that_knows_no_coordinator_fails_saying_so(coordinato
     coordinator.script[FindCoordinator] = lambda _: FindCoordinatorResponse()
     with pytest.raises(KcoordError, match="knows no coordinator"):
         fetch_offsets((coordinator.address,), "g", timeout_s=0.3)
+
+
+def test_coordinator_that_moved_is_found_at_an_address_known_only_from_an_earlier_answer() -> None:
+    with LoopbackCoordinator() as old, LoopbackCoordinator() as new:
+        old.script[FindCoordinator] = lambda _: found(old.address, new.address)
+        new.grants = [start_fetcher(0, epoch=11)]
+        with member(old) as client:
+            client.join()
+            remembered = client.advance((), ()).nodes
+            old.kill()
+            wait_until(lambda: bool(new.received(RegisterConsumer)), "the registration at the new coordinator")
+            assert new.received(RegisterConsumer)[0].member_id == "m1"
+        assert remembered == (new.address,)
+
+        # A later process has only the checkpoint, and the option still names the node that is gone.
+        later = MemberClient(settings(coordinators=(old.address,)), member_id="m1", nodes=remembered)
+        try:
+            assert later.join().member_id == "m1"
+        finally:
+            later.close()
+
+
+def test_micro_batch_of_five_thousand_partitions_takes_several_requests_and_has_one_outcome(
+    coordinator: LoopbackCoordinator,
+) -> None:
+    coordinator.grants = [start_fetcher(*range(5_000))]
+    with member(coordinator) as client:
+        client.join()
+        client.wait_for_assignment(complete=True, timeout_s=10)
+        claims = tuple(claim(number) for number in range(5_000))
+        first = client.advance((), claims)
+        assert first.claimed == claims
+        assert [status.partition for status in client.confirm_claims(claims)] == list(range(5_000))
+        second = client.advance(claims, tuple(claim(number, start=5, until=9) for number in range(5_000)))
+        assert (len(second.finished), len(second.claimed)) == (5_000, 5_000)
+        asked = coordinator.received(Advance)
+        assert [request.keeps_offered for request in asked] == [False, True, True] * 2
+        assert all(part.has_claim and part.position == 9 for part in client.assignment().partitions)

@@ -248,7 +248,7 @@ def test_reported_partition_is_owned_no_more_until_it_is_granted_anew() -> None:
     call = pair.report(OwnedPartition("t", 0, 10))
     pair.answer(ReportOutOfRange, ReportOutOfRangeResponse((PartitionResult("t", 0),)))
     assert pair.results[call] == (PartitionResult("t", 0),)
-    assert owned(pair) == [1]
+    assert (owned(pair), pair.member.assignment.is_complete) == ([1], False)
     pair.push(start_fetcher(0, epoch=11, offset=40))
     assert positions(pair) == [40, 0]
 

@@ -1,0 +1,43 @@
+"""Which groups a verb is about: one by its id, those that match a glob, or all; and one view a group."""
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Annotated
+
+import typer
+
+from coordinator.cli.asking import ask_for
+from coordinator.cli.exits import ExitCode, notes
+from coordinator.protocol.messages import ListGroups, ListGroupsResponse
+
+SomeGroup = Annotated[str | None, typer.Argument(metavar="[GROUP]", help="The group's id.", show_default=False)]
+Match = Annotated[
+    str | None, typer.Option("--match", metavar="GLOB", help="Every group whose id matches, such as 'orders-*'.")
+]
+AllGroups = Annotated[bool, typer.Option("--all-groups", help="Every group.")]
+
+
+def groups_meant(
+    coordinator: str, group: str | None, match: str | None, timeout_s: float, *, all_groups: bool
+) -> tuple[str, ...]:
+    """Return the ids of the groups that are meant, sorted.
+
+    Raises typer.BadParameter unless exactly one scope is named; exits with NOT_FOUND when no group matches.
+    """
+    if [group is not None, match is not None, all_groups].count(True) != 1:
+        raise typer.BadParameter("name a group, or groups with --match, or all of them with --all-groups")
+    if group is not None:
+        return (group,)
+    known = sorted(found.group_id for found in ask_for(coordinator, ListGroups(), timeout_s, ListGroupsResponse).groups)
+    meant = tuple(filter_groups(known, match))
+    if match is not None and not meant:
+        notes.print(f"No group matches '{match}'.")
+        raise typer.Exit(ExitCode.NOT_FOUND)
+    if not meant:
+        notes.print("There are no groups.")
+    return meant
+
+
+def filter_groups(group_ids: Sequence[str], match: str | None) -> Iterator[str]:
+    """Yield the ids that a glob matches; all of them without one."""
+    return (group_id for group_id in group_ids if match is None or fnmatchcase(group_id, match))

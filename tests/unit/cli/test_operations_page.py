@@ -1,0 +1,43 @@
+"""docs/OPERATIONS.md names every verb, and every exit code with its number."""
+
+import re
+from pathlib import Path
+
+import typer.main
+
+from coordinator.cli import app, groups
+from coordinator.cli.exits import ExitCode
+from coordinator.cli.tables import OutputFormat
+
+PAGE = (Path(__file__).parents[3] / "docs" / "OPERATIONS.md").read_text(encoding="utf-8")
+
+
+def test_every_exit_code_is_listed_with_its_number():
+    listed = re.findall(r"^\| (\d+) \| ([A-Z_]+) \|", PAGE, flags=re.MULTILINE)
+    assert listed == [(str(code.value), code.name) for code in ExitCode]
+
+
+def test_every_verb_about_groups_is_named():
+    verbs = {command.name or command.callback.__name__ for command in groups.app.registered_commands}
+    named = set(re.findall(r"[a-z]+(?:-[a-z]+)*", PAGE))
+    assert verbs - named == set()
+
+
+def test_every_form_of_output_is_named_and_data_verbs_offer_it():
+    assert all(f"-o {form.value}" in PAGE for form in OutputFormat)
+    group = typer.main.get_command(app).commands["group"]
+    silent = {"wait", "delete"}
+    for name, verb in group.commands.items():
+        offers = any("--output" in parameter.opts for parameter in verb.params)
+        assert offers != (name in silent), name
+
+
+def test_every_verb_that_changes_something_is_a_dry_run_by_default():
+    group = typer.main.get_command(app).commands["group"]
+    changing = set(group.commands) - {"list", "describe", "members", "lag", "events", "wait"}
+    assert {name for name, verb in group.commands.items() if _executes(verb)} == changing
+
+
+def _executes(verb):
+    execute = [parameter for parameter in verb.params if "--execute" in parameter.opts]
+    return bool(execute) and execute[0].default is False

@@ -1,0 +1,52 @@
+"""A query that never commits: the coordinator hears of no claim and no commit, and the checkpoint says where it is."""
+
+from spark_kcoord.driver_session import DriverSession
+from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.read_only_member import ReadOnlyMember
+from tests.unit.spark_kcoord.test_driver_session import FakeEnds, FakeMember, a_session, claim, owned
+
+
+def read_only(member: FakeMember, ends: FakeEnds, first: StreamOffset | None = None) -> DriverSession:
+    first = first or StreamOffset("c", "g", "m-1")
+    return a_session(ReadOnlyMember(member, first), ends)
+
+
+def test_batches_follow_each_other_without_a_word_to_the_coordinator() -> None:
+    member, ends = FakeMember((owned(0, 5),)), FakeEnds({0: 9})
+    session = read_only(member, ends)
+
+    first = session.next_offset(session.identity, 2, is_single_run=False)
+    assert session.readable(first) == first.claims == (claim(0, 5, 7),)
+    second = session.next_offset(first, None, is_single_run=False)
+    assert session.readable(second) == second.claims == (claim(0, 7, 9),)
+    assert session.next_offset(second, None, is_single_run=False) == second
+    ends.ends[0] = 11
+    assert session.next_offset(second, None, is_single_run=False).claims == (claim(0, 9, 11),)
+    assert member.advanced == []
+
+
+def test_a_restarted_query_goes_on_where_its_checkpoint_is_under_whatever_epoch() -> None:
+    start = StreamOffset("c", "g", "m-1", (claim(0, 5, 9, epoch=7), claim(1, 3, 3, epoch=7)))
+    session = read_only(FakeMember((owned(0, 2, epoch=30), owned(1, 0, epoch=31))), FakeEnds({0: 12, 1: 4}), start)
+
+    latest = session.next_offset(start, None, is_single_run=False)
+
+    assert latest.claims == (claim(0, 9, 12, epoch=30), claim(1, 3, 4, epoch=31))
+
+
+def test_a_partition_that_was_moved_here_starts_at_the_groups_offset() -> None:
+    member = FakeMember((owned(0, 5),))
+    session = read_only(member, FakeEnds({0: 9, 1: 9}))
+    first = session.next_offset(session.identity, None, is_single_run=False)
+    member.partitions = (owned(0, 5), owned(1, 6))
+
+    assert session.next_offset(first, None, is_single_run=False).claims == (claim(1, 6, 9),)
+
+
+def test_a_replayed_batch_is_read_as_it_was() -> None:
+    end = StreamOffset("c", "g", "m-1", (claim(0, 5, 9, epoch=7),))
+    member = FakeMember((owned(0, 2, epoch=30),), closed_claims=frozenset({0}))
+    session = read_only(member, FakeEnds({0: 9}), end)
+
+    assert session.readable(end) == end.claims
+    assert session.next_offset(end, None, is_single_run=False) == end
