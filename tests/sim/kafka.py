@@ -89,6 +89,11 @@ class Kafka:
             return True
         return not topic.begins[partition] <= offset <= topic.ends[partition]
 
+    def ends_before(self, name: str, topic_id: str, partition: int, offset: int) -> bool:
+        """Say whether a partition of this very topic ends before an offset."""
+        topic = self.topics.get(name)
+        return topic is not None and topic.topic_id == topic_id and topic.ends[partition] < offset
+
     def resolve(self, wishes: Sequence[OffsetToResolve]) -> tuple[ResolvedOffset, ...]:
         return tuple(self._resolve(wish) for wish in wishes)
 

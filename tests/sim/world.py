@@ -208,6 +208,11 @@ class World:
         """Take what a micro-batch wrote to its sink."""
         claims = tuple(claims)
         self.schedule.tell(query.name, ("delivers", claims))
+        for claim in claims:
+            if self.kafka.ends_before(claim.topic, claim.topic_id, claim.partition, claim.until_offset):
+                raise ViolationError(
+                    "lost-record", f"{query.name} takes for read what Kafka does not have yet: {claim}"
+                )
         self.checker.facts.deliver(member_id, claims)
 
     def tell_finished(self, member_id: str, claims: Iterable[Claim]) -> None:

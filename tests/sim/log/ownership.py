@@ -99,7 +99,10 @@ def went_out_of_range(log: Log, group: GroupModel, at: int, record: r.WentOutOfR
         if owner is None or owner.is_abandoned:
             raise log.broken("not-owner", at, f"only who reads {partition} can say so, and it has {owner}")
         offset = group.committed(partition, owner.topic_id)
-        if offset is None or not log.facts.is_missing(partition[0], owner.topic_id, partition[1], offset):
+        is_missing = offset is not None and (
+            log.is_reading_again or log.facts.is_missing(partition[0], owner.topic_id, partition[1], offset)
+        )
+        if not is_missing:
             raise log.broken("lost-commit", at, f"{partition} is at {offset}, which Kafka has: {record}")
         end_grant(group, at, partition)
         offsets.forget(group, at, partition)
