@@ -322,9 +322,13 @@ class BatchPlanner:
     def _ends(
         self, positions: Mapping[PartitionKey, int], *, timeout_s: float | None = None
     ) -> Planning[Mapping[PartitionKey, int]]:
-        if self._frozen is not None:
-            return {key: self._frozen[key] for key in positions if key in self._frozen}
-        return (yield from self._ends_at_brokers(tuple(sorted(positions)), timeout_s))
+        frozen = self._frozen
+        if frozen is None:
+            return (yield from self._ends_at_brokers(tuple(sorted(positions)), timeout_s))
+        # A topic that was made again since may end earlier; what it will hold there is not read yet.
+        ahead = tuple(sorted(key for key, position in positions.items() if frozen.get(key, position) > position))
+        ends = yield from self._ends_at_brokers(ahead, timeout_s)
+        return {key: min(frozen[key], ends[key]) for key in ahead if key in ends}
 
     def _pass_over_aged_out(self, gone: Iterable[OutOfRange]) -> tuple[OutOfRange, ...]:
         """Tell of partitions that have lost their beginning, whose ranges executors read from what is left, as

@@ -271,6 +271,12 @@ def test_a_run_that_ends_waits_for_a_complete_assignment_and_keeps_to_it() -> No
     assert second == first
 
 
+def test_a_run_that_ends_claims_nothing_beyond_what_a_topic_that_was_made_again_holds() -> None:
+    session = a_session(FakeMember((owned(0, 0), owned(1, 5))), {0: 3, 1: 4})
+    session.freeze_ends({("t", 0): 9, ("t", 1): 9})
+    assert session.next_offset(session.identity, None, is_single_run=True).claims == (claim(0, 0, 3),)
+
+
 def test_another_topic_id_is_data_loss_naming_both() -> None:
     member = FakeMember((owned(0, 0, epoch=8, topic_id="new"),))
     start = StreamOffset("c", "g", "m-1", (claim(0, 5, 9, topic_id="old"),))
