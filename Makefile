@@ -13,7 +13,7 @@ help:
 	@echo 'make compare-kafka-source   the same reads by kcoord and by spark-sql-kafka, which must be equal (10 minutes)'
 	@echo 'make bench-group     joins, deaths, pings and commits of a large group on one coordinator (2 minutes)'
 	@echo 'make bench-group-kafka   the same on the group coordinator of a real Kafka and on kcoord (3 minutes)'
-	@echo 'make chaos-spark SEED=0 KILLS=100    kill Spark drivers, readers and workers of a shared group (under 25 minutes)'
+	@echo 'make chaos-spark SEED=0 KILLS=100    kill Spark drivers, sources, workers and executors of a shared group (under 25 minutes)'
 	@echo 'make ship      build what executors of a cluster need, for --archives'
 	@echo 'make bench-decoder   rows per second of the record batch decoders (2 minutes)'
 	@echo 'make bench-datapath  reading Kafka with Spark, kcoord beside spark-sql-kafka (15 minutes; SCALE=0.1 to try)'

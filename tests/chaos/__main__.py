@@ -1,11 +1,11 @@
 """Kills Spark applications in every way while two of them share a group: `python -m tests.chaos --seed 0 --kills 100`.
 
 A real broker, a real coordinator (killed now and then too) and two applications whose sink is idempotent by batch id
-run while records are produced. Half of the kills happen under `takeover`, half under `hold`: of whole drivers, of the
-process the source lives in, and of Python workers; most of them while a claim of the victim is running, which is looked
-up just before and just after. In the end the sinks are compared with what was produced, and each record that came twice
-with the ranges that were cut in the coordinator's log. The last line is for scripts; the exit code is 1 when a record
-is missing, came twice under `hold`, or came twice without a cut.
+run while records are produced, one of them with a cluster of its own. Half of the kills happen under `takeover`, half
+under `hold`: of whole drivers, of the process the source lives in, of Python workers and of executors; most of them
+while a claim of the victim is running, which is looked up just before and just after. In the end the sinks are compared
+with what was produced, and each record that came twice with the ranges that were cut in the coordinator's log. The last
+line is for scripts; the exit code is 1 when a record is missing, came twice under `hold`, or came twice without a cut.
 """
 
 import argparse
@@ -40,7 +40,9 @@ PATIENCE_S = 400.0
 
 POLL_S = 0.03
 
-WAYS = ("reader",) * 9 + ("worker",) * 6 + ("driver",) * 5
+WAYS = ("reader",) * 8 + ("worker",) * 5 + ("driver",) * 4 + ("executor",) * 3
+MASTERS = {"a": "local[2,4]", "b": "local-cluster[1,2,1024]"}
+"""A task is tried four times, so that a worker or an executor that is killed costs tasks and not the query."""
 IN_BATCH_SHARE = 0.8
 COORDINATOR_EVERY = 12
 
@@ -88,7 +90,7 @@ class Phase:
         }
         if self.handover == "hold":
             options |= {"kcoord.handover": "hold", "kcoord.instance.id": name}
-        return Application(self.folder / name, options, is_attached=name == "b")
+        return Application(self.folder / name, options, master=MASTERS[name], is_attached=name == "b")
 
     def run(self, kills: int, counts: Counts, say: Callable[[str], None]) -> Verdict:
         """Kill so many times, let the queries catch up, and judge."""
@@ -128,7 +130,7 @@ class Phase:
 
     def _kill_one(self, counts: Counts, say: Callable[[str], None]) -> None:
         way = self._chance.choice(WAYS)
-        name = self._chance.choice(sorted(self.applications))
+        name = "b" if way == "executor" else self._chance.choice(sorted(self.applications))
         wants_batch = self._chance.random() < IN_BATCH_SHARE
         application = self.applications[name]
         application.start_if_dead()
@@ -201,9 +203,13 @@ def _pids(way: str, application: Application) -> list[int]:
     pid = application.pid
     if pid is None:
         return []
-    return {"driver": lambda: [pid], "reader": lambda: victims.readers(pid), "worker": lambda: victims.workers(pid)}[
-        way
-    ]()
+    found = {
+        "driver": lambda _: [pid],
+        "executor": victims.executors,
+        "reader": victims.readers,
+        "worker": victims.workers,
+    }
+    return found[way](pid)
 
 
 def _kill(pid: int) -> None:
@@ -256,7 +262,7 @@ def _report(verdicts: dict[str, Verdict], counts: Counts, seed: int, seconds: in
         "dup_takeover": takeover.duplicates if takeover is not None else "unknown",
         "unexplained": sum(verdict.unexplained for verdict in verdicts.values()),
         "records": sum(verdict.records for verdict in verdicts.values()),
-        **{f"{way}s": counts.ways[way] for way in ("driver", "reader", "worker")},
+        **{f"{way}s": counts.ways[way] for way in ("driver", "executor", "reader", "worker")},
         "coordinators": counts.coordinator,
         "seed": seed,
         "seconds": seconds,

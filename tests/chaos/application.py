@@ -17,11 +17,12 @@ STOP_TIMEOUT_S = 60.0
 class Application:
     """Runs tests/chaos/query_application.py over one folder; leaving it stops the query between two micro-batches."""
 
-    def __init__(self, folder: Path, options: Mapping[str, str], *, is_attached: bool) -> None:
+    def __init__(self, folder: Path, options: Mapping[str, str], *, master: str, is_attached: bool) -> None:
         self.folder = folder
         folder.mkdir(parents=True)
         self._command = [
             *[sys.executable, "-m", "tests.chaos.query_application", "--folder", str(folder)],
+            *["--master", master],
             *[part for name, value in options.items() for part in ("--option", f"{name}={value}")],
             *(["--attach"] if is_attached else []),
         ]

@@ -52,7 +52,8 @@ def _cuts_of(disk: Disk, shard: int, group_id: str) -> list[Cut]:
             for partition, cut in before.items():
                 if after.get(partition) == cut or _is_committed(group, partition, cut):
                     continue
-                found.append(Cut(*partition, *cut, ended_by=type(record).__name__))
+                owner_epoch, begin, end, member_id = cut
+                found.append(Cut(*partition, owner_epoch, begin, end, member_id, type(record).__name__))
     return found
 
 

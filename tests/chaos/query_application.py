@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 log = logging.getLogger("chaos")
 
 
@@ -66,16 +68,19 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--option", action="append", default=[])
     parser.add_argument("--attach", action="store_true")
+    parser.add_argument("--master", required=True)
     arguments = parser.parse_args()
     options = dict(option.split("=", 1) for option in arguments.option)
     spark = (
-        # A task is tried four times, so that a worker that is killed costs a task and not the query.
-        SparkSession.builder.master("local[2,4]")
+        SparkSession.builder.master(arguments.master)
         .appName(arguments.folder.name)
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.driver.memory", "512m")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.driver.extraJavaOptions", JAVA_OPTIONS)
+        .config("spark.executor.memory", "512m")
+        .config("spark.executor.extraJavaOptions", JAVA_OPTIONS)
+        .config("spark.speculation", "true")
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 READER = "pyspark.sql.streaming.python_streaming_source_runner"
 WORKERS = ("pyspark.daemon", "pyspark.worker")
 
@@ -41,6 +42,11 @@ def workers(pid: int) -> list[int]:
     found = [process for process in descendants(pid) if process.command[-2:] == WORKERS]
     daemons = {process.pid for process in found}
     return [process.pid for process in found if process.parent in daemons]
+
+
+def executors(pid: int) -> list[int]:
+    """Return the Java processes of a Spark driver's executors; a local driver has none."""
+    return [process.pid for process in descendants(pid) if EXECUTOR in process.command]
 
 
 def _all() -> Iterator[Process]:

@@ -12,10 +12,10 @@ from coordinator.local.spark_kafka import SPARK_KAFKA_JARS
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Return a local Spark of two threads whose Python workers are this interpreter, installed packages and all.
 
-    It has spark-sql-kafka beside kcoord, to compare them.
+    It has spark-sql-kafka beside kcoord, to compare them, and writes an event log.
     """
     os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     session = (
@@ -28,6 +28,9 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.memory", "1g")
+        .config("spark.eventLog.enabled", "true")
+        .config("spark.eventLog.compress", "false")
+        .config("spark.eventLog.dir", f"file:{tmp_path_factory.mktemp('events')}")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

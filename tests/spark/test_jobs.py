@@ -90,8 +90,8 @@ def test_the_stream_job_ends_with_what_is_there_and_the_batch_job_goes_on_from_t
     assert [(row["topic"], row["partition"], row["lag"]) for row in rows] == [(name, 0, 1), (name, 1, 1)]
 
 
-def test_a_window_is_replayed_and_a_snapshot_taken_without_touching_the_group(
-    kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str], tmp_path: Path
+def test_a_window_is_replayed_without_a_group_or_a_coordinator(
+    kafka: LocalKafka, topic: Callable[..., str], tmp_path: Path
 ) -> None:
     name = topic(partitions=2)
     rows = [(number % 2, Row(None, b"%d" % number, 1_790_000_000_000 + number * 1000)) for number in range(30)]
@@ -106,10 +106,3 @@ def test_a_window_is_replayed_and_a_snapshot_taken_without_touching_the_group(
     assert replay.returncode == 0, replay.stdout
     assert "10 rows written to window" in replay.stdout
     assert values(sorted((tmp_path / "window").glob("*.parquet"))) == list(range(10, 20))
-
-    ends = json.dumps({name: {"0": 3, "1": 2}})
-    snapshot = spark_submit(
-        tmp_path, "ingest_batch.py", "--snapshot", *where, "--ending-offsets", ends, "--output", "snapshot"
-    )
-    assert snapshot.returncode == 0, snapshot.stdout
-    assert values(sorted((tmp_path / "snapshot").glob("*.parquet"))) == [0, 1, 2, 3, 4]
