@@ -7,6 +7,7 @@ is never stepped again and says nothing more.
 """
 
 import asyncio
+import contextlib
 import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -44,6 +45,8 @@ from coordinator.protocol.messages import Push, RegisterConsumer, Request, Respo
 from coordinator.runtime.clock import Clock
 
 TICK_MS = 100
+TURN_MS = 10
+"""How long reports of the disk are taken in before the loop looks at its sockets again."""
 
 EventMaker: TypeAlias = Callable[[int], Event]
 """Makes an event out of the time at which it is delivered; an event class whose other fields are given is one."""
@@ -109,6 +112,15 @@ class Stopped:
     is_failure: bool
 
 
+@dataclass(slots=True)
+class _Run:
+    """Records of one shard that follow one another and are not with the disk yet."""
+
+    base_offset: int
+    leader_epoch: int
+    records: list[bytes]
+
+
 class Driver:
     """The loop around one node. Its methods belong to the event loop's thread unless they say otherwise.
 
@@ -125,6 +137,7 @@ class Driver:
         self._is_started = False
         self._durable: deque[tuple[int, int]] = deque()
         self._is_told_durable = False
+        self._unwritten: dict[int, _Run] = {}
         self._loop = loop
         self._tick: asyncio.TimerHandle | None = None
         self._wake: asyncio.TimerHandle | None = None
@@ -228,9 +241,14 @@ class Driver:
     def _take_durable(self) -> None:
         # In this order: what is reported after the flag is down wakes the loop again, what came before it is here.
         self._is_told_durable = False
+        until_s = self._loop.time() + TURN_MS / 1000
         while self._durable:
             shard, end_offset = self._durable.popleft()
             self._step(BecameDurable(self.clock.monotonic_ms(), shard, end_offset))
+            if self._durable and self._loop.time() > until_s:
+                self._is_told_durable = True
+                self._loop.call_soon(self._take_durable)
+                break
         self._sender.flush()
 
     def _step(self, event: Event) -> None:
@@ -257,8 +275,8 @@ class Driver:
                 self._sender.send_response(connection_id, correlation_id, response)
             case SendPush(connection_id, push):
                 self._sender.send_push(connection_id, push)
-            case Append(shard, base_offset, leader_epoch, records):
-                self._disk.append(shard, base_offset, leader_epoch, records)
+            case Append():
+                self._gather(effect)
             case Notice():
                 self._journal(effect)
             case WakeAt(now_ms):
@@ -270,10 +288,31 @@ class Driver:
             case ResolveOffsets(lookup_id, offsets):
                 self._kafka.resolve_offsets(lookup_id, offsets)
             case WriteSnapshot(shard, end_offset, leader_epoch, records):
+                self._write()
                 self._disk.write_snapshot(shard, end_offset, leader_epoch, records)
             case Halt(why):
                 self._log.critical("halted", why=why)
                 self._stop(Stopped(why, is_failure=True))
+
+    def _gather(self, append: Append) -> None:
+        """Keep records until this round of the loop is decided: one batch, and one waking of the writer, for all."""
+        if not self._unwritten:
+            self._loop.call_soon(self._run, self._write)
+        run = self._unwritten.get(append.shard)
+        if run is not None and run.leader_epoch != append.leader_epoch:
+            self._write()
+            run = None
+        if run is None:
+            self._unwritten[append.shard] = _Run(append.base_offset, append.leader_epoch, list(append.records))
+        else:
+            run.records.extend(append.records)
+
+    def _write(self) -> list[Effect]:
+        """Hand the gathered records to the disk; asks for nothing else."""
+        unwritten, self._unwritten = self._unwritten, {}
+        for shard, run in unwritten.items():
+            self._disk.append(shard, run.base_offset, run.leader_epoch, run.records)
+        return []
 
     def _wake_at(self, now_ms: int) -> None:
         if self._wake is not None:
@@ -292,6 +331,8 @@ class Driver:
     def _stop(self, stopped: Stopped) -> None:
         if self._stopped.done():
             return
+        with contextlib.suppress(StorageError):  # nothing that waits for these records was said
+            self._write()
         self._stopped.set_result(stopped)
         for timer in (self._tick, self._wake):
             if timer is not None:

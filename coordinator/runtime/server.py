@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import resource
 import socket
+from collections import deque
 from typing import Protocol, cast
 
 from structlog.typing import FilteringBoundLogger
@@ -30,6 +31,8 @@ from coordinator.runtime.clock import Clock
 
 _ACCEPTED_AT_ONCE = 32
 """Connections that are accepted before others are served again."""
+FLUSH_LOT = 500
+"""Connections that are written to before others are served again."""
 RESERVED_FILES = 128
 """Open files that are kept for the log, Kafka and Python itself."""
 
@@ -72,7 +75,8 @@ class Server:
         self._next_id = 1
         self._live: set[_Connection] = set()
         self._open: dict[int, _Connection] = {}
-        self._unflushed: list[_Connection] = []
+        self._unflushed: deque[_Connection] = deque()
+        self._is_flush_due = False
         self._hello_due: dict[_Connection, int] = {}
         self._frame_due: dict[_Connection, int] = {}
         self._close_due: dict[_Connection, int] = {}
@@ -140,10 +144,16 @@ class Server:
             connection.close(why)
 
     def flush(self) -> None:
-        """Write what was queued, one write a connection."""
-        unflushed, self._unflushed = self._unflushed, []
-        for connection in unflushed:
-            connection.write_queued()
+        """Write what was queued, one write a connection; where they are many, in lots with others served between."""
+        for _ in range(min(len(self._unflushed), FLUSH_LOT)):
+            self._unflushed.popleft().write_queued()
+        if self._unflushed and not self._is_flush_due:
+            self._is_flush_due = True
+            asyncio.get_running_loop().call_soon(self._flush_rest)
+
+    def _flush_rest(self) -> None:
+        self._is_flush_due = False
+        self.flush()
 
     def check_deadlines(self, now_ms: int) -> None:
         """Disconnect whoever did not say hello, finish a frame or take its last bytes in time."""
