@@ -88,7 +88,9 @@ def _commit_without_owner_check() -> Patches:
     def finish_for_anybody(draft: Any, claim: Claim) -> PartitionResult:
         partition = (claim.topic, claim.partition)
         grant = draft.group.grants.get(partition)
-        if grant is None or partition in draft.finished or not claims._is_same_range(grant.claim, claim):
+        if grant is None or partition in draft.finished or claim.from_offset == claim.until_offset:
+            return finish(draft, claim)
+        if draft.committed(partition, grant.topic_id) != claim.from_offset:
             return finish(draft, claim)
         draft.finished[partition] = committed_part(grant, partition, claim.until_offset, draft.commit_ms)
         return PartitionResult(claim.topic, claim.partition, committed=claim.until_offset)

@@ -23,8 +23,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 SECRET = "hunter2-never-to-be-seen"
 SECRETS = {
     "kafka.sasl.password": SECRET,
-    "kafka.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
-    f'username="u" password="{SECRET}";',
+    "kafka.sasl.jaas.config": (
+        f'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="{SECRET}";'
+    ),
     "kafka.ssl.key.password": SECRET,
 }
 
