@@ -1,5 +1,6 @@
 """Runs one case by both sources and says how they differ."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from tests.compare.corpus import FIRST_MS, STEP_MS, Place, write_by_librdkafka
 from tests.helpers.record_batches import Row as KafkaRow
 
 STREAM_LIMIT_S = 120
+METADATA_AGE_S = 7.0
+"""More than the 5 s for which a coordinator believes what Kafka said about a topic."""
 TRIES = 4
 NO_WORKER = "Python worker failed to connect back"
 """What Spark says when a Python process has not started within ten seconds, which no option changes."""
@@ -104,6 +107,9 @@ class Comparison:
             if case.later == "more":
                 admin.create_partitions({name: 3})
                 self._write(case, 3, 30, 60)
+                # A run reads the partitions that the coordinator knows when it begins, and nothing tells from outside
+                # when it has looked again.
+                time.sleep(METADATA_AGE_S)
             else:
                 self._write(case, 2, 30, 60)
                 admin.delete_records({TopicPartition(name, 0): 20})
