@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.datapath_corpus import Corpus, corpora, write
 from benchmarks.datapath_floor import PrebuiltSource
-from benchmarks.datapath_processes import processor_seconds
+from benchmarks.datapath_processes import processor_times, used_since
 from benchmarks.datapath_report import Results, Run, judge, save, table
 from benchmarks.datapath_sources import FallbackSource, keep_batches
 from benchmarks.datapath_spark import ROOT, TUNED, load_ours, load_peer, start_spark
@@ -103,9 +103,9 @@ class Bench:
 
     def run(self, case: Case, side: str) -> Run:
         """Run one case on one side, from `load` to the last row."""
-        processor, started = processor_seconds(), time.perf_counter()
+        before, started = processor_times(), time.perf_counter()
         ACTIONS[case.action](self.load(case, side))
-        return Run(time.perf_counter() - started, processor_seconds() - processor)
+        return Run(time.perf_counter() - started, used_since(before))
 
     def are_rows_equal(self, corpus: Corpus) -> bool:
         """Compare the number of rows and the sum of their hashes between kcoord and the JVM connector."""
@@ -172,9 +172,10 @@ def run(scale: float, reps: int, turns: int, results: Results) -> None:
         for turn in range(reps):
             for case in todo:
                 measure(bench, case, turn, results)
-        results.triggers = measure_triggers(
+        triggers = measure_triggers(
             spark, kafka, scratch, turns=turns, batches=max(5, int(20 * min(1.0, scale * 10))), say=say
         )
+        results.triggers, results.idle_cores = dict(triggers.turns), dict(triggers.idle_cores)
 
 
 def measure(bench: Bench, case: Case, turn: int, results: Results) -> None:

@@ -43,6 +43,7 @@ class Results:
     scale: float
     runs: dict[str, dict[str, list[Run]]] = field(default_factory=dict)
     triggers: dict[str, list[Turn]] = field(default_factory=dict)
+    idle_cores: dict[str, float] = field(default_factory=dict)
     rows_equal: bool = False
     crc: bool = False
 
@@ -118,11 +119,12 @@ def table(results: Results) -> str:
             ratio = _spread(results.ratios(case, "default", "fallback"))
             fallback = results.seconds(case, "fallback")
             lines.append(f"| {case}: NumPy decoder, stock transport | {fallback:.2f} | default over it {ratio} |")
-    lines += ["", "| small micro-batches | trigger ms | of that: parts, ms |", "|---|---|---|"]
+    lines += ["", "| small micro-batches | trigger ms | of that: parts, ms | cores when idle |", "|---|---|---|---|"]
     for name, turns in results.triggers.items():
         parts = {part: statistics.median(turn.parts_ms[part] for turn in turns) for part in turns[0].parts_ms}
         told = ", ".join(f"{part} {value:.0f}" for part, value in parts.items())
-        lines.append(f"| {name} | {_spread([turn.trigger_ms for turn in turns], digits=0)} | {told} |")
+        trigger, idle = _spread([turn.trigger_ms for turn in turns], digits=0), f"{results.idle_cores[name]:.2f}"
+        lines.append(f"| {name} | {trigger} | {told} | {idle} |")
     return "\n".join(lines)
 
 
@@ -143,6 +145,7 @@ def save(results: Results, directory: Path) -> None:
             }
             for case, sides in results.runs.items()
         },
+        "idle_cores": {name: round(cores, 3) for name, cores in results.idle_cores.items()},
         "triggers": {name: [asdict(turn) for turn in turns] for name, turns in results.triggers.items()},
     }
     (directory / "datapath.json").write_text(json.dumps(document, indent=1) + "\n")

@@ -151,7 +151,8 @@ class BatchPlanner:
                 finished = ()
                 positions = self._positions(usable, finished)
             ends = yield from self._ends(positions, timeout_s=self._kafka_timeout_s)
-        lost = yield from self._bounds.out_of_range(usable, positions, ends, is_frozen=self._frozen is not None)
+        gone = yield from self._bounds.out_of_range(usable, positions, ends, is_frozen=self._frozen is not None)
+        lost = self._pass_over_aged_out(gone)
         if lost:
             if finished or self._has_offers:
                 # What is done is committed under the grants that are about to end.
@@ -321,9 +322,21 @@ class BatchPlanner:
     def _ends(
         self, positions: Mapping[PartitionKey, int], *, timeout_s: float | None = None
     ) -> Planning[Mapping[PartitionKey, int]]:
-        if self._frozen is not None:
-            return {key: self._frozen[key] for key in positions if key in self._frozen}
-        return (yield from self._ends_at_brokers(tuple(sorted(positions)), timeout_s))
+        frozen = self._frozen
+        if frozen is None:
+            return (yield from self._ends_at_brokers(tuple(sorted(positions)), timeout_s))
+        # A topic that was made again since may end earlier; what it will hold there is not read yet.
+        ahead = tuple(sorted(key for key, position in positions.items() if frozen.get(key, position) > position))
+        ends = yield from self._ends_at_brokers(ahead, timeout_s)
+        return {key: min(frozen[key], ends[key]) for key in ahead if key in ends}
+
+    def _pass_over_aged_out(self, gone: Iterable[OutOfRange]) -> tuple[OutOfRange, ...]:
+        """Tell of partitions that have lost their beginning, whose ranges executors read from what is left, as
+        spark-sql-kafka does; return the others."""
+        for one in gone:
+            if one.has_aged_out:
+                self._data_lost(one.why)
+        return tuple(one for one in gone if not one.has_aged_out)
 
     def _give_up(self, lost: Sequence[OutOfRange]) -> Planning[None]:
         """Have partitions start anew by the group's policy, because the brokers do not have their positions."""

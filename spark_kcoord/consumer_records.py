@@ -121,6 +121,7 @@ class Turns:
         self._clock = clock
         self._reading: _Reading | None = None
         self._ends: Mapping[PartitionKey, int] = {}
+        self._epochs: dict[PartitionKey, int] = {}
         self._order: deque[PartitionKey] = deque()
         self._looked_at = float("-inf")
         self._said: str | None = None
@@ -130,6 +131,7 @@ class Turns:
 
         Raises DataLossError when a position is not there, KcoordError for what no retry helps.
         """
+        self._forget_old_ends(positions)
         reading = self._reading
         if reading is not None and not _is_at(reading, positions):
             self.forget()
@@ -161,6 +163,13 @@ class Turns:
         close = getattr(reading.rows, "close", None) if reading is not None else None
         if close is not None:
             close()
+
+    def _forget_old_ends(self, positions: Mapping[PartitionKey, Position]) -> None:
+        """Forget where partitions ended that were granted anew since: their topic may be another one by now."""
+        epochs = {key: position.owner_epoch for key, position in positions.items()}
+        if epochs != self._epochs:
+            self._ends = {key: end for key, end in self._ends.items() if epochs.get(key) == self._epochs.get(key)}
+            self._epochs = epochs
 
     def _begin(self, key: PartitionKey, position: Position) -> _Reading:
         end = self._ends[key]

@@ -24,10 +24,14 @@ STARTS_AGE_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class OutOfRange:
-    """A partition whose position the brokers do not have, as a sentence too."""
+    """A partition whose position the brokers do not have, as a sentence too.
+
+    `has_aged_out` says that records were deleted from its beginning, so that what is left is still to be read.
+    """
 
     owned: OwnedPartition
     why: str
+    has_aged_out: bool
 
 
 class LogBounds:
@@ -68,7 +72,8 @@ class LogBounds:
                 )
             if why is not None:
                 part = OwnedPartition(owned.topic, owned.partition, owned.owner_epoch)
-                found.append(OutOfRange(part, f"Partition {owned.topic}-{owned.partition} {why}"))
+                has_aged_out = first is not None and first > position
+                found.append(OutOfRange(part, f"Partition {owned.topic}-{owned.partition} {why}", has_aged_out))
         return tuple(found)
 
     def _starts(self, to_read: Sequence[AssignedPartition]) -> Planning[Mapping[PartitionKey, int]]:

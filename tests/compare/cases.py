@@ -217,9 +217,18 @@ def streams() -> Iterator[Case]:
     assigned = json.dumps({named("timed"): [1], named("sparse"): [3, 0]})
     yield Case("stream of assigned partitions", True, {"assign": assigned} | start)
     lost = {"subscribe": named("lost-a")} | start
-    yield Case("stream whose records were deleted fails", True, lost, later="deleted", refusal_later="is gone")
+    yield Case(
+        "stream whose records were deleted fails",
+        True,
+        lost,
+        later="deleted",
+        refusal_later="begins at offset 20 at the broker, after offset 15",
+    )
     passing = lost | {"subscribe": named("lost-b"), "failOnDataLoss": "false"}
     yield Case("stream passes over deleted records", True, passing, later="deleted")
+    without_policy = {name: text for name, text in passing.items() if name != "startingOffsets"}
+    without_policy |= {"subscribe": named("lost-c"), "startingOffsets": "latest"}
+    yield Case("stream from latest passes over deleted records", True, without_policy, later="deleted")
     growing = {"subscribe": named("growing-a")} | start
     yield Case("stream that goes on where it ended", True, growing, later="more")
     yield Case(

@@ -138,7 +138,7 @@ def sparse(place: Place, topic: str) -> None:
 
 
 def transactions(place: Place, topic: str) -> None:
-    """Commit and abort transactions of two producers in turn, and leave one open in partition 1.
+    """Commit and abort transactions of two producers in turn, and leave one open in partition 1, whose producer goes.
 
     A range of partition 0 ends with a control record; partition 1 has records after its last stable offset.
     """
@@ -166,11 +166,6 @@ def transactions(place: Place, topic: str) -> None:
     left_open.produce(topic, b"unfinished", partition=1, timestamp=FIRST_MS)
     assert left_open.flush(FLUSH_S) == 0
     write_by_librdkafka(place, topic, [(1, Row(b"k", b"after", FIRST_MS))], "none")
-    _OPEN.append(left_open)
-
-
-_OPEN: list[Producer] = []
-"""Producers whose transactions stay open until the broker is gone."""
 
 
 def trimmed(place: Place, topic: str) -> None:

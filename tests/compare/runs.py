@@ -134,7 +134,7 @@ def _difference(ours: Result, theirs: Result, *, refusal: str) -> str | None:
         assert_schema_equality(ours.schema, theirs.schema)
         assert_basic_rows_equality(ours.rows, theirs.rows)
     except (DataFramesNotEqualError, SchemasNotEqualError) as error:
-        return str(error)[:2_000]
+        return _first_differences(ours, theirs) or str(error)[:2_000]
     if ours.batches != theirs.batches:
         return f"micro-batches of {ours.batches} rows; spark-sql-kafka's have {theirs.batches}"
     return None
@@ -142,3 +142,12 @@ def _difference(ours: Result, theirs: Result, *, refusal: str) -> str | None:
 
 def _brief(result: Result) -> str:
     return result.error[:600] or "rows"
+
+
+def _first_differences(ours: Result, theirs: Result) -> str:
+    lines = []
+    for whose, some, others in (("kcoord", ours.rows, theirs.rows), ("spark-sql-kafka", theirs.rows, ours.rows)):
+        only = [row for row in some or [] if row not in (others or [])]
+        if only:
+            lines.append(f"only {whose} has {len(only)} rows, such as " + "; ".join(str(row)[:300] for row in only[:3]))
+    return "\n".join(lines)

@@ -18,6 +18,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     Advance,
     AdvanceResponse,
+    ClaimsFinished,
     CommitOffsets,
     CommitOffsetsResponse,
     ConfirmClaims,
@@ -29,6 +30,8 @@ from coordinator.protocol.messages import (
     FetcherStoppedResponse,
     FetchOffsets,
     FetchOffsetsResponse,
+    FinishClaims,
+    FinishClaimsResponse,
     Ping,
     PingResponse,
     Push,
@@ -236,6 +239,12 @@ class Checker:
                         self._is_let_go(asked, (final.topic, final.partition), final.owner_epoch, shard)
             case CommitOffsets(group_id=group_id), CommitOffsetsResponse(error=ErrorCode.NONE):
                 self._committed(asked, group_id, asked.request.offsets, response.results)
+            case FinishClaims(group_id=group_id), FinishClaimsResponse(error=ErrorCode.NONE):
+                for claim, result in zip(asked.request.claims, response.results, strict=True):
+                    if result.error is ErrorCode.NONE:
+                        partition = (claim.topic, claim.partition)
+                        self._is_committed(asked, group_id, partition, claim.until_offset, claim.owner_epoch)
+                        self.coverage["commit by a listener"] += 1
             case ResetOffsets(group_id=group_id, is_dry_run=False), ResetOffsetsResponse(error=ErrorCode.NONE):
                 for reset in response.results:
                     if reset.error is ErrorCode.NONE and not reset.is_pending and reset.new_offset is not None:
@@ -428,6 +437,13 @@ class Checker:
                 for owned in push.partitions:
                     partition = (owned.topic, owned.partition)
                     self._must_be_durable(shard, group.stopped[partition, owned.owner_epoch], f"stop of {partition}")
+            case ClaimsFinished():
+                for claim in push.claims:
+                    commits = group.commits.get((claim.topic, claim.partition), ())
+                    fitting = [each.at for each in commits if each.owner_epoch == claim.owner_epoch]
+                    if not fitting:
+                        raise ViolationError("phantom-commit", f"{claim} is said to be committed: {commits}")
+                    self._must_be_durable(shard, fitting[0], f"commit of {claim}")
             case Fenced():
                 self.counts.fenced += 1
                 if removed is not None:

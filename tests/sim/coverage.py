@@ -42,8 +42,8 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "record": RECORD_KINDS,
     "notice": tuple(EventKind),
     "refusal": REFUSALS,
-    "commit": ("by ping", "by a request", "by an operator"),
-    "member": ("topics", "pattern", "partitions", "exclusions", "instance", "streams", "auto commit"),
+    "commit": ("by ping", "by a request", "by an operator", "by a listener"),
+    "member": ("topics", "pattern", "partitions", "exclusions", "instance", "weight", "streams", "auto commit"),
     "assignor": tuple(ASSIGNORS),
     "policy": (*POLICY_KINDS, "default"),
     "handover": ("takeover", "hold", "hold for a time"),
@@ -80,6 +80,8 @@ def _traits(facts: MemberFacts) -> Iterable[str]:
     if facts.instance_id is not None:
         yield "instance"
     if facts.streams > 1:
+        yield "weight"
+    if facts.wants_streams:
         yield "streams"
     if facts.auto_commit:
         yield "auto commit"

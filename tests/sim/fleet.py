@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from coordinator.protocol.messages import RegisterConsumer
 from coordinator.protocol.parts import Subscription
 from spark_kcoord.member.settings import MemberSettings
 from tests.sim.consumer import Consumer
@@ -29,6 +28,7 @@ class Application:
     checkpoint: Checkpoint | None
     """What survives a query; a consumer has nothing."""
     auto_commit: bool = False
+    wants_streams: bool = False
     prefers_available_now: bool = False
     process: Process | None = None
     is_wanted: bool = True
@@ -74,7 +74,7 @@ class Fleet:
         self._hosts += 1
         world, dice = self._world, self._world.dice
         is_consumer = dice.random() < world.mix.consumers
-        subscription, is_rival = self._draw_subscription(is_consumer=is_consumer)
+        subscription, is_rival = self._draw_subscription()
         needs_instance = world.mix.handover == "hold"
         application = Application(
             host=f"{'c' if is_consumer else 'q'}{self._hosts}",
@@ -84,6 +84,7 @@ class Fleet:
             instance_id=f"static-{self._hosts}" if needs_instance or dice.random() < 0.3 else None,
             checkpoint=None if is_consumer else Checkpoint(),
             auto_commit=is_consumer and dice.random() < 0.6,
+            wants_streams=dice.random() < 0.3,
             prefers_available_now=dice.random() < 0.15,
             is_rival=is_rival,
         )
@@ -91,17 +92,17 @@ class Fleet:
         self.launch(application)
         return application
 
-    def _draw_subscription(self, *, is_consumer: bool) -> tuple[Subscription, bool]:
+    def _draw_subscription(self) -> tuple[Subscription, bool]:
         """Draw what an application reads, and whether it is somebody else's already."""
         dice, mix = self._world.dice, self._world.mix
         names = tuple(mix.topics)
         kind = dice.choice(mix.subscriptions)
         if kind == "some topics":
             return Subscription(topics=(dice.choice(names),)), False
-        if kind == "pattern" and is_consumer:
+        if kind == "pattern":
             excluded = (dice.choice((*names, *mix.passing_topics)),) if dice.random() < 0.4 else ()
             return Subscription(pattern=PATTERN, exclusions=excluded), False
-        if kind == "partitions" and is_consumer:
+        if kind == "partitions":
             taken = {partition for other in self.wanted() for partition in other.subscription.partitions}
             every = [(name, number) for name in names for number in range(mix.topics[name])]
             mine = sorted(dice.sample(every, min(len(every), dice.choice((1, 2)))))
@@ -137,25 +138,30 @@ class Fleet:
         application.lives += 1
         name = f"{application.host}.{application.lives}"
         if application.checkpoint is not None:
-            application.process = self._query(application, application.checkpoint, name)
-        else:
-            application.process = Consumer(
+            is_available_now = application.prefers_available_now and not self._world.is_healing
+            application.process = Query(
                 self._world,
                 application.host,
                 name,
-                self._registration(application),
-                commits_by_itself=not application.auto_commit,
+                application.checkpoint,
+                self._settings(application),
+                is_available_now=is_available_now,
             )
+        else:
+            application.process = Consumer(self._world, application.host, name, self._settings(application))
         self._world.schedule.tell(name, "starts")
         application.process.start()
 
-    def _query(self, application: Application, checkpoint: Checkpoint, name: str) -> Query:
-        mix = self._world.mix
-        settings = MemberSettings(
+    def _settings(self, application: Application) -> MemberSettings:
+        mix, wish = self._world.mix, application.subscription
+        return MemberSettings(
             coordinators=((ADDRESS.host, ADDRESS.port),),
             group_id=GROUP,
-            topics=tuple(sorted(set(application.subscription.topics).difference(application.subscription.exclusions))),
             client_id=application.host,
+            topics=wish.topics,
+            pattern=wish.pattern,
+            partitions=wish.partitions,
+            exclusions=wish.exclusions,
             instance_id=application.instance_id,
             streams=application.streams,
             assignors=application.assignors,
@@ -165,28 +171,9 @@ class Fleet:
             handover=mix.handover,
             claim_timeout_ms=mix.claim_timeout_ms,
             coordinator_timeout_ms=30_000,
-        )
-        is_available_now = application.prefers_available_now and not self._world.is_healing
-        return Query(self._world, application.host, name, checkpoint, settings, is_available_now=is_available_now)
-
-    def _registration(self, application: Application) -> RegisterConsumer:
-        mix = self._world.mix
-        return RegisterConsumer(
-            group_id=GROUP,
-            member_id="",
-            incarnation="",
-            subscription=application.subscription,
-            client_id=application.host,
-            pid=self.processes,
-            session_timeout_ms=mix.session_timeout_ms,
-            rebalance_timeout_ms=mix.rebalance_timeout_ms,
-            instance_id=application.instance_id,
-            streams=application.streams,
-            assignors=application.assignors,
             auto_commit=application.auto_commit,
-            reset_policy=mix.policy,
-            handover=mix.handover,
-            claim_timeout_ms=mix.claim_timeout_ms,
+            lets_go_itself=application.checkpoint is not None,
+            wants_streams=application.wants_streams,
         )
 
     def restart_later(self, application: Application, ms: int | None = None) -> None:

@@ -89,6 +89,11 @@ class Kafka:
             return True
         return not topic.begins[partition] <= offset <= topic.ends[partition]
 
+    def ends_before(self, name: str, topic_id: str, partition: int, offset: int) -> bool:
+        """Say whether a partition of this very topic ends before an offset."""
+        topic = self.topics.get(name)
+        return topic is not None and topic.topic_id == topic_id and topic.ends[partition] < offset
+
     def resolve(self, wishes: Sequence[OffsetToResolve]) -> tuple[ResolvedOffset, ...]:
         return tuple(self._resolve(wish) for wish in wishes)
 
@@ -122,23 +127,17 @@ class Kafka:
 
         Raises UnknownTopicError naming topics that are gone.
         """
-        if self.is_away:
-            return None
+        return None if self.is_away else {key: topic.ends[key[1]] for key, topic in self._found(partitions)}
+
+    def begins(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int] | None:
+        """Return the first offsets of the partitions that exist; as `ends`."""
+        return None if self.is_away else {key: topic.begins[key[1]] for key, topic in self._found(partitions)}
+
+    def _found(self, partitions: Sequence[tuple[str, int]]) -> list[tuple[tuple[str, int], Topic]]:
         gone = sorted({name for name, _ in partitions if name not in self.topics})
         if gone:
             raise UnknownTopicError(f"Kafka has no topic {', '.join(gone)}.", gone)
-        return {
-            (name, number): self.topics[name].ends[number]
-            for name, number in partitions
-            if number < len(self.topics[name].ends)
-        }
-
-    def begins(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int] | None:
-        """Return the first offsets, or None when Kafka cannot say."""
-        known = [(name, number, self.topics.get(name)) for name, number in partitions]
-        if self.is_away or any(topic is None or number >= len(topic.begins) for _, number, topic in known):
-            return None
-        return {(name, number): topic.begins[number] for name, number, topic in known if topic is not None}
+        return [(key, self.topics[key[0]]) for key in partitions if self.has(*key)]
 
 
 def _number(topic_id: str) -> int:

@@ -114,6 +114,10 @@ def draw_mix(dice: Random) -> Mix:
         weights[dice.choice(("node-killed", "process-killed", "connection-reset"))] = 2.0
     if "member-joined" not in weights:
         weights["member-joined"] = 0.5
+    claim_timeout_ms = dice.choice((None, 1_500, 5_000)) if handover == "hold" else None
+    if claim_timeout_ms is not None:
+        # What is given up in time is what nobody comes back for.
+        weights["member-left"] = 2.0
     return Mix(
         safety_ms=dice.choice((15_000, 30_000, 45_000)),
         shards=dice.choice((1, 1, 2)),
@@ -127,7 +131,7 @@ def draw_mix(dice: Random) -> Mix:
         rebalance_timeout_ms=dice.choice((1_500, 3_000, 6_000)),
         policy=dice.choice(POLICIES),
         handover=handover,
-        claim_timeout_ms=dice.choice((None, 1_500, 5_000)) if handover == "hold" else None,
+        claim_timeout_ms=claim_timeout_ms,
         assignors=dice.choice(ASSIGNORS),
         limits=Limits(
             snapshot_interval_records=dice.choice((40, 150, 1_000_000)),

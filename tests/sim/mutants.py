@@ -1,7 +1,6 @@
 """Known mistakes, planted one at a time, each of which the simulator has to find by chance within 1,000 seeds.
 
-A mutant replaces named functions while it is planted; the product knows nothing of it. One stands in the simulation's
-own consumer, since whoever writes a member that polls can make it.
+A mutant replaces named functions of the product while it is planted; the product knows nothing of it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from coordinator.core.groups.state import GroupState, ShardState, TopicPartition
 from coordinator.core.parking import Parking
 from coordinator.protocol.messages import StartFetcher
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
-from tests.sim.consumer import Consumer
+from spark_kcoord.consumer import Consumer
 from tests.sim.run import Outcome, run_seed
 
 SEEDS_A_MUTANT = 1_000
@@ -89,7 +88,9 @@ def _commit_without_owner_check() -> Patches:
     def finish_for_anybody(draft: Any, claim: Claim) -> PartitionResult:
         partition = (claim.topic, claim.partition)
         grant = draft.group.grants.get(partition)
-        if grant is None or partition in draft.finished or not claims._is_same_range(grant.claim, claim):
+        if grant is None or partition in draft.finished or claim.from_offset == claim.until_offset:
+            return finish(draft, claim)
+        if draft.committed(partition, grant.topic_id) != claim.from_offset:
             return finish(draft, claim)
         draft.finished[partition] = committed_part(grant, partition, claim.until_offset, draft.commit_ms)
         return PartitionResult(claim.topic, claim.partition, committed=claim.until_offset)
@@ -206,7 +207,14 @@ def _owner_epoch_reuse() -> Patches:
 
 
 def _ping_commits_position() -> Patches:
-    return [(Consumer, "committable", lambda _, held: held.position)]
+    poll = Consumer.poll
+
+    def poll_and_note(self: Consumer, timeout_s: float = 1.0) -> Any:
+        rows = poll(self, timeout_s)
+        self._note_done()
+        return rows
+
+    return [(Consumer, "poll", poll_and_note)]
 
 
 # ---- operators ------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ die, and what survives is the checkpoint: the offset log, the commit log and wha
 beside the Spark driver can outlive its JVM for two seconds, with the member's session in it.
 """
 
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,7 +16,6 @@ from spark_kcoord.errors import KafkaAwayError, KcoordError
 from spark_kcoord.member import effects, events
 from spark_kcoord.member.machine import Member
 from spark_kcoord.member.settings import MemberSettings
-from spark_kcoord.member.states import State
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.questions import (
     AskAdvance,
@@ -26,9 +26,10 @@ from spark_kcoord.questions import (
     Question,
     ReadAssignment,
     ReadEnds,
+    ReadSizes,
     ReadStarts,
 )
-from tests.sim.process import Process, TopicPartition
+from tests.sim.member_process import MemberProcess
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -37,16 +38,6 @@ SOON_MS = 1_500
 PATIENCE_MS = 6_000
 """How long a query asks for ends, and how long when it waits for a Kafka that is away; longer in the product."""
 ORPHAN_MS = 2_000
-EXPECTED_ENDS = (
-    "could not be joined",
-    "has not answered",
-    "MEMBER_ID_IN_USE",
-    "could not be asked",
-    "is closed",
-    "does not exist; create it",
-    "Kafka has no topic",
-)
-"""Words of the errors that a query may end with in a world full of faults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +86,7 @@ Wait: TypeAlias = Step | Call | AwaitPartitions
 Script: TypeAlias = Generator[Wait, Any, Any]
 
 
-class Query(Process):
+class Query(MemberProcess):
     """One process of a streaming query; `is_alive` speaks of its Python process, `is_running` of its Spark driver."""
 
     def __init__(
@@ -112,32 +103,12 @@ class Query(Process):
         self.checkpoint = checkpoint
         self.settings = settings
         self.is_available_now = is_available_now
-        self.member: Member | None = None
         self._planner: BatchPlanner | None = None
         self._joined: effects.Joined | None = None
         self._frozen: Mapping[tuple[str, int], int] | None = None
+        self._has_listener = world.dice.random() < 0.3
         self._script = self._run()
-        self._calls = 0
-        self._call_waited_for: int | None = None
         self._awaited: AwaitPartitions | None = None
-        self._wake_ms: int | None = None
-
-    @property
-    def member_id(self) -> str:
-        return self.member.member_id if self.member is not None else ""
-
-    @property
-    def has_joined(self) -> bool:
-        return self.member is not None and self.member.state is State.JOINED
-
-    @property
-    def is_settled(self) -> bool:
-        return self.member is not None and self.member.assignment.is_complete
-
-    @property
-    def owned(self) -> list[TopicPartition]:
-        assert self.member is not None
-        return [(part.topic, part.partition) for part in self.member.assignment.partitions]
 
     # ---- Spark's loop -----------------------------------------------------------------------------------------------
 
@@ -145,9 +116,7 @@ class Query(Process):
         checkpoint = self.checkpoint
         yield self._step("started")
         if self.is_available_now:
-            ends = yield from self._ends(
-                [(name, n) for name in self.settings.topics for n in self._numbers(name)], SOON_MS
-            )
+            ends = yield from self._ends([(name, n) for name in self._topics() for n in self._numbers(name)], SOON_MS)
             self._frozen = ends
         number = len(checkpoint.offsets) - 1
         if number < 0:
@@ -182,10 +151,19 @@ class Query(Process):
             self.world.deliver(self, self._joined.member_id, claims)
         yield self._step("sink written")
         self.checkpoint.commits.add(number)
+        if self._has_listener and self._joined is not None:
+            self.world.tell_finished(self._joined.member_id, StreamOffset.from_json(batch.end).claims)
         yield self._step("commit log written")
 
     def _step(self, name: str) -> Step:
         return Step(name, self.world.dice.choice((0, 1, 2, 10)))
+
+    def _topics(self) -> list[str]:
+        settings = self.settings
+        names = {*settings.topics, *(topic for topic, _ in settings.partitions)}
+        if settings.pattern is not None:
+            names = {name for name in self.world.kafka.topics if re.fullmatch(settings.pattern, name)}
+        return sorted(names.difference(settings.exclusions))
 
     def _numbers(self, topic: str) -> range:
         known = self.world.kafka.topics.get(topic)
@@ -270,6 +248,8 @@ class Query(Process):
                 if starts is None:
                     raise KafkaAwayError("Kafka could not be asked where partitions begin.")
                 return starts
+            case ReadSizes(positions):
+                return dict.fromkeys(positions, 100.0)
             case AskReport(partitions):
                 return (yield Call(lambda now_ms, call_id: events.ReportAsked(now_ms, call_id, partitions)))
 
@@ -306,9 +286,7 @@ class Query(Process):
         except StopIteration:
             self.world.query_finished(self)
         except KcoordError as error:
-            if not any(words in str(error) for words in EXPECTED_ENDS):
-                self.world.unexpected_end(self, error)
-            self.world.process_failed(self, str(error))
+            self.world.process_gave_up(self, error)
         else:
             self._wait(wait)
 
@@ -320,9 +298,7 @@ class Query(Process):
                     return
                 self.world.schedule.after(ms, self._go_on, None)
             case Call(build):
-                self._calls += 1
-                self._call_waited_for = self._calls
-                self._step_member(build(self.now_ms(), self._calls))
+                self.call(build, self._go_on, self._give_up)
             case AwaitPartitions():
                 self._awaited = wait
                 self.world.schedule.after(wait.timeout_ms, self._waited_long_enough, wait)
@@ -349,49 +325,7 @@ class Query(Process):
             self._awaited = None
             self._go_on_with_assignment()
 
-    # ---- the member's process ---------------------------------------------------------------------------------------
-
-    def on_connected(self, connection_id: int) -> None:
-        self.do(lambda: self._step_member(events.Connected(self.now_ms(), connection_id)))
-
-    def on_bytes(self, connection_id: int, data: bytes) -> None:
-        self.do(lambda: self._step_member(events.BytesReceived(self.now_ms(), connection_id, data)))
-
-    def on_lost(self, connection_id: int, why: str) -> None:
-        self.do(lambda: self._step_member(events.ConnectionLost(self.now_ms(), connection_id, why)))
-
-    def _tick(self, wake_ms: int) -> None:
-        if self._wake_ms == wake_ms:
-            self.do(lambda: self._step_member(events.Ticked(self.now_ms())))
-
-    def _step_member(self, event: events.Event) -> None:
-        member, network = self.member, self.world.network
-        if member is None or not self.is_alive:
-            return
-        answers: list[effects.Completed | effects.Failed] = []
-        for effect in member.step(event):
-            match effect:
-                case effects.Send(connection_id, data):
-                    network.send(self, connection_id, data)
-                case effects.Connect(connection_id):
-                    network.connect(self, connection_id)
-                case effects.Disconnect(connection_id):
-                    network.disconnect(self, connection_id)
-                case effects.WakeAt(wake_ms):
-                    self._wake_ms = wake_ms
-                    if wake_ms is not None:
-                        self.world.schedule.at(wake_ms - self._base_ms, self._tick, wake_ms)
-                case effects.Completed() | effects.Failed():
-                    answers.append(effect)
-                case effects.Notice():
-                    self.world.schedule.tell(self.name, effect)
-        for answer in answers:
-            if answer.call_id == self._call_waited_for:
-                self._call_waited_for = None
-                if isinstance(answer, effects.Completed):
-                    self.world.schedule.after(0, self._go_on, answer.result)
-                else:
-                    self.world.schedule.after(0, self._give_up, answer.error)
+    def stepped(self) -> None:
         self._look_at_assignment()
 
     # ---- ends -------------------------------------------------------------------------------------------------------
@@ -407,13 +341,12 @@ class Query(Process):
         """Stop the query in order: the reader closes its connections, without leave or commit."""
         self.is_running = False
         if self.member is not None:
-            self._step_member(events.CloseAsked(self.now_ms()))
+            self.step(events.CloseAsked(self.now_ms()))
         self.end()
 
     def leave(self) -> None:
         """Leave the group for good; the process ends when that is answered, or soon."""
         self.is_running = False
         if self.member is not None:
-            self._calls += 1
-            self._step_member(events.LeaveAsked(self.now_ms(), self._calls))
+            self.call(events.LeaveAsked, lambda _: None, lambda _: None)
         self.world.schedule.after(1_500, self.end)

@@ -38,7 +38,7 @@ WRONG_IN_BOTH = [
 ]
 WRONG_IN_A_STREAM = [
     ({"maxOffsetsPerTrigger": "many"}, "maxOffsetsPerTrigger", "a whole number from 1"),
-    ({"startingOffsets": "sometimes"}, "startingOffsets", "'earliest', 'latest' or JSON"),
+    ({"startingOffsets": "sometimes"}, "startingOffsets", "'earliest', 'latest', 'committed' or JSON"),
     ({"startingOffsets": '{"TOPIC": {"0": 3}}'}, "startingOffsets", "leaves out 1 of topic"),
     ({"kcoord.assignors": "fair"}, "kcoord.assignors", "fair"),
     ({"kcoord.session.timeout": "1d"}, "kcoord.session.timeout", "from 1s to 30m"),

@@ -21,6 +21,9 @@ def group_settings(log: Log, group: GroupModel, at: int, record: r.GroupSettings
 
 
 def topic_seen(log: Log, group: GroupModel, at: int, record: r.TopicSeen) -> None:
+    before = group.topics.get(record.topic)
+    if before is not None and before[0] != record.topic_id:
+        group.out_of_range = {partition for partition in group.out_of_range if partition[0] != record.topic}
     group.topics[record.topic] = (record.topic_id, record.partitions)
 
 

@@ -29,6 +29,8 @@ class LogModel:
         """When each record was written, in the time of the machine room."""
         self.groups: dict[str, GroupModel] = {}
         self.newest_epoch = -1
+        self.is_reading_again = False
+        """True while records are read again that made sense when they were written."""
         self.handovers = 0
         self.resets = 0
         self.kinds: Counter[type] = Counter()
@@ -52,8 +54,10 @@ class LogModel:
         kept, times_ms = self.records[:end], self.times_ms[:end]
         counted = self.handovers, self.resets
         self.records, self.times_ms, self.groups, self.newest_epoch = [], [], {}, -1
+        self.is_reading_again = True
         for record, at_ms in zip(kept, times_ms, strict=True):
             self._take(record, at_ms)
+        self.is_reading_again = False
         self.handovers, self.resets = counted
 
     def _take(self, record: Any, at_ms: int) -> None:

@@ -99,17 +99,14 @@ def went_out_of_range(log: Log, group: GroupModel, at: int, record: r.WentOutOfR
         if owner is None or owner.is_abandoned:
             raise log.broken("not-owner", at, f"only who reads {partition} can say so, and it has {owner}")
         offset = group.committed(partition, owner.topic_id)
-        if offset is None or not log.facts.is_missing(partition[0], owner.topic_id, partition[1], offset):
+        is_missing = offset is not None and (
+            log.is_reading_again or log.facts.is_missing(partition[0], owner.topic_id, partition[1], offset)
+        )
+        if not is_missing:
             raise log.broken("lost-commit", at, f"{partition} is at {offset}, which Kafka has: {record}")
         end_grant(group, at, partition)
         offsets.forget(group, at, partition)
         group.out_of_range.add(partition)
-
-
-def streams_assigned(log: Log, group: GroupModel, at: int, record: r.StreamsAssigned) -> None:
-    for topic, number, _ in record.streams:
-        if (topic, number) not in group.owners:
-            raise log.broken("not-owner", at, f"a stream of nobody: {record}")
 
 
 # ---- claims ---------------------------------------------------------------------------------------------------------
@@ -119,7 +116,7 @@ def advanced(log: Log, group: GroupModel, at: int, record: r.Advanced) -> None:
     committed = {(part.topic, part.partition): part for part in record.committed}
     for partition in record.finished:
         owner = group.owners.get(partition)
-        if owner is None or owner.member_id != record.member_id or owner.is_abandoned:
+        if owner is None or owner.member_id != record.member_id:
             raise log.broken("zombie-commit", at, f"{record.member_id} commits {partition}, which has {owner}")
         part = committed.pop(partition)
         claim = owner.claim
@@ -131,12 +128,17 @@ def advanced(log: Log, group: GroupModel, at: int, record: r.Advanced) -> None:
         group.history.read((part.topic, part.topic_id, part.partition), *claim.range)
         offsets.commit(log, group, at, part)
     release(log, group, at, record.member_id, record.released, committed.values())
-    for owner in () if record.keeps_offered else group.owners.values():
-        if owner.member_id == record.member_id and owner.claim is not None and owner.claim.running_at is None:
+    stay = {(part.topic, part.partition): (part.from_offset, part.until_offset) for part in record.offered}
+    for partition, owner in () if record.keeps_offered else group.owners.items():
+        claim = owner.claim
+        is_offered = owner.member_id == record.member_id and claim is not None and claim.running_at is None
+        if is_offered and claim is not None and stay.get(partition) != claim.range:
             close_claim(owner, at)
     for offered in record.offered:
         partition = (offered.topic, offered.partition)
         owner = owner_of(log, group, at, partition, record.member_id)
+        if owner.claim is not None and owner.claim.range == stay[partition]:
+            continue
         position = group.committed(partition, owner.topic_id)
         if owner.is_stopping or owner.claim is not None or offered.from_offset != position:
             raise log.broken("poll-skip", at, f"{offered} is offered; at {position}, {owner}")
@@ -144,6 +146,14 @@ def advanced(log: Log, group: GroupModel, at: int, record: r.Advanced) -> None:
             partition, record.member_id, owner.owner_epoch, offered.from_offset, offered.until_offset, at
         )
         group.claims.setdefault((partition, owner.owner_epoch), []).append(owner.claim)
+
+
+def streams_assigned(log: Log, group: GroupModel, at: int, record: r.StreamsAssigned) -> None:
+    for topic, number, stream in record.streams:
+        owner = group.owners.get((topic, number))
+        facts = group.facts.get(owner.member_id) if owner is not None else None
+        if facts is None or not facts.wants_streams or not 0 <= stream < facts.streams:
+            raise log.broken("phantom-stream", at, f"{topic}-{number} has {owner}: {record}")
 
 
 def claims_running(log: Log, group: GroupModel, at: int, record: r.ClaimsRunning) -> None:
@@ -172,7 +182,7 @@ def let_go(log: Log, group: GroupModel, at: int, partitions: Iterable[TopicParti
         owner = group.owners.get(partition)
         if owner is None or not owner.is_abandoned or owner.abandoned_at is None:
             raise log.broken("double-owner", at, f"{partition} has {owner}, who lives")
-        if not is_by_operator:
+        if not is_by_operator and owner.claim is not None:
             waited_ms = log.times_ms[at] - log.times_ms[owner.abandoned_at]
             if group.claim_timeout_ms is None or waited_ms < group.claim_timeout_ms:
                 raise log.broken(
@@ -193,8 +203,8 @@ RULES: dict[type, Rule] = {
     r.Granted: granted,
     r.Released: released,
     r.WentOutOfRange: went_out_of_range,
-    r.StreamsAssigned: streams_assigned,
     r.Advanced: advanced,
+    r.StreamsAssigned: streams_assigned,
     r.ClaimsRunning: claims_running,
     r.ClaimsClosed: claims_closed,
     r.ClaimsGivenUp: claims_given_up,

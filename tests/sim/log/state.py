@@ -147,6 +147,7 @@ class Log(Protocol):
 
     shard: int
     newest_epoch: int
+    is_reading_again: bool
     handovers: int
     resets: int
     facts: Facts

@@ -328,6 +328,16 @@ def test_rows_of_a_partition_that_was_lost_are_not_returned_and_its_new_grant_st
 # ---- out of range ---------------------------------------------------------------------------------------------------
 
 
+def test_a_partition_granted_anew_is_not_read_up_to_where_it_ended_before() -> None:
+    rig = Rig()
+    rig.poll()
+    rig.kafka.ends["t", 0] = 3
+    rig.member.give(owned(0, 0, epoch=9))
+    rig.member.now[0] += 1.0
+    assert rig.poll() == [(0, 0), (0, 1), (0, 2)]
+    assert rig.kafka.reads[-1].end == 3
+
+
 def test_a_position_that_is_gone_is_started_anew_by_the_groups_policy(caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig(FakeKafka({("t", 0): 10}, begins={("t", 0): 5}))
     rig.member.granted_anew = (owned(0, start=5, epoch=8),)

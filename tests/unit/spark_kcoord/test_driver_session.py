@@ -271,6 +271,12 @@ def test_a_run_that_ends_waits_for_a_complete_assignment_and_keeps_to_it() -> No
     assert second == first
 
 
+def test_a_run_that_ends_claims_nothing_beyond_what_a_topic_that_was_made_again_holds() -> None:
+    session = a_session(FakeMember((owned(0, 0), owned(1, 5))), {0: 3, 1: 4})
+    session.freeze_ends({("t", 0): 9, ("t", 1): 9})
+    assert session.next_offset(session.identity, None, is_single_run=True).claims == (claim(0, 0, 3),)
+
+
 def test_another_topic_id_is_data_loss_naming_both() -> None:
     member = FakeMember((owned(0, 0, epoch=8, topic_id="new"),))
     start = StreamOffset("c", "g", "m-1", (claim(0, 5, 9, topic_id="old"),))
@@ -379,24 +385,26 @@ def test_a_topic_deleted_under_a_query_is_data_loss(caplog: pytest.LogCaptureFix
     assert caplog.text.count("does not know topic t any more") == 1
 
 
-@pytest.mark.parametrize(
-    ("kafka", "told"),
-    [
-        (FakeEnds({0: 9}), "ends at offset 9 at the broker, before offset 50"),
-        (FakeEnds({0: 90}, starts={0: 60}), "begins at offset 60 at the broker, after offset 50"),
-    ],
-    ids=["truncated", "aged out"],
-)
-def test_a_position_out_of_range_is_started_anew_by_the_groups_policy_where_losses_are_tolerated(
-    kafka: FakeEnds, told: str, caplog: pytest.LogCaptureFixture
+def test_a_truncated_partition_is_started_anew_by_the_groups_policy_where_losses_are_tolerated(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    member = FakeMember((owned(0, 50),), granted_anew=(owned(0, 5 if kafka.ends[0] == 9 else 70, epoch=8),))
-    session = a_session(member, kafka, fail=False)
+    member = FakeMember((owned(0, 50),), granted_anew=(owned(0, 5, epoch=8),))
+    session = a_session(member, {0: 9}, fail=False)
     batch = session.next_offset(session.identity, None, is_single_run=False)
     assert member.reported == [OwnedPartition("t", 0, 7)]
-    (anew,) = member.granted_anew
-    assert batch.claims == (claim(0, anew.start, kafka.ends[0], epoch=8),)
-    assert caplog.text.count(told) == 1
+    assert batch.claims == (claim(0, 5, 9, epoch=8),)
+    assert caplog.text.count("ends at offset 9 at the broker, before offset 50") == 1
+
+
+def test_a_partition_whose_beginning_aged_out_is_read_from_what_is_left_where_losses_are_tolerated(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    member = FakeMember((owned(0, 50),))
+    session = a_session(member, FakeEnds({0: 90}, starts={0: 60}), fail=False)
+    batch = session.next_offset(session.identity, None, is_single_run=False)
+    assert batch.claims == (claim(0, 50, 90),), "executors pass over what is gone"
+    assert member.reported == []
+    assert caplog.text.count("begins at offset 60 at the broker, after offset 50") == 1
 
 
 def test_what_is_done_is_committed_before_its_partition_is_started_anew() -> None:
@@ -426,11 +434,10 @@ def test_the_policy_none_makes_a_lost_position_an_error_even_where_losses_are_to
 
 
 def test_a_run_that_ends_by_itself_reads_what_was_started_anew() -> None:
-    member = FakeMember((owned(0, 50),), granted_anew=(owned(0, 60, epoch=8),))
-    session = a_session(member, FakeEnds({0: 90}, starts={0: 60}), fail=False)
-    session.freeze_ends({("t", 0): 80})
+    member = FakeMember((owned(0, 50),), granted_anew=(owned(0, 5, epoch=8),))
+    session = a_session(member, FakeEnds({0: 9}), fail=False)
     batch = session.next_offset(session.identity, None, is_single_run=True)
-    assert batch.claims == (claim(0, 60, 80, epoch=8),)
+    assert batch.claims == (claim(0, 5, 9, epoch=8),)
     assert member.waits[-1][0]
 
 
