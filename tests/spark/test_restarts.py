@@ -2,8 +2,10 @@
 
 import json
 import shutil
+import uuid
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -196,12 +198,18 @@ def test_a_copied_checkpoint_is_refused_while_the_first_query_lives(scene: Scene
     )
     copy.folder.mkdir()
     shutil.copytree(scene.stream.folder / "checkpoint", copy.folder / "checkpoint")
+    # Spark knows a query by the id in this file, and in one session it would stop the first one itself.
+    (copy.folder / "checkpoint" / ".metadata.crc").unlink()
+    (copy.folder / "checkpoint" / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}))
     first = scene.stream.start(scene.spark)
     try:
         wait_until(lambda: scene.view.committed() == 60, query=first)
         second = copy.start(scene.spark)
-        with pytest.raises(PySparkException, match="MEMBER_ID_IN_USE"):
-            second.awaitTermination(150)
+        try:
+            with pytest.raises(PySparkException, match="MEMBER_ID_IN_USE"):
+                second.awaitTermination(150)
+        finally:
+            second.stop()
         scene.produce(4)
         wait_until(lambda: scene.view.committed() == 64, query=first)
     finally:
@@ -237,18 +245,21 @@ def test_a_coordinator_that_is_away_longer_than_a_batch_is_waited_for_in_bounds(
 ) -> None:
     name = topic(2)
     view = GroupView(own_coordinator.address, name)
-    stream = NumberedStream(tmp_path / "query", own_coordinator.address, name, name, ("kcoord.coordinator.timeout=3s",))
+    stream = NumberedStream(tmp_path / "query", own_coordinator.address, name, name)
+    hasty = replace(stream, options=("kcoord.coordinator.timeout=1s",))
     produce_numbers(kafka.bootstrap_servers, name, 2, 0, 20)
-    query = _start_held(stream, spark, "holding-0")
-    own_coordinator.kill()
-    (stream.folder / "hold").unlink()
-    wait_until(lambda: stream.rows().total() == 20, query=query)
-    own_coordinator.start()
-    wait_until(lambda: view.committed() == 20, query=query)
+    patient = _start_held(stream, spark, "holding-0")
+    try:
+        own_coordinator.kill()
+        (stream.folder / "hold").unlink()
+        wait_until(lambda: stream.rows().total() == 20, query=patient)
+        own_coordinator.start()
+        wait_until(lambda: view.committed() == 20, query=patient)
+    finally:
+        patient.stop()
 
-    (stream.folder / "hold").touch()
     produce_numbers(kafka.bootstrap_servers, name, 2, 20, 10)
-    wait_until(lambda: (stream.folder / "holding-1").exists(), query=query)
+    query = _start_held(hasty, spark, "holding-1")
     own_coordinator.kill()
     (stream.folder / "hold").unlink()
     with pytest.raises(PySparkException, match=r"kcoord\.coordinator\.timeout"):
@@ -262,7 +273,7 @@ def test_a_coordinator_that_is_away_longer_than_a_batch_is_waited_for_in_bounds(
 
 
 def _start_held(stream: NumberedStream, spark: "SparkSession", said: str) -> "StreamingQuery":
-    stream.folder.mkdir()
+    stream.folder.mkdir(exist_ok=True)
     (stream.folder / "hold").touch()
     query = stream.start(spark)
     wait_until(lambda: (stream.folder / said).exists(), query=query)

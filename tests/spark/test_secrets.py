@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 SECRET = "hunter2-never-to-be-seen"
-SECRETS = {
-    "kafka.sasl.password": SECRET,
+KEPT = {"kafka.ssl.key.password": SECRET}
+"""A secret that a read without TLS has and does not use."""
+LOGIN = {
+    "kafka.security.protocol": "SASL_PLAINTEXT",
+    "kafka.sasl.mechanism": "PLAIN",
     "kafka.sasl.jaas.config": (
         f'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="{SECRET}";'
     ),
-    "kafka.ssl.key.password": SECRET,
 }
+"""A login that the broker, which knows none, does not answer as it should."""
 
 
 def event_log(spark: "SparkSession") -> str:
@@ -49,7 +52,7 @@ def test_neither_event_log_nor_logs_nor_errors_show_a_secret(
         caplog.set_level(logging.DEBUG, logger)
     name = topic(1)
     produce_numbers(kafka.bootstrap_servers, name, 1, 0, 10)
-    options = tuple(f"{key}={text}" for key, text in SECRETS.items())
+    options = tuple(f"{key}={text}" for key, text in KEPT.items())
     stream = NumberedStream(tmp_path, coordinator.address, name, name, options)
     query = stream.start(spark, is_available_now=True)
     assert query.awaitTermination(150)
@@ -59,7 +62,7 @@ def test_neither_event_log_nor_logs_nor_errors_show_a_secret(
         "kcoord.bootstrap.servers": coordinator.address,
         "kcoord.group.id": f"{name}-batch",
         "subscribe": name,
-        **SECRETS,
+        **KEPT,
     }
     frame = spark.read.format("kcoord").options(**source).load()
     assert frame.count() == 10
@@ -67,7 +70,7 @@ def test_neither_event_log_nor_logs_nor_errors_show_a_secret(
         assert batch.rows.count() == 10
         shown += [repr(batch), repr(batch.rows), batch.ranges]
     with pytest.raises(PySparkException) as failed:
-        spark.read.format("kcoord").options(**source | {"subscribe": "no-such-topic"}).load().count()
+        spark.read.format("kcoord").options(**source, **LOGIN).load().count()
     frame.explain(extended=True)
     offsets = "\n".join(path.read_text() for path in (tmp_path / "checkpoint" / "offsets").glob("[0-9]*"))
     told = capfd.readouterr()
@@ -75,7 +78,7 @@ def test_neither_event_log_nor_logs_nor_errors_show_a_secret(
         [
             *map(str, shown),
             str(failed.value),
-            repr(parse_options(source, "stream")),
+            repr(parse_options(source | LOGIN, "stream")),
             caplog.text,
             told.out,
             told.err,
