@@ -89,6 +89,7 @@ class Node:
         self._clock = Clock()
         self._connections: dict[int, Connection] = {}
         self._parking = Parking(shards)
+        self._first_shard = 0
         self._next_lookup_id = 0
         self._shards = [
             Shard(
@@ -154,9 +155,7 @@ class Node:
                 self._parking.lift(event.shard, event.end_offset)
             case Ticked():
                 self._clock.wall_offset_ms = event.wall_ms - event.now_ms
-                for index, shard in enumerate(self._shards):
-                    shard.time_passed()
-                    self._touched.add(index)
+                self._pass_time()
                 if self._snapshots_growing:
                     self._grow_snapshot(self._snapshots_growing[0])
                 return self._finish(event.now_ms, looks_at_all_timers=True)
@@ -373,6 +372,16 @@ class Node:
             journal.begin_snapshot()
             self._snapshots_growing.append(index)
             self._grow_snapshot(index)
+
+    def _pass_time(self) -> None:
+        """Let every shard do what is due; they take turns in being first, since a step rebalances only so much."""
+        shards = len(self._shards)
+        self._first_shard = (self._first_shard + 1) % shards
+        allowance = self._limits.slice_partitions
+        for turn in range(shards):
+            index = (self._first_shard + turn) % shards
+            allowance = self._shards[index].time_passed(allowance)
+            self._touched.add(index)
 
     def _grow_snapshot(self, index: int) -> None:
         """Encode the next slice of a shard's snapshot; the rest is left to steps of their own."""

@@ -347,10 +347,10 @@ def _wall_clock_session() -> Patches:
                 deadline_ms = self.desk.clock.wall_ms + member.facts.session_timeout_ms
                 self.desk.sessions.set((group_id, member_id), deadline_ms)
 
-    def pass_by_wall_clock(self: Shard) -> None:
+    def pass_by_wall_clock(self: Shard, allowance: int) -> int:
         for group_id, member_id in self.desk.sessions.pop_due(self.desk.clock.wall_ms):
             self._departures.session_timed_out(group_id, member_id)
-        time_passed(self)
+        return time_passed(self, allowance)
 
     return [
         (Membership, "_set_session_timer", set_by_wall_clock),

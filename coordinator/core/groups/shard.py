@@ -59,6 +59,10 @@ from coordinator.protocol.parts import ClaimState, FinalOffset, OffsetToCommit, 
 MemberRequest = Ping | FetcherStarted | FetcherStopped | Advance | ConfirmClaims | LeaveGroup | ReportOutOfRange
 
 
+_REBALANCING = frozenset({TimerKind.WINDOW, TimerKind.SLICE, TimerKind.LOOKUP})
+"""What is due to groups in proportion to their size."""
+
+
 class Shard:
     """The groups of one shard."""
 
@@ -107,13 +111,24 @@ class Shard:
             if group.members or group.controls.resets:
                 self._ownership.begin_again(group_id)
 
-    def time_passed(self) -> None:
-        """Do what is due."""
-        self.desk.silent.extend(self.desk.sessions.pop_due(self.desk.now_ms))
+    def time_passed(self, allowance: int) -> int:
+        """Do what is due and return what is left of the allowance of this step, in members of rebalanced groups.
+
+        Groups for which nothing is left have their turn in a step of their own, at once.
+        """
+        desk = self.desk
+        desk.silent.extend(desk.sessions.pop_due(desk.now_ms))
         self._look_at_some()
-        for timer in self.desk.timers.pop_due(self.desk.now_ms):
+        for timer in desk.timers.pop_due(desk.now_ms):
+            if timer.kind in _REBALANCING:
+                if allowance <= 0:
+                    desk.timers.set(timer, desk.now_ms)
+                    continue
+                group = desk.group(timer.group_id)
+                allowance -= 1 if group is None else 1 + len(group.members)
             self._due(timer)
         self._come_back()
+        return allowance
 
     def _look_at_some(self) -> None:
         """Remove silent members and look at registrations, a bounded number in one step."""
