@@ -264,9 +264,9 @@ class Operator:
     def _commit_where_none(self) -> None:
         group, kafka = self._group, self._world.kafka
         for name, topic in kafka.topics.items():
-            for number, begin in enumerate(topic.begins):
+            for number, (begin, end) in enumerate(zip(topic.begins, topic.ends, strict=True)):
                 committed = group.committed((name, number), topic.topic_id)
-                if committed is not None and committed < begin and self._world.is_healing:
+                if committed is not None and not begin <= committed <= end and self._world.is_healing:
                     target = ResetTarget(name, number, "earliest")
                     if (name, number) not in group.resets:
                         self.ask(ResetOffsets(GROUP, (target,), "ann", "", release_claims=True, is_dry_run=False))
