@@ -112,12 +112,12 @@ class Figures:
         """Print a line about a phase, with what the probe saw during it."""
         print(
             f"  {phase:30} {text}\n  {'':30} longest work {seen['held_ms']:.1f} ms, "
-            f"{seen['held_cpu_ms']:.1f} of them on the core ({seen['held_by']}), "
+            f"at most {seen['held_cpu_ms']:.1f} of them on the core ({seen['held_by']}), "
             f"longest round of the loop {seen['round_ms']:.0f} ms, collector {seen['gc_ms']:.1f} ms, "
             f"{seen['cpu_s']:.2f} s of the core in {seen['seconds']:.2f} s, {seen['rss_kib'] / 1024:.0f} MiB",
             flush=True,
         )
-        by = f"{seen['held_by']}, {seen['held_cpu_ms']:.1f} ms of it on the core"
+        by = f"{seen['held_by']}, at most {seen['held_cpu_ms']:.1f} ms of it on the core"
         for held_ms, held_by in ((seen["held_ms"], by), (seen["gc_ms"], "the garbage collector")):
             if held_ms > self.loop_max_ms:
                 self.loop_max_ms, self.loop_max_by = held_ms, f"{held_by}, during {phase}"
