@@ -28,7 +28,8 @@ from tests.sim.schedule import Schedule
 FEWEST_ACKED, FEWEST_FAULTS, FEWEST_HANDOVERS = 20, 5, 1
 """A run that exercised less than this says nothing: it is void."""
 LONGEST = 5
-"""A run that has exercised too little goes on, with faults that come less often, at most this many times as long."""
+"""A run that has exercised too little goes on, at most this many times as long: with faults that come less often, for
+something to happen between them, or more often where there were too few."""
 
 EXPECTED_ENDS = (
     "could not be joined",
@@ -82,7 +83,7 @@ class World:
             schedule.run_until(schedule.now_ms + mix.safety_ms)
             if not self.is_void:
                 break
-            self._go_on_more_quietly()
+            self._go_on_otherwise()
         self._heal()
         bound_ms = 2 * mix.session_timeout_ms + 10_000 + mix.rebalance_timeout_ms + (mix.claim_timeout_ms or 0)
         healed_ms = schedule.now_ms
@@ -100,8 +101,10 @@ class World:
         moved = counts.handovers + (counts.resumed if self.mix.handover == "hold" else 0)
         return counts.acked < FEWEST_ACKED or self.faults < FEWEST_FAULTS or moved < FEWEST_HANDOVERS
 
-    def _go_on_more_quietly(self) -> None:
-        self._fault_every_ms *= 3
+    def _go_on_otherwise(self) -> None:
+        self._fault_every_ms = (
+            max(100, self._fault_every_ms // 3) if self.faults < FEWEST_FAULTS else self._fault_every_ms * 3
+        )
         self.coordinator.extra_sync_ms = 0
         self.operator.tidy_once()
         owners = [a for a in self.fleet.running() if a.process is not None and a.process.has_joined and a.process.owned]

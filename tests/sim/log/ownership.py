@@ -177,12 +177,14 @@ def claims_given_up(log: Log, group: GroupModel, at: int, record: r.ClaimsGivenU
 
 
 def let_go(log: Log, group: GroupModel, at: int, partitions: Iterable[TopicPartition], *, is_by_operator: bool) -> None:
-    """End grants whose owners are gone: by an operator, or when the claim time-out is over and not before."""
+    """End grants whose owners are gone: by an operator, when its instance is back as another member, or in time."""
     for partition in partitions:
         owner = group.owners.get(partition)
         if owner is None or not owner.is_abandoned or owner.abandoned_at is None:
             raise log.broken("double-owner", at, f"{partition} has {owner}, who lives")
-        if not is_by_operator and owner.claim is not None:
+        instance_id = group.instances.get(owner.member_id)
+        is_back = instance_id is not None and any(facts.instance_id == instance_id for facts in group.facts.values())
+        if not is_by_operator and not is_back and owner.claim is not None:
             waited_ms = log.times_ms[at] - log.times_ms[owner.abandoned_at]
             if group.claim_timeout_ms is None or waited_ms < group.claim_timeout_ms:
                 raise log.broken(
