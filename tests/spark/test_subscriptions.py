@@ -123,7 +123,7 @@ def test_assigned_partitions_alone_are_read(
     assert values_in(spark, tmp_path) == Counter([0, 2, 3, 5, 6, 8])
 
 
-def test_positions_that_were_deleted_fail_the_query_or_are_started_anew_by_the_groups_policy(
+def test_positions_that_were_deleted_fail_the_query_or_are_passed_over(
     spark: "SparkSession",
     kafka: LocalKafka,
     coordinator: LocalCoordinator,
@@ -146,5 +146,3 @@ def test_positions_that_were_deleted_fail_the_query_or_are_started_anew_by_the_g
         run_once(strict, tmp_path, queries)
     run_once(a_stream(spark, coordinator, name, failOnDataLoss="false", **options), tmp_path, queries)
     assert values_in(spark, tmp_path) == Counter([*range(10), *range(15, 20)])
-    events = GroupView(coordinator.address, name).events("out-of-range")
-    assert [event.partitions for event in events] == [((name, 0),)]
