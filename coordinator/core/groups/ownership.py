@@ -332,12 +332,14 @@ class Ownership:
             soft.changing_since_ms = self._desk.now_ms
 
     def hold_back(self, group_id: str, member_id: str) -> None:
-        """Ask a member that came back to running claims for what was paused or is to be reset meanwhile."""
+        """Ask a member that came back to running claims for what was paused, reset or made again meanwhile."""
         group, _ = self._both(group_id)
         held_back = [
             partition
             for partition in group.owned_by(member_id)
-            if partition in group.controls.resets or group.controls.pause_of(partition) is not None
+            if partition in group.controls.resets
+            or group.controls.pause_of(partition) is not None
+            or group.grants[partition].topic_id != group.topics[partition[0]].topic_id
         ]
         if held_back:
             self.unsettle(group_id, (member_id,))

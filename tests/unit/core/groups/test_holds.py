@@ -50,6 +50,16 @@ def test_same_identity_resumes_under_the_same_owner_epoch_without_a_rebalance_of
     assert again.advance([claim]).finished == (PartitionResult("t", 1, committed=110),)
 
 
+def test_owner_that_comes_back_after_its_topic_was_made_again_finishes_its_claim_and_lets_go() -> None:
+    world, m1, claim, _ = world_with_a_dead_owner()
+    world.kafka.ids["t"] = "id-t-2"
+    world.poll_topics()
+    world.settle()
+    m1.stop_all()
+    again = join(world, "m2", incarnation="second", claims=[claim])
+    assert again.stopping == {T1: "its topic was deleted and made again"}
+
+
 def test_instance_id_alone_is_the_same_identity() -> None:
     world, _, claim, m2 = world_with_a_dead_owner()
     again = world.join("", handover="hold", instance_id="i-m2", claims=[claim])
