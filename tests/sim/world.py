@@ -27,7 +27,7 @@ from tests.sim.schedule import Schedule
 
 FEWEST_ACKED, FEWEST_FAULTS, FEWEST_HANDOVERS = 20, 5, 1
 """A run that exercised less than this says nothing: it is void."""
-LONGEST = 5
+LONGEST = 10
 """A run that has exercised too little goes on, at most this many times as long: with faults that come less often, for
 something to happen between them, or more often where there were too few."""
 
