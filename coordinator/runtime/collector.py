@@ -7,7 +7,7 @@ freed when nothing refers to it, like everything else. Only garbage in cycles th
 
 import gc
 
-_THRESHOLDS = (10_000, 5, 2)
+_THRESHOLDS = (5_000, 4, 2)
 
 
 def keep_rounds_short() -> None:
