@@ -142,7 +142,7 @@ def test_what_was_acknowledged_while_it_stopped_is_there_afterwards(
                 assert answer.results[0].error is ErrorCode.NONE
                 acknowledged = offset
         stopping.join()
-        assert acknowledged >= 50
+        assert acknowledged >= 49, "what came before the stop was answered"
         node.start()
         one.connect()
         (committed,) = one.ask(FetchOffsets("g")).offsets
