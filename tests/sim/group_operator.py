@@ -230,11 +230,14 @@ class Operator:
 
     def tidy(self) -> None:
         """Take back what would keep the group from coming to rest, again and again until the end."""
-        self.tidy_once()
+        self.tidy_once(gives_up=True)
         self._world.schedule.after(TIDY_EVERY_MS, self.tidy)
 
-    def tidy_once(self) -> None:
-        """Take back pauses and drains, and say where the partitions start of a group that begins nowhere by itself."""
+    def tidy_once(self, *, gives_up: bool = False) -> None:
+        """Take back pauses and drains, and say where the partitions start of a group that begins nowhere by itself.
+
+        Who gives up releases what waits for somebody who does not come back, which else waits for ever.
+        """
         group = self._group
         if group.is_paused:
             self.ask(ChangePause(GROUP, None, False, "ann", "", False))
@@ -242,7 +245,7 @@ class Operator:
             self.ask(ChangePause(GROUP, tuple(paused), False, "ann", "", False))
         for member_id in sorted(group.drained):
             self.ask(ChangeDrain(GROUP, member_id, False, "ann", "", False))
-        if self._world.is_healing and (left := self._left_for_good()):
+        if gives_up and (left := self._left_for_good()):
             self.ask(ReleaseClaims(GROUP, tuple(left), "ann", "it will not come back", False))
         policy = self._world.mix.policy
         if policy is not None and policy.kind == "none":

@@ -106,7 +106,7 @@ class World:
             max(100, self._fault_every_ms // 3) if self.faults < FEWEST_FAULTS else self._fault_every_ms * 3
         )
         self.coordinator.extra_sync_ms = 0
-        self.operator.tidy_once()
+        self.operator.tidy_once(gives_up=True)
         owners = [a for a in self.fleet.running() if a.process is not None and a.process.has_joined and a.process.owned]
         self.fleet.add()
         if owners:
