@@ -1,8 +1,9 @@
 import asyncio
 import contextlib
+import select
 import socket
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import pytest
 
@@ -10,7 +11,7 @@ from coordinator.config import ServerSettings
 from coordinator.protocol.messages import ListGroups, ListGroupsResponse, Ping, PingResponse, Probe, Request
 from coordinator.protocol.parts import GroupSummary
 from coordinator.protocol.session import HelloReceived, PushReceived
-from coordinator.runtime.server import ListenError, Server
+from coordinator.runtime.server import FLUSH_LOT, ListenError, Server
 from tests.helpers.loopback import Peer, RememberedLog, until
 
 SETTINGS = ServerSettings(max_connections=100)
@@ -143,6 +144,64 @@ def test_pushes_and_close_reach_the_peer_in_order() -> None:
         on.server.flush()
 
     play(act)
+
+
+async def connect_many(on: Scene, count: int) -> list[Peer]:
+    """Connect peers whose connections have the ids 1 to `count`."""
+    peers = []
+    for number in range(1, count + 1):
+        peers.append(await on.connect())
+        assert isinstance(await peers[-1].next_event(), HelloReceived)
+        await until(lambda number=number: len(on.listener.told) == number)
+    return peers
+
+
+def said_to(peers: Sequence[Peer]) -> list[bool]:
+    """Tell who has been written to, without letting the loop run: the kernel has the bytes by then."""
+    files = [peer.writer.get_extra_info("socket").fileno() for peer in peers]
+    poll = select.poll()
+    for file in files:
+        poll.register(file, select.POLLIN)
+    ready = {file for file, _ in poll.poll(0)}
+    return [file in ready for file in files]
+
+
+def test_many_connections_are_written_to_in_lots_with_the_rest_in_the_next_turn_of_the_loop() -> None:
+    async def act(on: Scene) -> None:
+        peers = await connect_many(on, FLUSH_LOT + 2)
+        for connection_id in range(1, FLUSH_LOT + 3):
+            on.server.send_push(connection_id, Probe())
+        between: list[list[bool]] = []
+        asyncio.get_running_loop().call_soon(lambda: between.append(said_to(peers)))
+        on.server.flush()
+        assert said_to(peers) == [True] * FLUSH_LOT + [False] * 2
+        await asyncio.sleep(0)
+        assert said_to(peers) == [True] * (FLUSH_LOT + 2)
+        assert between == [[True] * FLUSH_LOT + [False] * 2], "what waited for the loop was not served between the lots"
+        for peer in peers:
+            assert await peer.next_event() == PushReceived(Probe())
+
+    play(act, ServerSettings(max_connections=FLUSH_LOT + 2))
+
+
+def test_connection_that_is_closed_before_its_lot_comes_harms_nobody() -> None:
+    async def act(on: Scene) -> None:
+        peers = await connect_many(on, FLUSH_LOT + 3)
+        for connection_id in range(1, FLUSH_LOT + 4):
+            on.server.send_push(connection_id, Probe())
+        on.server.flush()
+        on.server.close_connection(FLUSH_LOT + 1, "it was replaced")
+        peers[FLUSH_LOT + 1].writer.transport.abort()
+        await until(lambda: len(on.listener.closed_whys()) == 2)
+        for number, peer in enumerate(peers):
+            if number != FLUSH_LOT + 1:
+                assert await peer.next_event() == PushReceived(Probe())
+        assert "it was replaced" in on.listener.closed_whys()
+        on.server.send_push(FLUSH_LOT + 3, Probe())
+        on.server.flush()
+        assert await peers[-1].next_event() == PushReceived(Probe())
+
+    assert play(act, ServerSettings(max_connections=FLUSH_LOT + 3)).log.lines == []
 
 
 @pytest.mark.parametrize(
