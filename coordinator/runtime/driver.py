@@ -1,9 +1,11 @@
-"""The driver: the one loop that feeds events to the node and performs the effects it returns, in their order.
+"""The driver: the one loop that feeds events to the node and performs the effects it returns.
 
 It decides nothing. Everything that happens reaches the node on the event loop's thread, one event at a time, stamped
 with the clock as it is delivered, so that time never goes back for the node however late another thread was. What a
-step wants is performed before the next event is taken. A node that fails, by its own word (Halt) or by a bug of ours,
-is never stepped again and says nothing more.
+step wants is performed before the next event is taken, except that the records of all steps in one turn of the loop
+are handed to the disk once the turn is over, one batch a shard, or earlier, before a snapshot. The order that counts is
+kept by the node: it says nothing that rests on records before they are reported durable. A node that fails, by its own
+word (Halt) or by a bug of ours, is never stepped again and says nothing more.
 """
 
 import asyncio
@@ -137,6 +139,7 @@ class Driver:
         self._is_started = False
         self._durable: deque[tuple[int, int]] = deque()
         self._is_told_durable = False
+        self._has_durable_left = False
         self._unwritten: dict[int, _Run] = {}
         self._loop = loop
         self._tick: asyncio.TimerHandle | None = None
@@ -241,13 +244,19 @@ class Driver:
     def _take_durable(self) -> None:
         # In this order: what is reported after the flag is down wakes the loop again, what came before it is here.
         self._is_told_durable = False
+        if not self._has_durable_left:
+            self._take_durable_for_a_turn()
+
+    def _take_durable_for_a_turn(self) -> None:
+        """Take reports in for a while; only one call of this is ever to come, however often the loop is woken."""
+        self._has_durable_left = False
         until_s = self._loop.time() + TURN_MS / 1000
         while self._durable:
             shard, end_offset = self._durable.popleft()
             self._step(BecameDurable(self.clock.monotonic_ms(), shard, end_offset))
             if self._durable and self._loop.time() > until_s:
-                self._is_told_durable = True
-                self._loop.call_soon(self._take_durable)
+                self._has_durable_left = True
+                self._loop.call_soon(self._take_durable_for_a_turn)
                 break
         self._sender.flush()
 
@@ -295,7 +304,7 @@ class Driver:
                 self._stop(Stopped(why, is_failure=True))
 
     def _gather(self, append: Append) -> None:
-        """Keep records until this round of the loop is decided: one batch, and one waking of the writer, for all."""
+        """Keep records until this turn of the loop is decided: one batch, and one waking of the writer, for all."""
         if not self._unwritten:
             self._loop.call_soon(self._run, self._write)
         run = self._unwritten.get(append.shard)

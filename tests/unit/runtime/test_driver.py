@@ -33,7 +33,7 @@ from coordinator.core.events import (
 from coordinator.protocol.messages import ListGroups, PingResponse, Probe, Push, RegisterConsumer, Response
 from coordinator.protocol.parts import Subscription
 from coordinator.runtime.clock import SystemClock
-from coordinator.runtime.driver import Driver, Stopped
+from coordinator.runtime.driver import TURN_MS, Driver, Stopped
 from coordinator.runtime.files import DiskError
 from tests.helpers.loopback import RememberedLog, until
 
@@ -224,6 +224,41 @@ def test_what_becomes_durable_while_the_loop_is_busy_is_taken_in_order_with_one_
         (2, 8),
     ]
     assert world.done == [("flush",)] * 2
+
+
+def test_reports_of_the_disk_that_take_long_are_spread_over_turns_of_the_loop_in_order() -> None:
+    reports = [(1, 20), (2, 7), (1, 30), (1, 31)]
+
+    async def act(on: World) -> None:
+        loop = asyncio.get_running_loop()
+        ahead_s = [0.0]
+        time = loop.time
+        loop.time = lambda: time() + ahead_s[0]  # type: ignore[method-assign]
+        turns: list[int] = []
+
+        def count_turn() -> None:
+            turns.append(len(on.node.events))
+            if len(on.node.events) < len(reports):
+                loop.call_soon(count_turn)
+
+        def script(event: Event) -> list[Effect]:
+            ahead_s[0] += (TURN_MS + 1) / 1000
+            if event == on.node.events[0]:
+                on.driver.became_durable(*reports[-1])
+            return []
+
+        on.node.script = script
+        for report in reports[:-1]:
+            on.driver.became_durable(*report)
+        loop.call_soon(count_turn)
+        await until(lambda: len(on.node.events) == len(reports))
+        assert turns == [1, 2, 3, 4], "others were not served between the turns"
+
+    world = play(lambda _: [], act)
+    assert [(event.shard, event.end_offset) for event in world.node.events if isinstance(event, BecameDurable)] == (
+        reports
+    )
+    assert world.done == [("flush",)] * len(reports)
 
 
 def test_the_node_is_woken_when_it_asked_and_the_latest_wish_counts() -> None:
