@@ -1,7 +1,10 @@
-from coordinator.core.effects import Append
-from coordinator.core.groups.records import Granted, MemberRemoved, StopBegan, decode_record
+import pytest
+
+from coordinator.core.effects import Append, Effect, WakeAt
+from coordinator.core.events import Ticked
+from coordinator.core.groups.records import Granted, MemberRemoved, StopBegan, TargetsAssigned, decode_record
 from coordinator.core.limits import Limits
-from tests.helpers.node_world import Member, NodeWorld
+from tests.helpers.node_world import WALL_OFFSET_MS, Member, NodeWorld
 
 SMALL = Limits(slice_partitions=4)
 MEMBERS = 6
@@ -134,3 +137,55 @@ def test_grants_to_many_members_are_one_event() -> None:
     next(iter(world.members.values())).stop_all()
     (event,) = world.events("granted")[before:]
     assert (event.member_id, len(event.partitions), event.why) == ("", 48, "the target gives them to 25 members")
+
+
+def group_ids(world: NodeWorld, shard: int, count: int) -> list[str]:
+    """Return ids of groups that live in a shard."""
+    return [name for name in (f"g{n}" for n in range(100)) if world.node.shard_of(name) == shard][:count]
+
+
+def grown(slice_partitions: int, **groups: int) -> tuple[NodeWorld, list[str]]:
+    """Have a topic grow that groups read, so many groups a shard, with a member each; return them before the change."""
+    world = NodeWorld({"t": 2}, limits=Limits(slice_partitions=slice_partitions), shards=len(groups))
+    names = [name for shard, count in enumerate(groups.values()) for name in group_ids(world, shard, count)]
+    for name in names:
+        world.join("m1", group_id=name)
+    world.settle()
+    world.kafka.topics["t"] = 4
+    world.poll_topics()
+    world.now_ms += world.limits.rebalance_window_ms
+    return world, names
+
+
+def rebalanced_by(effects: list[Effect]) -> list[str]:
+    """Return the groups that one step gave new targets."""
+    records = [decode_record(data) for effect in effects if isinstance(effect, Append) for data in effect.records]
+    return [record.group_id for record in records if isinstance(record, TargetsAssigned)]
+
+
+def steps_of_now(world: NodeWorld, most: int = 50) -> list[list[str]]:
+    """Tick while the node asks for it at once; return which groups each step rebalanced."""
+    steps: list[list[str]] = []
+    while True:
+        effects = world.node.step(Ticked(world.now_ms, world.now_ms + WALL_OFFSET_MS))
+        steps.append(rebalanced_by(effects))
+        if not any(isinstance(effect, WakeAt) and effect.now_ms <= world.now_ms for effect in effects):
+            return steps
+        assert len(steps) < most, "the node has something to do at once for ever"
+
+
+@pytest.mark.parametrize("groups", [{"one_shard": 7}, {"first": 5, "second": 2}])
+def test_groups_that_are_due_together_are_rebalanced_some_in_a_step_and_the_others_at_once_after_it(
+    groups: dict[str, int],
+) -> None:
+    world, names = grown(slice_partitions=4, **groups)
+    steps = [step for step in steps_of_now(world) if step]
+    assert [len(step) for step in steps] == [2, 2, 2, 1], "a group of one member counts two of the four allowed"
+    assert sorted(name for step in steps for name in step) == sorted(names)
+
+
+def test_shards_take_turns_in_being_first_where_one_group_is_a_whole_step() -> None:
+    world, names = grown(slice_partitions=1, busy=6, quiet=1)
+    steps = [step for step in steps_of_now(world) if step]
+    assert [len(step) for step in steps] == [1] * 7
+    assert [names[-1]] in steps[:2]
