@@ -119,13 +119,17 @@ class Shard:
         desk = self.desk
         desk.silent.extend(desk.sessions.pop_due(desk.now_ms))
         self._look_at_some()
+        now_due: list[Timer] = []
         for timer in desk.timers.pop_due(desk.now_ms):
             if timer.kind in _REBALANCING:
                 if allowance <= 0:
+                    # Before anything is done, so that a large group's next slice comes after those that wait.
                     desk.timers.set(timer, desk.now_ms)
                     continue
                 group = desk.group(timer.group_id)
                 allowance -= 1 if group is None else 1 + len(group.members)
+            now_due.append(timer)
+        for timer in now_due:
             self._due(timer)
         self._come_back()
         return allowance

@@ -189,3 +189,17 @@ def test_shards_take_turns_in_being_first_where_one_group_is_a_whole_step() -> N
     steps = [step for step in steps_of_now(world) if step]
     assert [len(step) for step in steps] == [1] * 7
     assert [names[-1]] in steps[:2]
+
+
+def test_small_group_has_its_turn_between_the_slices_of_a_large_one() -> None:
+    world = NodeWorld({"t": PARTITIONS, "u": 1}, limits=SMALL, shards=1)
+    for number in range(MEMBERS):
+        world.join(f"m{number}", group_id="large", is_settled=False)
+    world.join("m1", group_id="small", topics=("u",))
+    world.settle()
+    world.kafka.topics |= {"t": 2 * PARTITIONS, "u": 2}
+    world.poll_topics()
+    world.now_ms += SMALL.rebalance_window_ms
+    steps = steps_of_now(world)
+    assert len(steps) > 5
+    assert "small" in [*steps[0], *steps[1]]
