@@ -110,13 +110,17 @@ class TopicsRead:
 
 
 class ResolvedOffset(msgspec.Struct, frozen=True, gc=False):
-    """One answer to ResolveOffsets; `offset` is None when Kafka could not say, and `why` tells the reason."""
+    """One answer to ResolveOffsets; `offset` is None when Kafka could not say, and `why` tells the reason.
+
+    `is_absent` says that Kafka has no such topic or partition, which asking again does not mend.
+    """
 
     topic: str
     partition: int
     offset: int | None
     leader_epoch: int | None = None
     why: str = ""
+    is_absent: bool = False
 
 
 class OffsetsResolved(msgspec.Struct, frozen=True, gc=False):

@@ -163,7 +163,7 @@ class KafkaPort:
         if client is not None:
             client.close()
 
-    def _read_topics(self, client: KafkaClient, topics: frozenset[str], *, lists_all: bool = False) -> None:
+    def _read_topics(self, client: KafkaClient, topics: frozenset[str], *, lists_all: bool = False) -> ClusterView:
         view = client.read_all_topics(topics) if lists_all else client.read_topics(topics)
         self._say_reachable(view)
         for topic in view.topics.values():
@@ -183,6 +183,7 @@ class KafkaPort:
                 is_whole=lists_all,
             )
         )
+        return view
 
     def _read_ends(self, client: KafkaClient, topics: frozenset[str]) -> None:
         asked = [OffsetToResolve(topic, number, LATEST) for topic, number in self._leaders if topic in topics]
@@ -211,17 +212,22 @@ class KafkaPort:
     def _look_up(self, client: KafkaClient, offsets: Sequence[OffsetToResolve]) -> list[ResolvedOffset]:
         """Ask; where a leader has moved, ask for metadata and then the new one."""
         answers: dict[tuple[str, int], ResolvedOffset] = {}
+        view: ClusterView | None = None
         left = list(offsets)
         for attempt in range(_LOOKUP_TRIES):
             if attempt:
                 self._pause(_LOOKUP_PAUSE_S)
             if attempt or any((asked.topic, asked.partition) not in self._leaders for asked in left):
-                self._read_topics(client, frozenset(asked.topic for asked in left))
+                view = self._read_topics(client, frozenset(asked.topic for asked in left))
             for answer in client.list_offsets(left, self._leaders):
                 answers[answer.topic, answer.partition] = answer
             left = [asked for asked in left if answers[asked.topic, asked.partition].offset is None]
             if not left:
                 break
+        for asked in left:
+            if view is not None and (why := _why_absent(view, asked.topic, asked.partition)) is not None:
+                absent = ResolvedOffset(asked.topic, asked.partition, None, why=why, is_absent=True)
+                answers[asked.topic, asked.partition] = absent
         return [answers[asked.topic, asked.partition] for asked in offsets]
 
     def _fail(self, why: str) -> None:
@@ -260,6 +266,16 @@ class KafkaPort:
 
 def _thread_ended(_now_ms: int) -> NoReturn:
     raise RuntimeError("the thread that asks Kafka has ended by a bug; its traceback is on stderr")
+
+
+def _why_absent(view: ClusterView, topic: str, partition: int) -> str | None:
+    """Say what Kafka does not have, None when it may have it."""
+    if topic in view.absent:
+        return f"Kafka has no topic {topic}"
+    known = view.topics.get(topic)
+    if known is not None and partition >= len(known.leaders):
+        return f"Kafka has no partition {partition} of topic {topic}, which has {len(known.leaders)}"
+    return None
 
 
 def _next_due(started_s: float, interval_ms: int) -> float:

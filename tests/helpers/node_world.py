@@ -98,6 +98,7 @@ class FakeKafka:
     at_timestamp: dict[TopicPartition, int] = field(default_factory=dict)
     is_away: bool = False
     cannot_resolve: bool = False
+    absent: set[TopicPartition] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
     resolved: list[ResolveOffsets] = field(default_factory=list)
 
@@ -122,6 +123,10 @@ class FakeKafka:
             offset: int | None
             if self.cannot_resolve:
                 answers.append(ResolvedOffset(item.topic, item.partition, None, why="no leader"))
+                continue
+            if partition in self.absent:
+                why = f"Kafka has no partition {item.partition} of topic {item.topic}, which has {item.partition}"
+                answers.append(ResolvedOffset(item.topic, item.partition, None, why=why, is_absent=True))
                 continue
             if item.timestamp_ms == EARLIEST:
                 offset = self.begins.get(partition, 10)

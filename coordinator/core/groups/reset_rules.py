@@ -75,6 +75,8 @@ def timestamp_of(target: ResetTarget, wall_ms: int) -> int:
 def new_offset(target: ResetTarget, committed: int | None, answers: Answers, wall_ms: int) -> NewOffset | NoOffset:
     """Return the offset that a target leads to."""
     for answer in answers.values():
+        if answer.is_absent:
+            return NoOffset(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{answer.why}; correct the name or the number")
         if answer.offset is None:
             why = f"Kafka could not say what the partition holds: {answer.why}; check the name, or try again"
             return NoOffset(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)

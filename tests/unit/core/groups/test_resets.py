@@ -128,6 +128,13 @@ class TestWhereTo:
         assert [result.error for result in results] == [ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE]
         assert "no leader" in results[1].message
 
+    def test_partition_that_kafka_does_not_have_is_unknown_and_not_to_be_tried_again(self) -> None:
+        world = idle_group()
+        world.kafka.absent = {T1}
+        results = reset(world, ResetTarget(*T0, "earliest"), ResetTarget(*T1, "earliest"))
+        assert [result.error for result in results] == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert results[1].message == "Kafka has no partition 1 of topic t, which has 1; correct the name or the number"
+
     @pytest.mark.parametrize(
         "targets",
         [
