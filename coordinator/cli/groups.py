@@ -1,6 +1,7 @@
 """`kcoord group …`: what the coordinator says about its groups, in the columns of Kafka's own tool."""
 
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Annotated, Final
 
 import typer
@@ -35,7 +36,17 @@ app.command("lag")(lag)
 app.command("members")(members)
 app.command("wait")(wait)
 
-REBALANCING_STATES: Final = frozenset({"Assigning", "Reconciling"})
+
+class State(StrEnum):
+    """The states of a group, as its coordinator names them."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+REBALANCING_STATES: Final = frozenset({State.ASSIGNING, State.RECONCILING})
 
 PARTITION_COLUMNS: Final = (
     "GROUP",
@@ -59,7 +70,8 @@ def list_groups(
     coordinator: Coordinator,
     match: Match = None,
     state: Annotated[
-        list[str] | None, typer.Option("--state", help="Only groups in this state; may be given repeatedly.")
+        list[State] | None,
+        typer.Option("--state", case_sensitive=False, help="Only groups in this state; may be given repeatedly."),
     ] = None,
     output: Output = OutputFormat.TABLE,
     timeout: Timeout = 10.0,
@@ -67,9 +79,8 @@ def list_groups(
     """List the groups that the coordinator knows, or those that match."""
     response = ask_for(coordinator, ListGroups(), timeout, ListGroupsResponse)
     known = filter_groups([group.group_id for group in response.groups], match)
-    states = {word.lower() for word in state or ()}
     meant = frozenset(known)
-    groups = [g for g in response.groups if g.group_id in meant and (not states or g.state.lower() in states)]
+    groups = [g for g in response.groups if g.group_id in meant and (not state or g.state in state)]
     if output is OutputFormat.JSON:
         write_json(
             [
@@ -98,14 +109,15 @@ def describe(
     group: SomeGroup = None,
     match: Match = None,
     all_groups: AllGroups = False,
-    members: Annotated[bool, typer.Option("--members", help="Show its members.")] = False,
-    state: Annotated[bool, typer.Option("--state", help="Show its state.")] = False,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Show partitions, which is the default.")] = False,
+    members: Annotated[bool, typer.Option("--members", help="Show members.")] = False,
+    state: Annotated[bool, typer.Option("--state", help="Show states.")] = False,
     output: Output = OutputFormat.TABLE,
     timeout: Timeout = 10.0,
 ) -> None:
     """Show partitions of groups with offsets, lag and owners; or their members; or their states."""
-    if members and state:
-        raise typer.BadParameter("--members and --state are two different views: name one")
+    if [offsets, members, state].count(True) > 1:
+        raise typer.BadParameter("--offsets, --members and --state are different views: name one")
     view = _view_state if state else _view_members if members else _view_partitions
     meant = groups_meant(coordinator, group, match, timeout, all_groups=all_groups)
     write_views(output, [view(coordinator, one, timeout) for one in meant], is_one=group is not None)
@@ -151,6 +163,8 @@ def events(
         for event in response.events
     ]
     write_rows(output, EVENT_COLUMNS, rows)
+    if not rows:
+        notes.print(f"The coordinator remembers no events of group '{group}'{f' after {after}' if after else ''}.")
 
 
 def _view_partitions(coordinator: str, group: str, timeout: float) -> View:

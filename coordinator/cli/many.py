@@ -1,8 +1,8 @@
 """Which groups a verb is about: one by its id, those that match a glob, or all; and one view a group."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -10,11 +10,13 @@ from coordinator.cli.asking import ask_for
 from coordinator.cli.exits import ExitCode, notes
 from coordinator.protocol.messages import ListGroups, ListGroupsResponse
 
-SomeGroup = Annotated[str | None, typer.Argument(metavar="[GROUP]", help="The group's id.", show_default=False)]
+SomeGroup = Annotated[str | None, typer.Argument(metavar="GROUP", help="The group's id.", show_default=False)]
 Match = Annotated[
     str | None, typer.Option("--match", metavar="GLOB", help="Every group whose id matches, such as 'orders-*'.")
 ]
 AllGroups = Annotated[bool, typer.Option("--all-groups", help="Every group.")]
+
+_Answer = TypeVar("_Answer")
 
 
 def groups_meant(
@@ -36,6 +38,21 @@ def groups_meant(
     if not meant:
         notes.print("There are no groups.")
     return meant
+
+
+def ask_each(groups: Iterable[str], ask: Callable[[str], _Answer]) -> tuple[dict[str, _Answer], int]:
+    """Ask about one group after the other; return the answers by group and the exit code of the first refusal, or 0.
+
+    A group that is refused, which has been shown by then, does not keep the others from being asked about.
+    """
+    answers: dict[str, _Answer] = {}
+    code = 0
+    for group in groups:
+        try:
+            answers[group] = ask(group)
+        except typer.Exit as refused:
+            code = code or refused.exit_code
+    return answers, code
 
 
 def filter_groups(group_ids: Sequence[str], match: str | None) -> Iterator[str]:

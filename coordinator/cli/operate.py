@@ -3,25 +3,26 @@
 Each is a dry run unless `--execute` is given, and is recorded with who asks and why.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
 
 from coordinator.cli.asking import Coordinator, Group, Output, Timeout, ask_for, describe_group
-from coordinator.cli.deciding import DryRun, Execute, Why, exit_if_refused, is_dry, note_dry_run, who_asks
-from coordinator.cli.exits import notes
-from coordinator.cli.many import AllGroups, Match, SomeGroup, groups_meant
-from coordinator.cli.scope import (
-    AllTopics,
-    TopicPartition,
-    Topics,
-    must_be_one_scope,
-    named_partitions,
-    parse_scope,
+from coordinator.cli.deciding import (
+    DryRun,
+    Execute,
+    Why,
+    end,
+    end_with_results,
+    is_dry,
+    who_asks,
+    write_accepted,
 )
-from coordinator.cli.tables import Cell, OutputFormat, write_rows
-from coordinator.protocol.errors import ErrorCode
+from coordinator.cli.exits import notes
+from coordinator.cli.many import AllGroups, Match, SomeGroup, ask_each, groups_meant
+from coordinator.cli.scope import AllTopics, TopicPartition, Topics, must_be_one_scope, named_partitions
+from coordinator.cli.tables import OutputFormat, write_rows
 from coordinator.protocol.operator_messages import (
     ChangeDrain,
     ChangeDrainResponse,
@@ -34,14 +35,15 @@ from coordinator.protocol.operator_messages import (
     ReleaseClaims,
     ReleaseClaimsResponse,
 )
-from coordinator.protocol.parts import PartitionResult
 
 Member = Annotated[str, typer.Argument(metavar="MEMBER", help="The member's id, as `kcoord group members` shows it.")]
 
 
 def pause(
-    group: Group,
     coordinator: Coordinator,
+    group: SomeGroup = None,
+    match: Match = None,
+    all_groups: AllGroups = False,
     topic: Topics = None,
     execute: Execute = False,
     dry_run: DryRun = False,
@@ -49,15 +51,17 @@ def pause(
     output: Output = OutputFormat.TABLE,
     timeout: Timeout = 10.0,
 ) -> None:
-    """Pause partitions, or the whole group without --topic: owners let go, and nobody gets them."""
+    """Pause partitions, or whole groups without --topic: owners let go, and nobody gets them."""
     dry = is_dry(execute=execute, dry_run=dry_run)
-    partitions = _named(coordinator, group, topic, timeout) if topic else None
-    _change_pause(coordinator, ChangePause(group, partitions, True, who_asks(), why, dry), output, timeout)
+    meant = groups_meant(coordinator, group, match, timeout, all_groups=all_groups)
+    _change_pause(coordinator, meant, topic, why, output, timeout, is_paused=True, dry=dry)
 
 
 def resume(
-    group: Group,
     coordinator: Coordinator,
+    group: SomeGroup = None,
+    match: Match = None,
+    all_groups: AllGroups = False,
     topic: Topics = None,
     execute: Execute = False,
     dry_run: DryRun = False,
@@ -65,18 +69,54 @@ def resume(
     output: Output = OutputFormat.TABLE,
     timeout: Timeout = 10.0,
 ) -> None:
-    """End the pause of partitions, or without --topic that of the group; each ends only by itself."""
+    """End the pause of partitions, or without --topic that of groups; each ends only by itself."""
     dry = is_dry(execute=execute, dry_run=dry_run)
-    partitions = _named(coordinator, group, topic, timeout) if topic else None
-    _change_pause(coordinator, ChangePause(group, partitions, False, who_asks(), why, dry), output, timeout)
+    meant = groups_meant(coordinator, group, match, timeout, all_groups=all_groups)
+    _change_pause(coordinator, meant, topic, why, output, timeout, is_paused=False, dry=dry)
 
 
-def _change_pause(coordinator: str, request: ChangePause, output: OutputFormat, timeout: float) -> None:
-    response = ask_for(coordinator, request, timeout, ChangePauseResponse, request.group_id)
-    _write_partitions(request.group_id, response.partitions, output)
-    if not response.partitions:
-        notes.print(f"No partition of group '{request.group_id}' is concerned.")
-    note_dry_run(dry=request.is_dry_run)
+def _change_pause(
+    coordinator: str,
+    groups: Sequence[str],
+    topics: list[str] | None,
+    why: str,
+    output: OutputFormat,
+    timeout: float,
+    *,
+    is_paused: bool,
+    dry: bool,
+) -> None:
+    def change(group: str) -> tuple[TopicPartition, ...]:
+        named = named_partitions(describe_group(coordinator, group, timeout), topics) if topics else None
+        request = ChangePause(group, named, is_paused, who_asks(), why, dry)
+        partitions = ask_for(coordinator, request, timeout, ChangePauseResponse, group).partitions
+        if not partitions:
+            notes.print(_say_nothing_moves(group, is_paused=is_paused, are_named=named is not None))
+        return partitions
+
+    answers, code = ask_each(groups, change)
+    if answers:
+        _write_partitions(answers, output)
+    # A whole group can be paused and resumed also while it has no partitions.
+    does_something = any(answers.values()) or (topics is None and bool(answers))
+    end(dry=dry, does_something=does_something, code=code)
+
+
+def _say_nothing_moves(group: str, *, is_paused: bool, are_named: bool) -> str:
+    match is_paused, are_named:
+        case True, True:
+            return f"The partitions of group '{group}' are paused already."
+        case True, False:
+            return f"No owner has to let go: group '{group}' has no partitions given to members, or is paused already."
+        case False, True:
+            return (
+                f"No partition of group '{group}' is paused by name; `kcoord group resume {group}` ends a pause of the "
+                "whole group."
+            )
+    return (
+        f"No partition becomes free: group '{group}' has none given to members, or is not paused as a whole; what was "
+        "paused with --topic is resumed with --topic."
+    )
 
 
 def drain(
@@ -111,11 +151,10 @@ def undrain(
 
 def _change_drain(coordinator: str, request: ChangeDrain, output: OutputFormat, timeout: float) -> None:
     response = ask_for(coordinator, request, timeout, ChangeDrainResponse, request.group_id)
-    if request.is_drained:
-        _write_partitions(request.group_id, response.partitions, output)
+    _write_partitions({request.group_id: response.partitions if request.is_drained else ()}, output)
     if not response.partitions:
         notes.print(f"Member '{request.member_id}' has no partitions now.")
-    note_dry_run(dry=request.is_dry_run)
+    end(dry=request.is_dry_run, does_something=True)
 
 
 def delete(
@@ -130,16 +169,14 @@ def delete(
 ) -> None:
     """Delete groups that have no members, with their offsets; exits with the code of the first that is refused."""
     dry = is_dry(execute=execute, dry_run=dry_run)
-    code = 0
-    for one in groups_meant(coordinator, group, match, timeout, all_groups=all_groups):
-        try:
-            ask_for(coordinator, DeleteGroup(one, who_asks(), why, dry), timeout, DeleteGroupResponse, one)
-            notes.print(f"Consumer group '{one}' {'can be' if dry else 'has been'} deleted.")
-        except typer.Exit as refused:
-            code = code or refused.exit_code
-    note_dry_run(dry=dry)
-    if code:
-        raise typer.Exit(code)
+
+    def delete_one(group: str) -> None:
+        ask_for(coordinator, DeleteGroup(group, who_asks(), why, dry), timeout, DeleteGroupResponse, group)
+        notes.print(f"Consumer group '{group}' {'can be' if dry else 'has been'} deleted.")
+
+    meant = groups_meant(coordinator, group, match, timeout, all_groups=all_groups)
+    deleted, code = ask_each(meant, delete_one)
+    end(dry=dry, does_something=bool(deleted), code=code)
 
 
 def delete_offsets(
@@ -156,10 +193,11 @@ def delete_offsets(
     """Delete the committed offsets of partitions that nobody owns."""
     dry = is_dry(execute=execute, dry_run=dry_run)
     must_be_one_scope(topic, all_topics=all_topics)
-    partitions = _named(coordinator, group, topic, timeout, all_topics=all_topics)
+    partitions = named_partitions(describe_group(coordinator, group, timeout), topic)
     request = DeleteOffsets(group, partitions, who_asks(), why, dry)
-    response = ask_for(coordinator, request, timeout, DeleteOffsetsResponse, group)
-    _write_results(group, response.results, output, dry=dry)
+    results = {group: ask_for(coordinator, request, timeout, DeleteOffsetsResponse, group).results}
+    write_accepted(results, output)
+    end_with_results(results, dry=dry)
 
 
 def release_claim(
@@ -174,35 +212,18 @@ def release_claim(
 ) -> None:
     """Close running claims whose owner is gone, without a commit; their partitions are anybody's then."""
     dry = is_dry(execute=execute, dry_run=dry_run)
-    must_be_one_scope(topic, all_topics=False)
-    partitions = _named(coordinator, group, topic, timeout)
+    if not topic:
+        raise typer.BadParameter("name the partitions with --topic")
+    partitions = named_partitions(describe_group(coordinator, group, timeout), topic)
     request = ReleaseClaims(group, partitions, who_asks(), why, dry)
-    response = ask_for(coordinator, request, timeout, ReleaseClaimsResponse, group)
-    _write_results(group, response.results, output, dry=dry)
+    results = {group: ask_for(coordinator, request, timeout, ReleaseClaimsResponse, group).results}
+    write_accepted(results, output)
+    end_with_results(results, dry=dry)
 
 
-def _named(
-    coordinator: str, group: str, topics: list[str] | None, timeout: float, *, all_topics: bool = False
-) -> tuple[TopicPartition, ...]:
-    for text in topics or ():
-        parse_scope(text)
-    return named_partitions(describe_group(coordinator, group, timeout), topics, all_topics=all_topics)
-
-
-def _write_partitions(group: str, partitions: Sequence[TopicPartition], output: OutputFormat) -> None:
-    write_rows(output, ("GROUP", "TOPIC", "PARTITION"), [(group, topic, number) for topic, number in partitions])
-
-
-def _write_results(group: str, results: Sequence[PartitionResult], output: OutputFormat, *, dry: bool) -> None:
-    """Write the partitions that were accepted, then say what was refused."""
-    rows: list[tuple[Cell, ...]] = [
-        (group, result.topic, result.partition, result.committed)
-        for result in results
-        if result.error is ErrorCode.NONE
-    ]
-    write_rows(output, ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET"), rows)
-    note_dry_run(dry=dry)
-    exit_if_refused((result.topic, result.partition, result.error, result.message) for result in results)
+def _write_partitions(partitions: Mapping[str, Sequence[TopicPartition]], output: OutputFormat) -> None:
+    rows = [(group, topic, number) for group, mine in partitions.items() for topic, number in mine]
+    write_rows(output, ("GROUP", "TOPIC", "PARTITION"), rows)
 
 
 def add_verbs(app: typer.Typer) -> None:

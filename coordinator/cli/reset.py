@@ -1,15 +1,17 @@
 """`kcoord group reset-offsets`: set committed offsets while the group runs, in the words of Kafka's own tool."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from coordinator.cli.asking import Coordinator, Group, Output, Timeout, ask_for, describe_group
-from coordinator.cli.deciding import DryRun, Execute, Why, exit_if_refused, is_dry, note_dry_run, who_asks
+from coordinator.cli.asking import Coordinator, Output, Timeout, ask_for, describe_group
+from coordinator.cli.deciding import DryRun, Execute, Why, end_with_results, is_dry, who_asks, write_accepted
 from coordinator.cli.exits import notes
+from coordinator.cli.many import AllGroups, Match, SomeGroup, ask_each, groups_meant
 from coordinator.cli.reset_target import read_csv, targets_of, where_to, write_csv_of_offsets
-from coordinator.cli.scope import AllTopics, Topics, must_be_one_scope, named_partitions, parse_scope
+from coordinator.cli.scope import AllTopics, Topics, must_be_one_scope, named_partitions
 from coordinator.cli.tables import Cell, OutputFormat, write_json, write_rows
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.operator_messages import (
@@ -18,14 +20,16 @@ from coordinator.protocol.operator_messages import (
     ResetOffsets,
     ResetOffsetsResponse,
 )
-from coordinator.protocol.parts import ResetResult
+from coordinator.protocol.parts import PartitionResult, ResetResult
 
 RESET_COLUMNS: Final = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET", "DELTA", "STATE", "REMARK")
 
 
 def reset_offsets(
-    group: Group,
     coordinator: Coordinator,
+    group: SomeGroup = None,
+    match: Match = None,
+    all_groups: AllGroups = False,
     topic: Topics = None,
     all_topics: AllTopics = False,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="The first offset there is.")] = False,
@@ -43,13 +47,19 @@ def reset_offsets(
         int | None, typer.Option("--shift-by", metavar="N", help="So many records on, or back when it is negative.")
     ] = None,
     from_file: Annotated[
-        Path | None, typer.Option("--from-file", metavar="CSV", help="Lines of topic,partition,offset.")
+        Path | None,
+        typer.Option("--from-file", metavar="CSV", help="Lines of topic,partition,offset, or with the group in front."),
     ] = None,
     cancel: Annotated[bool, typer.Option("--cancel", help="Drop resets that are pending.")] = False,
     release_claims: Annotated[
         bool, typer.Option("--release-claims", help="Pass over running claims whose owner is gone.")
     ] = False,
-    export: Annotated[bool, typer.Option("--export", help="Write the new offsets as CSV for --from-file.")] = False,
+    export: Annotated[
+        bool,
+        typer.Option(
+            "--export", help="Write the new offsets as CSV for --from-file, of several groups with the group in front."
+        ),
+    ] = False,
     execute: Execute = False,
     dry_run: DryRun = False,
     why: Why = "",
@@ -67,59 +77,71 @@ def reset_offsets(
         by_duration=by_duration,
         shift_by=shift_by,
     )
-    for text in topic or ():
-        parse_scope(text)
     if (where is not None) + (from_file is not None) + cancel != 1:
         raise typer.BadParameter("say where to with one of --to-earliest, --to-latest, …, --from-file, or --cancel")
-    if from_file is not None:
-        if topic or all_topics:
-            raise typer.BadParameter("--from-file names the partitions: leave out --topic and --all-topics")
-        targets = read_csv(from_file, group)
-    else:
+    if from_file is None:
         must_be_one_scope(topic, all_topics=all_topics)
-        if cancel and all_topics:
-            _cancel(coordinator, CancelResets(group, None, who_asks(), why, dry), timeout, output)
-            return
-        partitions = named_partitions(describe_group(coordinator, group, timeout), topic, all_topics=all_topics)
-        if cancel:
-            _cancel(coordinator, CancelResets(group, partitions, who_asks(), why, dry), timeout, output)
-            return
-        assert where is not None
-        targets = targets_of(partitions, where)
-    if not targets:
-        notes.print(f"Consumer group '{group}' knows no partitions.")
+    elif topic or all_topics:
+        raise typer.BadParameter("--from-file names the partitions: leave out --topic and --all-topics")
+    meant = groups_meant(coordinator, group, match, timeout, all_groups=all_groups)
+    if cancel:
+        _cancel(coordinator, meant, topic, why, timeout, output, dry=dry)
         return
-    request = ResetOffsets(group, targets, who_asks(), why, release_claims, dry)
-    response = ask_for(coordinator, request, timeout, ResetOffsetsResponse, group)
+    # The whole file is read before anything is asked for: a line that is wrong leaves all groups as they are.
+    in_file = {one: read_csv(from_file, one) for one in meant} if from_file is not None else {}
+
+    def reset(group: str) -> tuple[ResetResult, ...]:
+        if where is None:
+            targets = in_file[group]
+        else:
+            targets = targets_of(named_partitions(describe_group(coordinator, group, timeout), topic), where)
+        if not targets:
+            return ()
+        request = ResetOffsets(group, targets, who_asks(), why, release_claims, dry)
+        return ask_for(coordinator, request, timeout, ResetOffsetsResponse, group).results
+
+    answers, code = ask_each(meant, reset)
+    results = [(one, result) for one, mine in answers.items() for result in mine]
     if export:
         write_csv_of_offsets(
-            (result.topic, result.partition, result.new_offset)
-            for result in response.results
+            (*(() if group is not None else (one,)), result.topic, result.partition, result.new_offset)
+            for one, result in results
             if result.new_offset is not None
         )
-    else:
-        _write(group, response.results, output, dry=dry)
-    if not dry and any(result.is_pending for result in response.results):
+    elif answers:
+        _write(results, output, dry=dry)
+    if not dry and any(result.is_pending for _, result in results):
         notes.print("Pending resets are done when the owners have let go; `kcoord group describe` shows them.")
-    note_dry_run(dry=dry)
-    exit_if_refused((result.topic, result.partition, result.error, result.message) for result in response.results)
+    end_with_results(answers, dry=dry, code=code)
 
 
-def _cancel(coordinator: str, request: CancelResets, timeout: float, output: OutputFormat) -> None:
-    response = ask_for(coordinator, request, timeout, CancelResetsResponse, request.group_id)
-    rows: list[tuple[Cell, ...]] = [
-        (request.group_id, result.topic, result.partition, result.committed)
-        for result in response.results
-        if result.error is ErrorCode.NONE
-    ]
-    write_rows(output, ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET"), rows)
-    note_dry_run(dry=request.is_dry_run)
-    exit_if_refused((result.topic, result.partition, result.error, result.message) for result in response.results)
+def _cancel(
+    coordinator: str,
+    groups: Sequence[str],
+    topics: list[str] | None,
+    why: str,
+    timeout: float,
+    output: OutputFormat,
+    *,
+    dry: bool,
+) -> None:
+    def cancel(group: str) -> tuple[PartitionResult, ...]:
+        named = named_partitions(describe_group(coordinator, group, timeout), topics) if topics else None
+        request = CancelResets(group, named, who_asks(), why, dry)
+        results = ask_for(coordinator, request, timeout, CancelResetsResponse, group).results
+        if not results:
+            notes.print(f"No reset of group '{group}' is pending.")
+        return results
+
+    answers, code = ask_each(groups, cancel)
+    if answers:
+        write_accepted(answers, output)
+    end_with_results(answers, dry=dry, code=code)
 
 
-def _write(group: str, results: tuple[ResetResult, ...], output: OutputFormat, *, dry: bool) -> None:
+def _write(results: Sequence[tuple[str, ResetResult]], output: OutputFormat, *, dry: bool) -> None:
     if output is OutputFormat.JSON:
-        write_json([_as_json(result, dry=dry) for result in results])
+        write_json([_as_json(group, result, dry=dry) for group, result in results])
         return
     rows: list[tuple[Cell, ...]] = [
         (
@@ -132,13 +154,14 @@ def _write(group: str, results: tuple[ResetResult, ...], output: OutputFormat, *
             _state(result, dry=dry),
             result.message,
         )
-        for result in results
+        for group, result in results
     ]
     write_rows(output, RESET_COLUMNS, rows)
 
 
-def _as_json(result: ResetResult, *, dry: bool) -> dict[str, object]:
+def _as_json(group: str, result: ResetResult, *, dry: bool) -> dict[str, object]:
     return {
+        "group": group,
         "topic": result.topic,
         "partition": result.partition,
         "current_offset": result.old_offset,

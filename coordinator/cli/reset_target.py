@@ -83,7 +83,9 @@ def read_csv(path: Path, group: str) -> tuple[ResetTarget, ...]:
     """Read the offsets of a group from a file; raises typer.BadParameter naming the line that is wrong."""
     try:
         lines = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be read: {error.strerror or error}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
         raise typer.BadParameter(f"{path} cannot be read: {error}") from error
     targets: dict[TopicPartition, ResetTarget] = {}
     for number, line in enumerate(lines, 1):
@@ -107,8 +109,8 @@ def _read_line(cells: list[str], group: str, where: str) -> ResetTarget | None:
     return ResetTarget(cells[0], int(cells[1]), "offset", int(cells[2]))
 
 
-def write_csv_of_offsets(offsets: Iterable[tuple[str, int, int]]) -> None:
-    """Write offsets to standard output as Kafka's tool reads them of one group."""
+def write_csv_of_offsets(offsets: Iterable[Sequence[str | int]]) -> None:
+    """Write offsets to standard output as Kafka's tool reads them, of one group or with the group in front."""
     csv.writer(sys.stdout, lineterminator="\n").writerows(offsets)
 
 

@@ -13,12 +13,6 @@ TopicPartition: TypeAlias = tuple[str, int]
 
 _SCOPE: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})(?::(?P<numbers>\d{1,9}(?:,\d{1,9})*))?")
 
-Topics = Annotated[
-    list[str] | None,
-    typer.Option("--topic", metavar="TOPIC[:0,1]", help="A topic, or some of its partitions; may be given repeatedly."),
-]
-AllTopics = Annotated[bool, typer.Option("--all-topics", help="Every partition that the group knows.")]
-
 
 def parse_scope(text: str) -> tuple[str, tuple[int, ...] | None]:
     """Read `topic` or `topic:0,1`; raises typer.BadParameter."""
@@ -29,24 +23,42 @@ def parse_scope(text: str) -> tuple[str, tuple[int, ...] | None]:
     return match["topic"], tuple(int(number) for number in numbers.split(",")) if numbers else None
 
 
+def _checked(texts: list[str] | None) -> list[str] | None:
+    for text in texts or ():
+        parse_scope(text)
+    return texts
+
+
+Topics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic",
+        callback=_checked,
+        metavar="TOPIC[:0,1]",
+        help="A topic, or some of its partitions; may be given repeatedly.",
+    ),
+]
+AllTopics = Annotated[bool, typer.Option("--all-topics", help="Every partition that the group knows.")]
+
+
 def must_be_one_scope(topics: Sequence[str] | None, *, all_topics: bool) -> None:
     """Raise typer.BadParameter unless exactly one scope is named."""
     if bool(topics) == all_topics:
         raise typer.BadParameter("name the partitions with --topic, or all of them with --all-topics")
 
 
-def named_partitions(
-    group: DescribeGroupResponse, topics: Sequence[str] | None, *, all_topics: bool
-) -> tuple[TopicPartition, ...]:
-    """Return the partitions that are meant; a topic alone means those of it that the group knows.
+def named_partitions(group: DescribeGroupResponse, topics: Sequence[str] | None) -> tuple[TopicPartition, ...]:
+    """Return the partitions that are meant: a topic alone means those of it that the group knows, no topic all of them.
 
     Exits with NOT_FOUND when the group knows none of a topic.
     """
     known = [(found.topic, found.partition) for found in group.partitions]
-    if all_topics:
+    if not topics:
+        if not known:
+            notes.print(f"Consumer group '{group.group_id}' knows no partitions.")
         return tuple(known)
     named: list[TopicPartition] = []
-    for text in topics or ():
+    for text in topics:
         topic, numbers = parse_scope(text)
         mine = [part for part in known if part[0] == topic] if numbers is None else [(topic, n) for n in numbers]
         if not mine:

@@ -40,6 +40,13 @@ def test_reset_waits_for_the_running_batch_survives_a_sigkill_and_is_read_from_t
     with RawMember(node.address, "g", name) as member:
         member.register()
         start = member.wait_until_complete()[name, 0]
+        mistyped = ("--topic", f"{name}:7", "--topic", f"{name}-not:0", "--to-earliest", "--execute")
+        (number, topic_name) = kcoord(node, "reset-offsets", "g", *mistyped, exit_code=3)
+        assert (number["state"], number["remark"].split(";")[0]) == (
+            "refused",
+            f"Kafka has no partition 7 of topic {name}, which has 1",
+        )
+        assert topic_name["remark"].startswith(f"Kafka has no topic {name}-not;")
         claim = Claim(name, start.topic_id, 0, start.owner_epoch, 0, 20)
         member.ask(Advance((), (claim,)))
         member.ask(ConfirmClaims((claim,)))

@@ -106,6 +106,11 @@ class TestDescribe:
         )
         assert (result.exit_code, result.stderr) == (0, "")
 
+    def test_kafkas_word_for_the_partitions_is_understood(self, run):
+        answers = {DescribeGroup: GROUP}
+        shown = run(["group", "describe", "team"], answers).stdout
+        assert run(["group", "describe", "team", "--offsets"], answers).stdout == shown != ""
+
     def test_partitions_come_as_json_with_what_is_unknown_as_null(self, run):
         document = json.loads(run(["group", "describe", "team", "-o", "json"], {DescribeGroup: GROUP}).stdout)
         assert (document["group"], document["state"], document["group_epoch"]) == ("team", "Stable", 3)
@@ -267,6 +272,14 @@ class TestEvents:
         assert event["partitions"][2] == {"topic": "b", "partition": 0}
         assert event["duration_ms"] == 90
 
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [([], "remembers no events of group 'team'.\n"), (["--after", "9"], "of group 'team' after 9.\n")],
+    )
+    def test_a_timeline_with_nothing_in_it_is_told(self, run, words, said):
+        result = run(["group", "events", "team", *words], {ListGroupEvents: ListGroupEventsResponse()})
+        assert (result.exit_code, result.stdout, result.stderr.endswith(said)) == (0, "", True)
+
 
 class TestWithoutACoordinator:
     def test_an_unreachable_coordinator_is_exit_code_1_with_what_to_do(self):
@@ -296,6 +309,7 @@ class TestWithoutACoordinator:
             ["group", "list", "--coordinator", "host:1", "--timeout", "0"],
             ["group", "describe", "--coordinator", "host:1"],
             ["group", "describe", "team", "--coordinator", "host:1", "--members", "--state"],
+            ["group", "describe", "team", "--coordinator", "host:1", "--offsets", "--members"],
         ],
     )
     def test_wrong_usage_is_exit_code_2(self, monkeypatch, arguments):

@@ -6,7 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from coordinator.cli import app
+from coordinator.cli.groups import State
 from coordinator.cli.wait import parse_duration
+from coordinator.core.groups.group import GroupStatus
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeGroup,
@@ -72,6 +74,13 @@ def test_groups_can_be_listed_by_glob_and_state(run):
     assert run("list", "--match", "x*").stderr == "No group matches.\n"
 
 
+def test_state_that_is_none_is_a_usage_error_and_all_of_the_coordinators_are_known(run):
+    result = run("list", "--state", "Stabel")
+    assert (result.exit_code, result.asked) == (2, [])
+    assert "'Stabel' is not one of 'empty'" in " ".join(result.stderr.replace("│", " ").split())
+    assert {state.value for state in State} == {status.value for status in GroupStatus}
+
+
 def test_matching_groups_are_described_one_after_the_other(run):
     result = run("describe", "--match", "orders-*", "--state")
     assert [line.split()[0] for line in result.stdout.splitlines() if line] == [
@@ -111,7 +120,7 @@ def test_every_group_that_is_too_far_behind_is_named(run):
 
 
 @pytest.mark.parametrize("scope", [(), ("g", "--all-groups"), ("g", "--match", "*"), ("--match", "*", "--all-groups")])
-@pytest.mark.parametrize("verb", ["describe", "lag", "members", "delete"])
+@pytest.mark.parametrize("verb", ["describe", "lag", "members", "delete", "pause", "resume"])
 def test_exactly_one_scope_is_named(run, verb, scope):
     assert run(verb, *scope).exit_code == 2
 

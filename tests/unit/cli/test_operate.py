@@ -8,7 +8,13 @@ from typer.testing import CliRunner
 from coordinator.cli import app
 from coordinator.cli.reset_target import parse_datetime, parse_duration
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse, ErrorResponse
+from coordinator.protocol.messages import (
+    DescribeGroup,
+    DescribeGroupResponse,
+    ErrorResponse,
+    ListGroups,
+    ListGroupsResponse,
+)
 from coordinator.protocol.operator_messages import (
     CancelResets,
     CancelResetsResponse,
@@ -29,6 +35,7 @@ from coordinator.protocol.operator_messages import (
 )
 from coordinator.protocol.parts import (
     ControlDescription,
+    GroupSummary,
     MemberDescription,
     PartitionDescription,
     PartitionResult,
@@ -112,6 +119,7 @@ class TestResetOffsets:
         words = ["reset-offsets", "team", "--all-topics", "--to-earliest", "-o"]
         result = run([*words, "json"], {ResetOffsets: self.RESULTS})
         assert json.loads(result.stdout)[0] == {
+            "group": "team",
             "topic": "t",
             "partition": 0,
             "current_offset": 60,
@@ -149,11 +157,13 @@ class TestResetOffsets:
             ("t,x,5\n", "line 1"),
             ("", "has no"),
             ("other,t,0,5\n", "has no"),
+            (None, "offsets.csv cannot be read: No such file or directory"),
         ],
     )
     def test_file_that_is_not_understood_is_a_usage_error(self, run, tmp_path, text, said):
         path = tmp_path / "offsets.csv"
-        path.write_text(text)
+        if text is not None:
+            path.write_text(text)
         result = run(["reset-offsets", "team", "--from-file", str(path)], {})
         assert (result.exit_code, result.asked) == (2, [])
         assert said in " ".join(result.stderr.replace("│", " ").split())
@@ -168,6 +178,9 @@ class TestResetOffsets:
             ["--topic", "t", "--to-earliest", "--cancel"],
             ["--topic", "t", "--to-earliest", "--execute", "--dry-run"],
             ["--topic", "t:x", "--to-earliest"],
+            ["--topic", "t:x", "--cancel"],
+            ["--match", "t*", "--topic", "t", "--to-earliest"],
+            ["--all-groups", "--topic", "t", "--to-earliest"],
             ["--topic", "t", "--to-offset", "-1"],
             ["--topic", "t", "--to-datetime", "yesterday"],
             ["--topic", "t", "--by-duration", "15 minutes"],
@@ -188,7 +201,10 @@ class TestResetOffsets:
         refused = ResetResult("t", 1, ErrorCode.PARTITION_OWNED, "m1 is gone", 5)
         answer = ResetOffsetsResponse(results=(ResetResult("t", 0, old_offset=1, new_offset=2), refused))
         result = run(["reset-offsets", "team", "--topic", "t", "--to-earliest", "--execute"], {ResetOffsets: answer})
-        assert (result.exit_code, result.stderr) == (4, "error: t-1 was refused: m1 is gone (PARTITION_OWNED)\n")
+        assert (result.exit_code, result.stderr) == (
+            4,
+            "error: t-1 of group 'team' was refused: m1 is gone (PARTITION_OWNED)\n",
+        )
         assert [line.split()[6] for line in result.stdout.splitlines()[1:]] == ["set", "refused"]
 
     def test_pending_resets_are_cancelled(self, run):
@@ -198,6 +214,88 @@ class TestResetOffsets:
         assert result.stdout.splitlines()[1].split() == ["team", "t", "0", "60"]
         result = run(["reset-offsets", "team", "--cancel", "--topic", "t:1"], {CancelResets: answer})
         assert result.asked == [CancelResets("team", (T1,), "ann@ops", "", True)]
+
+    def test_nothing_to_cancel_is_told(self, run):
+        result = run(["reset-offsets", "team", "--cancel", "--all-topics"], {CancelResets: CancelResetsResponse()})
+        assert (result.exit_code, result.stderr) == (0, "No reset of group 'team' is pending.\n")
+
+    @pytest.mark.parametrize("words", [["reset-offsets", "team", "--to-earliest"], ["delete-offsets", "team"]])
+    def test_group_without_partitions_has_nothing_to_change(self, run, words):
+        nothing = DescribeGroupResponse(group_id="team", state="Empty")
+        answers = {DescribeGroup: nothing, DeleteOffsets: DeleteOffsetsResponse()}
+        result = run([*words, "--all-topics"], answers)
+        assert (result.exit_code, result.stderr) == (0, "Consumer group 'team' knows no partitions.\n")
+
+    def test_partition_kafka_does_not_have_is_exit_code_3_and_nothing_is_left_to_execute(self, run):
+        why = "Kafka has no partition 7 of topic t, which has 2; correct the name or the number"
+        refused = ResetResult("t", 7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why)
+        answers = {ResetOffsets: ResetOffsetsResponse(results=(refused,))}
+        result = run(["reset-offsets", "team", "--topic", "t:7", "--to-earliest"], answers)
+        assert (result.exit_code, result.stderr) == (
+            3,
+            f"error: t-7 of group 'team' was refused: {why} (UNKNOWN_TOPIC_OR_PARTITION)\n",
+        )
+
+
+class TestResetOfSeveralGroups:
+    """The script knows the groups team, tea and other; all are described alike."""
+
+    KNOWN = ListGroupsResponse(tuple(GroupSummary(name, "Stable", 1, 1) for name in ("team", "tea", "other")))
+    DONE = ResetOffsetsResponse(results=(ResetResult("t", 0, old_offset=60, new_offset=20),))
+
+    def test_each_is_reset_and_shown_in_one_table(self, run):
+        words = ["reset-offsets", "--match", "te*", "--topic", "t:0", "--to-offset", "20", "--execute"]
+        result = run(words, {ListGroups: self.KNOWN, ResetOffsets: self.DONE})
+        target = (ResetTarget("t", 0, "offset", 20),)
+        assert [asked for asked in result.asked if isinstance(asked, ResetOffsets)] == [
+            ResetOffsets(name, target, "ann@ops", "", False, False) for name in ("tea", "team")
+        ]
+        assert [line.split()[:2] for line in result.stdout.splitlines()] == [
+            ["GROUP", "TOPIC"],
+            ["tea", "t"],
+            ["team", "t"],
+        ]
+
+    def test_one_that_is_refused_does_not_keep_the_others(self, run):
+        def reset(request):
+            if request.group_id == "tea":
+                return ResetOffsetsResponse(ErrorCode.REBALANCE_IN_PROGRESS, "busy")
+            return self.DONE
+
+        words = ["reset-offsets", "--all-groups", "--all-topics", "--to-earliest", "-o", "json"]
+        result = run(words, {ListGroups: self.KNOWN, ResetOffsets: reset})
+        assert [found["group"] for found in json.loads(result.stdout)] == ["other", "team"]
+        assert (result.exit_code, result.stderr) == (
+            4,
+            f"error: the coordinator refused: busy (REBALANCE_IN_PROGRESS)\n{DRY}",
+        )
+
+    def test_export_has_the_group_in_front_and_from_file_reads_it(self, run, tmp_path):
+        answers = {ListGroups: self.KNOWN, ResetOffsets: self.DONE}
+        exported = run(["reset-offsets", "--match", "te*", "--topic", "t:0", "--to-latest", "--export"], answers).stdout
+        assert exported == "tea,t,0,20\nteam,t,0,20\n"
+        path = tmp_path / "offsets.csv"
+        path.write_text(exported)
+        result = run(["reset-offsets", "--match", "te*", "--from-file", str(path), "--execute"], answers)
+        asked = [(request.group_id, request.targets) for request in result.asked if isinstance(request, ResetOffsets)]
+        target = (ResetTarget("t", 0, "offset", 20),)
+        assert asked == [("tea", target), ("team", target)]
+
+    def test_file_without_one_of_the_groups_is_a_usage_error_and_none_is_reset(self, run, tmp_path):
+        path = tmp_path / "offsets.csv"
+        path.write_text("tea,t,0,20\n")
+        result = run(
+            ["reset-offsets", "--match", "te*", "--from-file", str(path), "--execute"], {ListGroups: self.KNOWN}
+        )
+        assert (result.exit_code, result.asked) == (2, [ListGroups()])
+
+    def test_pending_resets_of_each_are_cancelled(self, run):
+        def cancel(request):
+            return CancelResetsResponse(results=(PartitionResult("t", 0, committed=len(request.group_id)),))
+
+        words = ["reset-offsets", "--match", "te*", "--cancel", "--all-topics", "-o", "csv"]
+        result = run(words, {ListGroups: self.KNOWN, CancelResets: cancel})
+        assert result.stdout == "GROUP,TOPIC,PARTITION,CURRENT-OFFSET\ntea,t,0,3\nteam,t,0,4\n"
 
 
 class TestVerbs:
@@ -241,6 +339,33 @@ class TestVerbs:
         result = run(["undrain", "team", "m1", "--execute"], {ChangeDrain: ChangeDrainResponse()})
         assert result.asked == [ChangeDrain("team", "m1", False, "ann@ops", "", False)]
         assert (result.stdout, result.stderr) == ("", "Member 'm1' has no partitions now.\n")
+        result = run(["undrain", "team", "m1", "--execute", "-o", "json"], {ChangeDrain: ChangeDrainResponse()})
+        assert json.loads(result.stdout) == []
+
+    @pytest.mark.parametrize(
+        ("words", "said", "is_left_to_execute"),
+        [
+            (["pause", "team"], "No owner has to let go", True),
+            (["resume", "team"], "what was paused with --topic is resumed with --topic", True),
+            (["pause", "team", "--topic", "t:0"], "are paused already", False),
+            (["resume", "team", "--topic", "t:0"], "`kcoord group resume team` ends a pause of the whole group", False),
+        ],
+    )
+    def test_pause_that_moves_nothing_says_why(self, run, words, said, is_left_to_execute):
+        result = run(words, {ChangePause: ChangePauseResponse()})
+        assert (result.exit_code, said in result.stderr, DRY in result.stderr) == (0, True, is_left_to_execute)
+
+    def test_several_groups_are_paused_with_one_table(self, run):
+        def pause(request):
+            return ChangePauseResponse(partitions=(T0,) if request.group_id == "team" else (T0, U0))
+
+        known = ListGroupsResponse((GroupSummary("tea", "Empty", 1, 0), GroupSummary("team", "Stable", 1, 1)))
+        result = run(["pause", "--all-groups", "-o", "csv", "--execute"], {ListGroups: known, ChangePause: pause})
+        assert result.stdout == "GROUP,TOPIC,PARTITION\ntea,t,0\ntea,u,0\nteam,t,0\n"
+        assert result.asked == [
+            ListGroups(),
+            *(ChangePause(g, None, True, "ann@ops", "", False) for g in ("tea", "team")),
+        ]
 
     def test_group_is_deleted(self, run):
         result = run(["delete", "team", "--execute"], {DeleteGroup: DeleteGroupResponse()})
@@ -254,14 +379,21 @@ class TestVerbs:
         result = run(["delete", "team", "--execute"], {DeleteGroup: answer})
         assert (result.exit_code, "its state is Stable (NON_EMPTY_GROUP)" in result.stderr) == (4, True)
 
+    def test_dry_run_of_what_is_refused_does_not_ask_to_execute_it(self, run):
+        refusal = DeleteGroupResponse(ErrorCode.GROUP_ID_NOT_FOUND, "there is no group 'team'")
+        result = run(["delete", "team"], {DeleteGroup: refusal})
+        assert (result.exit_code, result.stderr) == (3, "Consumer group 'team' does not exist.\n")
+
     @pytest.mark.parametrize(
         ("error", "exit_code"), [(ErrorCode.GROUP_ID_NOT_FOUND, 3), (ErrorCode.INVALID_REQUEST, 1)]
     )
     def test_refusal_of_the_whole_ends_with_its_code(self, run, error, exit_code):
-        result = run(["pause", "team", "--execute"], {ChangePause: ErrorResponse(error, "because")})
+        result = run(["pause", "team", "--execute", "-o", "json"], {ChangePause: ErrorResponse(error, "because")})
         assert (result.exit_code, result.stdout) == (exit_code, "")
 
-    @pytest.mark.parametrize("words", [["release-claim", "team"], ["delete-offsets", "team"], ["drain", "team"]])
+    @pytest.mark.parametrize(
+        "words", [["release-claim", "team"], ["delete-offsets", "team"], ["drain", "team"], ["pause"], ["resume"]]
+    )
     def test_verb_without_its_object_is_a_usage_error(self, run, words):
         result = run(words, {})
         assert (result.exit_code, result.asked) == (2, [])
@@ -270,7 +402,10 @@ class TestVerbs:
         refused = PartitionResult("t", 1, ErrorCode.PARTITION_OWNED, "m1 owns it", 9)
         answer = DeleteOffsetsResponse(results=(PartitionResult("t", 0, committed=60), refused))
         result = run(["delete-offsets", "team", "--topic", "t", "--execute", "-o", "csv"], {DeleteOffsets: answer})
-        assert (result.exit_code, result.stderr) == (4, "error: t-1 was refused: m1 owns it (PARTITION_OWNED)\n")
+        assert (result.exit_code, result.stderr) == (
+            4,
+            "error: t-1 of group 'team' was refused: m1 owns it (PARTITION_OWNED)\n",
+        )
         assert result.stdout == "GROUP,TOPIC,PARTITION,CURRENT-OFFSET\nteam,t,0,60\n"
 
 
