@@ -12,7 +12,7 @@ from coordinator.cli.exits import notes
 from coordinator.cli.lag import lag, lag_of, members
 from coordinator.cli.many import AllGroups, Match, SomeGroup, filter_groups, groups_meant
 from coordinator.cli.reset import reset_offsets
-from coordinator.cli.scope import format_partitions
+from coordinator.cli.scope import TopicPartition, format_partitions
 from coordinator.cli.tables import Cell, OutputFormat, View, write_json, write_rows, write_views
 from coordinator.cli.wait import wait
 from coordinator.protocol.messages import (
@@ -26,7 +26,13 @@ from coordinator.protocol.messages import (
     ListGroupsResponse,
 )
 from coordinator.protocol.operator_messages import DescribeControls, DescribeControlsResponse
-from coordinator.protocol.parts import ControlDescription, GroupEvent, MemberDescription, PartitionDescription
+from coordinator.protocol.parts import (
+    ClaimState,
+    ControlDescription,
+    GroupEvent,
+    MemberDescription,
+    PartitionDescription,
+)
 
 app = typer.Typer(help="Look at consumer groups, and operate them.", no_args_is_help=True)
 
@@ -133,7 +139,23 @@ def _described(coordinator: str, group: str, timeout: float) -> tuple[DescribeGr
     controls = ask_for(coordinator, DescribeControls(group), timeout, DescribeControlsResponse, group).controls
     for control in controls:
         notes.print(_say_control(control))
+    held = _held(response)
+    if held:
+        notes.print(
+            f"Running claims on {format_partitions(held)} were left by owners that are gone; `kcoord group "
+            f"release-claim {group} --all-topics` closes them."
+        )
     return response, list(controls)
+
+
+def _held(response: DescribeGroupResponse) -> list[TopicPartition]:
+    """Return the partitions with a running claim whose owner is not a member any more."""
+    members = {member.member_id for member in response.members}
+    return [
+        (found.topic, found.partition)
+        for found in response.partitions
+        if found.claim_state is ClaimState.RUNNING and found.member_id not in members
+    ]
 
 
 @app.command()

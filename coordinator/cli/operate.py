@@ -35,6 +35,7 @@ from coordinator.protocol.operator_messages import (
     ReleaseClaims,
     ReleaseClaimsResponse,
 )
+from coordinator.protocol.parts import ClaimState
 
 Member = Annotated[str, typer.Argument(metavar="MEMBER", help="The member's id, as `kcoord group members` shows it.")]
 
@@ -193,7 +194,10 @@ def delete_offsets(
     """Delete the committed offsets of partitions that nobody owns."""
     dry = is_dry(execute=execute, dry_run=dry_run)
     must_be_one_scope(topic, all_topics=all_topics)
-    partitions = named_partitions(describe_group(coordinator, group, timeout), topic)
+    described = describe_group(coordinator, group, timeout)
+    partitions = named_partitions(described, topic, lambda found: found.committed is not None)
+    if not partitions:
+        notes.print(f"Group '{group}' has no committed offset there.")
     request = DeleteOffsets(group, partitions, who_asks(), why, dry)
     results = {group: ask_for(coordinator, request, timeout, DeleteOffsetsResponse, group).results}
     write_accepted(results, output)
@@ -204,6 +208,7 @@ def release_claim(
     group: Group,
     coordinator: Coordinator,
     topic: Topics = None,
+    all_topics: AllTopics = False,
     execute: Execute = False,
     dry_run: DryRun = False,
     why: Why = "",
@@ -212,9 +217,11 @@ def release_claim(
 ) -> None:
     """Close running claims whose owner is gone, without a commit; their partitions are anybody's then."""
     dry = is_dry(execute=execute, dry_run=dry_run)
-    if not topic:
-        raise typer.BadParameter("name the partitions with --topic")
-    partitions = named_partitions(describe_group(coordinator, group, timeout), topic)
+    must_be_one_scope(topic, all_topics=all_topics)
+    described = describe_group(coordinator, group, timeout)
+    partitions = named_partitions(described, topic, lambda found: found.claim_state is ClaimState.RUNNING)
+    if not partitions:
+        notes.print(f"No claim of group '{group}' is running there.")
     request = ReleaseClaims(group, partitions, who_asks(), why, dry)
     results = {group: ask_for(coordinator, request, timeout, ReleaseClaimsResponse, group).results}
     write_accepted(results, output)

@@ -96,6 +96,7 @@ def reset_offsets(
         else:
             targets = targets_of(named_partitions(describe_group(coordinator, group, timeout), topic), where)
         if not targets:
+            notes.print(f"Consumer group '{group}' knows no partitions.")
             return ()
         request = ResetOffsets(group, targets, who_asks(), why, release_claims, dry)
         return ask_for(coordinator, request, timeout, ResetOffsetsResponse, group).results

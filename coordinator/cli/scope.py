@@ -1,13 +1,14 @@
 """Which partitions a verb is about, in Kafka's words: `--topic t`, `--topic t:0,1`, `--all-topics`."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Final, TypeAlias
 
 import typer
 
 from coordinator.cli.exits import ExitCode, notes
 from coordinator.protocol.messages import DescribeGroupResponse
+from coordinator.protocol.parts import PartitionDescription
 
 TopicPartition: TypeAlias = tuple[str, int]
 
@@ -47,27 +48,33 @@ def must_be_one_scope(topics: Sequence[str] | None, *, all_topics: bool) -> None
         raise typer.BadParameter("name the partitions with --topic, or all of them with --all-topics")
 
 
-def named_partitions(group: DescribeGroupResponse, topics: Sequence[str] | None) -> tuple[TopicPartition, ...]:
-    """Return the partitions that are meant: a topic alone means those of it that the group knows, no topic all of them.
+def named_partitions(
+    group: DescribeGroupResponse,
+    topics: Sequence[str] | None,
+    counts: Callable[[PartitionDescription], bool] = lambda _: True,
+) -> tuple[TopicPartition, ...]:
+    """Return the partitions that are meant: those that are named by number, whatever the group knows of them.
 
-    Exits with NOT_FOUND when the group knows none of a topic.
+    A topic alone means those of it that the group knows and that count, no topic all of these. Exits with NOT_FOUND
+    when the group knows none of a topic.
     """
-    known = [(found.topic, found.partition) for found in group.partitions]
+    known = {found.topic for found in group.partitions}
+    counted = [(found.topic, found.partition) for found in group.partitions if counts(found)]
     if not topics:
-        if not known:
-            notes.print(f"Consumer group '{group.group_id}' knows no partitions.")
-        return tuple(known)
+        return tuple(counted)
     named: list[TopicPartition] = []
     for text in topics:
         topic, numbers = parse_scope(text)
-        mine = [part for part in known if part[0] == topic] if numbers is None else [(topic, n) for n in numbers]
-        if not mine:
+        if numbers is not None:
+            named.extend((topic, number) for number in numbers)
+        elif topic in known:
+            named.extend(part for part in counted if part[0] == topic)
+        else:
             notes.print(
                 f"error: group '{group.group_id}' knows no partition of topic '{topic}'; correct the name, or name "
                 f"partitions as {topic}:0,1"
             )
             raise typer.Exit(ExitCode.NOT_FOUND)
-        named.extend(mine)
     return tuple(dict.fromkeys(named))
 
 

@@ -49,6 +49,14 @@ def outlives_stop(group: GroupState, partition: TopicPartition) -> bool:
     return grant is not None and group.handover == HOLD and grant.has_running_claim
 
 
+def why_left(group: GroupState, member_id: str) -> str:
+    """Say why a partition whose owner left a running claim cannot be changed, and what to do."""
+    return (
+        f"its owner {say_awaited(group, member_id)} is gone and left a running claim; wait for it to come back, or "
+        "have the claim released"
+    )
+
+
 def say_awaited(group: GroupState, member_id: str) -> str:
     """Name an identity that is gone, as one to wait for."""
     for instance_id, awaited in group.awaited.items():

@@ -10,6 +10,7 @@ from coordinator.core.events import OffsetsResolved
 from coordinator.core.groups.controls import Decree, say_by
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.group import group_status
+from coordinator.core.groups.holds import why_left
 from coordinator.core.groups.operator_records import (
     ClaimsReleased,
     DrainChanged,
@@ -183,6 +184,8 @@ class Operators:
             grant, committed = group.grants.get(partition), group.offsets.get(partition)
             if grant is not None:
                 why = f"{grant.member_id} owns it; pause it, or have its owner leave"
+                if grant.member_id not in group.members:
+                    why = why_left(group, grant.member_id)
                 offset = committed.offset if committed is not None else None
                 results.append(PartitionResult(*partition, ErrorCode.PARTITION_OWNED, why, offset))
             elif committed is None:

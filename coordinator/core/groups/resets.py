@@ -12,6 +12,7 @@ from coordinator.core.effects import OffsetToResolve, ResolveOffsets
 from coordinator.core.events import OffsetsResolved, ResolvedOffset
 from coordinator.core.groups.controls import say_by
 from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.holds import why_left
 from coordinator.core.groups.operator_records import PlannedReset, ResetsCancelled, ResetsPlanned
 from coordinator.core.groups.ownership import Ownership
 from coordinator.core.groups.reset_rules import NewOffset, NoOffset, new_offset, to_ask, why_bad_target
@@ -130,10 +131,7 @@ class Resets:
         grant = group.grants.get(partition)
         is_gone = grant is not None and grant.member_id not in group.members
         if grant is not None and is_gone and grant.has_running_claim and not question.request.release_claims:
-            why = (
-                f"its owner {grant.member_id} is gone and left a running claim; wait for it to come back, or have the "
-                "claim released"
-            )
+            why = why_left(group, grant.member_id)
             return ResetResult(*partition, ErrorCode.PARTITION_OWNED, why, old)
         found = new_offset(target, old, question.answers.get(partition, {}), question.wall_ms)
         if isinstance(found, NoOffset):

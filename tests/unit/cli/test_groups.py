@@ -205,6 +205,21 @@ class TestDescribe:
         assert result.stdout.splitlines()[1].split() == ["team", "flights", "0", "5", "9", "4", "-", "-", "-"]
         assert result.exit_code == 0
 
+    def test_running_claims_of_owners_that_are_gone_are_noted_with_the_verb_that_closes_them(self, run):
+        def left(partition, state=ClaimState.RUNNING, member_id="gone"):
+            return PartitionDescription("flights", partition, 5, 9, member_id, 41, False, CLAIM, state)
+
+        answer = DescribeGroupResponse(
+            state="Stable", members=(M1,), partitions=(left(0), left(1, ClaimState.OFFERED), left(2, member_id="m1"))
+        )
+        result = run(["group", "describe", "team"], {DescribeGroup: answer})
+        assert result.stderr == (
+            "Running claims on flights:0 were left by owners that are gone; `kcoord group release-claim team "
+            "--all-topics` closes them.\n"
+        )
+        quiet = DescribeGroupResponse(state="Stable", members=(M1,), partitions=(left(2, member_id="m1"),))
+        assert run(["group", "describe", "team"], {DescribeGroup: quiet}).stderr == ""
+
     @pytest.mark.parametrize("state", ["Assigning", "Reconciling"])
     def test_a_rebalance_is_a_note(self, run, state):
         answer = DescribeGroupResponse(state=state, members=(M1,))

@@ -34,6 +34,8 @@ from coordinator.protocol.operator_messages import (
     ResetOffsetsResponse,
 )
 from coordinator.protocol.parts import (
+    Claim,
+    ClaimState,
     ControlDescription,
     GroupSummary,
     MemberDescription,
@@ -219,12 +221,23 @@ class TestResetOffsets:
         result = run(["reset-offsets", "team", "--cancel", "--all-topics"], {CancelResets: CancelResetsResponse()})
         assert (result.exit_code, result.stderr) == (0, "No reset of group 'team' is pending.\n")
 
-    @pytest.mark.parametrize("words", [["reset-offsets", "team", "--to-earliest"], ["delete-offsets", "team"]])
-    def test_group_without_partitions_has_nothing_to_change(self, run, words):
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (["reset-offsets", "team", "--to-earliest"], "Consumer group 'team' knows no partitions.\n"),
+            (["delete-offsets", "team"], "Group 'team' has no committed offset there.\n"),
+            (["release-claim", "team"], "No claim of group 'team' is running there.\n"),
+        ],
+    )
+    def test_group_without_partitions_has_nothing_to_change(self, run, words, said):
         nothing = DescribeGroupResponse(group_id="team", state="Empty")
-        answers = {DescribeGroup: nothing, DeleteOffsets: DeleteOffsetsResponse()}
+        answers = {
+            DescribeGroup: nothing,
+            DeleteOffsets: DeleteOffsetsResponse(),
+            ReleaseClaims: ReleaseClaimsResponse(),
+        }
         result = run([*words, "--all-topics"], answers)
-        assert (result.exit_code, result.stderr) == (0, "Consumer group 'team' knows no partitions.\n")
+        assert (result.exit_code, result.stderr) == (0, said)
 
     def test_partition_kafka_does_not_have_is_exit_code_3_and_nothing_is_left_to_execute(self, run):
         why = "Kafka has no partition 7 of topic t, which has 2; correct the name or the number"
@@ -334,6 +347,30 @@ class TestVerbs:
         result = run([*words, "--execute", "--why", "upgrade"], {type(asked): answer})
         (request,) = result.asked
         assert (request.why, request.is_dry_run, result.stderr) == ("upgrade", False, "")
+
+    @pytest.mark.parametrize("scope", [["--topic", "t", "--topic", "u"], ["--all-topics"]])
+    def test_topic_alone_means_what_there_is_to_delete_or_to_release(self, run, scope):
+        claim = Claim("t", "id", 1, 41, 60, 70)
+        group = DescribeGroupResponse(
+            group_id="team",
+            partitions=(
+                PartitionDescription("t", 0, 60, 100),
+                PartitionDescription("t", 1, None, 7, "gone", 41, False, claim, ClaimState.RUNNING),
+                PartitionDescription("t", 2, None, 7, "m1", 42, False, claim, ClaimState.OFFERED),
+                PartitionDescription("u", 0, None, 31),
+            ),
+        )
+        answers = {
+            DescribeGroup: group,
+            DeleteOffsets: DeleteOffsetsResponse(results=(PartitionResult("t", 0, committed=60),)),
+            ReleaseClaims: ReleaseClaimsResponse(results=(PartitionResult("t", 1),)),
+        }
+        result = run(["delete-offsets", "team", *scope], answers)
+        assert (result.exit_code, result.asked) == (0, [DeleteOffsets("team", (T0,), "ann@ops")])
+        result = run(["release-claim", "team", *scope], answers)
+        assert (result.exit_code, result.asked) == (0, [ReleaseClaims("team", (T1,), "ann@ops")])
+        named = run(["release-claim", "team", "--topic", "t:0,1"], answers)
+        assert named.asked == [ReleaseClaims("team", (T0, T1), "ann@ops")]
 
     def test_undrain_says_that_the_member_has_nothing_yet(self, run):
         result = run(["undrain", "team", "m1", "--execute"], {ChangeDrain: ChangeDrainResponse()})

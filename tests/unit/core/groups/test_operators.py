@@ -264,6 +264,18 @@ class TestDeletion:
         assert errors == [ErrorCode.PARTITION_OWNED, ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         assert world.committed() == {T0: 100}
 
+    def test_offset_beside_a_claim_that_somebody_left_is_not_deleted_and_it_says_what_to_do(self) -> None:
+        world = NodeWorld({"t": 1})
+        m1 = world.join("m1", session_timeout_ms=2_000)
+        m1.run(T0, 100, 110)
+        m1.close()
+        world.advance(3_000)
+        (result,) = delete_offsets(world, T0).results
+        assert (result.error, result.message) == (
+            ErrorCode.PARTITION_OWNED,
+            "its owner m1 is gone and left a running claim; wait for it to come back, or have the claim released",
+        )
+
     def test_dry_run_deletes_no_offset(self) -> None:
         world = NodeWorld({"t": 1})
         world.join("m1").leave()
