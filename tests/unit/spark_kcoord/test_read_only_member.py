@@ -3,7 +3,7 @@
 from spark_kcoord.driver_session import DriverSession
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.read_only_member import ReadOnlyMember
-from tests.unit.spark_kcoord.test_driver_session import FakeEnds, FakeMember, a_session, claim, owned
+from tests.helpers.fake_member import FakeEnds, FakeMember, a_session, claim, owned
 
 
 def read_only(member: FakeMember, ends: FakeEnds, first: StreamOffset | None = None) -> DriverSession:
