@@ -36,12 +36,6 @@ from coordinator.protocol.parts import (
 
 app = typer.Typer(help="Look at consumer groups, and operate them.", no_args_is_help=True)
 
-operate.add_verbs(app)
-app.command("reset-offsets")(reset_offsets)
-app.command("lag")(lag)
-app.command("members")(members)
-app.command("wait")(wait)
-
 
 class State(StrEnum):
     """The states of a group, as its coordinator names them."""
@@ -323,3 +317,11 @@ def _time(at_ms: int) -> str:
         return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except (OverflowError, ValueError, OSError):
         return f"{at_ms} ms"
+
+
+# `--help` shows the verbs in this order, after those above: first what only looks.
+app.command("members")(members)
+app.command("lag")(lag)
+app.command("wait")(wait)
+app.command("reset-offsets")(reset_offsets)
+operate.add_verbs(app)
