@@ -21,7 +21,7 @@ from kafka.net.selector import NetworkSelector
 from kafka.protocol.metadata import MetadataRequest
 
 from spark_kcoord.errors import KafkaAwayError, KcoordError
-from spark_kcoord.fetch.road import road_wished, take_road
+from spark_kcoord.fetch.road import read_in_place, road_wished, take_road
 from spark_kcoord.kafka_options import KafkaSettings
 
 __all__ = ["Backoff", "KafkaClient", "TopicMetadata", "describe_failure", "unreachable"]
@@ -129,10 +129,14 @@ class KafkaClient:
     async def send(self, node_id: int, request: Any) -> Any:
         """Send one request to a broker and return its response, connecting first when needed.
 
+        The records of a fetch may be a view of the memory that they were received into.
+
         Raises kafka-python's errors; a connection that failed is not used again before its backoff is over.
         """
         connection = await self._connect(node_id)
-        return await connection.send_request(request, request_timeout_ms=self.settings.request_timeout_ms)
+        response = connection.send_request(request, request_timeout_ms=self.settings.request_timeout_ms)
+        read_in_place(connection, request)
+        return await response
 
     def topic(self, name: str) -> TopicMetadata | None:
         """Return what is known about a topic, or None when nothing is or it is older than the age limit."""

@@ -45,7 +45,7 @@ class RawPart:
     partition: int
     start: int
     end: int
-    records: bytes
+    records: bytes | memoryview
     aborted: tuple[AbortedTransaction, ...] | None
 
 

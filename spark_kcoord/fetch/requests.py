@@ -55,7 +55,7 @@ class PartAnswer:
     """
 
     error: kafka_errors.KafkaError | None
-    records: bytes = b""
+    records: bytes | memoryview = b""
     aborted: tuple[AbortedTransaction, ...] | None = None
     readable_end: int = 0
     preferred_replica: int = NO_REPLICA

@@ -115,6 +115,70 @@ def test_a_response_is_not_changed_by_the_next(link: Link) -> None:
     assert second.value.responses[0].partitions[0].records == b"other" * 18_000
 
 
+@pytest.mark.parametrize("version", [4, 11, 12, 17])
+@pytest.mark.parametrize(("partitions", "is_view"), [(1, True), (32, True), (33, False)])
+def test_records_of_few_partitions_stay_where_they_were_received(
+    link: Link, version: int, partitions: int, *, is_view: bool
+) -> None:
+    wanted = FetchRequest.FetchTopic
+    request = FetchRequest(
+        max_wait_ms=1,
+        min_bytes=1,
+        topics=[wanted(topic="t", partitions=[wanted.FetchPartition(partition=n) for n in range(partitions)])],
+        min_version=version,
+        max_version=version,
+    )
+    future = link.connection.send_request(request)
+    roads.read_in_place(link.connection, request)
+    answer = fetched(100_000)
+    small = answer.responses[0].PartitionData(partition_index=1, high_watermark=8, records=b"small")
+    answer.responses[0].partitions.append(small)
+    link.broker.sendall(framed(answer, version, 1))
+    link.turn()
+
+    large, small = future.value.responses[0].partitions
+    assert (large.high_watermark, large.records) == (7, bytes(fetched(100_000).responses[0].partitions[0].records))
+    assert (small.high_watermark, small.records) == (8, b"small")
+    assert isinstance(large.records, memoryview) == (link.is_large and is_view)
+    assert isinstance(small.records, bytes)
+
+
+def test_records_that_stay_in_place_are_not_changed_by_the_next_answer(link: Link) -> None:
+    kept = []
+    for number, fill in enumerate((b"one..", b"two..", b"three")):
+        request = FetchRequest(max_wait_ms=1, min_bytes=1, topics=[], max_version=11)
+        future = link.connection.send_request(request)
+        roads.read_in_place(link.connection, request)
+        link.broker.sendall(framed(fetched(100_000, fill), 11, number + 1))
+        link.turn()
+        kept.append(future.value.responses[0].partitions[0].records)
+
+    assert kept == [b"one.." * 20_000, b"two.." * 20_000, b"three" * 20_000]
+
+
+def test_fetch_on_a_connection_that_has_ended_fails_as_the_library_says(link: Link) -> None:
+    link.connection.close()
+    request = FetchRequest(max_wait_ms=1, min_bytes=1, topics=[], max_version=11)
+    future = link.connection.send_request(request)
+    roads.read_in_place(link.connection, request)
+    link.turn()
+
+    assert isinstance(future.exception, kafka_errors.KafkaConnectionError)
+
+
+@pytest.mark.parametrize("link", ["large"], indirect=True)
+def test_records_in_place_that_are_cut_end_the_connection(link: Link) -> None:
+    request = FetchRequest(max_wait_ms=1, min_bytes=1, topics=[], max_version=11)
+    future = link.connection.send_request(request)
+    roads.read_in_place(link.connection, request)
+    cut = framed(fetched(100_000), 11, 1)[4:-100]
+    link.broker.sendall(len(cut).to_bytes(4, "big") + cut)
+    link.turn()
+
+    assert isinstance(future.exception, kafka_errors.KafkaError)
+    assert link.connection.closed
+
+
 @pytest.mark.parametrize("length", [-1, LIMIT + 1])
 def test_length_that_cannot_be_ends_the_connection(link: Link, length: int) -> None:
     (future,) = ask(link, 1)
