@@ -5,7 +5,7 @@
 
 What it wrote is committed when all of it is written, and nothing if it fails. Several of these, and streaming queries,
 may share a group. With `--snapshot` it joins no group and commits nothing: it writes what lies between
-`--starting-offsets` and `--ending-offsets`; without a coordinator, `--option kafka.bootstrap.servers=HOST:PORT` says
+`--starting-offsets` and `--ending-offsets`, where a member goes on from the group's offsets; without a coordinator, `--option kafka.bootstrap.servers=HOST:PORT` says
 where Kafka is. Exit codes: 0 written, 1 it failed, 2 the arguments are wrong.
 """
 
@@ -40,7 +40,7 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--snapshot", action="store_true", help="join no group and commit nothing; write between two positions"
     )
-    parser.add_argument("--ending-offsets", metavar="WHERE", help="with --snapshot: latest (the default) or JSON")
+    parser.add_argument("--ending-offsets", metavar="WHERE", help="where to end: latest (the default) or JSON")
     parser.add_argument(
         "--max-offsets", type=int, metavar="N", help="most offsets to write; the rest is for the next run"
     )
@@ -68,8 +68,6 @@ def read_options(arguments: argparse.Namespace) -> dict[str, str]:
     """Return the options of the read; raises ValueError for an argument that cannot be used."""
     options = source_options(arguments)
     if not arguments.snapshot:
-        if arguments.ending_offsets is not None:
-            raise ValueError("--ending-offsets needs --snapshot: a member reads up to the end")
         if arguments.coordinator is None or arguments.group is None:
             raise ValueError("--coordinator and --group are needed to read as a member; or use --snapshot")
         if arguments.max_offsets is not None:

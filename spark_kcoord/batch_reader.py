@@ -74,7 +74,7 @@ def plan_input_partitions(
         parallelism=options.streams if options.streams > 1 else os.cpu_count() or 1,
         min_partitions=options.min_partitions,
         max_records_per_partition=options.max_records_per_partition,
-        may_split=options.mode == "batch",
+        may_split=options.mode != "stream",
     )
 
 

@@ -32,7 +32,8 @@ from spark_kcoord.subscription import ASSIGNMENT
 
 __all__ = ["COLUMNS", "HEADERS", "OPTIONS", "WITHOUT_EFFECT", "Mode", "Option", "Scope", "describe_options"]
 
-Mode = Literal["stream", "batch"]
+Mode = Literal["stream", "batch", "group batch"]
+"""What is read: a streaming query, a snapshot, or the block of ``spark_kcoord.batch``, a snapshot as a member."""
 Scope = Literal["both", "stream", "batch"]
 
 

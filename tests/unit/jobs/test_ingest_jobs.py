@@ -177,18 +177,17 @@ def test_a_micro_batch_that_does_not_end_is_not_waited_for_for_ever() -> None:
     assert query.calls == ["stop"]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        (["--ending-offsets", "latest"], "--ending-offsets needs --snapshot"),
-        (["--snapshot", "--max-offsets", "5"], "--max-offsets is for a member"),
-    ],
-)
-def test_a_batch_is_a_members_or_a_snapshot(wrong: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_snapshot_is_limited_by_its_end_and_not_by_a_number(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        BATCH.main([*SOURCE, "--output", "/out", *wrong])
+        BATCH.main([*SOURCE, "--output", "/out", "--snapshot", "--max-offsets", "5"])
     assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+    assert "--max-offsets is for a member" in capsys.readouterr().err
+
+
+def test_a_member_ends_where_it_is_told() -> None:
+    given = [*SOURCE, "--output", "/out", "--ending-offsets", '{"a": {"0": 5}, "b": {"0": 5}}', "--max-offsets", "9"]
+    options = BATCH.read_options(BATCH.argument_parser().parse_args(given))
+    assert (options["endingOffsets"], options["maxOffsetsPerTrigger"]) == ('{"a": {"0": 5}, "b": {"0": 5}}', "9")
 
 
 def test_a_member_needs_a_coordinator_and_a_group(capsys: pytest.CaptureFixture[str]) -> None:
