@@ -74,7 +74,7 @@ def new_member(options: SourceOptions, first: StreamOffset, *, is_finished: bool
         exclusions=options.subscription.exclusions,
         client_id=dict(options.kafka.client).get("client_id", f"kcoord-spark-{socket.gethostname()}"),
         instance_id=options.instance_id,
-        streams=options.streams,
+        streams=options.streams or 1,
         assignors=options.assignors,
         session_timeout_ms=options.session_timeout_ms,
         rebalance_timeout_ms=options.rebalance_timeout_ms,

@@ -314,9 +314,10 @@ OPTIONS: Final = (
         "kcoord.streams",
         "streams",
         integer(1, 100_000),
-        "1",
+        "1, and tasks for the cores of the Spark driver's machine",
         "stream",
-        "this member's capacity relative to the others of its group",
+        "how many tasks the application runs at once: this member's capacity relative to the others of its group, and "
+        "what small ranges are packed into tasks by",
     ),
     Option(
         "kcoord.assignors",

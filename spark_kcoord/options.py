@@ -83,7 +83,7 @@ class SourceOptions:
     session_timeout_ms: int = 10_000
     ping_interval_ms: int | None = None
     rebalance_timeout_ms: int = 300_000
-    streams: int = 1
+    streams: int | None = None
     assignors: tuple[str, ...] = ("sticky", "range")
     coordinator_timeout_ms: int = 120_000
     handover: str = "takeover"

@@ -35,7 +35,7 @@ def parse_one(name: str, text: str, mode: Mode = "stream") -> SourceOptions:
     return parse_options({**needed(name, mode), name: text}, mode)
 
 
-OWN_DEFAULT = ("columns", "ping_interval_ms", "offset_retries")
+OWN_DEFAULT = ("columns", "ping_interval_ms", "offset_retries", "streams")
 """Fields whose default the table says in words."""
 
 
