@@ -5,7 +5,7 @@
 
 What it wrote is committed when all of it is written, and nothing if it fails. Several of these, and streaming queries,
 may share a group. With `--snapshot` it joins no group and commits nothing: it writes what lies between
-`--starting-offsets` and `--ending-offsets`, where a member goes on from the group's offsets; without a coordinator, `--option kafka.bootstrap.servers=HOST:PORT` says
+`--starting-offsets` and `--ending-offsets`; without a coordinator, `--option kafka.bootstrap.servers=HOST:PORT` says
 where Kafka is. Exit codes: 0 written, 1 it failed, 2 the arguments are wrong.
 """
 
