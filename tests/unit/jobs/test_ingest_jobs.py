@@ -90,12 +90,34 @@ def test_asynchronous_progress_tracking_is_refused(name: str, capsys: pytest.Cap
         [*SOURCE, *SINK, "--trigger-seconds", "inf"],
         [*SOURCE, *SINK, "--max-offsets-per-trigger", "0"],
         [*SOURCE, *SINK, "--trigger-seconds", "1", "--available-now"],
+        [*SOURCE, *SINK, "--starting-offsets", "newest"],
+        ["--coordinator", "nowhere", *SOURCE[2:], *SINK],
     ],
 )
 def test_wrong_arguments_end_with_code_2(wrong: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         STREAM.main(wrong)
     assert ended.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("job", "more"), [(STREAM, SINK), (BATCH, SINK[:2]), (BATCH, [*SINK[:2], "--snapshot"]), (REPLAY, SINK[:2])]
+)
+def test_a_misspelt_option_is_told_the_nearest_one_before_spark_is_started(
+    job: ModuleType, more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    window = ["--from", "5"] if job is REPLAY else []
+    with pytest.raises(SystemExit) as ended:
+        job.main([*SOURCE, *more, *window, "--option", "failOnDataLos=true"])
+    assert ended.value.code == 2
+    assert "Did you mean 'failOnDataLoss'?" in capsys.readouterr().err
+
+
+def test_a_lag_report_needs_the_address_of_a_coordinator(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        LAG.main(["--coordinator", "nowhere", "--group", "g"])
+    assert ended.value.code == 2
+    assert "'nowhere' is not host:port" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("job", [STREAM, BATCH, REPLAY])
@@ -202,6 +224,12 @@ def test_a_replay_names_its_window_in_milliseconds() -> None:
     options = REPLAY.read_options(arguments)
     assert (options["startingTimestamp"], options["endingTimestamp"]) == ("1772352000000", "1772355600000")
     assert "startingOffsets" not in options
+
+
+def test_a_time_that_cannot_be_read_is_shown_one_that_can(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        REPLAY.main([*SOURCE, "--output", "/out", "--from", "yesterday"])
+    assert "'yesterday' is not a time such as 2026-03-01T08:00:00Z" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("window", [["--from", "soon"], ["--from", "5", "--until", "5"], []])
