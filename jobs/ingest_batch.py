@@ -18,13 +18,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 
 import spark_kcoord
 from spark_kcoord.job_arguments import add_source_arguments, source_options
-from spark_kcoord.job_failures import failure_cause
+from spark_kcoord.job_runs import run_in_spark, start_log
+from spark_kcoord.options import parse_options
 
 SAY_EVERY_S = 5.0
 
@@ -40,7 +40,7 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--snapshot", action="store_true", help="join no group and commit nothing; write between two positions"
     )
-    parser.add_argument("--ending-offsets", metavar="WHERE", help="with --snapshot: latest (the default) or JSON")
+    parser.add_argument("--ending-offsets", metavar="WHERE", help="where to end: latest (the default) or JSON")
     parser.add_argument(
         "--max-offsets", type=int, metavar="N", help="most offsets to write; the rest is for the next run"
     )
@@ -68,10 +68,10 @@ def read_options(arguments: argparse.Namespace) -> dict[str, str]:
     """Return the options of the read; raises ValueError for an argument that cannot be used."""
     options = source_options(arguments)
     if not arguments.snapshot:
-        if arguments.ending_offsets is not None:
-            raise ValueError("--ending-offsets needs --snapshot: a member reads up to the end")
         if arguments.coordinator is None or arguments.group is None:
             raise ValueError("--coordinator and --group are needed to read as a member; or use --snapshot")
+        if arguments.assignment_seconds < 0:
+            raise ValueError("--assignment-seconds is a time to wait, 0 or more")
         if arguments.max_offsets is not None:
             options["maxOffsetsPerTrigger"] = str(arguments.max_offsets)
     elif arguments.max_offsets is not None:
@@ -91,12 +91,15 @@ def write(rows: DataFrame, arguments: argparse.Namespace) -> int:
 
 
 def ingest(spark: SparkSession, arguments: argparse.Namespace, options: dict[str, str]) -> int:
-    """Write the batch and return the number of its rows."""
+    """Write the batch, tell how many rows it had, and return the exit code."""
     with progress_shown(spark):
         if arguments.snapshot:
-            return write(spark.read.format("kcoord").options(**options).load(), arguments)
-        with spark_kcoord.batch(spark, options, assignment_timeout_s=arguments.assignment_seconds) as new:
-            return write(new.rows, arguments)
+            rows = write(spark.read.format("kcoord").options(**options).load(), arguments)
+        else:
+            with spark_kcoord.batch(spark, options, assignment_timeout_s=arguments.assignment_seconds) as new:
+                rows = write(new.rows, arguments)
+    log.info("%s rows written to %s", f"{rows:,}", arguments.output)
+    return 0
 
 
 @contextmanager
@@ -123,25 +126,15 @@ def progress_shown(spark: SparkSession) -> Iterator[None]:
 
 def main(given: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    start_log()
     parser = argument_parser()
     arguments = parser.parse_args(given)
     try:
         options = read_options(arguments)
+        parse_options(options, "batch" if arguments.snapshot else "group batch")
     except ValueError as error:
         parser.error(str(error))
-    spark = SparkSession.builder.appName(arguments.name).getOrCreate()
-    spark.sparkContext.setLogLevel("WARN")
-    try:
-        rows = ingest(spark, arguments, options)
-    except (PySparkException, spark_kcoord.KcoordError) as error:
-        log.error("the batch failed: %s", failure_cause(error))  # noqa: TRY400
-        return 1
-    finally:
-        spark.stop()
-    log.info("%s rows written to %s", f"{rows:,}", arguments.output)
-    return 0
+    return run_in_spark(arguments.name, lambda spark: ingest(spark, arguments, options))
 
 
 if __name__ == "__main__":

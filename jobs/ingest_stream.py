@@ -4,7 +4,8 @@
         --output /data/flights --checkpoint /data/flights-checkpoint
 
 Several of these may share a group; each needs an output and a checkpoint of its own. It needs `spark_kcoord` where
-the driver and the executors run. SIGTERM and Ctrl-C to this Python process end the query between two micro-batches.
+the driver and the executors run. A micro-batch is committed as soon as it is done, also the last one. SIGTERM and
+Ctrl-C to this Python process end the query between two micro-batches.
 A SIGTERM to spark-submit itself reaches the Java process alone, which ends at once: the micro-batch in flight is then
 replayed at the next start. `python jobs/ingest_stream.py …` with PYSPARK_SUBMIT_ARGS="… pyspark-shell" avoids that.
 Exit codes: 0 the query ended as asked, 1 it failed, 2 the arguments are wrong.
@@ -20,12 +21,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+import spark_kcoord
 from spark_kcoord.job_arguments import add_source_arguments, read_pairs, source_options
-from spark_kcoord.job_failures import failure_cause
+from spark_kcoord.job_runs import run_in_spark, start_log
+from spark_kcoord.options import parse_options
 
 POLL_S = 1
 REFUSED_SINK_OPTION = "asyncprogresstracking"
@@ -110,11 +112,17 @@ def new_batches(progresses: Iterable[Mapping[str, Any]], after: int) -> list[Map
     return [found[batch_id] for batch_id in sorted(found)]
 
 
-def start_query(spark: SparkSession, arguments: argparse.Namespace, name: str) -> StreamingQuery:
-    """Start the query that the arguments describe; raises ValueError when they cannot be used."""
-    options, writes = source_options(arguments), sink_options(arguments)
+def read_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the options of the source; raises ValueError for an argument that cannot be used."""
+    options = source_options(arguments)
     if arguments.max_offsets_per_trigger is not None:
         options["maxOffsetsPerTrigger"] = str(arguments.max_offsets_per_trigger)
+    return options
+
+
+def start_query(spark: SparkSession, arguments: argparse.Namespace, name: str) -> StreamingQuery:
+    """Start the query that the arguments describe; raises ValueError when they cannot be used."""
+    options, writes = read_options(arguments), sink_options(arguments)
     rows = spark.readStream.format("kcoord").options(**options).load()
     if arguments.as_text:
         rows = as_text(rows)
@@ -147,14 +155,24 @@ def follow(query: StreamingQuery, asked: list[int], stop_s: float) -> None:
         query.stop()
 
 
+def ingest(spark: SparkSession, arguments: argparse.Namespace, name: str, asked: list[int]) -> int:
+    """Run the query to its end, or until a signal has been received, and return the exit code."""
+    attachment = spark_kcoord.attach(spark)
+    query = start_query(spark, arguments, name)
+    log.info("query %s runs, checkpoint %s", query.id, arguments.checkpoint)
+    follow(query, asked, arguments.stop_seconds)
+    attachment.wait(query, arguments.stop_seconds)
+    log.info("the query ended as asked")
+    return 0
+
+
 def main(given: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    start_log()
     parser = argument_parser()
     arguments = parser.parse_args(given)
     try:
-        source_options(arguments)
+        parse_options(read_options(arguments), "stream")
         sink_options(arguments)
     except ValueError as error:
         parser.error(str(error))
@@ -162,19 +180,7 @@ def main(given: Sequence[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _frame: asked.append(received))
     name = arguments.name or f"ingest {arguments.group}"
-    spark = SparkSession.builder.appName(name).getOrCreate()
-    spark.sparkContext.setLogLevel("WARN")
-    try:
-        query = start_query(spark, arguments, name)
-        log.info("query %s runs, checkpoint %s", query.id, arguments.checkpoint)
-        follow(query, asked, arguments.stop_seconds)
-    except PySparkException as error:
-        log.error("the query failed: %s", failure_cause(error))  # noqa: TRY400
-        return 1
-    finally:
-        spark.stop()
-    log.info("the query ended as asked")
-    return 0
+    return run_in_spark(name, lambda spark: ingest(spark, arguments, name, asked))
 
 
 if __name__ == "__main__":

@@ -15,12 +15,12 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.group_lag import PartitionLag, group_lag
-from spark_kcoord.job_failures import failure_cause
+from spark_kcoord.job_runs import run_in_spark, start_log
+from spark_kcoord.option_kinds import SERVERS
 
 TOO_HIGH = 7
 COLUMNS = (
@@ -66,11 +66,25 @@ def write_report(spark: SparkSession, group: str, partitions: Sequence[Partition
         rows.write.mode("append").json(output)
 
 
+def report(spark: SparkSession, arguments: argparse.Namespace, partitions: Sequence[PartitionLag]) -> int:
+    """Report the lag and return the exit code."""
+    write_report(spark, arguments.group, partitions, arguments.output)
+    lag = total(partitions)
+    shown = "unknown" if lag is None else f"{lag:,}"
+    log.info("group %s: lag %s over %d partitions", arguments.group, shown, len(partitions))
+    is_high = arguments.fail_above is not None and (lag is None or lag > arguments.fail_above)
+    return TOO_HIGH if is_high else 0
+
+
 def main(given: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
-    arguments = argument_parser().parse_args(given)
+    start_log()
+    parser = argument_parser()
+    arguments = parser.parse_args(given)
+    try:
+        SERVERS.read("--coordinator", arguments.coordinator)
+    except ValueError as error:
+        parser.error(str(error))
     try:
         partitions = group_lag(arguments.coordinator, arguments.group)
     except KcoordError as error:
@@ -78,20 +92,7 @@ def main(given: Sequence[str] | None = None) -> int:
         return 1
     if arguments.topic:
         partitions = [one for one in partitions if one.topic in arguments.topic]
-    spark = SparkSession.builder.appName(arguments.name).getOrCreate()
-    spark.sparkContext.setLogLevel("WARN")
-    try:
-        write_report(spark, arguments.group, partitions, arguments.output)
-    except PySparkException as error:
-        log.error("the report failed: %s", failure_cause(error))  # noqa: TRY400
-        return 1
-    finally:
-        spark.stop()
-    lag = total(partitions)
-    shown = "unknown" if lag is None else f"{lag:,}"
-    log.info("group %s: lag %s over %d partitions", arguments.group, shown, len(partitions))
-    is_high = arguments.fail_above is not None and (lag is None or lag > arguments.fail_above)
-    return TOO_HIGH if is_high else 0
+    return run_in_spark(arguments.name, lambda spark: report(spark, arguments, partitions))
 
 
 if __name__ == "__main__":

@@ -17,12 +17,12 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as sf
 
 from spark_kcoord.job_arguments import add_source_arguments, source_options
-from spark_kcoord.job_failures import failure_cause
+from spark_kcoord.job_runs import run_in_spark, start_log
+from spark_kcoord.options import parse_options
 
 log = logging.getLogger("replay")
 
@@ -58,7 +58,12 @@ def milliseconds(text: str) -> int:
     """Read a time as milliseconds since 1970."""
     if text.isdecimal():
         return int(text)
-    time = datetime.fromisoformat(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time such as 2026-03-01T08:00:00Z, nor milliseconds since 1970"
+        ) from None
     return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
@@ -76,7 +81,7 @@ def read_options(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def write_window(spark: SparkSession, arguments: argparse.Namespace, options: dict[str, str]) -> int:
-    """Write the window and return the number of its rows."""
+    """Write the window, tell how many rows it had, and return the exit code."""
     rows = spark.read.format("kcoord").options(**options).load()
     time_ms = sf.unix_millis("timestamp")
     rows = rows.where((time_ms >= arguments.from_ms) & (time_ms < arguments.until_ms))
@@ -84,30 +89,21 @@ def write_window(spark: SparkSession, arguments: argparse.Namespace, options: di
         rows = rows.withColumns({name: rows[name].cast("string") for name in ("key", "value")})
     counted = Observation("rows")
     rows.observe(counted, sf.count(sf.lit(1)).alias("rows")).write.mode(arguments.mode).parquet(arguments.output)
-    return int(counted.get["rows"])
+    log.info("%s rows written to %s", f"{counted.get['rows']:,}", arguments.output)
+    return 0
 
 
 def main(given: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    start_log()
     parser = argument_parser()
     arguments = parser.parse_args(given)
     try:
         options = read_options(arguments)
+        parse_options(options, "batch")
     except ValueError as error:
         parser.error(str(error))
-    spark = SparkSession.builder.appName(arguments.name).getOrCreate()
-    spark.sparkContext.setLogLevel("WARN")
-    try:
-        rows = write_window(spark, arguments, options)
-    except PySparkException as error:
-        log.error("the replay failed: %s", failure_cause(error))  # noqa: TRY400
-        return 1
-    finally:
-        spark.stop()
-    log.info("%s rows written to %s", f"{rows:,}", arguments.output)
-    return 0
+    return run_in_spark(arguments.name, lambda spark: write_window(spark, arguments, options))
 
 
 if __name__ == "__main__":

@@ -65,16 +65,17 @@ def plan_input_partitions(
 ) -> list[KcoordInputPartition]:
     """Return the tasks of a batch read or of one micro-batch.
 
-    Spark does not tell a Python data source how many tasks it can run at once: ``kcoord.streams`` says it where it is
-    given, else the cores of this machine are taken for it, which is right in local mode.
+    Spark tells the processes of a Python data source nothing of the application, neither by their environment nor by
+    options, so that how many tasks it can run at once is not known here: ``kcoord.streams`` says it where it is given,
+    else the cores of this machine are taken for it, which is right in local mode.
     """
     return plan_partitions(
         ranges,
         servers=servers,
-        parallelism=options.streams if options.streams > 1 else os.cpu_count() or 1,
+        parallelism=options.streams or os.cpu_count() or 1,
         min_partitions=options.min_partitions,
         max_records_per_partition=options.max_records_per_partition,
-        may_split=options.mode == "batch",
+        may_split=options.mode != "stream",
     )
 
 

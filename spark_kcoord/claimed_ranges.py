@@ -33,7 +33,7 @@ def show_ranges(ranges: Iterable[TopicRange]) -> str:
 
 
 class ClaimedRangesSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
-    """``format("kcoord-claimed-ranges")``: option `claimedRanges` and those of ``format("kcoord")`` in a stream.
+    """``format("kcoord-claimed-ranges")``: option `claimedRanges` and those of ``spark_kcoord.batch``.
 
     'kafka.bootstrap.servers' must be given: no coordinator is asked.
     """
@@ -49,7 +49,7 @@ class ClaimedRangesSource(DataSource):  # type: ignore[misc]  # pyspark is untyp
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 (the columns are fixed)
         """Return the reader of the ranges."""
-        return _Reader(parse_options(self._source_options(), "stream"), self._ranges())
+        return _Reader(parse_options(self._source_options(), "group batch"), self._ranges())
 
     def _source_options(self) -> dict[str, Any]:
         return {name: text for name, text in self.options.items() if name.lower() != RANGES_OPTION.lower()}

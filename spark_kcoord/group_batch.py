@@ -22,6 +22,7 @@ from spark_kcoord.joining import freeze_ends, join_group, new_member
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.options import SourceOptions, parse_options
 from spark_kcoord.partition import TopicRange
+from spark_kcoord.rate_limit import BatchLimits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,9 +48,11 @@ def batch(
 ) -> GroupBatch:
     """Return a block in which what the group has not committed yet is a DataFrame, as a member of the group.
 
-    `options` are those of a stream of ``format("kcoord")`` ('maxOffsetsPerTrigger' limits the whole batch), except that
-    'startingOffsets' is earliest by default and 'kcoord.rebalance.timeout', within which the block must end once
-    another member wants its partitions, one hour. Several such blocks share a group as queries do.
+    `options` are those of a stream of ``format("kcoord")`` ('maxOffsetsPerTrigger' and 'maxBytesPerTrigger' limit the
+    whole batch), except that 'startingOffsets' is earliest by default and 'kcoord.rebalance.timeout', within which the
+    block must end once another member wants its partitions, one hour. 'endingOffsets', 'endingOffsetsByTimestamp' and
+    'endingTimestamp' say up to where is read and committed, at most to the end of the log; what the group has
+    committed beyond stays so. Several such blocks share a group as queries do.
 
     Example::
 
@@ -67,7 +70,7 @@ def batch(
         given["startingOffsets"] = "earliest"
     if "kcoord.rebalance.timeout" not in names:
         given["kcoord.rebalance.timeout"] = REBALANCE_TIMEOUT
-    return GroupBatch(spark, given, parse_options(given, "stream"), assignment_timeout_s)
+    return GroupBatch(spark, given, parse_options(given, "group batch"), assignment_timeout_s)
 
 
 class GroupBatch:
@@ -110,7 +113,12 @@ class GroupBatch:
             session, servers = join_group(options, client, start, frozen)
             self._session = session
             self.is_complete = self._wait_for_partitions(client).is_complete
-            offset = session.next_offset(start, options.max_offsets_per_trigger, is_single_run=False)
+            offset = session.next_offset(
+                start,
+                options.max_offsets_per_trigger,
+                is_single_run=False,
+                others=BatchLimits(max_bytes=options.max_bytes_per_trigger),
+            )
             self._claims = session.readable(offset)
             self.ranges = tuple(
                 TopicRange(c.topic, c.topic_id or None, c.partition, c.from_offset, c.until_offset)

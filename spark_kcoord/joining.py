@@ -21,7 +21,14 @@ from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.options import SourceOptions, host_ports
 from spark_kcoord.read_only_member import ReadOnlyMember
 from spark_kcoord.recent_ends import RecentEnds
-from spark_kcoord.resolve import must_be_same_cluster, open_lookup, partitions_of, subscribed_topics
+from spark_kcoord.resolve import (
+    ends_asked_for,
+    must_be_same_cluster,
+    must_name_all,
+    open_lookup,
+    partitions_of,
+    subscribed_topics,
+)
 from spark_kcoord.stream_starts import stream_starts
 
 __all__ = ["FrozenEnds", "freeze_ends", "join_group", "new_member"]
@@ -34,17 +41,22 @@ JOIN_TIMEOUT_MS: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class FrozenEnds:
-    """Where every partition ended at one moment, and in which Kafka cluster."""
+    """Up to where every partition is read in a run that ends, and in which Kafka cluster."""
 
     ends: Mapping[tuple[str, int], int]
     cluster_id: str | None
 
 
 def freeze_ends(options: SourceOptions) -> FrozenEnds:
-    """Return the ends of every partition of the topics; which of them are the member's is not known here."""
+    """Return the end of every partition now, or before it where an ending option says so.
+
+    Which partitions are the member's is not known here. Raises OptionError for JSON ends of other partitions.
+    """
     with closing(open_lookup(options)) as lookup:
         topics = subscribed_topics(lookup, options.subscription, may_be_absent=options.wait_for_topics)
-        return FrozenEnds(lookup.end_offsets(partitions_of(topics)), lookup.cluster_id)
+        must_name_all(options.ending, topics)
+        latest = lookup.end_offsets(partitions_of(topics))
+        return FrozenEnds(ends_asked_for(options.ending, lookup, latest), lookup.cluster_id)
 
 
 def new_member(options: SourceOptions, first: StreamOffset, *, is_finished: bool) -> MemberClient:
@@ -62,7 +74,7 @@ def new_member(options: SourceOptions, first: StreamOffset, *, is_finished: bool
         exclusions=options.subscription.exclusions,
         client_id=dict(options.kafka.client).get("client_id", f"kcoord-spark-{socket.gethostname()}"),
         instance_id=options.instance_id,
-        streams=options.streams,
+        streams=options.streams or 1,
         assignors=options.assignors,
         session_timeout_ms=options.session_timeout_ms,
         rebalance_timeout_ms=options.rebalance_timeout_ms,

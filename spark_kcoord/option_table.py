@@ -32,7 +32,8 @@ from spark_kcoord.subscription import ASSIGNMENT
 
 __all__ = ["COLUMNS", "HEADERS", "OPTIONS", "WITHOUT_EFFECT", "Mode", "Option", "Scope", "describe_options"]
 
-Mode = Literal["stream", "batch"]
+Mode = Literal["stream", "batch", "group batch"]
+"""What is read: a streaming query, a snapshot, or the block of ``spark_kcoord.batch``, a snapshot as a member."""
 Scope = Literal["both", "stream", "batch"]
 
 
@@ -313,9 +314,10 @@ OPTIONS: Final = (
         "kcoord.streams",
         "streams",
         integer(1, 100_000),
-        "1",
+        "1, and tasks for the cores of the Spark driver's machine",
         "stream",
-        "this member's capacity relative to the others of its group",
+        "how many tasks the application runs at once: this member's capacity relative to the others of its group, and "
+        "what small ranges are packed into tasks by",
     ),
     Option(
         "kcoord.assignors",

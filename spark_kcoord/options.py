@@ -41,6 +41,9 @@ _log = logging.getLogger(__name__)
 DEFAULT_COLUMNS: Final = tuple(name for name in COLUMNS if name != HEADERS)
 """The columns of a read that asks for none."""
 
+_NOT_IN_A_BLOCK: Final = ("min_offsets_per_trigger", "max_trigger_delay_ms", "takes_filters")
+"""What `spark_kcoord.batch` cannot do, of all that streams and batches can: it has one trigger and its own source."""
+
 _STARTS: Final = ("starting_time", "starting_by_time", "starting")
 _TABLE: Final = {option.name.lower(): option for option in OPTIONS}
 _NAMES: Final = (*(o.name for o in (*OPTIONS, *WITHOUT_EFFECT)), *(o.name for o in KAFKA_OPTIONS))
@@ -80,7 +83,7 @@ class SourceOptions:
     session_timeout_ms: int = 10_000
     ping_interval_ms: int | None = None
     rebalance_timeout_ms: int = 300_000
-    streams: int = 1
+    streams: int | None = None
     assignors: tuple[str, ...] = ("sticky", "range")
     coordinator_timeout_ms: int = 120_000
     handover: str = "takeover"
@@ -109,7 +112,7 @@ def host_ports(servers: Sequence[str]) -> tuple[tuple[str, int], ...]:
 
 
 def parse_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
-    """Parse Spark's options for a streaming or batch read; raises OptionError for the first thing wrong."""
+    """Parse the options of one kind of read; raises OptionError for the first thing wrong."""
     options = check_names(given)
     values = _read_all(options, mode)
     _warn_without_effect(options)
@@ -156,11 +159,17 @@ def _read_all(options: Mapping[str, str], mode: Mode | None, only: Collection[st
     for key, option in _TABLE.items():
         if key not in options or (only and option.field not in only):
             continue
-        if mode is not None and option.scope not in ("both", mode):
+        if mode is not None and not _counts(option, mode):
             _refuse_scope(option, mode)
             continue
         values[option.field] = option.kind.read(option.name, options[key])
     return values
+
+
+def _counts(option: Option, mode: Mode) -> bool:
+    if mode == "group batch":
+        return option.field not in _NOT_IN_A_BLOCK
+    return option.scope in ("both", mode)
 
 
 def _starting(values: Mapping[str, Any], mode: Mode) -> OffsetSpec:
@@ -230,12 +239,14 @@ def _unknown(key: str) -> str:
 def _refuse_scope(option: Option, mode: Mode) -> None:
     if mode == "stream":
         raise OptionError(f"Option '{option.name}' is for batch reads; a streaming query has no end. Remove it.")
-    _log.warning("option '%s' is for streaming queries and has no effect on a batch read", option.name)
+    where = "on a batch read" if mode == "batch" else "in spark_kcoord.batch"
+    what = "streaming queries" if option.scope == "stream" else "snapshots"
+    _log.warning("option '%s' is for %s and has no effect %s", option.name, what, where)
 
 
 def _check_required(values: Mapping[str, Any], kafka: KafkaSettings, mode: Mode) -> None:
-    if mode == "stream":
-        needed_by = "A streaming query joins a group"
+    if mode != "batch":
+        needed_by = "A streaming query joins a group" if mode == "stream" else "spark_kcoord.batch joins a group"
     elif values["starting"].word == COMMITTED:
         needed_by = "'startingOffsets' is 'committed', which the coordinator knows"
     elif not kafka.servers:

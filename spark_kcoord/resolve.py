@@ -23,6 +23,7 @@ from spark_kcoord.subscription import Subscription
 
 __all__ = [
     "TopicLookup",
+    "ends_asked_for",
     "must_be_same_cluster",
     "must_name_all",
     "open_lookup",
@@ -142,7 +143,7 @@ def resolve_ranges(
     earliest = lookup.earliest_offsets(partitions)
     latest = lookup.end_offsets(partitions)
     starts = _starts(options, lookup, earliest, latest)
-    ends = _ends(options.ending, lookup, earliest, latest)
+    ends = ends_asked_for(options.ending, lookup, latest)
     ranges = []
     for key in partitions:
         if key not in earliest or key not in latest:
@@ -157,6 +158,17 @@ def resolve_ranges(
         if starts[key] < ends[key]:
             ranges.append(TopicRange(name, topics[name].topic_id, number, starts[key], ends[key]))
     return _narrowed(ranges, narrowing, lookup)
+
+
+def ends_asked_for(spec: OffsetSpec, lookup: KafkaLookup, latest: Mapping[Partition, int]) -> Mapping[Partition, int]:
+    """Return where each partition is to be read to, of which `latest` are the ends now.
+
+    A time after the last record stands for the end. An offset is taken as it is given, also one behind the end.
+    """
+    times = {key: time for key in latest if (time := spec.time_of(*key)) is not None}
+    if not times:
+        return {key: _offset(spec, key, latest, latest) for key in latest}
+    return {key: latest[key] if offset is None else offset for key, offset in lookup.offsets_at(times).items()}
 
 
 def no_record_as_late(option: str, partitions: Iterable[Partition]) -> KcoordError:
@@ -193,15 +205,6 @@ def _starts(
     if late and options.starting_strategy == "error":
         raise no_record_as_late(spec.option, late)
     return {key: latest[key] if offset is None else offset for key, offset in found.items()}
-
-
-def _ends(
-    spec: OffsetSpec, lookup: KafkaLookup, earliest: Mapping[Partition, int], latest: Mapping[Partition, int]
-) -> Mapping[Partition, int]:
-    times = {key: time for key in latest if (time := spec.time_of(*key)) is not None}
-    if not times:
-        return {key: _offset(spec, key, earliest, latest) for key in latest}
-    return {key: latest[key] if offset is None else offset for key, offset in lookup.offsets_at(times).items()}
 
 
 def _committed(options: SourceOptions) -> Mapping[Partition, int]:

@@ -79,7 +79,7 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
     | kcoord.session.timeout | stream | 10s | silence after which a member is dead |
     | kcoord.ping.interval | stream | a third of the session time-out | how often to say that it lives |
     | kcoord.rebalance.timeout | stream | 5m | how long a running micro-batch keeps its partitions |
-    | kcoord.streams | stream | 1 | capacity relative to the group's other members |
+    | kcoord.streams | stream | 1 | tasks at once: capacity relative to the group's other members |
     | kcoord.assignors | stream | sticky,range | assignors accepted, best first |
     | kcoord.coordinator.timeout | stream | 2m | how long a query waits for a coordinator that is away |
     | kcoord.handover | stream | takeover | hold keeps a dead query's micro-batch for its instance id |

@@ -16,13 +16,14 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class SparkApplication:
-    """Runs a stream by tests/helpers/stream_application.py."""
+    """Runs a stream by tests/helpers/stream_application.py, or on a cluster with mishaps by cluster_application.py."""
 
-    def __init__(self, stream: NumberedStream) -> None:
+    def __init__(self, stream: NumberedStream, *, master: str | None = None) -> None:
         self.folder = stream.folder
         self.folder.mkdir(parents=True, exist_ok=True)
         self._command = [
-            *[sys.executable, str(_ROOT / "tests" / "helpers" / "stream_application.py")],
+            *[sys.executable, "-m", f"tests.helpers.{'stream' if master is None else 'cluster'}_application"],
+            *([] if master is None else ["--master", master]),
             *["--coordinator", stream.coordinator, "--group", stream.group, "--topic", stream.topic],
             *["--output", str(stream.folder)],
             *[part for option in stream.options for part in ("--option", option)],

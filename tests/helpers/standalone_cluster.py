@@ -1,4 +1,4 @@
-"""A real standalone Spark cluster on loopback: a master and a worker, whose Python has nothing of ours installed."""
+"""A real standalone Spark cluster on loopback: a master and workers, whose Python has nothing of ours installed."""
 
 import os
 import re
@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import venv
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -23,11 +24,14 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class StandaloneCluster:
-    """A master and one worker of two cores; a context manager that starts and ends them."""
+    """A master and a worker on each of some hosts of loopback; a context manager that starts and ends them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, hosts: Sequence[str] = (LOOPBACK,), cores: int = 2) -> None:
         self._folder = folder
-        self._port, self._worker_port = free_ports(2)
+        self._hosts = hosts
+        self._cores = cores
+        folder.mkdir(parents=True, exist_ok=True)
+        (self._port,) = free_ports(1)
         self._children: list[subprocess.Popen[bytes]] = []
         self.python = folder / "venv" / "bin" / "python3"
 
@@ -44,9 +48,11 @@ class StandaloneCluster:
     def __enter__(self) -> Self:
         self._make_python()
         try:
-            self._start("master.Master", "-p", str(self._port), "--webui-port", "0")
-            self._start("worker.Worker", "-c", "2", "-m", "1g", "-d", str(self.work), "--webui-port", "0", self.url)
-            wait_until(lambda: "Registering worker" in self.log("master.Master"), what="the worker to register")
+            self._start("master.Master", LOOPBACK, "-p", str(self._port), "--webui-port", "0")
+            offer = ("-c", str(self._cores), "-m", "1g", "-d", str(self.work), "--webui-port", "0")
+            for host in self._hosts:
+                self._start("worker.Worker", host, *offer, self.url)
+            wait_until(self._has_all_workers, what="the workers to register")
         except BaseException:
             self._end()
             raise
@@ -57,10 +63,13 @@ class StandaloneCluster:
     ) -> None:
         self._end()
 
-    def log(self, name: str) -> str:
-        """Return what a service has said."""
-        path = self._folder / f"{name}.log"
-        return path.read_text(errors="replace") if path.exists() else ""
+    def executors(self) -> list[Path]:
+        """Return the folders of the executors that have ever run."""
+        return sorted(self.work.glob("*/*"))
+
+    def _has_all_workers(self) -> bool:
+        log = (self._folder / f"master.Master-{LOOPBACK}.log").read_text(errors="replace")
+        return log.count("Registering worker") >= len(self._hosts)
 
     def _make_python(self) -> None:
         venv.create(self._folder / "venv", with_pip=False)
@@ -70,25 +79,25 @@ class StandaloneCluster:
             if source.exists():
                 (packages / name).symlink_to(source)
 
-    def _start(self, name: str, *arguments: str) -> None:
+    def _start(self, name: str, host: str, *arguments: str) -> None:
         environment = {
             "PATH": f"{self.python.parent}{os.pathsep}{os.environ['PATH']}",
             "HOME": os.environ.get("HOME", "/"),
             "JAVA_HOME": os.environ.get("JAVA_HOME", ""),
             "SPARK_HOME": str(SPARK_HOME),
-            "SPARK_LOCAL_IP": LOOPBACK,
+            "SPARK_LOCAL_IP": host,
             "SPARK_NO_DAEMONIZE": "1",
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
         }
-        with (self._folder / f"{name}.log").open("wb") as log:
+        with (self._folder / f"{name}-{host}.log").open("wb") as log:
             self._children.append(
                 subprocess.Popen(
                     [
                         str(SPARK_HOME / "bin" / "spark-class"),
                         f"org.apache.spark.deploy.{name}",
                         "-h",
-                        LOOPBACK,
+                        host,
                         *arguments,
                     ],
                     stdout=log,

@@ -1,6 +1,7 @@
 """`spark_kcoord.attach`: what is finished is committed and let go without another trigger or another run."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,6 +80,40 @@ def test_a_long_trigger_interval_keeps_neither_commit_nor_partitions_waiting(
             wait_until(lambda: view.state() == "Stable", timeout_s=10)
     finally:
         query.stop()
+    assert view.events("claim-skipped", "taken-over") == []
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_a_query_that_never_commits_goes_on_by_its_checkpoint_and_lets_go_at_once(
+    spark: "SparkSession",
+    kafka: LocalKafka,
+    coordinator: LocalCoordinator,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    attachment: spark_kcoord.Attachment,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    name = topic(2)
+    view = GroupView(coordinator.address, name)
+    stream = NumberedStream(tmp_path, coordinator.address, name, name, ("kcoord.commit=false",))
+    for start, count in ((0, 60), (60, 10)):
+        produce_numbers(kafka.bootstrap_servers, name, 2, start, count)
+        query = stream.writer(spark).trigger(once=True).start()
+        assert query.awaitTermination(150)
+        attachment.wait(query, 30)
+    assert stream.rows() == Counter(range(70))
+    produce_numbers(kafka.bootstrap_servers, name, 2, 70, 20)
+    query = stream.writer(spark).trigger(processingTime="1 hour").start()
+    try:
+        wait_until(lambda: stream.rows() == Counter(range(90)), query=query)
+        attachment.wait(query, 30)
+        with a_member(coordinator, name, name) as other:
+            wait_until(lambda: len(other.assignment().partitions) == 1, timeout_s=10, query=query)
+            assert [partition.start for partition in other.assignment().partitions] == [0]
+    finally:
+        query.stop()
+    assert view.committed() == 0
+    assert [partition.claim for partition in view.describe().partitions] == [None, None]
     assert view.events("claim-skipped", "taken-over") == []
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 

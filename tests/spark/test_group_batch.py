@@ -1,5 +1,6 @@
 """`spark_kcoord.batch`: a batch as a member, committed when its block ends well and let go when it does not."""
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +13,9 @@ from coordinator.local.kafka import LocalKafka
 from coordinator.local.node import LocalCoordinator
 from coordinator.protocol.parts import ClaimState
 from tests.helpers.group_view import GroupView
-from tests.helpers.kafka_topics import produce_numbers
+from tests.helpers.kafka_topics import produce, produce_numbers
 from tests.helpers.plain_member import a_member
+from tests.helpers.record_batches import Row
 from tests.helpers.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -52,6 +54,43 @@ def test_what_the_block_read_is_committed_when_it_ends_and_not_before(
     with spark_kcoord.batch(spark, options(coordinator, name, maxOffsetsPerTrigger="15")) as second:
         assert numbers(second.rows).total() == 15
     assert view.committed() == 105
+
+
+def test_a_block_ends_where_its_options_say_and_commits_up_to_there(
+    spark: "SparkSession", kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str]
+) -> None:
+    name = topic(2)
+    view = GroupView(coordinator.address, name)
+    rows = [(number % 2, Row(None, b"%d" % number, 1_790_000_000_000 + number)) for number in range(60)]
+    produce(kafka.bootstrap_servers, name, rows)
+    ends: list[tuple[dict[str, str], int]] = [
+        ({"endingOffsets": json.dumps({name: {"0": 5, "1": 5}})}, 10),
+        ({"endingOffsetsByTimestamp": json.dumps({name: 1_790_000_000_020})}, 20),
+        ({"endingTimestamp": "1790000000030"}, 30),
+        ({"endingOffsets": json.dumps({name: {"0": 3, "1": 99}})}, 30 + 15),
+    ]
+    read = 0
+    for ending, committed in ends:
+        with spark_kcoord.batch(spark, options(coordinator, name, **ending)) as block:
+            assert (block.records, numbers(block.rows).total()) == (committed - read, committed - read)
+        assert view.committed() == committed
+        read = committed
+    with (
+        pytest.raises(spark_kcoord.OptionError, match=r"'endingOffsets' leaves out 1 of topic"),
+        spark_kcoord.batch(spark, options(coordinator, name, endingOffsets=json.dumps({name: {"0": 5}}))),
+    ):
+        raise AssertionError("not all partitions have an end")
+
+
+def test_a_block_takes_about_as_many_bytes_as_it_may(
+    spark: "SparkSession", kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str]
+) -> None:
+    name = topic(1)
+    rows = [(0, Row(None, b"%1000d" % number, 1_790_000_000_000)) for number in range(100)]
+    produce(kafka.bootstrap_servers, name, rows)
+    with spark_kcoord.batch(spark, options(coordinator, name, maxBytesPerTrigger="20k")) as block:
+        assert 10 <= block.records <= 30
+        assert numbers(block.rows) == Counter(range(block.records))
 
 
 def test_a_block_that_fails_commits_nothing_and_lets_go(

@@ -2,6 +2,9 @@
 
 import json
 import os
+import re
+import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,21 +20,34 @@ from coordinator.local.node import LocalCoordinator
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import produce, produce_numbers
 from tests.helpers.record_batches import Row
+from tests.helpers.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 ROOT = Path(__file__).parents[2]
 
 
+SUBMIT = [
+    *["--master", "local[2]", "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1"],
+    # A job of seconds: the second compiler and a concurrent garbage collector cost more than they give.
+    *["--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"],
+]
+
+
+def environment() -> dict[str, str]:
+    return {
+        **os.environ,
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_CONF_DIR": str(ROOT / "conf"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+
+
 def spark_submit(directory: Path, job: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    spark = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     return subprocess.run(
-        [
-            str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
-            *["--master", "local[2]", "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1"],
-            # A job of seconds: the second compiler and a concurrent garbage collector cost more than they give.
-            *["--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"],
-            *[str(ROOT / "jobs" / job), *arguments],
-        ],
+        [str(spark), *SUBMIT, str(ROOT / "jobs" / job), *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -39,13 +55,7 @@ def spark_submit(directory: Path, job: str, *arguments: str) -> subprocess.Compl
         timeout=120,
         check=False,
         cwd=directory,
-        env={
-            **os.environ,
-            "SPARK_HOME": str(Path(pyspark.__file__).parent),
-            "SPARK_CONF_DIR": str(ROOT / "conf"),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_PYTHON": sys.executable,
-        },
+        env=environment(),
     )
 
 
@@ -88,6 +98,49 @@ def test_the_stream_job_ends_with_what_is_there_and_the_batch_job_goes_on_from_t
     (report,) = (tmp_path / "lag").glob("*.json")
     rows = [json.loads(line) for line in report.read_text().splitlines()]
     assert [(row["topic"], row["partition"], row["lag"]) for row in rows] == [(name, 0, 1), (name, 1, 1)]
+
+
+def test_the_stream_job_commits_what_is_done_and_ends_by_a_signal_between_two_micro_batches(
+    kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic(partitions=2)
+    view = GroupView(coordinator.address, name)
+    produce_numbers(kafka.bootstrap_servers, name, 2, 0, 50)
+    source = ["--coordinator", coordinator.address, "--group", name, "--topic", name, "--starting-offsets", "earliest"]
+    sink = ["--output", "stream", "--checkpoint", "checkpoint", "--trigger-seconds", "3600"]
+    log = tmp_path / "log"
+    with log.open("wb") as out:
+        job = subprocess.Popen(
+            [sys.executable, str(ROOT / "jobs" / "ingest_stream.py"), *source, *sink],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            cwd=tmp_path,
+            env=environment() | {"PYSPARK_SUBMIT_ARGS": shlex.join([*SUBMIT, "pyspark-shell"])},
+        )
+    try:
+        wait_until(lambda: job.poll() is not None or view.committed() == 50, timeout_s=90, what="the commit")
+        job.send_signal(signal.SIGTERM)
+        assert job.wait(60) == 0, log.read_text()
+    finally:
+        job.kill()
+        job.wait()
+    assert "SIGTERM received: the query ends after its micro-batch" in log.read_text()
+    assert view.committed() == 50
+    assert [partition.claim for partition in view.describe().partitions] == [None, None]
+
+
+def test_an_output_that_cannot_be_written_is_one_sentence(
+    kafka: LocalKafka, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic(partitions=1)
+    produce_numbers(kafka.bootstrap_servers, name, 1, 0, 5)
+    (tmp_path / "file").touch()
+    where = ["--option", f"kafka.bootstrap.servers={kafka.bootstrap_servers}", "--topic", name]
+    replay = spark_submit(tmp_path, "replay.py", *where, "--from", "0", "--output", "file/window")
+    assert replay.returncode == 1
+    assert "Traceback" not in replay.stdout
+    assert re.search(r"the job failed: \S+Exception: Parent path is not a directory: \S+/file$", replay.stdout, re.M)
 
 
 def test_a_window_is_replayed_without_a_group_or_a_coordinator(

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 import spark_kcoord
 from coordinator.local.kafka import LocalKafka
 from coordinator.local.node import LocalCoordinator
+from spark_kcoord.kafka_options import KAFKA_OPTIONS
 from spark_kcoord.options import parse_options
 from tests.helpers.kafka_topics import produce_numbers
 from tests.helpers.stream_application import NumberedStream
@@ -90,3 +91,25 @@ def test_neither_event_log_nor_logs_nor_errors_show_a_secret(
     assert "SparkListenerSQLExecutionStart" in noted
     assert name in noted or "kcoord" in noted
     assert SECRET not in noted
+
+
+@pytest.mark.parametrize("name", [option.name for option in KAFKA_OPTIONS if option.kind.is_secret])
+def test_no_plan_shows_a_secret(spark: "SparkSession", name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    source = {
+        "kcoord.bootstrap.servers": "127.0.0.1:1",
+        "kcoord.group.id": "g",
+        "kafka.bootstrap.servers": "127.0.0.1:1",
+        "subscribe": "t",
+        name: LOGIN.get(name, SECRET),
+    }
+    frames = [reader.format("kcoord").options(**source).load() for reader in (spark.read, spark.readStream)]
+    for frame in frames:
+        # The physical plan of a batch asks Kafka, which is not there.
+        plans = frame._jdf.queryExecution()
+        shown = plans.logical().toString() + plans.analyzed().toString() + repr(frame)
+        assert "kcoord" in shown
+        assert SECRET not in shown
+    frames[1].explain(extended=True)
+    explained = capfd.readouterr().out
+    assert "Physical Plan" in explained
+    assert SECRET not in explained

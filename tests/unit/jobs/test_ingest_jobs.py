@@ -90,12 +90,34 @@ def test_asynchronous_progress_tracking_is_refused(name: str, capsys: pytest.Cap
         [*SOURCE, *SINK, "--trigger-seconds", "inf"],
         [*SOURCE, *SINK, "--max-offsets-per-trigger", "0"],
         [*SOURCE, *SINK, "--trigger-seconds", "1", "--available-now"],
+        [*SOURCE, *SINK, "--starting-offsets", "newest"],
+        ["--coordinator", "nowhere", *SOURCE[2:], *SINK],
     ],
 )
 def test_wrong_arguments_end_with_code_2(wrong: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         STREAM.main(wrong)
     assert ended.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("job", "more"), [(STREAM, SINK), (BATCH, SINK[:2]), (BATCH, [*SINK[:2], "--snapshot"]), (REPLAY, SINK[:2])]
+)
+def test_a_misspelt_option_is_told_the_nearest_one_before_spark_is_started(
+    job: ModuleType, more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    window = ["--from", "5"] if job is REPLAY else []
+    with pytest.raises(SystemExit) as ended:
+        job.main([*SOURCE, *more, *window, "--option", "failOnDataLos=true"])
+    assert ended.value.code == 2
+    assert "Did you mean 'failOnDataLoss'?" in capsys.readouterr().err
+
+
+def test_a_lag_report_needs_the_address_of_a_coordinator(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        LAG.main(["--coordinator", "nowhere", "--group", "g"])
+    assert ended.value.code == 2
+    assert "'nowhere' is not host:port" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("job", [STREAM, BATCH, REPLAY])
@@ -177,18 +199,17 @@ def test_a_micro_batch_that_does_not_end_is_not_waited_for_for_ever() -> None:
     assert query.calls == ["stop"]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        (["--ending-offsets", "latest"], "--ending-offsets needs --snapshot"),
-        (["--snapshot", "--max-offsets", "5"], "--max-offsets is for a member"),
-    ],
-)
-def test_a_batch_is_a_members_or_a_snapshot(wrong: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_snapshot_is_limited_by_its_end_and_not_by_a_number(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        BATCH.main([*SOURCE, "--output", "/out", *wrong])
+        BATCH.main([*SOURCE, "--output", "/out", "--snapshot", "--max-offsets", "5"])
     assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+    assert "--max-offsets is for a member" in capsys.readouterr().err
+
+
+def test_a_member_ends_where_it_is_told() -> None:
+    given = [*SOURCE, "--output", "/out", "--ending-offsets", '{"a": {"0": 5}, "b": {"0": 5}}', "--max-offsets", "9"]
+    options = BATCH.read_options(BATCH.argument_parser().parse_args(given))
+    assert (options["endingOffsets"], options["maxOffsetsPerTrigger"]) == ('{"a": {"0": 5}, "b": {"0": 5}}', "9")
 
 
 def test_a_member_needs_a_coordinator_and_a_group(capsys: pytest.CaptureFixture[str]) -> None:
@@ -203,6 +224,12 @@ def test_a_replay_names_its_window_in_milliseconds() -> None:
     options = REPLAY.read_options(arguments)
     assert (options["startingTimestamp"], options["endingTimestamp"]) == ("1772352000000", "1772355600000")
     assert "startingOffsets" not in options
+
+
+def test_a_time_that_cannot_be_read_is_shown_one_that_can(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        REPLAY.main([*SOURCE, "--output", "/out", "--from", "yesterday"])
+    assert "'yesterday' is not a time such as 2026-03-01T08:00:00Z" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("window", [["--from", "soon"], ["--from", "5", "--until", "5"], []])

@@ -21,3 +21,10 @@ def test_of_two_the_last_one_is_the_cause() -> None:
 
 def test_of_another_error_everything_is_told() -> None:
     assert failure_cause(RuntimeError("[PATH_ALREADY_EXISTS] /out")) == "[PATH_ALREADY_EXISTS] /out"
+
+
+def test_of_a_trace_of_javas_own_the_last_cause_is_told() -> None:
+    first = "An error occurred while calling o57.parquet.\n: org.apache.spark.SparkException: Job aborted.\n\tat a.b(C)"
+    assert failure_cause(RuntimeError(first)) == "org.apache.spark.SparkException: Job aborted."
+    why = "java.io.IOException: No space left on device"
+    assert failure_cause(RuntimeError(f"{first}\n\tat d.e(F)\nCaused by: {why}\n\tat g.h(I)\n")) == why

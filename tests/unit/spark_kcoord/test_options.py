@@ -35,7 +35,7 @@ def parse_one(name: str, text: str, mode: Mode = "stream") -> SourceOptions:
     return parse_options({**needed(name, mode), name: text}, mode)
 
 
-OWN_DEFAULT = ("columns", "ping_interval_ms", "offset_retries")
+OWN_DEFAULT = ("columns", "ping_interval_ms", "offset_retries", "streams")
 """Fields whose default the table says in words."""
 
 
@@ -298,6 +298,38 @@ def test_missing_option_of_a_batch_that_needs_the_coordinator_is_named(given: di
 def test_option_of_batches_only_is_refused_in_a_stream(name: str) -> None:
     with pytest.raises(OptionError, match=f"'{name}' is for batch reads"):
         parse_one(name, "latest")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "ending"),
+    [
+        ("endingOffsets", '{"flights": {"0": 7}}', OffsetSpec(partitions=(("flights", 0, 7),))),
+        (
+            "endingOffsetsByTimestamp",
+            '{"flights": {"0": 7}}',
+            OffsetSpec(partitions=(("flights", 0, 7),), is_by_time=True),
+        ),
+        ("endingTimestamp", "7", OffsetSpec(time_ms=7)),
+    ],
+)
+def test_a_batch_as_a_member_has_an_end_and_the_options_of_a_member(name: str, text: str, ending: OffsetSpec) -> None:
+    read = parse_options({**STREAM, name: text, "maxOffsetsPerTrigger": "9", "kcoord.streams": "4"}, "group batch")
+    assert (read.ending, read.max_offsets_per_trigger, read.streams) == (ending, 9, 4)
+
+
+@pytest.mark.parametrize("name", ["minOffsetsPerTrigger", "maxTriggerDelay", "kcoord.push.filters"])
+def test_what_a_batch_as_a_member_cannot_do_is_warned_about(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    plain = parse_options(STREAM, "group batch")
+    assert parse_options({**STREAM, name: "true"}, "group batch") == plain
+    assert f"option '{name}' is for " in caplog.text
+    assert "has no effect in spark_kcoord.batch" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["kcoord.bootstrap.servers", "kcoord.group.id"])
+def test_a_batch_as_a_member_needs_a_coordinator_and_a_group(name: str) -> None:
+    given = {key: text for key, text in STREAM.items() if key != name} | {"kafka.bootstrap.servers": "kafka:9092"}
+    with pytest.raises(OptionError, match=f"Option '{name}' is missing. spark_kcoord.batch joins a group"):
+        parse_options(given, "group batch")
 
 
 def test_filters_are_taken_when_that_is_asked_for() -> None:

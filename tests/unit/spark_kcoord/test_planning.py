@@ -7,6 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_kcoord.batch_reader import plan_input_partitions
+from spark_kcoord.option_table import Mode
+from spark_kcoord.options import parse_options
 from spark_kcoord.partition import KcoordInputPartition, TopicRange
 from spark_kcoord.planning import (
     LARGEST_PACK,
@@ -18,6 +21,7 @@ from spark_kcoord.planning import (
 )
 
 SERVERS = ("k:1",)
+STREAM = {"subscribe": "t", "kcoord.bootstrap.servers": "c:1", "kcoord.group.id": "g"}
 
 
 def ranges_of(*sizes: int, start: int = 0) -> list[TopicRange]:
@@ -176,3 +180,18 @@ def test_half_a_task_is_rounded_up_as_in_java() -> None:
 
 def test_empty_ranges_make_no_task() -> None:
     assert plan(ranges_of(0, 0)) == plan(ranges_of(0), min_partitions=5, max_records=1) == []
+
+
+def test_the_capacity_that_is_given_packs_the_tasks_also_when_it_is_1() -> None:
+    ranges = ranges_of(*[10_000] * 40)
+    for streams in (1, 16):
+        options = parse_options({**STREAM, "kcoord.streams": str(streams)}, "stream")
+        tasks = plan_input_partitions(options, ranges, SERVERS)
+        assert tasks == plan(ranges, parallelism=streams, may_split=False)
+
+
+def test_a_large_range_is_cut_in_batches_and_read_in_order_in_a_stream() -> None:
+    ranges = ranges_of(10 * LARGEST_PIECE)
+    modes: tuple[Mode, ...] = ("stream", "group batch", "batch")
+    tasks = [len(plan_input_partitions(parse_options(STREAM, mode), ranges, SERVERS)) for mode in modes]
+    assert tasks == [1, 10, 10]

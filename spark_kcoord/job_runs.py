@@ -1,0 +1,41 @@
+"""What every job does around its work: its log, a Spark session of its own, and an exit code.
+
+A failure that Spark or kcoord reports is one line of the log, the sentence that the user can act on; any other is a
+mistake of the job and shows where.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_kcoord.errors import KcoordError
+from spark_kcoord.job_failures import failure_cause
+
+__all__ = ["run_in_spark", "start_log"]
+
+_log = logging.getLogger(__name__)
+
+
+def start_log() -> None:
+    """Log to the standard error what jobs and kcoord say, but not every call into Java and every connection."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for talkative in ("py4j", "kafka"):
+        logging.getLogger(talkative).setLevel(logging.WARNING)
+
+
+def run_in_spark(name: str, work: Callable[[SparkSession], int]) -> int:
+    """Do a job's work in a session with this application name; return its exit code, or 1 when it fails."""
+    spark = SparkSession.builder.appName(name).getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    try:
+        return work(spark)
+    except (PySparkException, Py4JJavaError, KcoordError) as error:
+        _log.error("the job failed: %s", failure_cause(error))
+        return 1
+    finally:
+        spark.stop()
