@@ -13,8 +13,12 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
 ONE_SESSION = "tests/spark/"
-LONGEST_FIRST = (ONE_SESSION, "tests/applications/", "tests/sim/", "tests/integration/", "tests/properties/")
-"""The order of the folders; the files of all others are short and come last, when every process has time for one."""
+LONGEST_FIRST = (ONE_SESSION, "tests/sim/", "tests/applications/", "tests/integration/", "tests/properties/")
+"""The order of the folders; the files of all others are short and come last, when every process has time for one.
+
+`tests/sim` comes early because it keeps one core busy and no more: beside it, the first tests of the Spark session,
+which hold that errors come soon, have the other.
+"""
 
 
 def share_of(nodeid: str) -> str:

@@ -1,16 +1,32 @@
 """The script behind `make test` runs every check, shows what each said, and ends with how each went."""
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "check.sh"
 
 
-def check(*arguments: str) -> tuple[int, list[str]]:
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return a project with this script, in which ruff finds nothing and mypy finds something."""
+    for name, script in (("ruff", "echo fine"), ("mypy", "echo wrong; exit 2")):
+        program = tmp_path / ".venv" / "bin" / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(SCRIPT, tmp_path / "scripts")
+    return tmp_path
+
+
+def check(project: Path, *arguments: str) -> tuple[int, list[str]]:
     """Return the exit code and the lines, without the seconds."""
     run = subprocess.run(
-        [ROOT / "scripts" / "check.sh", *arguments],
+        [project / "scripts" / "check.sh", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -20,22 +36,21 @@ def check(*arguments: str) -> tuple[int, list[str]]:
     return run.returncode, re.sub(r" seconds=\d+$", "", run.stdout.rstrip()).splitlines()
 
 
-def test_a_check_that_fails_beside_the_last_one_fails_the_run_and_is_shown() -> None:
-    code, lines = check("some", "nothing", "ruff")
-    assert code == 1
-    assert lines[0] == "== ruff"
-    assert lines[-3:] == ["== nothing", "no check is called nothing", "some: FAILED nothing=FAILED ruff=ok"]
+def test_a_check_that_fails_beside_the_last_one_fails_the_run_and_is_shown(project: Path) -> None:
+    said = ["== ruff", "fine", "== types", "wrong", "some: FAILED types=FAILED ruff=ok"]
+    assert check(project, "some", "types", "ruff") == (1, said)
 
 
-def test_a_last_check_that_fails_fails_the_run() -> None:
-    code, lines = check("some", "ruff", "nothing")
-    assert code == 1
-    assert lines[:2] == ["== nothing", "no check is called nothing"]
-    assert lines[-1] == "some: FAILED ruff=ok nothing=FAILED"
+def test_a_last_check_that_fails_fails_the_run(project: Path) -> None:
+    said = ["== types", "wrong", "== ruff", "fine", "some: FAILED ruff=ok types=FAILED"]
+    assert check(project, "some", "ruff", "types") == (1, said)
 
 
-def test_all_checks_that_pass_pass_in_the_order_asked_for() -> None:
-    code, lines = check("lint", "ruff", "format")
-    assert code == 0
-    assert [line for line in lines if line.startswith("== ")] == ["== format", "== ruff"]
-    assert lines[-1] == "lint: OK ruff=ok format=ok"
+def test_a_check_that_is_not_known_fails_the_run(project: Path) -> None:
+    said = ["== ruff", "fine", "== nothing", "no check is called nothing", "some: FAILED nothing=FAILED ruff=ok"]
+    assert check(project, "some", "nothing", "ruff") == (1, said)
+
+
+def test_checks_that_pass_pass_in_the_order_asked_for(project: Path) -> None:
+    said = ["== format", "fine", "== ruff", "fine", "lint: OK ruff=ok format=ok"]
+    assert check(project, "lint", "ruff", "format") == (0, said)
