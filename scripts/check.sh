@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs checks by name, all of them even if one fails, and ends with one line that says how each went:
 #     check.sh TARGET CHECK...        TARGET: OK ruff=ok types=ok ... seconds=N
+# The last check is the long one: it is seen at work, and the others run beside it and are shown when it has ended.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,16 +15,36 @@ run_check() {
         format) $bin/ruff format --check ;;
         types) $bin/mypy ;;
         imports) $bin/lint-imports --no-logo ;;
-        pytest) $bin/python -m pytest ;;
+        # A process that dies fails the run at once: a new one would hide it.
+        pytest) $bin/python -m pytest -p tests.parallel --numprocesses 2 --max-worker-restart 0 --durations 15 ;;
         *) printf 'no check is called %s\n' "$1"; return 1 ;;
     esac
 }
 
+said=$(mktemp -d)
+trap 'rm -rf "$said"' EXIT
+
+# Runs a check and keeps its exit code, for the end.
+keep_check() {
+    run_check "$1" </dev/null
+    printf '%d' $? >"$said/$1.code"
+}
+
+readonly last=${!#}
+for check in "$@"; do
+    [ "$check" = "$last" ] || keep_check "$check" >"$said/$check" 2>&1 &
+done
+printf '== %s\n' "$last"
+keep_check "$last"
+wait
+for check in "$@"; do
+    [ "$check" = "$last" ] || { printf '== %s\n' "$check"; cat "$said/$check"; }
+done
+
 result=OK
 summary=
 for check in "$@"; do
-    printf '== %s\n' "$check"
-    if run_check "$check" </dev/null; then
+    if [ "$(cat "$said/$check.code")" = 0 ]; then
         summary+=" $check=ok"
     else
         summary+=" $check=FAILED"

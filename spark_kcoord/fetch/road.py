@@ -159,7 +159,7 @@ def _say(road: str, level: int) -> None:
 
 @dataclass(slots=True)
 class _Frame:
-    """One large response in its buffer, read as the library's own frames are, except that large fields are not copied."""
+    """One large response in its buffer, read as the library's own frames are, but without a copy of large fields."""
 
     data: memoryview
     position: int = 0

@@ -1,14 +1,17 @@
-"""A Spark application of its own as a child process group, for tests that kill one and go on in their own Spark."""
+"""A Spark application of its own as a child process group, for tests that kill one and go on in their own Spark.
+
+It is gone when the process that started it is, however that went.
+"""
 
 import os
 import signal
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from coordinator.local.process import ChildProcess
 from tests.helpers.stream_application import NumberedStream
 from tests.helpers.waiting import wait_until
 
@@ -28,7 +31,7 @@ class SparkApplication:
             *["--output", str(stream.folder)],
             *[part for option in stream.options for part in ("--option", option)],
         ]
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ChildProcess | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -45,17 +48,17 @@ class SparkApplication:
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": str(_ROOT),
         }
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command, stdout=log, stderr=log, start_new_session=True, env=environment
-            )
+        self._process = ChildProcess(
+            "The application", self._command, log_path=self.folder / "log", environment=environment
+        )
+        self._process.start()
 
     def kill(self) -> None:
         """End the whole process group with SIGKILL, as a crash of the machine would."""
         if self._process is not None:
             with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+                os.killpg(self._process.group_id, signal.SIGKILL)
+            self._process.kill()
             self._process = None
 
     def hold(self, flag: str = "hold") -> None:
@@ -71,7 +74,7 @@ class SparkApplication:
 
         def found() -> bool:
             assert self._process is not None
-            assert self._process.poll() is None, f"the application ended:\n{self.log_tail()}"
+            assert self._process.exit_code() is None, f"the application ended:\n{self.log_tail()}"
             return any(self.folder.glob(pattern))
 
         wait_until(found, timeout_s=timeout_s, what=f"{pattern} of {self.folder.name}")

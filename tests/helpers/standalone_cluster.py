@@ -2,12 +2,10 @@
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import venv
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,6 +13,7 @@ from typing import Self
 import pyspark
 
 from coordinator.local.ports import LOOPBACK, free_ports
+from coordinator.local.process import ChildProcess
 from tests.helpers.waiting import wait_until
 
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -24,15 +23,14 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class StandaloneCluster:
-    """A master and a worker on each of some hosts of loopback; a context manager that starts and ends them."""
+    """A master and a worker on each of some hosts of loopback; a context manager. They are gone when their owner is."""
 
     def __init__(self, folder: Path, *, hosts: Sequence[str] = (LOOPBACK,), cores: int = 2) -> None:
         self._folder = folder
         self._hosts = hosts
         self._cores = cores
-        folder.mkdir(parents=True, exist_ok=True)
         (self._port,) = free_ports(1)
-        self._children: list[subprocess.Popen[bytes]] = []
+        self._children: list[ChildProcess] = []
         self.python = folder / "venv" / "bin" / "python3"
 
     @property
@@ -90,32 +88,19 @@ class StandaloneCluster:
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
         }
-        with (self._folder / f"{name}-{host}.log").open("wb") as log:
-            self._children.append(
-                subprocess.Popen(
-                    [
-                        str(SPARK_HOME / "bin" / "spark-class"),
-                        f"org.apache.spark.deploy.{name}",
-                        "-h",
-                        host,
-                        *arguments,
-                    ],
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                    env={key: value for key, value in environment.items() if value},
-                )
-            )
+        child = ChildProcess(
+            name,
+            [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", "-h", host, *arguments],
+            log_path=self._folder / f"{name}-{host}.log",
+            environment={key: value for key, value in environment.items() if value},
+            stop_timeout_s=10,
+        )
+        child.start()
+        self._children.append(child)
 
     def _end(self) -> None:
         for child in reversed(self._children):
-            with suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGTERM)
-            try:
-                child.wait(10)
-            except subprocess.TimeoutExpired:
-                os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
+            child.stop()
         self._children.clear()
 
     def lacks(self, module: str) -> bool:

@@ -2,9 +2,9 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql.functions import unix_millis
@@ -13,54 +13,16 @@ from coordinator.local.kafka import LocalKafka
 from coordinator.local.node import LocalCoordinator
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import consume, produce, produce_numbers
+from tests.helpers.parquet_stream import a_stream, to_parquet, values_in
 from tests.helpers.record_batches import Row
 from tests.helpers.spark_rows import rows_of
 from tests.helpers.waiting import wait_until
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
-
-
-@pytest.fixture
-def queries() -> "Iterator[list[StreamingQuery]]":
-    """Return a list; the queries in it are stopped when the test ends."""
-    started: list[StreamingQuery] = []
-    yield started
-    for query in started:
-        query.stop()
-
-
-def a_stream(
-    spark: "SparkSession", coordinator: LocalCoordinator, group: str, topic: str, **options: str
-) -> "DataFrame":
-    reader = spark.readStream.format("kcoord").options(
-        **{
-            "kcoord.bootstrap.servers": coordinator.address,
-            "kcoord.group.id": group,
-            "subscribe": topic,
-            "startingOffsets": "earliest",
-            **options,
-        }
-    )
-    return reader.load()
-
-
-def to_parquet(frame: "DataFrame", folder: Path) -> Any:
-    return (
-        frame.selectExpr("CAST(value AS STRING) AS value", "partition", "offset")
-        .writeStream.format("parquet")
-        .option("path", str(folder / "rows"))
-        .option("checkpointLocation", str(folder / "checkpoint"))
-    )
-
-
-def values_in(spark: "SparkSession", folder: Path) -> Counter[int]:
-    if not (folder / "rows" / "_spark_metadata").exists():
-        return Counter()
-    return Counter(int(row.value) for row in spark.read.parquet(str(folder / "rows")).collect())
 
 
 def committed(coordinator: LocalCoordinator, group: str) -> int:
@@ -77,7 +39,9 @@ def test_a_query_reads_every_row_once_across_a_restart_from_its_checkpoint(
 ) -> None:
     name = topic(4)
     produce_numbers(kafka.bootstrap_servers, name, 4, 0, 1_000)
-    frame = a_stream(spark, coordinator, "restarted", name, maxOffsetsPerTrigger="300")
+    frame = a_stream(
+        spark, coordinator, "restarted", subscribe=name, startingOffsets="earliest", maxOffsetsPerTrigger="300"
+    )
     query = to_parquet(frame, tmp_path).start()
     queries.append(query)
     wait_until(lambda: committed(coordinator, "restarted") == 1_000, query=query)
@@ -114,7 +78,15 @@ def test_a_streams_rows_are_those_of_kafka_pythons_consumer(
         *((index % 2, Row(b"%d" % index, b"v" * index, 1_790_000_000_003)) for index in range(60)),
     ]
     produce(kafka.bootstrap_servers, name, rows)
-    frame = a_stream(spark, coordinator, "oracle", name, includeHeaders="true", maxOffsetsPerTrigger="40")
+    frame = a_stream(
+        spark,
+        coordinator,
+        "oracle",
+        subscribe=name,
+        startingOffsets="earliest",
+        includeHeaders="true",
+        maxOffsetsPerTrigger="40",
+    )
     writer = frame.withColumn("timestamp", unix_millis("timestamp")).writeStream.format("parquet")
     query = (
         writer.option("path", str(tmp_path / "rows"))
@@ -137,7 +109,9 @@ def test_available_now_reads_what_is_there_commits_it_and_ends(
 ) -> None:
     name = topic(4)
     produce_numbers(kafka.bootstrap_servers, name, 4, 0, 600)
-    frame = a_stream(spark, coordinator, "available-now", name, maxOffsetsPerTrigger="200")
+    frame = a_stream(
+        spark, coordinator, "available-now", subscribe=name, startingOffsets="earliest", maxOffsetsPerTrigger="200"
+    )
     for total in (600, 900):
         query = to_parquet(frame, tmp_path).trigger(availableNow=True).start()
         queries.append(query)
@@ -158,10 +132,14 @@ def test_two_queries_share_a_group_and_read_every_row_once(
 ) -> None:
     name = topic(4)
     produce_numbers(kafka.bootstrap_servers, name, 4, 0, 400)
-    first = to_parquet(a_stream(spark, coordinator, "shared", name), tmp_path / "a").start()
+    first = to_parquet(
+        a_stream(spark, coordinator, "shared", subscribe=name, startingOffsets="earliest"), tmp_path / "a"
+    ).start()
     queries.append(first)
     wait_until(lambda: committed(coordinator, "shared") == 400, query=first)
-    second = to_parquet(a_stream(spark, coordinator, "shared", name), tmp_path / "b").start()
+    second = to_parquet(
+        a_stream(spark, coordinator, "shared", subscribe=name, startingOffsets="earliest"), tmp_path / "b"
+    ).start()
     queries.append(second)
     wait_until(lambda: sorted(GroupView(coordinator.address, "shared").owners().values()) == [2, 2], query=second)
     produce_numbers(kafka.bootstrap_servers, name, 4, 400, 800)
@@ -183,7 +161,9 @@ def test_a_running_query_outlives_the_coordinators_death_and_restart(
 ) -> None:
     name = topic(2)
     produce_numbers(kafka.bootstrap_servers, name, 2, 0, 100)
-    query = to_parquet(a_stream(spark, own_coordinator, "survivor", name), tmp_path).start()
+    query = to_parquet(
+        a_stream(spark, own_coordinator, "survivor", subscribe=name, startingOffsets="earliest"), tmp_path
+    ).start()
     queries.append(query)
     wait_until(lambda: committed(own_coordinator, "survivor") == 100, query=query)
     own_coordinator.kill()

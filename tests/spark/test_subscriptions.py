@@ -1,7 +1,7 @@
 """Streaming queries that subscribe by pattern or partitions, and queries whose positions Kafka no longer has."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from coordinator.local.kafka import LocalKafka
 from coordinator.local.node import LocalCoordinator
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import produce_numbers
+from tests.helpers.parquet_stream import a_stream, to_parquet, values_in
 from tests.helpers.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -22,36 +23,11 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
-@pytest.fixture
-def queries() -> "Iterator[list[StreamingQuery]]":
-    """Return a list; the queries in it are stopped when the test ends."""
-    started: list[StreamingQuery] = []
-    yield started
-    for query in started:
-        query.stop()
-
-
-def a_stream(spark: "SparkSession", coordinator: LocalCoordinator, group: str, **options: str) -> "DataFrame":
-    known = {"kcoord.bootstrap.servers": coordinator.address, "kcoord.group.id": group}
-    return spark.readStream.format("kcoord").options(**known, **options).load()
-
-
 def run_once(frame: "DataFrame", folder: Path, queries: "list[StreamingQuery]") -> None:
     """Read what there is into the folder and wait for the end; raises what ended the query."""
-    query = (
-        frame.selectExpr("CAST(value AS STRING) AS value")
-        .writeStream.format("parquet")
-        .option("path", str(folder / "rows"))
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
+    query = to_parquet(frame, folder).trigger(availableNow=True).start()
     queries.append(query)
-    query.awaitTermination(60)
-
-
-def values_in(spark: "SparkSession", folder: Path) -> Counter[int]:
-    return Counter(int(row.value) for row in spark.read.parquet(str(folder / "rows")).collect())
+    assert query.awaitTermination(60)
 
 
 def test_topics_that_match_a_pattern_later_are_read_from_their_beginning(
