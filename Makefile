@@ -2,7 +2,7 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help setup test lint types imports pytest demo sim mutants chaos-spark ship \
-	bench-group bench-group-kafka bench-decoder bench-datapath compare-kafka-source fuzz-decoder clean
+	bench-group bench-group-kafka bench-decoder bench-datapath bench-memory compare-kafka-source fuzz-decoder clean
 
 help:
 	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes)'
@@ -17,6 +17,7 @@ help:
 	@echo 'make ship      build what executors of a cluster need, for --archives'
 	@echo 'make bench-decoder   rows per second of the record batch decoders (2 minutes)'
 	@echo 'make bench-datapath  reading Kafka with Spark, kcoord beside spark-sql-kafka (15 minutes; SCALE=0.1 to try)'
+	@echo 'make bench-memory    what a worker needs for records of 1 MB, and for 10,000 partitions in one task (3 minutes)'
 	@echo 'make fuzz-decoder    mutated batches against the decoder built with sanitizers (2 minutes; needs gcc)'
 	@echo 'make setup     only install what the others need'
 	@echo 'make clean     remove everything that was made here (the jars in the user cache stay)'
@@ -77,6 +78,9 @@ REPS = 5
 
 bench-datapath: setup
 	@.venv/bin/python -m benchmarks.datapath --scale $(SCALE) --reps $(REPS)
+
+bench-memory: setup
+	@.venv/bin/python -m benchmarks.reader_memory
 
 fuzz-decoder: setup
 	@.venv/bin/python scripts/fuzz_decoder.py

@@ -80,7 +80,6 @@ def main() -> None:
         .config("spark.driver.extraJavaOptions", JAVA_OPTIONS)
         .config("spark.executor.memory", "512m")
         .config("spark.executor.extraJavaOptions", JAVA_OPTIONS)
-        .config("spark.speculation", "true")
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
