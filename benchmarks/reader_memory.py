@@ -57,10 +57,10 @@ class Corpus:
 
 def corpora(partitions: int) -> dict[str, Corpus]:
     """Return what is read; a broker takes some thousands of partitions in a topic at once, so many are in several."""
-    topics = -(-partitions // PARTITIONS_A_TOPIC)
+    topics = tuple(f"{MANY}-{number}" for number in range(partitions // PARTITIONS_A_TOPIC))
     return {
         LARGE: Corpus((LARGE,), 1, LARGE_RECORDS, LARGE_BYTES),
-        MANY: Corpus(tuple(f"{MANY}-{n}" for n in range(topics)), partitions // topics, RECORDS_EACH, 100),
+        MANY: Corpus(topics, PARTITIONS_A_TOPIC, RECORDS_EACH, 100),
     }
 
 
@@ -110,6 +110,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--partitions", type=int, default=10_000)
     partitions = parser.parse_args().partitions
+    if partitions < PARTITIONS_A_TOPIC or partitions % PARTITIONS_A_TOPIC:
+        parser.error(f"--partitions must be a multiple of {PARTITIONS_A_TOPIC}")
     rose: dict[str, float] = {}
     missed: list[str] = []
     with (

@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import spark_kcoord
+from spark_kcoord.errors import KcoordError
 from spark_kcoord.job_arguments import add_source_arguments, read_pairs, source_options
 from spark_kcoord.job_runs import run_in_spark, start_log
 from spark_kcoord.options import parse_options
@@ -161,7 +162,10 @@ def ingest(spark: SparkSession, arguments: argparse.Namespace, name: str, asked:
     query = start_query(spark, arguments, name)
     log.info("query %s runs, checkpoint %s", query.id, arguments.checkpoint)
     follow(query, asked, arguments.stop_seconds)
-    attachment.wait(query, arguments.stop_seconds)
+    try:
+        attachment.wait(query, arguments.stop_seconds)
+    except KcoordError as error:
+        log.warning("the last micro-batch is done, and will be committed when the query starts again: %s", error)
     log.info("the query ended as asked")
     return 0
 

@@ -32,7 +32,10 @@ keep_check() {
 
 readonly last=${!#}
 for check in "$@"; do
-    [ "$check" = "$last" ] || keep_check "$check" >"$said/$check" 2>&1 &
+    [ "$check" = "$last" ] || (
+        renice -n 19 -p "$BASHPID" >/dev/null # some tests hold that answers come soon
+        keep_check "$check"
+    ) >"$said/$check" 2>&1 &
 done
 printf '== %s\n' "$last"
 keep_check "$last"

@@ -17,7 +17,7 @@ LONGEST_FIRST = (ONE_SESSION, "tests/sim/", "tests/applications/", "tests/integr
 """The order of the folders; the files of all others are short and come last, when every process has time for one.
 
 `tests/sim` comes early because it keeps one core busy and no more: beside it, the first tests of the Spark session,
-which hold that errors come soon, have the other.
+which hold that errors come soon, have most of the other; what else runs then gives way to both.
 """
 
 

@@ -12,7 +12,7 @@ from coordinator.cli.exits import notes
 from coordinator.cli.lag import lag, lag_of, members
 from coordinator.cli.many import AllGroups, Match, SomeGroup, filter_groups, groups_meant
 from coordinator.cli.reset import reset_offsets
-from coordinator.cli.scope import TopicPartition, format_partitions
+from coordinator.cli.scope import format_partitions, left_claims
 from coordinator.cli.tables import Cell, OutputFormat, View, write_json, write_rows, write_views
 from coordinator.cli.wait import wait
 from coordinator.protocol.messages import (
@@ -27,7 +27,6 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.operator_messages import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import (
-    ClaimState,
     ControlDescription,
     GroupEvent,
     MemberDescription,
@@ -133,23 +132,13 @@ def _described(coordinator: str, group: str, timeout: float) -> tuple[DescribeGr
     controls = ask_for(coordinator, DescribeControls(group), timeout, DescribeControlsResponse, group).controls
     for control in controls:
         notes.print(_say_control(control))
-    held = _held(response)
-    if held:
+    left = left_claims(response)
+    if left:
         notes.print(
-            f"Running claims on {format_partitions(held)} were left by owners that are gone; `kcoord group "
-            f"release-claim {group} --all-topics` closes them."
+            f"Running claims on {format_partitions(left)} were left by owners that are gone; wait for them to come "
+            f"back, or close the claims with `kcoord group release-claim {group} --all-topics`."
         )
     return response, list(controls)
-
-
-def _held(response: DescribeGroupResponse) -> list[TopicPartition]:
-    """Return the partitions with a running claim whose owner is not a member any more."""
-    members = {member.member_id for member in response.members}
-    return [
-        (found.topic, found.partition)
-        for found in response.partitions
-        if found.claim_state is ClaimState.RUNNING and found.member_id not in members
-    ]
 
 
 @app.command()

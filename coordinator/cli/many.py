@@ -43,7 +43,8 @@ def groups_meant(
 def ask_each(groups: Iterable[str], ask: Callable[[str], _Answer]) -> tuple[dict[str, _Answer], int]:
     """Ask about one group after the other; return the answers by group and the exit code of the first refusal, or 0.
 
-    A group that is refused, which has been shown by then, does not keep the others from being asked about.
+    A group that is refused, which has been shown by then, does not keep the others from being asked about; a
+    coordinator that does not answer does.
     """
     answers: dict[str, _Answer] = {}
     code = 0
@@ -52,6 +53,8 @@ def ask_each(groups: Iterable[str], ask: Callable[[str], _Answer]) -> tuple[dict
             answers[group] = ask(group)
         except typer.Exit as refused:
             code = code or refused.exit_code
+            if refused.exit_code == ExitCode.TIMEOUT:
+                break
     return answers, code
 
 

@@ -21,7 +21,7 @@ from coordinator.cli.deciding import (
 )
 from coordinator.cli.exits import notes
 from coordinator.cli.many import AllGroups, Match, SomeGroup, ask_each, groups_meant
-from coordinator.cli.scope import AllTopics, TopicPartition, Topics, must_be_one_scope, named_partitions
+from coordinator.cli.scope import AllTopics, TopicPartition, Topics, left_claims, must_be_one_scope, named_partitions
 from coordinator.cli.tables import OutputFormat, write_rows
 from coordinator.protocol.operator_messages import (
     ChangeDrain,
@@ -35,7 +35,6 @@ from coordinator.protocol.operator_messages import (
     ReleaseClaims,
     ReleaseClaimsResponse,
 )
-from coordinator.protocol.parts import ClaimState
 
 Member = Annotated[str, typer.Argument(metavar="MEMBER", help="The member's id, as `kcoord group members` shows it.")]
 
@@ -219,9 +218,10 @@ def release_claim(
     dry = is_dry(execute=execute, dry_run=dry_run)
     must_be_one_scope(topic, all_topics=all_topics)
     described = describe_group(coordinator, group, timeout)
-    partitions = named_partitions(described, topic, lambda found: found.claim_state is ClaimState.RUNNING)
+    left = frozenset(left_claims(described))
+    partitions = named_partitions(described, topic, lambda found: (found.topic, found.partition) in left)
     if not partitions:
-        notes.print(f"No claim of group '{group}' is running there.")
+        notes.print(f"No claim of group '{group}' is running there whose owner is gone.")
     request = ReleaseClaims(group, partitions, who_asks(), why, dry)
     results = {group: ask_for(coordinator, request, timeout, ReleaseClaimsResponse, group).results}
     write_accepted(results, output)

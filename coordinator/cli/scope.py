@@ -8,7 +8,7 @@ import typer
 
 from coordinator.cli.exits import ExitCode, notes
 from coordinator.protocol.messages import DescribeGroupResponse
-from coordinator.protocol.parts import PartitionDescription
+from coordinator.protocol.parts import ClaimState, PartitionDescription
 
 TopicPartition: TypeAlias = tuple[str, int]
 
@@ -46,6 +46,16 @@ def must_be_one_scope(topics: Sequence[str] | None, *, all_topics: bool) -> None
     """Raise typer.BadParameter unless exactly one scope is named."""
     if bool(topics) == all_topics:
         raise typer.BadParameter("name the partitions with --topic, or all of them with --all-topics")
+
+
+def left_claims(group: DescribeGroupResponse) -> tuple[TopicPartition, ...]:
+    """Return the partitions with a running claim whose owner is not a member any more."""
+    members = {member.member_id for member in group.members}
+    return tuple(
+        (found.topic, found.partition)
+        for found in group.partitions
+        if found.claim_state is ClaimState.RUNNING and found.member_id not in members
+    )
 
 
 def named_partitions(

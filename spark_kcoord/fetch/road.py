@@ -17,6 +17,7 @@ import os
 import ssl
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -109,10 +110,12 @@ def read_in_place(connection: Any, request: Any) -> None:
     """
     if not isinstance(request, FetchRequest) or _RECEIVES_WHOLE not in vars(connection):
         return
+    partitions = sum(len(topic.partitions) for topic in request.topics)
     under_way = connection.parser.in_flight_requests
-    is_sent = bool(under_way) and under_way[-1] is request.header
-    if is_sent and sum(len(topic.partitions) for topic in request.topics) <= _FEW_PARTITIONS:
-        under_way[-1] = _FetchHeader(request.header, request.header.get_response_class())
+    if partitions <= _FEW_PARTITIONS and under_way and under_way[-1] is request.header:
+        with suppress(AttributeError):  # of another release of the library, where the records are copied then
+            kind = request.header.get_response_class()
+            under_way[-1] = _FetchHeader(request.header, kind, kind._struct.decode)
 
 
 def _stay(wish: str, obstacle: str) -> None:
@@ -187,6 +190,7 @@ class _FetchHeader:
 
     header: Any
     kind: Any
+    read: Callable[..., Any]
 
     @property
     def correlation_id(self) -> int:
@@ -208,9 +212,7 @@ class _FetchHeader:
             return self.kind.decode(frame)
         version = self.header.request_api_version
         is_flexible = self.kind.flexible_version_q(version)
-        return self.kind._struct.decode(
-            frame, version=version, compact=is_flexible, tagged=is_flexible, data_class=FetchResponse
-        )
+        return self.read(frame, version=version, compact=is_flexible, tagged=is_flexible, data_class=FetchResponse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,4 +286,7 @@ class _Frames:
 
     def responses(self, arrived: _Arrived) -> list[tuple[int, Any]]:
         """Return (correlation id, response) of whole responses; raises kafka-python's errors for bad ones."""
-        return [self._parser._process_response(frame) for frame in arrived.frames]
+        # The library's transport keeps `arrived` until the next bytes come; it is not to keep the memory as well.
+        frames = arrived.frames[:]
+        arrived.frames.clear()
+        return [self._parser._process_response(frame) for frame in frames]

@@ -39,8 +39,8 @@ def test_tasks_that_fail_stall_or_lose_their_executor_change_nothing_of_a_micro_
     name = topic(2)
     view = GroupView(coordinator.address, name)
     folder = tmp_path / "query"
-    # Without a least number of tasks, one would read both partitions.
-    stream = UnluckyStream(folder, coordinator.address, name, name, ("minPartitions=2",))
+    # One micro-batch for each 20 records, and a task for each partition.
+    stream = UnluckyStream(folder, coordinator.address, name, name, ("minPartitions=2", "minOffsetsPerTrigger=20"))
     produce_numbers(kafka.bootstrap_servers, name, 2, 0, 20)
     with SparkApplication(stream, master=cluster.url) as application:
         application.start()

@@ -311,6 +311,8 @@ class Checker:
                 self.counts.acked += 1
             elif result.error in REFUSED_TO_OTHERS:
                 self.counts.fenced += 1
+                if result.committed is not None:  # it goes on from there
+                    self.facts.reach(claim.topic_id, claim.partition, result.committed)
         for claim, result in zip(request.claims, response.claims, strict=True):
             if result.error is ErrorCode.NONE:
                 entries = self._entries(group, claim)

@@ -43,6 +43,14 @@ class Kafka:
         """Say whether a partition exists."""
         return name in self.topics and number < len(self.topics[name].ends)
 
+    @property
+    def longest(self) -> int:
+        """Return how many records the partition has that has the most."""
+        topics = self.topics.values()
+        return max(
+            (end - begin for topic in topics for begin, end in zip(topic.begins, topic.ends, strict=True)), default=0
+        )
+
     def create(self, name: str, partitions: int) -> None:
         self._made += 1
         begins = [self._dice.choice((3, 10, 50)) for _ in range(partitions)]

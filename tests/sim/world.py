@@ -27,7 +27,9 @@ from tests.sim.schedule import Schedule
 
 FEWEST_ACKED, FEWEST_FAULTS, FEWEST_HANDOVERS = 20, 5, 1
 """A run that exercised less than this says nothing: it is void."""
-LONGEST = 10
+CATCHING_UP_MS = 10
+"""How long reading a record may take in the end: a consumer takes 40 a poll, and asks three times a second."""
+LONGEST = 15
 """A run that has exercised too little goes on, at most this many times as long: with faults that come less often, for
 something to happen between them, or more often where there were too few."""
 
@@ -86,6 +88,7 @@ class World:
             self._go_on_otherwise()
         self._heal()
         bound_ms = 2 * mix.session_timeout_ms + 10_000 + mix.rebalance_timeout_ms + (mix.claim_timeout_ms or 0)
+        bound_ms += CATCHING_UP_MS * self.kafka.longest
         healed_ms = schedule.now_ms
         while (unrest := self._unrest()) is not None:
             if schedule.now_ms >= healed_ms + bound_ms:
@@ -140,6 +143,8 @@ class World:
         for topic, partitions in self.mix.topics.items():
             if topic not in self.kafka.topics:
                 self.kafka.create(topic, partitions)
+            while len(self.kafka.topics[topic].ends) < partitions:
+                self.kafka.grow(topic)  # an application may name a partition that the topic made again has not
         self.network.heal()
         self.coordinator.heal_disk()
         self.coordinator.resume()

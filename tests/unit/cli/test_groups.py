@@ -214,8 +214,8 @@ class TestDescribe:
         )
         result = run(["group", "describe", "team"], {DescribeGroup: answer})
         assert result.stderr == (
-            "Running claims on flights:0 were left by owners that are gone; `kcoord group release-claim team "
-            "--all-topics` closes them.\n"
+            "Running claims on flights:0 were left by owners that are gone; wait for them to come back, or close the "
+            "claims with `kcoord group release-claim team --all-topics`.\n"
         )
         quiet = DescribeGroupResponse(state="Stable", members=(M1,), partitions=(left(2, member_id="m1"),))
         assert run(["group", "describe", "team"], {DescribeGroup: quiet}).stderr == ""

@@ -226,7 +226,7 @@ class TestResetOffsets:
         [
             (["reset-offsets", "team", "--to-earliest"], "Consumer group 'team' knows no partitions.\n"),
             (["delete-offsets", "team"], "Group 'team' has no committed offset there.\n"),
-            (["release-claim", "team"], "No claim of group 'team' is running there.\n"),
+            (["release-claim", "team"], "No claim of group 'team' is running there whose owner is gone.\n"),
         ],
     )
     def test_group_without_partitions_has_nothing_to_change(self, run, words, said):
@@ -353,9 +353,11 @@ class TestVerbs:
         claim = Claim("t", "id", 1, 41, 60, 70)
         group = DescribeGroupResponse(
             group_id="team",
+            members=GROUP.members,
             partitions=(
                 PartitionDescription("t", 0, 60, 100),
                 PartitionDescription("t", 1, None, 7, "gone", 41, False, claim, ClaimState.RUNNING),
+                PartitionDescription("t", 3, None, 7, "m1", 43, False, claim, ClaimState.RUNNING),
                 PartitionDescription("t", 2, None, 7, "m1", 42, False, claim, ClaimState.OFFERED),
                 PartitionDescription("u", 0, None, 31),
             ),

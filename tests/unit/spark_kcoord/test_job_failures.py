@@ -28,3 +28,13 @@ def test_of_a_trace_of_javas_own_the_last_cause_is_told() -> None:
     assert failure_cause(RuntimeError(first)) == "org.apache.spark.SparkException: Job aborted."
     why = "java.io.IOException: No space left on device"
     assert failure_cause(RuntimeError(f"{first}\n\tat d.e(F)\nCaused by: {why}\n\tat g.h(I)\n")) == why
+
+
+def test_of_a_python_error_inside_a_trace_of_javas_its_own_line_is_told() -> None:
+    text = (
+        "An error occurred while calling o57.parquet.\n: org.apache.spark.SparkException: Job aborted.\n\tat a.b(C)\n"
+        "Caused by: org.apache.spark.api.python.PythonException: [PYTHON_EXCEPTION] An exception was thrown from the "
+        'Python worker: Traceback (most recent call last):\n  File "w.py", line 3, in main\n    import spark_kcoord\n'
+        "ModuleNotFoundError: No module named 'spark_kcoord'\n\n\tat d.e(F)\n"
+    )
+    assert failure_cause(RuntimeError(text)) == "ModuleNotFoundError: No module named 'spark_kcoord'"

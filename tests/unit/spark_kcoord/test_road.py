@@ -1,11 +1,13 @@
 """Both roads from a socket to responses: the same responses however bytes come, the same ends of a connection."""
 
+import gc
 import logging
 import socket
 from collections.abc import Iterator
 from typing import Any
 
 import kafka.errors as kafka_errors
+import pyarrow as pa
 import pytest
 from kafka.net.connection import KafkaConnection
 from kafka.net.selector import NetworkSelector
@@ -13,6 +15,7 @@ from kafka.net.transport import KafkaTCPTransport
 from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka.protocol.schemas import BaseField, StructField
 
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch import road as roads
@@ -154,6 +157,39 @@ def test_records_that_stay_in_place_are_not_changed_by_the_next_answer(link: Lin
         kept.append(future.value.responses[0].partitions[0].records)
 
     assert kept == [b"one.." * 20_000, b"two.." * 20_000, b"three" * 20_000]
+
+
+@pytest.mark.parametrize("link", ["large"], indirect=True)
+def test_memory_of_an_answer_is_let_go_with_its_records(link: Link) -> None:
+    request = FetchRequest(max_wait_ms=1, min_bytes=1, topics=[], max_version=11)
+    future = link.connection.send_request(request)
+    roads.read_in_place(link.connection, request)
+    before = pa.total_allocated_bytes()
+    link.broker.sendall(framed(fetched(100_000), 11, 1))
+    link.turn()
+    del request
+    assert len(future.value.responses[0].partitions[0].records) == 100_000
+    assert pa.total_allocated_bytes() - before >= 100_000
+
+    del future
+    gc.collect()
+    assert pa.total_allocated_bytes() == before
+
+
+@pytest.mark.parametrize("link", ["large"], indirect=True)
+def test_other_library_that_describes_messages_otherwise_has_records_copied(
+    link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = FetchRequest(max_wait_ms=1, min_bytes=1, topics=[], max_version=11)
+    future = link.connection.send_request(request)
+    with monkeypatch.context() as otherwise:
+        otherwise.delattr(StructField, "decode")
+        otherwise.delattr(BaseField, "decode")
+        roads.read_in_place(link.connection, request)
+    link.broker.sendall(framed(fetched(100_000), 11, 1))
+    link.turn()
+
+    assert isinstance(future.value.responses[0].partitions[0].records, bytes)
 
 
 def test_fetch_on_a_connection_that_has_ended_fails_as_the_library_says(link: Link) -> None:
