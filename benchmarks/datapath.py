@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka import Producer
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -213,7 +214,7 @@ def main() -> int:
     results = Results(scale=arguments.scale)
     try:
         run(arguments.scale, arguments.reps, arguments.turns, results)
-    except (PySparkException, LocalServiceError, RuntimeError) as error:
+    except (PySparkException, Py4JJavaError, LocalServiceError, RuntimeError) as error:
         print(f"bench-datapath: FAILED {type(error).__name__}: {' '.join(str(error).split())[:500]}")
         return 1
     print(table(results))
