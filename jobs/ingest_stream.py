@@ -156,16 +156,21 @@ def follow(query: StreamingQuery, asked: list[int], stop_s: float) -> None:
         query.stop()
 
 
+def wait_for_commit(attachment: spark_kcoord.Attachment, query: StreamingQuery, timeout_s: float) -> None:
+    """Wait until the last micro-batch is committed; where it cannot be, say that the next start does it."""
+    try:
+        attachment.wait(query, timeout_s)
+    except KcoordError as error:
+        log.warning("the last micro-batch is done, and will be committed when the query starts again: %s", error)
+
+
 def ingest(spark: SparkSession, arguments: argparse.Namespace, name: str, asked: list[int]) -> int:
     """Run the query to its end, or until a signal has been received, and return the exit code."""
     attachment = spark_kcoord.attach(spark)
     query = start_query(spark, arguments, name)
     log.info("query %s runs, checkpoint %s", query.id, arguments.checkpoint)
     follow(query, asked, arguments.stop_seconds)
-    try:
-        attachment.wait(query, arguments.stop_seconds)
-    except KcoordError as error:
-        log.warning("the last micro-batch is done, and will be committed when the query starts again: %s", error)
+    wait_for_commit(attachment, query, arguments.stop_seconds)
     log.info("the query ended as asked")
     return 0
 

@@ -1,7 +1,6 @@
 """`kcoord group …`: what the coordinator says about its groups, in the columns of Kafka's own tool."""
 
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Annotated, Final
 
 import typer
@@ -15,6 +14,7 @@ from coordinator.cli.reset import reset_offsets
 from coordinator.cli.scope import format_partitions, left_claims
 from coordinator.cli.tables import Cell, OutputFormat, View, write_json, write_rows, write_views
 from coordinator.cli.wait import wait
+from coordinator.core.groups.group import GroupStatus
 from coordinator.protocol.messages import (
     DescribeGroup,
     DescribeGroupResponse,
@@ -26,26 +26,12 @@ from coordinator.protocol.messages import (
     ListGroupsResponse,
 )
 from coordinator.protocol.operator_messages import DescribeControls, DescribeControlsResponse
-from coordinator.protocol.parts import (
-    ControlDescription,
-    GroupEvent,
-    MemberDescription,
-    PartitionDescription,
-)
+from coordinator.protocol.parts import ControlDescription, GroupEvent, MemberDescription, PartitionDescription
 
 app = typer.Typer(help="Look at consumer groups, and operate them.", no_args_is_help=True)
 
 
-class State(StrEnum):
-    """The states of a group, as its coordinator names them."""
-
-    EMPTY = "Empty"
-    ASSIGNING = "Assigning"
-    RECONCILING = "Reconciling"
-    STABLE = "Stable"
-
-
-REBALANCING_STATES: Final = frozenset({State.ASSIGNING, State.RECONCILING})
+REBALANCING_STATES: Final = frozenset({GroupStatus.ASSIGNING, GroupStatus.RECONCILING})
 
 PARTITION_COLUMNS: Final = (
     "GROUP",
@@ -69,7 +55,7 @@ def list_groups(
     coordinator: Coordinator,
     match: Match = None,
     state: Annotated[
-        list[State] | None,
+        list[GroupStatus] | None,
         typer.Option("--state", case_sensitive=False, help="Only groups in this state; may be given repeatedly."),
     ] = None,
     output: Output = OutputFormat.TABLE,

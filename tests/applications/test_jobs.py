@@ -20,17 +20,15 @@ from coordinator.local.node import LocalCoordinator
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import produce, produce_numbers
 from tests.helpers.record_batches import Row
+from tests.helpers.small_spark import JAVA_OPTIONS
 from tests.helpers.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 ROOT = Path(__file__).parents[2]
-
-
 SUBMIT = [
     *["--master", "local[2]", "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1"],
-    # A job of seconds: the second compiler and a concurrent garbage collector cost more than they give.
-    *["--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"],
+    *["--conf", f"spark.driver.extraJavaOptions={JAVA_OPTIONS}"],
 ]
 
 

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 import spark_kcoord
+from tests.helpers.small_spark import JAVA_OPTIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
-
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 log = logging.getLogger("chaos")
 

@@ -1,6 +1,5 @@
 """The Spark driver of a streaming query on a cluster, whose tasks go wrong when a test says so."""
 
-import argparse
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from coordinator.local.ports import LOOPBACK
 from tests.helpers.mishaps import mishaps
-from tests.helpers.stream_application import NumberedStream
+from tests.helpers.small_spark import JAVA_OPTIONS
+from tests.helpers.stream_application import NumberedStream, read_arguments
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +30,8 @@ def main() -> None:
     """Run the query until the process is killed."""
     from pyspark.sql import SparkSession
 
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--master", required=True)
-    parser.add_argument("--coordinator", required=True)
-    parser.add_argument("--group", required=True)
-    parser.add_argument("--topic", required=True)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--option", action="append", default=[])
-    arguments = parser.parse_args()
-    stream = UnluckyStream(
-        arguments.output, arguments.coordinator, arguments.group, arguments.topic, tuple(arguments.option)
-    )
+    arguments = read_arguments()
+    stream = UnluckyStream.asked_for(arguments)
     conf = {
         "spark.ui.enabled": "false",
         "spark.driver.host": LOOPBACK,

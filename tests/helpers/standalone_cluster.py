@@ -14,12 +14,12 @@ import pyspark
 
 from coordinator.local.ports import LOOPBACK, free_ports
 from coordinator.local.process import ChildProcess
+from tests.helpers.small_spark import JAVA_OPTIONS
 from tests.helpers.waiting import wait_until
 
 SPARK_HOME = Path(pyspark.__file__).parent
 OF_THE_CLUSTER = ("pyspark", "py4j", "pyarrow", "numpy", "numpy.libs", "pyarrow.libs")
 """What a cluster has for Python: Spark's own, with what Spark needs for Arrow."""
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class StandaloneCluster:

@@ -11,7 +11,9 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
+
+from tests.helpers.small_spark import JAVA_OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,6 +29,11 @@ class NumberedStream:
     group: str
     topic: str
     options: tuple[str, ...] = ()
+
+    @classmethod
+    def asked_for(cls, arguments: argparse.Namespace) -> Self:
+        """Return the query that a command line asks for."""
+        return cls(arguments.output, arguments.coordinator, arguments.group, arguments.topic, tuple(arguments.option))
 
     def start(self, spark: "SparkSession", *, is_available_now: bool = False) -> "StreamingQuery":
         """Start the query in a Spark session, from the checkpoint in the folder if there is one."""
@@ -78,28 +85,31 @@ class NumberedStream:
             time.sleep(0.02)
 
 
-def main() -> None:
-    """Run the query until the process is killed."""
-    from pyspark.sql import SparkSession
-
+def read_arguments() -> argparse.Namespace:
+    """Read the command line of an application that runs one stream, here or on the cluster of a master."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("--master", default="local[2]")
     parser.add_argument("--coordinator", required=True)
     parser.add_argument("--group", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--option", action="append", default=[])
-    arguments = parser.parse_args()
-    stream = NumberedStream(
-        arguments.output, arguments.coordinator, arguments.group, arguments.topic, tuple(arguments.option)
-    )
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run the query until the process is killed."""
+    from pyspark.sql import SparkSession
+
+    arguments = read_arguments()
+    stream = NumberedStream.asked_for(arguments)
     spark = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master(arguments.master)
         .appName(f"{stream.group}-{stream.folder.name}")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.driver.memory", "512m")
-        # It lives too short for the second compiler and for threads of a garbage collector to be worth their time.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.driver.extraJavaOptions", JAVA_OPTIONS)
         .getOrCreate()
     )
     stream.start(spark).awaitTermination()

@@ -62,8 +62,8 @@ def simulate(first_seed: int, runs: int, jobs: int) -> int:
             setattr(totals, field.name, getattr(totals, field.name) + getattr(outcome.counts, field.name))
         if outcome.broken is not None:
             broken += 1
-            is_told = broken <= STORIES_SHOWN
-            print(outcome.broken.shown if is_told else outcome.broken.shown.partition("\n")[0], flush=True)
+            has_story = broken <= STORIES_SHOWN
+            print(f"{outcome.broken.shown}\n" if has_story else outcome.broken.shown.partition("\n")[0], flush=True)
         elif outcome.is_void:
             void += 1
             print(f"seed {outcome.seed} is void: {outcome.counts}, faults {outcome.faults}", flush=True)

@@ -10,6 +10,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from coordinator.local.jars import resolve_jars
 from coordinator.local.spark_kafka import SPARK_KAFKA_JARS
+from tests.helpers.small_spark import JAVA_OPTIONS
 
 
 @pytest.fixture(scope="session")
@@ -29,8 +30,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.memory", "1g")
-        # In some minutes of small queries the second compiler costs more than it gives: a quarter of all CPU time.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.driver.extraJavaOptions", JAVA_OPTIONS)
         .config("spark.eventLog.enabled", "true")
         .config("spark.eventLog.compress", "false")
         .config("spark.eventLog.dir", f"file:{tmp_path_factory.mktemp('events')}")

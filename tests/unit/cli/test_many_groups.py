@@ -3,12 +3,13 @@
 import json
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from coordinator.cli import app
-from coordinator.cli.groups import State
+from coordinator.cli.exits import ExitCode
+from coordinator.cli.many import ask_each
 from coordinator.cli.wait import parse_duration
-from coordinator.core.groups.group import GroupStatus
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeGroup,
@@ -74,11 +75,24 @@ def test_groups_can_be_listed_by_glob_and_state(run):
     assert run("list", "--match", "x*").stderr == "No group matches.\n"
 
 
-def test_state_that_is_none_is_a_usage_error_and_all_of_the_coordinators_are_known(run):
+def test_state_that_is_none_is_a_usage_error(run):
     result = run("list", "--state", "Stabel")
     assert (result.exit_code, result.asked) == (2, [])
     assert "'Stabel' is not one of 'empty'" in " ".join(result.stderr.replace("│", " ").split())
-    assert {state.value for state in State} == {status.value for status in GroupStatus}
+
+
+@pytest.mark.parametrize(("how", "asked"), [(ExitCode.NOT_FOUND, ["a", "b", "c"]), (ExitCode.TIMEOUT, ["a", "b"])])
+def test_a_group_that_is_refused_keeps_no_other_from_it_and_a_silent_coordinator_does(how, asked):
+    seen = []
+
+    def ask(group):
+        seen.append(group)
+        if group == "b":
+            raise typer.Exit(how)
+        return group.upper()
+
+    answers, code = ask_each(["a", "b", "c"], ask)
+    assert (seen, list(answers.values()), code) == (asked, [one.upper() for one in asked if one != "b"], how)
 
 
 def test_matching_groups_are_described_one_after_the_other(run):

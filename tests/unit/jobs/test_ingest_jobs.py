@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from spark_kcoord.errors import KcoordError
+
 JOBS = Path(__file__).parents[3] / "jobs"
 SOURCE = ["--coordinator", "127.0.0.1:9292", "--group", "g", "--topic", "a", "--topic", "b"]
 SINK = ["--output", "/out", "--checkpoint", "/cp"]
@@ -197,6 +199,16 @@ def test_a_micro_batch_that_does_not_end_is_not_waited_for_for_ever() -> None:
     query = FakeQuery([signal.SIGTERM], busy_for=10**9)
     STREAM.follow(query, query.asked, stop_s=0.0)
     assert query.calls == ["stop"]
+
+
+def test_a_commit_that_the_next_start_makes_up_for_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    class CoordinatorAway:
+        def wait(self, query: object, timeout_s: float) -> None:
+            raise KcoordError(f"The coordinator did not answer in {timeout_s:g} s.")
+
+    STREAM.wait_for_commit(CoordinatorAway(), object(), 60.0)
+    (said,) = caplog.messages
+    assert "will be committed when the query starts again: The coordinator did not answer in 60 s." in said
 
 
 def test_a_snapshot_is_limited_by_its_end_and_not_by_a_number(capsys: pytest.CaptureFixture[str]) -> None:
