@@ -113,7 +113,7 @@ class Figures:
         print(
             f"  {phase:30} {text}\n  {'':30} longest work {seen['held_ms']:.1f} ms, "
             f"at most {seen['held_cpu_ms']:.1f} of them on the core ({seen['held_by']}), "
-            f"longest round of the loop {seen['round_ms']:.0f} ms, collector {seen['gc_ms']:.1f} ms, "
+            f"longest wait for the loop {seen['late_ms']:.0f} ms, collector {seen['gc_ms']:.1f} ms, "
             f"{seen['cpu_s']:.2f} s of the core in {seen['seconds']:.2f} s, {seen['rss_kib'] / 1024:.0f} MiB",
             flush=True,
         )

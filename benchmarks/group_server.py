@@ -4,8 +4,8 @@
 
 Everything is the node that `kcoord serve` runs (`coordinator.service`), with two things exchanged before it is put
 together: the Kafka port gets a client that answers from a table instead of one that is connected to brokers, and
-the driver's node and the loop's callbacks are timed. A line on standard input is answered on standard output with the
-figures since the last one, as JSON; the end of standard input ends the process.
+what the event loop calls is timed. A line on standard input is answered on standard output with the figures since the
+last one, as JSON; the end of standard input ends the process.
 """
 
 import argparse
@@ -27,11 +27,14 @@ from coordinator.config import load_settings
 from coordinator.core.effects import Effect, OffsetToResolve
 from coordinator.core.events import Event, RequestArrived, ResolvedOffset, TopicMetadata
 from coordinator.core.node import Node
+from coordinator.runtime import server
 from coordinator.runtime.driver import Driver
 from coordinator.runtime.kafka import KafkaPort
 from coordinator.runtime.kafka_client import ClusterView, KafkaClient
+from coordinator.runtime.server import Server
 
 BROKER = 1
+_BEAT_S = 0.005
 
 
 class TableClient(KafkaClient):
@@ -71,8 +74,9 @@ class Probe:
 
     def __init__(self) -> None:
         self._gc_started_s = 0.0
-        self.round_cpu_s = 0.0
-        self.step_name = ""
+        self._is_inside = False
+        self._cpu_read_s = 0.0
+        self.event: Event | None = None
         self.reset()
 
     def reset(self) -> None:
@@ -80,8 +84,7 @@ class Probe:
         self.held_ms = 0.0
         self.held_cpu_ms = 0.0
         self.held_by = ""
-        self.step_ms = 0.0
-        self.round_ms = 0.0
+        self.late_ms = 0.0
         self.gc_ms = 0.0
         self.started_s = time.perf_counter()
         self.cpu_s = time.process_time()
@@ -93,7 +96,7 @@ class Probe:
             "held_ms": self.held_ms,
             "held_cpu_ms": self.held_cpu_ms,
             "held_by": self.held_by,
-            "round_ms": self.round_ms,
+            "late_ms": self.late_ms,
             "gc_ms": self.gc_ms,
             "rss_kib": resident_kib(),
             "cpu_s": cpu_s,
@@ -102,39 +105,57 @@ class Probe:
         self.reset()
         return figures
 
-    def time_callbacks(self) -> None:
-        """Time every callback of every asyncio loop of this process."""
-        run: Callable[[Any], None] = vars(asyncio.Handle)["_run"]
-        probe, now_s, cpu_s = self, time.perf_counter, time.thread_time
+    def time_entries(self) -> None:
+        """Time everything by which an event loop, whichever it is, comes into the node's code."""
+        for owner, names, reads_cpu in (
+            (server._Connection, ("connection_made", "data_received", "connection_lost"), False),
+            (Server, ("_flush_rest",), True),
+            (Driver, ("_on_tick", "_on_wake", "_deliver", "_take_durable", "_take_durable_for_a_turn"), True),
+            (Driver, ("_write",), True),
+        ):
+            for name in names:
+                patch.object(owner, name, self._timed(getattr(owner, name), reads_cpu=reads_cpu)).start()
 
-        def timed(handle: Any) -> None:
-            probe.step_ms = 0.0
+    def _timed(self, enter: Callable[..., Any], *, reads_cpu: bool) -> Callable[..., Any]:
+        """Return a method that is timed unless it was called by one that is.
+
+        The processor's clock is dear, so it is not read for what comes by the thousand; what came since the last
+        reading then counts too.
+        """
+        probe, now_s, cpu_s, name = self, time.perf_counter, time.thread_time, enter.__qualname__
+
+        def timed(*arguments: Any) -> Any:
+            if probe._is_inside:
+                return enter(*arguments)
+            probe._is_inside = True
+            probe.event = None
+            if reads_cpu:
+                probe._cpu_read_s = cpu_s()
             started_s = now_s()
-            run(handle)
-            held_ms = (now_s() - started_s) * 1000
-            if held_ms > probe.held_ms:
-                # The processor's clock is dear, so it is read once a round: what came before in the round counts too.
-                probe.held_ms = held_ms
-                probe.held_cpu_ms = min(held_ms, (cpu_s() - probe.round_cpu_s) * 1000)
-                name = getattr(handle._callback, "__qualname__", type(handle._callback).__name__)
-                probe.held_by = f"{name}: {probe.step_name} {probe.step_ms:.1f} ms" if probe.step_ms else name
+            try:
+                return enter(*arguments)
+            finally:
+                held_ms = (now_s() - started_s) * 1000
+                probe._is_inside = False
+                if held_ms > probe.held_ms:
+                    probe.held_ms = held_ms
+                    probe.held_cpu_ms = min(held_ms, (cpu_s() - probe._cpu_read_s) * 1000)
+                    probe.held_by = name if probe.event is None else f"{name}: {name_of(probe.event)}"
 
-        patch.object(asyncio.Handle, "_run", timed).start()
+        return timed
 
-    def time_rounds(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Time how long the loop is busy between two looks at its sockets."""
-        selector = loop._selector  # type: ignore[attr-defined]
-        select, probe, now_s = selector.select, self, time.perf_counter
-        looked_s = now_s()
+    def time_beats(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Time how late the loop comes to what is due every 5 ms, whatever holds it: also what it does by itself."""
+        due_s = loop.time() + _BEAT_S
 
-        def timed(timeout: float | None = None) -> Any:
-            nonlocal looked_s
-            probe.round_ms = max(probe.round_ms, (now_s() - looked_s) * 1000)
-            found = select(timeout)
-            looked_s, probe.round_cpu_s = now_s(), time.thread_time()
-            return found
+        def beat() -> None:
+            nonlocal due_s
+            now_s = loop.time()
+            self.late_ms = max(self.late_ms, (now_s - due_s) * 1000)
+            due_s = now_s + _BEAT_S
+            loop.call_at(due_s, beat)
 
-        selector.select = timed
+        loop.call_at(due_s, beat)
 
     def time_collections(self) -> None:
         """Time the rounds of the garbage collector."""
@@ -155,38 +176,37 @@ class Probe:
         os._exit(0)
 
 
+def name_of(event: Event) -> str:
+    """Return the name of a request or of what else happened."""
+    return type(event.request if isinstance(event, RequestArrived) else event).__name__
+
+
 def resident_kib() -> int:
     """Return the memory of this process that is in use, in KiB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") // 1024
 
 
-def timed_node(probe: Probe) -> type[Node]:
-    """Return the node's class with every step timed."""
+def watched_node(probe: Probe) -> type[Node]:
+    """Return the node's class, whose steps say what they are about."""
 
-    class TimedNode(Node):
+    class WatchedNode(Node):
         def step(self, event: Event) -> list[Effect]:
-            started_s = time.perf_counter()
-            effects = super().step(event)
-            took_ms = (time.perf_counter() - started_s) * 1000
-            if took_ms > probe.step_ms:
-                probe.step_ms = took_ms
-                said = event.request if isinstance(event, RequestArrived) else event
-                probe.step_name = type(said).__name__
-            return effects
+            probe.event = event
+            return super().step(event)
 
-    return TimedNode
+    return WatchedNode
 
 
-def timed_driver(probe: Probe) -> type[Driver]:
-    """Return the driver's class, which makes its loop's rounds timed."""
+def beating_driver(probe: Probe) -> type[Driver]:
+    """Return the driver's class, whose loop's beats are timed."""
 
-    class TimedDriver(Driver):
-        def __init__(self, clock: Any, log: Any, loop: asyncio.AbstractEventLoop) -> None:
-            super().__init__(clock, log, loop)
-            probe.time_rounds(loop)
+    class BeatingDriver(Driver):
+        def start(self) -> None:
+            super().start()
+            probe.time_beats(self._loop)
 
-    return TimedDriver
+    return BeatingDriver
 
 
 def main() -> int:
@@ -203,12 +223,12 @@ def main() -> int:
     flags |= {key: value for key, _, value in (text.partition("=") for text in arguments.set)}
 
     probe = Probe()
-    probe.time_callbacks()
+    probe.time_entries()
     probe.time_collections()
     exchanged: dict[str, Any] = {
         "KafkaPort": partial(KafkaPort, connect=partial(TableClient, topics)),
-        "Node": timed_node(probe),
-        "Driver": timed_driver(probe),
+        "Node": watched_node(probe),
+        "Driver": beating_driver(probe),
     }
     threading.Thread(target=probe.answer, daemon=True).start()
     with patch.multiple(service, **exchanged):

@@ -9,7 +9,7 @@ import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
@@ -20,6 +20,8 @@ from pydantic_settings.sources import InitSettingsSource
 from coordinator.core.limits import Limits
 
 ENVIRONMENT_PREFIX = "KCOORD_"
+LoopKind: TypeAlias = Literal["auto", "uvloop", "asyncio"]
+
 _LIMITS = Limits()
 _LONGEST_MS = 24 * 60 * 60 * 1000
 
@@ -82,6 +84,9 @@ class NodeSettings(_Section):
         "Logs that groups are spread over. Fixed when the data directory is made.",
         ge=1,
         le=1000,
+    )
+    event_loop: LoopKind = _setting(
+        "auto", "", "What waits for members: uvloop, Python's asyncio, or the faster of those that are installed."
     )
 
     @field_validator("listen", "advertised")

@@ -25,6 +25,7 @@ from coordinator.runtime.disk import Disk
 from coordinator.runtime.driver import Driver, Stopped
 from coordinator.runtime.kafka import KafkaPort
 from coordinator.runtime.logs import make_log
+from coordinator.runtime.loop import LoopError, loop_factory
 from coordinator.runtime.server import ListenError, Server
 
 READY_LINE = "kcoord: listening on "
@@ -42,7 +43,13 @@ def run(settings: Settings) -> int:
     """Run a node until it is told to stop or must; return the exit code. Raises StartError."""
     log = make_log(settings.log.format, settings.log.level)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    stopped = asyncio.run(_serve(settings, log))
+    try:
+        name, new_loop = loop_factory(settings.node.event_loop)
+    except LoopError as error:
+        raise StartError(str(error)) from error
+    log.info("starting", event_loop=name)
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        stopped = runner.run(_serve(settings, log))
     (log.error if stopped.is_failure else log.info)("stopped", why=stopped.why)
     return 1 if stopped.is_failure else 0
 

@@ -41,6 +41,14 @@ def own_coordinator(kafka: "LocalKafka", tmp_path: Path) -> Iterator["LocalCoord
         yield node
 
 
+@pytest.fixture(params=["asyncio", "uvloop"])
+def each_event_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a test run once on each event loop, through `tests.helpers.event_loops.run`."""
+    from tests.helpers import event_loops
+
+    monkeypatch.setattr(event_loops, "turn", request.param)
+
+
 @pytest.fixture
 def topic_name(request: pytest.FixtureRequest) -> Callable[[], str]:
     """Return a maker of topic names that no other test and no other call gets."""

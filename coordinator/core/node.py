@@ -6,6 +6,7 @@ chance; whoever performs its effects reports back with events.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import google_crc32c
 from msgspec import structs
@@ -188,7 +189,7 @@ class Node:
 
     def shard_of(self, group_id: str) -> int:
         """Return the shard of a group: crc32c of its UTF-8, modulo the number of shards."""
-        return int(google_crc32c.value(group_id.encode())) % len(self._shards)
+        return _shard_of(group_id, len(self._shards))
 
     def hard_state(self, shard: int) -> ShardState:
         """Return the hard state of a shard, to look at: whatever checks a node compares it with what it ought to be."""
@@ -224,11 +225,9 @@ class Node:
         if own_shard is not None:
             own_shard.heard(connection)
         request, correlation_id = event.request, event.correlation_id
-        match request:
-            case RegisterConsumer():
-                self._register(connection, event, request)
-            case ListClaims():
-                self._list_claims(connection, event, request)
+        match request:  # what comes most often first
+            case CommitOffsets():
+                self._shard(request.group_id).handle_commit(connection, correlation_id, request)
             case (
                 Ping()
                 | FetcherStarted()
@@ -243,8 +242,10 @@ class Node:
                     return
                 why = f"no member is registered on this connection; register before {type(request).__name__}"
                 self._respond_now(event, ErrorResponse(error=ErrorCode.UNKNOWN_MEMBER_ID, message=why))
-            case CommitOffsets():
-                self._shard(request.group_id).handle_commit(connection, correlation_id, request)
+            case RegisterConsumer():
+                self._register(connection, event, request)
+            case ListClaims():
+                self._list_claims(connection, event, request)
             case FinishClaims():
                 self._shard(request.group_id).handle_finish(connection, correlation_id, request)
             case FindCoordinator():
@@ -309,7 +310,7 @@ class Node:
     def _list_groups(self, event: RequestArrived) -> None:
         lines = [line for shard in self._shards for line in summaries(shard.desk)]
         response = ListGroupsResponse(tuple(sorted(lines, key=lambda line: line.group_id)))
-        waits = [(index, shard.desk.journal.log_end_offset) for index, shard in enumerate(self._shards)]
+        waits = tuple((index, shard.desk.journal.log_end_offset) for index, shard in enumerate(self._shards))
         self._parking.park(Respond(event.connection_id, event.correlation_id, response), waits)
 
     def _read(self, event: RequestArrived, request: FetchOffsets | DescribeGroup | ListGroupEvents) -> None:
@@ -340,25 +341,28 @@ class Node:
 
     def _finish(self, now_ms: int, *, looks_at_all_timers: bool = False) -> list[Effect]:
         """Gather what the step decided: appends first, then what needs no record, then what has become durable."""
-        appends: list[Effect] = []
+        effects: list[Effect] = []
         others: list[Effect] = []
         for index in sorted(self._touched):
             desk = self._shards[index].desk
             append = desk.journal.take_append()
             if append is not None:
-                appends.append(append)
+                effects.append(append)
                 self._snapshot_if_due(index)
             if desk.effects:
-                others.extend(desk.effects)
+                others += desk.effects
                 desk.effects.clear()
             if desk.sends:
                 waits = ((index, desk.journal.log_end_offset),)
                 for effect in desk.sends:
                     self._parking.park(effect, waits)
                 desk.sends.clear()
-        effects = [*appends, *others, *self._direct, *self._watch(), *self._parking.release()]
+        effects += others
+        effects += self._direct
+        effects += self._watch()
+        effects += self._parking.release()
+        effects += self._wake(now_ms, range(len(self._shards)) if looks_at_all_timers else self._touched)
         self._direct.clear()
-        effects.extend(self._wake(now_ms, range(len(self._shards)) if looks_at_all_timers else self._touched))
         self._touched.clear()
         return effects
 
@@ -429,3 +433,8 @@ class Node:
             return []
         self._wake_at_ms = at_ms
         return [WakeAt(at_ms)]
+
+
+@lru_cache(maxsize=4096)
+def _shard_of(group_id: str, shards: int) -> int:
+    return int(google_crc32c.value(group_id.encode())) % shards

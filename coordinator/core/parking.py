@@ -6,7 +6,6 @@ the order in which it was parked. Nothing here knows what is in an effect.
 """
 
 from collections import deque
-from collections.abc import Sequence
 
 from coordinator.core.effects import Effect
 
@@ -28,12 +27,13 @@ class Parking:
         """Return the end of a shard's durable records."""
         return self._high_watermarks[shard]
 
-    def park(self, effect: Effect, waits: Sequence[tuple[int, int]]) -> None:
+    def park(self, effect: Effect, waits: tuple[tuple[int, int], ...]) -> None:
         """Hold an effect until every (shard, end offset) of `waits` is durable."""
         assert waits, "an effect that waits for nothing need not be parked"
         shard, end_offset = waits[0]
-        self._parked[shard].append((end_offset, effect, tuple(waits[1:])))
-        self._to_look_at.add(shard)
+        self._parked[shard].append((end_offset, effect, waits[1:]))
+        if end_offset <= self._high_watermarks[shard]:
+            self._to_look_at.add(shard)
 
     def lift(self, shard: int, high_watermark: int) -> None:
         """Note that a shard's records below this offset are durable; the high watermark never goes back."""

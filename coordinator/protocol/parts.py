@@ -37,7 +37,7 @@ class Subscription(_Part, frozen=True):
     exclusions: Listed[str] = ()
 
 
-class Claim(_Part, frozen=True):
+class Claim(_Part, frozen=True, gc=False):
     """Offsets [from_offset, until_offset) of one partition that a Spark member reads under one owner epoch."""
 
     topic: str
@@ -48,7 +48,7 @@ class Claim(_Part, frozen=True):
     until_offset: int
 
 
-class StartHint(_Part, frozen=True):
+class StartHint(_Part, frozen=True, gc=False):
     """Where a partition is to start if the group has no committed offset for it.
 
     From a checkpoint it is the exclusive end of what was finished; from an option it may also be EARLIEST or LATEST.
@@ -69,7 +69,7 @@ class ResetPolicy(_Part, frozen=True):
     timestamp_ms: int | None = None
 
 
-class OwnedPartition(_Part, frozen=True):
+class OwnedPartition(_Part, frozen=True, gc=False):
     """One partition under one owner epoch."""
 
     topic: str
@@ -77,7 +77,7 @@ class OwnedPartition(_Part, frozen=True):
     owner_epoch: int
 
 
-class StartPartition(_Part, frozen=True):
+class StartPartition(_Part, frozen=True, gc=False):
     """A partition granted to a member: read from `offset` on; the owner epoch fences every commit.
 
     `stream` says which of the member's streams, counted from 0, is to read it, when the member wants to be told.
@@ -94,7 +94,7 @@ class StartPartition(_Part, frozen=True):
     stream: int | None = None
 
 
-class FinalOffset(_Part, frozen=True):
+class FinalOffset(_Part, frozen=True, gc=False):
     """A partition that a member has stopped; the offset, when given, is committed with the release."""
 
     topic: str
@@ -105,7 +105,7 @@ class FinalOffset(_Part, frozen=True):
     metadata: str = ""
 
 
-class OffsetToCommit(_Part, frozen=True):
+class OffsetToCommit(_Part, frozen=True, gc=False):
     """An offset to commit: the next one to read. Without an owner epoch only for a partition that nobody owns."""
 
     topic: str
@@ -116,7 +116,7 @@ class OffsetToCommit(_Part, frozen=True):
     metadata: str = ""
 
 
-class CommittedOffset(_Part, frozen=True):
+class CommittedOffset(_Part, frozen=True, gc=False):
     """A committed offset as the group has it; `commit_ms` is wall-clock time."""
 
     topic: str
@@ -128,7 +128,7 @@ class CommittedOffset(_Part, frozen=True):
     commit_ms: int
 
 
-class PartitionResult(_Part, frozen=True):
+class PartitionResult(_Part, frozen=True, gc=False):
     """What became of one partition of a request; `committed` is the group's offset afterwards, if it has one."""
 
     topic: str
@@ -149,7 +149,7 @@ class ClaimState(IntEnum):
     """Its range is being read; the partition is not handed to anyone before it is done or its owner is dead."""
 
 
-class ClaimStatus(_Part, frozen=True):
+class ClaimStatus(_Part, frozen=True, gc=False):
     """The state of one claim that was asked about, with the reason when it is closed."""
 
     topic: str

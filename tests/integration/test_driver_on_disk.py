@@ -13,7 +13,10 @@ from coordinator.runtime.disk import Disk
 from coordinator.runtime.driver import Driver
 from coordinator.runtime.files import OsFiles
 from coordinator.runtime.server import Server
+from tests.helpers.event_loops import run
 from tests.helpers.loopback import Peer, RememberedLog, until
+
+pytestmark = pytest.mark.usefixtures("each_event_loop")
 
 
 class GatedFiles(OsFiles):
@@ -110,7 +113,7 @@ def test_no_answer_leaves_before_its_record_is_on_disk(tmp_path: Path) -> None:
             ]
             await peer.close()
 
-    asyncio.run(act())
+    run(act())
 
 
 def test_what_was_parked_when_the_disk_fails_is_never_said(tmp_path: Path) -> None:
@@ -128,4 +131,4 @@ def test_what_was_parked_when_the_disk_fails_is_never_said(tmp_path: Path) -> No
             assert rig.log.of("bug") == []
             await peer.close()
 
-    asyncio.run(act())
+    run(act())

@@ -67,7 +67,7 @@ class CommittedPart(_Part, frozen=True, gc=False):
     owner_epoch: int | None
 
 
-class ReleasedPart(_Part, frozen=True):
+class ReleasedPart(_Part, frozen=True, gc=False):
     """A partition that its owner let go of."""
 
     topic: str
@@ -75,7 +75,7 @@ class ReleasedPart(_Part, frozen=True):
     owner_epoch: int
 
 
-class ClaimPart(_Part, frozen=True):
+class ClaimPart(_Part, frozen=True, gc=False):
     """A claim on a partition by its owner."""
 
     topic: str

@@ -35,7 +35,10 @@ from coordinator.protocol.parts import Subscription
 from coordinator.runtime.clock import SystemClock
 from coordinator.runtime.driver import TURN_MS, Driver, Stopped
 from coordinator.runtime.files import DiskError
+from tests.helpers.event_loops import run
 from tests.helpers.loopback import RememberedLog, until
+
+pytestmark = pytest.mark.usefixtures("each_event_loop")
 
 
 class ScriptedNode:
@@ -109,7 +112,7 @@ def play(script: Callable[[Event], list[Effect]], act: Callable[[World], object]
         world.driver.stop("the test is over")
         return world
 
-    return asyncio.run(whole())
+    return run(whole())
 
 
 def test_effects_are_performed_in_the_order_of_the_step() -> None:
