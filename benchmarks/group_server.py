@@ -109,7 +109,7 @@ class Probe:
         """Time everything by which an event loop, whichever it is, comes into the node's code."""
         for owner, names, reads_cpu in (
             (server._Connection, ("connection_made", "data_received", "connection_lost"), False),
-            (Server, ("_flush_rest",), True),
+            (Server, ("_handle_arrived", "_flush_rest"), True),
             (Driver, ("_on_tick", "_on_wake", "_deliver", "_take_durable", "_take_durable_for_a_turn"), True),
             (Driver, ("_write",), True),
         ):
