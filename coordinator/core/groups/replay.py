@@ -223,9 +223,13 @@ def _granted(group: GroupState, record: Granted) -> None:
         release(group, partition)
     group.grants[partition] = Grant(record.member_id, record.topic_id, record.owner_epoch)
     group.out_of_range.discard(partition)
-    group.owned.setdefault(record.member_id, set()).add(partition)
+    owned = group.owned.get(record.member_id)
+    if owned is None:
+        group.owned[record.member_id] = {partition}
+    else:
+        owned.add(partition)
     if record.start is not None:
-        commit(group, (record.start,))
+        group.offsets[partition] = record.start
 
 
 def _went_out_of_range(group: GroupState, record: WentOutOfRange) -> None:

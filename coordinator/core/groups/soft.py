@@ -146,7 +146,6 @@ class GroupSoft:
     """Members that do not hold exactly their target."""
     lookups: dict[TopicPartition, int] = field(default_factory=dict)
     """The question under way for each partition."""
-    resolved: dict[TopicPartition, ResolvedStart] = field(default_factory=dict)
     lost_owners: dict[TopicPartition, LostOwner] = field(default_factory=dict)
     unresolved_why: dict[TopicPartition, str] = field(default_factory=dict)
     """Why a partition has no start, as last said."""

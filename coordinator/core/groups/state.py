@@ -154,4 +154,4 @@ class ShardState:
 
 def is_same_topic(recorded_id: str, topic_id: str) -> bool:
     """True when a recorded topic id stands for this topic; an empty one stands for whichever there is."""
-    return recorded_id in {"", topic_id}
+    return recorded_id in ("", topic_id)
