@@ -35,9 +35,7 @@ class Lookups:
         """Ask where partitions start, given the topic id and the wanted timestamp of each."""
         lookup_id = self._new_lookup_id()
         self._desk.lookups[lookup_id] = Lookup(group_id, wanted, is_for_end)
-        under_way = self._desk.soft_of(group_id).lookups
-        for partition in wanted:
-            under_way[partition] = lookup_id
+        self._desk.soft_of(group_id).lookups.update(dict.fromkeys(wanted, lookup_id))
         self._desk.effects.append(
             ResolveOffsets(
                 lookup_id,

@@ -83,7 +83,7 @@ class Refusal(NamedTuple):
 
 def assignors_of(request: RegisterConsumer) -> tuple[str, ...]:
     """Return the assignors a member names, each once, or the default."""
-    return tuple(dict.fromkeys(request.assignors)) or DEFAULT_ASSIGNORS
+    return tuple(dict.fromkeys(request.assignors)) if request.assignors else DEFAULT_ASSIGNORS
 
 
 def facts_of(request: RegisterConsumer, member_id: str, host: str, topics: tuple[str, ...]) -> MemberFacts:
@@ -226,7 +226,7 @@ def _why_bad_hint(hint: StartHint) -> str | None:
 
 
 def _why_unknown_assignors(request: RegisterConsumer, known_assignors: Sequence[str]) -> Refusal | None:
-    if any(name in known_assignors for name in assignors_of(request)):
+    if set(known_assignors).intersection(assignors_of(request)):
         return None
     return Refusal(
         ErrorCode.UNSUPPORTED_ASSIGNOR,
@@ -247,12 +247,10 @@ def why_unfit(
             f"group {group.group_id} has {others} members and at most {limits.group_max_members} are allowed",
         )
     if others:
-        theirs = {
-            name: count - (own is not None and name in own.facts.assignors)
-            for name, count in group.assignor_supporters.items()
-        }
-        common = [name for name in known_assignors if theirs.get(name, 0) == others]
-        if not any(name in common for name in assignors_of(request)):
+        own_names = own.facts.assignors if own is not None else ()
+        supporters = group.assignor_supporters
+        common = [name for name in known_assignors if supporters.get(name, 0) - (name in own_names) == others]
+        if not set(common).intersection(assignors_of(request)):
             return Refusal(
                 ErrorCode.UNSUPPORTED_ASSIGNOR,
                 f"none of the assignors {', '.join(assignors_of(request))} is common to all members of group "

@@ -20,7 +20,7 @@ from coordinator.core.groups.pushes import start_fetchers
 from coordinator.core.groups.records import CommittedPart, Granted, MemberEpochsAdvanced, StopBegan
 from coordinator.core.groups.rounds import Round, note_round
 from coordinator.core.groups.soft import GroupSoft, LostOwner, MemberSession, Timer, TimerKind
-from coordinator.core.groups.starts import Hints, KnownStart, NoStart, start_of
+from coordinator.core.groups.starts import KnownStart, NoStart, hints_by_partition, start_of
 from coordinator.core.groups.state import Grant, GroupState, TopicPartition, TopicState, is_same_topic
 from coordinator.core.groups.stops import Stops
 from coordinator.core.groups.streams import assign_streams
@@ -293,7 +293,7 @@ class Ownership:
         """Return where a partition without a committed offset starts; None when Kafka has to say, or nobody can."""
         group, soft = turn.group, turn.soft
         if soft.hints is None:
-            soft.hints = Hints(hint for member in group.members.values() for hint in member.facts.hints)
+            soft.hints = hints_by_partition(hint for member in group.members.values() for hint in member.facts.hints)
         start = start_of(group, partition, topic, soft.hints)
         if isinstance(start, KnownStart):
             return start

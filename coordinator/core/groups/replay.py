@@ -195,10 +195,11 @@ def _member_removed(group: GroupState, record: MemberRemoved) -> None:
 
 def _targets_assigned(group: GroupState, record: TargetsAssigned) -> None:
     for target in record.targets:
-        for partition in group.members[target.member_id].target:
+        member = group.members[target.member_id]
+        for partition in member.target:
             if group.target_owners.get(partition) == target.member_id:
                 del group.target_owners[partition]
-        group.members[target.member_id].target = frozenset(target.partitions)
+        member.target = frozenset(target.partitions)
     for target in record.targets:
         group.target_owners.update(dict.fromkeys(target.partitions, target.member_id))
     group.group_epoch = record.group_epoch

@@ -72,8 +72,7 @@ class Connection:
         self.member_id = None
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(msgspec.Struct, frozen=True):
     """A registration that could not be answered at once."""
 
     connection_id: int

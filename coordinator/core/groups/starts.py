@@ -43,33 +43,29 @@ class NoStart(msgspec.Struct, frozen=True, gc=False):
 
 
 Start: TypeAlias = KnownStart | AskedStart | NoStart
+Hints: TypeAlias = dict[TopicPartition, list[StartHint]]
 
 _BEGINNING_OF_A_LATER_PARTITION: Final = AskedStart(
     EARLIEST, "earliest, because the partition is newer than the group's first look at the topic"
 )
 
 
-class Hints:
-    """The start hints of a group's members, by partition; build it once for many partitions."""
+def hints_by_partition(hints: Iterable[StartHint]) -> Hints:
+    """Sort the start hints of a group's members by partition; do it once for many partitions."""
+    by_partition: Hints = {}
+    for hint in hints:
+        by_partition.setdefault((hint.topic, hint.partition), []).append(hint)
+    return by_partition
 
-    __slots__ = ("_by_partition",)
 
-    def __init__(self, hints: Iterable[StartHint]) -> None:
-        self._by_partition: dict[TopicPartition, list[StartHint]] = {}
-        for hint in hints:
-            self._by_partition.setdefault((hint.topic, hint.partition), []).append(hint)
-
-    def best(self, partition: TopicPartition, topic_id: str, *, needs_exact_id: bool) -> StartHint | None:
-        """Return the hint that counts: a checkpoint's before an option's, then the smallest offset."""
-        hints = self._by_partition.get(partition)
-        if hints is None:
-            return None
-        fitting = [
-            hint
-            for hint in hints
-            if (hint.topic_id == topic_id if needs_exact_id else is_same_topic(hint.topic_id, topic_id))
-        ]
-        return min(fitting, key=lambda hint: (not hint.from_checkpoint, hint.offset)) if fitting else None
+def _best(hints: Iterable[StartHint], topic_id: str, *, needs_exact_id: bool) -> StartHint | None:
+    """Return the hint that counts: a checkpoint's before an option's, then the smallest offset."""
+    fitting = [
+        hint
+        for hint in hints
+        if (hint.topic_id == topic_id if needs_exact_id else is_same_topic(hint.topic_id, topic_id))
+    ]
+    return min(fitting, key=lambda hint: (not hint.from_checkpoint, hint.offset)) if fitting else None
 
 
 def start_of(group: GroupState, partition: TopicPartition, topic: TopicState, hints: Hints) -> Start:
@@ -77,7 +73,8 @@ def start_of(group: GroupState, partition: TopicPartition, topic: TopicState, hi
     if partition in group.out_of_range:
         return _by_policy(group.reset_policy or DEFAULT_POLICY)
     came_later = partition[1] >= topic.first_partitions
-    hint = hints.best(partition, topic.topic_id, needs_exact_id=came_later)
+    given = hints.get(partition)
+    hint = _best(given, topic.topic_id, needs_exact_id=came_later) if given is not None else None
     if hint is not None:
         source = "a checkpoint" if hint.from_checkpoint else "an option"
         if hint.offset in {EARLIEST, LATEST}:
