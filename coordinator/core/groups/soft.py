@@ -81,8 +81,7 @@ class Registration(msgspec.Struct, frozen=True):
     fresh_id: str
 
 
-@dataclass(slots=True)
-class MemberSession:
+class MemberSession(msgspec.Struct, gc=False):
     """What is known of a member's connection; `newcomer` waits while the connection is probed."""
 
     connection_id: int | None
@@ -90,8 +89,8 @@ class MemberSession:
     disconnected_ms: int | None = None
     why_disconnected: str = ""
     is_told_complete: bool = False
-    stop_deadlines: dict[TopicPartition, int] = field(default_factory=dict)
-    overstaying_since_ms: dict[TopicPartition, int] = field(default_factory=dict)
+    stop_deadlines: dict[TopicPartition, int] = msgspec.field(default_factory=dict)
+    overstaying_since_ms: dict[TopicPartition, int] = msgspec.field(default_factory=dict)
     """Since when a partition has been wanted back whose running claim outlives the stop's deadline."""
     newcomer: Registration | None = None
 

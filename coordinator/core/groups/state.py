@@ -59,9 +59,11 @@ class TopicState(msgspec.Struct, frozen=True, gc=False):
     partitions: int
 
 
-@dataclass(slots=True)
-class MemberState:
-    """A member: what it said of itself, the epoch it is in and what it is to have."""
+class MemberState(msgspec.Struct, gc=False):
+    """A member: what it said of itself, the epoch it is in and what it is to have.
+
+    Like a session it is in no cycle: left out of the collector's rounds, members by the thousand do not lengthen them.
+    """
 
     facts: MemberFacts
     member_epoch: int = 0
