@@ -55,11 +55,11 @@ class Backlog:
 
     def take(self, group: GroupState, most: int, has_to_stop: Callable[[GroupState, TopicPartition], bool]) -> Slice:
         """Take out the next slice, of about `most` partitions that move."""
-        partitions: dict[TopicPartition, None] = {}
+        partitions: set[TopicPartition] = set()
         while self._partitions and len(partitions) < most:
             partition = next(iter(self._partitions))
             del self._partitions[partition]
-            partitions[partition] = None
+            partitions.add(partition)
         members: list[str] = []
         left = (most - len(partitions)) * _SETTLED_FOR_ONE_THAT_MOVES
         while self.members and left > 0:
@@ -73,7 +73,7 @@ class Backlog:
                 # Only what is cut needs an order of its own: a slice is put in order as a whole.
                 taken.sort()
                 taken, self._rest = taken[:fitting], taken[fitting:]
-            partitions.update(dict.fromkeys(taken))
+            partitions.update(taken)
             left -= len(taken) * _SETTLED_FOR_ONE_THAT_MOVES
             if not self._rest:
                 self._rest = None

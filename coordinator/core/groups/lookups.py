@@ -40,8 +40,8 @@ class Lookups:
             ResolveOffsets(
                 lookup_id,
                 tuple(
-                    OffsetToResolve(*partition, LATEST if is_for_end else timestamp_ms)
-                    for partition, (_, timestamp_ms) in wanted.items()
+                    OffsetToResolve(topic, number, LATEST if is_for_end else timestamp_ms)
+                    for (topic, number), (_, timestamp_ms) in wanted.items()
                 ),
             )
         )
@@ -65,7 +65,7 @@ class Lookups:
             elif answer.offset == LATEST and not lookup.is_for_end:
                 ask_for_end[partition] = asked
             else:
-                starts[partition] = ResolvedStart(*asked, answer.offset, answer.leader_epoch)
+                starts[partition] = ResolvedStart(asked, answer.offset, answer.leader_epoch)
         if len(starts) < len(lookup.asked):
             for partition in lookup.asked:
                 if soft.lookups.get(partition) == event.lookup_id:

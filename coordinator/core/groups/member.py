@@ -6,7 +6,7 @@ answer with the first thing that is wrong: what, why, and what to do.
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from coordinator.core.groups.holds import HANDOVERS, HOLD, held_partitions, say_awaited
 from coordinator.core.groups.records import MemberFacts
@@ -18,6 +18,8 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import EARLIEST, LATEST, MAX_ID_LENGTH, why_bad_id
 from coordinator.protocol.messages import RegisterConsumer
 from coordinator.protocol.parts import ResetPolicy, StartHint
+
+_Item = TypeVar("_Item", str, tuple[str, int])
 
 DEFAULT_ASSIGNORS: Final = ("sticky",)
 """The assignors of a member that names none."""
@@ -105,10 +107,14 @@ def facts_of(request: RegisterConsumer, member_id: str, host: str, topics: tuple
         auto_commit=request.auto_commit,
         hints=request.hints,
         pattern=request.subscription.pattern,
-        partitions=tuple(sorted(set(request.subscription.partitions))),
-        exclusions=tuple(sorted(set(request.subscription.exclusions))),
+        partitions=_each_once(request.subscription.partitions),
+        exclusions=_each_once(request.subscription.exclusions),
         wants_streams=request.wants_streams,
     )
+
+
+def _each_once(items: tuple[_Item, ...]) -> tuple[_Item, ...]:
+    return tuple(sorted(set(items))) if items else ()
 
 
 def why_malformed(request: RegisterConsumer, limits: Limits, known_assignors: Sequence[str]) -> Refusal | None:

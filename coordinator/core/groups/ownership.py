@@ -20,7 +20,7 @@ from coordinator.core.groups.pushes import start_fetchers
 from coordinator.core.groups.records import CommittedPart, Granted, MemberEpochsAdvanced, StopBegan
 from coordinator.core.groups.rounds import Round, note_round
 from coordinator.core.groups.soft import GroupSoft, LostOwner, MemberSession, Timer, TimerKind
-from coordinator.core.groups.starts import KnownStart, NoStart, hints_by_partition, start_of
+from coordinator.core.groups.starts import AskedStart, KnownStart, NoStart, hints_by_partition, start_of
 from coordinator.core.groups.state import Grant, GroupState, TopicPartition, TopicState, is_same_topic
 from coordinator.core.groups.stops import Stops
 from coordinator.core.groups.streams import assign_streams
@@ -295,17 +295,17 @@ class Ownership:
         if soft.hints is None:
             soft.hints = hints_by_partition(hint for member in group.members.values() for hint in member.facts.hints)
         start = start_of(group, partition, topic, soft.hints)
-        if isinstance(start, KnownStart):
-            return start
+        if isinstance(start, AskedStart):
+            answer, asked = turn.answers.get(partition), (topic.topic_id, start.timestamp_ms)
+            if answer is not None and answer.asked == asked:
+                return KnownStart(answer.offset, start.why, answer.leader_epoch)
+            if partition not in soft.lookups:
+                turn.lookups[partition] = asked
+            return None
         if isinstance(start, NoStart):
             self._lookups.note_unresolved(group.group_id, partition, start.why)
             return None
-        answer = turn.answers.get(partition)
-        if answer is not None and (answer.topic_id, answer.timestamp_ms) == (topic.topic_id, start.timestamp_ms):
-            return KnownStart(answer.offset, start.why, answer.leader_epoch)
-        if partition not in soft.lookups:
-            turn.lookups[partition] = (topic.topic_id, start.timestamp_ms)
-        return None
+        return start
 
     def _count_grant(self, turn: Round, partition: TopicPartition, member_id: str, before: Grant | None) -> None:
         desk, soft = self._desk, turn.soft

@@ -49,7 +49,8 @@ from coordinator.core.groups.state import (
 def replay(state: ShardState, record: Record, offset: int | None) -> None:
     """Apply one record; `offset` is its place in the log, None for a record of a snapshot."""
     kind = type(record)
-    if kind in _OF_THE_SHARD:
+    change = _REPLAY.get(kind)
+    if change is None:
         _OF_THE_SHARD[kind](state, record)
         return
     if kind in _WITH_OWNER_EPOCH:
@@ -60,7 +61,7 @@ def replay(state: ShardState, record: Record, offset: int | None) -> None:
     group = state.groups.get(record.group_id)
     if group is None:
         group = state.groups[record.group_id] = GroupState(record.group_id)
-    _REPLAY[kind](group, record)
+    change(group, record)
     if kind in _ABOUT_TOPICS:
         _index_topics(state, group, record)
 

@@ -98,8 +98,8 @@ class MemberSession(msgspec.Struct, gc=False):
 class ResolvedStart(msgspec.Struct, frozen=True, gc=False):
     """Kafka's answer to where a partition starts; it counts while the same question is open."""
 
-    topic_id: str
-    timestamp_ms: int
+    asked: tuple[str, int]
+    """Topic id and wanted timestamp."""
     offset: int
     leader_epoch: int | None
 
