@@ -4,7 +4,7 @@ The order of one step's effects is the order in which they are performed. Persis
 only once the records it depends on are durable, so whoever performs effects needs no rule but the order.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
@@ -87,15 +87,14 @@ class WakeAt:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(msgspec.Struct, frozen=True, gc=False):
     """A fact worth logging or counting, with its reason; `fields` holds plain values under stable names."""
 
     kind: str
     why: str
     group_id: str = ""
     member_id: str = ""
-    fields: tuple[tuple[str, str | int | None], ...] = field(default=())
+    fields: tuple[tuple[str, str | int | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

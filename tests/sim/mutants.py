@@ -157,7 +157,7 @@ def _grant_before_revoke() -> Patches:
         wanted_by = turn.group.target_owners.get(partition)
         grant = turn.group.grants.get(partition)
         if grant is not None and wanted_by is not None and grant.member_id != wanted_by and not grant.is_stopping:
-            self._try_to_grant(turn, partition, wanted_by)
+            self._try_to_grant(turn, partition, wanted_by, grant)
         else:
             look_at(self, turn, partition, why)
 
@@ -167,9 +167,9 @@ def _grant_before_revoke() -> Patches:
 def _re_resolve_latest() -> Patches:
     try_to_grant = Ownership._try_to_grant
 
-    def resolve_again(self: Ownership, turn: Any, partition: TopicPartition, member_id: str) -> None:
+    def resolve_again(self: Ownership, turn: Any, partition: TopicPartition, *arguments: Any) -> None:
         with _replaced(GroupState, "committed_offset", lambda *_: None):
-            try_to_grant(self, turn, partition, member_id)
+            try_to_grant(self, turn, partition, *arguments)
 
     return [(Ownership, "_try_to_grant", resolve_again)]
 
@@ -185,7 +185,7 @@ def _zero_for_unknown() -> Patches:
 
 
 def _owner_epoch_reuse() -> Patches:
-    grant, replay = Ownership._grant, journal.replay
+    try_to_grant, replay = Ownership._try_to_grant, journal.replay
 
     def grant_again(self: Ownership, turn: Any, partition: TopicPartition, *arguments: Any) -> None:
         """Let who takes over go on under the owner epoch of who is gone."""
@@ -195,12 +195,12 @@ def _owner_epoch_reuse() -> Patches:
             return Granted(*fields[:5], fields[5] if before is None else before.owner_epoch, *fields[6:])
 
         with _replaced(ownership, "Granted", granted):
-            grant(self, turn, partition, *arguments)
+            try_to_grant(self, turn, partition, *arguments)
 
     def replay_any_epoch(state: ShardState, record: Record, offset: int | None) -> None:
         replay(state, record, None if isinstance(record, Granted) else offset)
 
-    return [(Ownership, "_grant", grant_again), (journal, "replay", replay_any_epoch)]
+    return [(Ownership, "_try_to_grant", grant_again), (journal, "replay", replay_any_epoch)]
 
 
 # ---- consumers ------------------------------------------------------------------------------------------------------

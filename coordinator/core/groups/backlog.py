@@ -55,11 +55,11 @@ class Backlog:
 
     def take(self, group: GroupState, most: int, has_to_stop: Callable[[GroupState, TopicPartition], bool]) -> Slice:
         """Take out the next slice, of about `most` partitions that move."""
-        partitions: dict[TopicPartition, None] = {}
+        partitions: set[TopicPartition] = set()
         while self._partitions and len(partitions) < most:
             partition = next(iter(self._partitions))
             del self._partitions[partition]
-            partitions[partition] = None
+            partitions.add(partition)
         members: list[str] = []
         left = (most - len(partitions)) * _SETTLED_FOR_ONE_THAT_MOVES
         while self.members and left > 0:
@@ -68,8 +68,12 @@ class Backlog:
                 left -= _SETTLED_FOR_ONE_THAT_MOVES + len(group.owned.get(member_id, ()))
                 self._rest = self._moving(group, member_id, has_to_stop) if member_id in group.members else []
             fitting = max(0, left // _SETTLED_FOR_ONE_THAT_MOVES) + 1
-            taken, self._rest = self._rest[:fitting], self._rest[fitting:]
-            partitions.update(dict.fromkeys(taken))
+            taken, self._rest = self._rest, []
+            if len(taken) > fitting:
+                # Only what is cut needs an order of its own: a slice is put in order as a whole.
+                taken.sort()
+                taken, self._rest = taken[:fitting], taken[fitting:]
+            partitions.update(taken)
             left -= len(taken) * _SETTLED_FOR_ONE_THAT_MOVES
             if not self._rest:
                 self._rest = None
@@ -80,17 +84,21 @@ class Backlog:
     def _moving(
         self, group: GroupState, member_id: str, has_to_stop: Callable[[GroupState, TopicPartition], bool]
     ) -> list[TopicPartition]:
-        """Return what a member has to let go of, and what of its target no member owns, in order."""
+        """Return what a member has to let go of, and what of its target no member owns, in no order."""
         target = group.members[member_id].target
-        owned = group.owned.get(member_id, set())
+        owned = group.owned.get(member_id)
+        if owned is None:
+            return [partition for partition in target if _is_free(group, partition)]
         if owned == target and not self.is_close:
             return []
         moving = [
             partition for partition in (owned if self.is_close else owned - target) if has_to_stop(group, partition)
         ]
-        for partition in target - owned:
-            grant = group.grants.get(partition)
-            if grant is None or grant.member_id not in group.members:
-                moving.append(partition)
-        moving.sort()
+        moving += [partition for partition in target - owned if _is_free(group, partition)]
         return moving
+
+
+def _is_free(group: GroupState, partition: TopicPartition) -> bool:
+    """True when no member owns a partition."""
+    grant = group.grants.get(partition)
+    return grant is None or grant.member_id not in group.members

@@ -93,7 +93,7 @@ class Catalog:
     def leader_of(self, topic: str, partition: int) -> tuple[str, int] | None:
         """Return host and port of the broker that leads a partition, when known."""
         metadata = self._topics.get(topic)
-        if metadata is None or partition >= metadata.partitions:
+        if metadata is None or partition >= len(metadata.leaders):
             return None
         broker = metadata.leaders[partition]
         return self._brokers.get(broker) if broker is not None else None

@@ -18,10 +18,10 @@ from coordinator.protocol.ids import LATEST
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The partitions of a group for which Kafka has said where they start."""
+    """Where Kafka has said that partitions of a group start."""
 
     group_id: str
-    partitions: list[TopicPartition]
+    starts: dict[TopicPartition, ResolvedStart]
 
 
 class Lookups:
@@ -35,15 +35,13 @@ class Lookups:
         """Ask where partitions start, given the topic id and the wanted timestamp of each."""
         lookup_id = self._new_lookup_id()
         self._desk.lookups[lookup_id] = Lookup(group_id, wanted, is_for_end)
-        under_way = self._desk.soft_of(group_id).lookups
-        for partition in wanted:
-            under_way[partition] = lookup_id
+        self._desk.soft_of(group_id).lookups.update(dict.fromkeys(wanted, lookup_id))
         self._desk.effects.append(
             ResolveOffsets(
                 lookup_id,
                 tuple(
-                    OffsetToResolve(*partition, LATEST if is_for_end else timestamp_ms)
-                    for partition, (_, timestamp_ms) in wanted.items()
+                    OffsetToResolve(topic, number, LATEST if is_for_end else timestamp_ms)
+                    for (topic, number), (_, timestamp_ms) in wanted.items()
                 ),
             )
         )
@@ -55,7 +53,7 @@ class Lookups:
             return None
         soft = self._desk.soft_of(lookup.group_id)
         ask_for_end: dict[TopicPartition, tuple[str, int]] = {}
-        answered = []
+        starts: dict[TopicPartition, ResolvedStart] = {}
         for answer in event.offsets:
             partition = (answer.topic, answer.partition)
             asked = lookup.asked.get(partition)
@@ -67,21 +65,15 @@ class Lookups:
             elif answer.offset == LATEST and not lookup.is_for_end:
                 ask_for_end[partition] = asked
             else:
-                soft.resolved[partition] = ResolvedStart(*asked, answer.offset, answer.leader_epoch)
-                answered.append(partition)
-        for partition in lookup.asked:
-            if soft.lookups.get(partition) == event.lookup_id:
-                del soft.lookups[partition]
-                self._ask_later(lookup.group_id)
+                starts[partition] = ResolvedStart(asked, answer.offset, answer.leader_epoch)
+        if len(starts) < len(lookup.asked):
+            for partition in lookup.asked:
+                if soft.lookups.get(partition) == event.lookup_id:
+                    del soft.lookups[partition]
+                    self._ask_later(lookup.group_id)
         if ask_for_end:
             self.ask(lookup.group_id, ask_for_end, is_for_end=True)
-        return Answered(lookup.group_id, answered)
-
-    def forget(self, answered: Answered) -> None:
-        """Forget answers that have been looked at: what was not granted with them is asked anew."""
-        resolved = self._desk.soft_of(answered.group_id).resolved
-        for partition in answered.partitions:
-            resolved.pop(partition, None)
+        return Answered(lookup.group_id, starts)
 
     def note_unresolved(self, group_id: str, partition: TopicPartition, why: str) -> None:
         """Say why a partition has no start, once a reason."""

@@ -6,7 +6,7 @@ answer with the first thing that is wrong: what, why, and what to do.
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from coordinator.core.groups.holds import HANDOVERS, HOLD, held_partitions, say_awaited
 from coordinator.core.groups.records import MemberFacts
@@ -18,6 +18,8 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import EARLIEST, LATEST, MAX_ID_LENGTH, why_bad_id
 from coordinator.protocol.messages import RegisterConsumer
 from coordinator.protocol.parts import ResetPolicy, StartHint
+
+_Item = TypeVar("_Item", str, tuple[str, int])
 
 DEFAULT_ASSIGNORS: Final = ("sticky",)
 """The assignors of a member that names none."""
@@ -83,7 +85,7 @@ class Refusal(NamedTuple):
 
 def assignors_of(request: RegisterConsumer) -> tuple[str, ...]:
     """Return the assignors a member names, each once, or the default."""
-    return tuple(dict.fromkeys(request.assignors)) or DEFAULT_ASSIGNORS
+    return tuple(dict.fromkeys(request.assignors)) if request.assignors else DEFAULT_ASSIGNORS
 
 
 def facts_of(request: RegisterConsumer, member_id: str, host: str, topics: tuple[str, ...]) -> MemberFacts:
@@ -105,10 +107,14 @@ def facts_of(request: RegisterConsumer, member_id: str, host: str, topics: tuple
         auto_commit=request.auto_commit,
         hints=request.hints,
         pattern=request.subscription.pattern,
-        partitions=tuple(sorted(set(request.subscription.partitions))),
-        exclusions=tuple(sorted(set(request.subscription.exclusions))),
+        partitions=_each_once(request.subscription.partitions),
+        exclusions=_each_once(request.subscription.exclusions),
         wants_streams=request.wants_streams,
     )
+
+
+def _each_once(items: tuple[_Item, ...]) -> tuple[_Item, ...]:
+    return tuple(sorted(set(items))) if items else ()
 
 
 def why_malformed(request: RegisterConsumer, limits: Limits, known_assignors: Sequence[str]) -> Refusal | None:
@@ -226,7 +232,7 @@ def _why_bad_hint(hint: StartHint) -> str | None:
 
 
 def _why_unknown_assignors(request: RegisterConsumer, known_assignors: Sequence[str]) -> Refusal | None:
-    if any(name in known_assignors for name in assignors_of(request)):
+    if set(known_assignors).intersection(assignors_of(request)):
         return None
     return Refusal(
         ErrorCode.UNSUPPORTED_ASSIGNOR,
@@ -247,12 +253,10 @@ def why_unfit(
             f"group {group.group_id} has {others} members and at most {limits.group_max_members} are allowed",
         )
     if others:
-        theirs = {
-            name: count - (own is not None and name in own.facts.assignors)
-            for name, count in group.assignor_supporters.items()
-        }
-        common = [name for name in known_assignors if theirs.get(name, 0) == others]
-        if not any(name in common for name in assignors_of(request)):
+        own_names = own.facts.assignors if own is not None else ()
+        supporters = group.assignor_supporters
+        common = [name for name in known_assignors if supporters.get(name, 0) - (name in own_names) == others]
+        if not set(common).intersection(assignors_of(request)):
             return Refusal(
                 ErrorCode.UNSUPPORTED_ASSIGNOR,
                 f"none of the assignors {', '.join(assignors_of(request))} is common to all members of group "

@@ -19,9 +19,9 @@ from coordinator.core.groups.plan import Plan
 from coordinator.core.groups.pushes import start_fetchers
 from coordinator.core.groups.records import CommittedPart, Granted, MemberEpochsAdvanced, StopBegan
 from coordinator.core.groups.rounds import Round, note_round
-from coordinator.core.groups.soft import GroupSoft, LostOwner, Timer, TimerKind
-from coordinator.core.groups.starts import AskedStart, CommittedStart, Hints, KnownStart, NoStart, Start, start_of
-from coordinator.core.groups.state import Grant, GroupState, TopicPartition, is_same_topic
+from coordinator.core.groups.soft import GroupSoft, LostOwner, MemberSession, Timer, TimerKind
+from coordinator.core.groups.starts import AskedStart, KnownStart, NoStart, hints_by_partition, start_of
+from coordinator.core.groups.state import Grant, GroupState, TopicPartition, TopicState, is_same_topic
 from coordinator.core.groups.stops import Stops
 from coordinator.core.groups.streams import assign_streams
 from coordinator.core.groups.targets import plan_targets
@@ -140,7 +140,7 @@ class Ownership:
             self._take_part(group, soft, soft.plan)
             return
         partitions, members = soft.backlog.take(group, desk.limits.slice_partitions, _has_to_stop)
-        self._reconcile(group, soft, partitions, members, soft.backlog.why)
+        self._reconcile(Round(group, soft), partitions, members, soft.backlog.why)
         self._go_on(group_id, soft)
 
     def _go_on(self, group_id: str, soft: GroupSoft) -> None:
@@ -155,18 +155,21 @@ class Ownership:
         When they are many, the first slice is looked at now and the rest in steps of their own.
         """
         group, soft = self._both(group_id)
+        self._reconcile(Round(group, soft), self._first_slice(group_id, soft, partitions), members, "")
+
+    def _first_slice(
+        self, group_id: str, soft: GroupSoft, partitions: Iterable[TopicPartition]
+    ) -> list[TopicPartition]:
+        """Return as many partitions as one step looks at, in order, and leave the rest to steps of their own."""
         ordered = sorted(partitions)
         most = self._desk.limits.slice_partitions
         if len(ordered) > most:
             soft.backlog.add(ordered[most:])
             self._go_on(group_id, soft)
-        self._reconcile(group, soft, ordered[:most], members, "")
+        return ordered[:most]
 
-    def _reconcile(
-        self, group: GroupState, soft: GroupSoft, partitions: list[TopicPartition], members: Iterable[str], why: str
-    ) -> None:
-        desk = self._desk
-        turn = Round(group, soft)
+    def _reconcile(self, turn: Round, partitions: Iterable[TopicPartition], members: Iterable[str], why: str) -> None:
+        desk, group, soft = self._desk, turn.group, turn.soft
         for partition in partitions:
             self._look_at(turn, partition, why)
         self._begin_stops(turn)
@@ -191,24 +194,24 @@ class Ownership:
 
     def _look_at(self, turn: Round, partition: TopicPartition, why: str) -> None:
         group = turn.group
-        wanted_by = group.wanted_owner(partition)
         grant = group.grants.get(partition)
-        if grant is None or grant.member_id not in group.members:
-            reset = None
-            if group.controls.resets:
-                self._drop_reset_of_old_topic(group, partition)
-                reset = group.controls.resets.get(partition)
-            if grant is not None and is_held(group, partition) and not (reset is not None and reset.releases_claims):
-                return
-            if reset is not None:
-                self._try_to_reset(turn, partition, reset, wanted_by)
-            elif wanted_by is not None:
-                self._try_to_grant(turn, partition, wanted_by)
+        if grant is not None and grant.member_id in group.members:
+            if grant.stop_why is None:
+                stop_why = _why_stop(group, partition, grant, why)
+                if stop_why is not None:
+                    turn.stops.setdefault((grant.member_id, stop_why), []).append(partition)
             return
-        if grant.stop_why is None:
-            stop_why = _why_stop(group, partition, grant, why)
-            if stop_why is not None:
-                turn.stops.setdefault((grant.member_id, stop_why), []).append(partition)
+        wanted_by = group.wanted_owner(partition)
+        reset = None
+        if group.controls.resets:
+            self._drop_reset_of_old_topic(group, partition)
+            reset = group.controls.resets.get(partition)
+        if grant is not None and is_held(group, partition) and not (reset is not None and reset.releases_claims):
+            return
+        if reset is not None:
+            self._try_to_reset(turn, partition, reset, wanted_by, grant)
+        elif wanted_by is not None:
+            self._try_to_grant(turn, partition, wanted_by, grant)
 
     def _drop_reset_of_old_topic(self, group: GroupState, partition: TopicPartition) -> None:
         reset, topic = group.controls.resets.get(partition), group.topics.get(partition[0])
@@ -220,10 +223,16 @@ class Ownership:
         )
         self._desk.note(group.group_id, EventKind.RESET_CANCELLED, why, partitions=(partition,))
 
-    def _try_to_reset(self, turn: Round, partition: TopicPartition, reset: PendingReset, wanted_by: str | None) -> None:
+    def _try_to_reset(
+        self,
+        turn: Round,
+        partition: TopicPartition,
+        reset: PendingReset,
+        wanted_by: str | None,
+        before: Grant | None,
+    ) -> None:
         """Do a planned reset now that no member owns the partition, unless a claim of somebody gone forbids it."""
         desk, group = self._desk, turn.group
-        before = group.grants.get(partition)
         if before is not None and before.has_running_claim and wanted_by is None and not reset.releases_claims:
             return
         topic = group.topics.get(partition[0])
@@ -244,44 +253,21 @@ class Ownership:
         if wanted_by is not None:
             self._count_grant(turn, partition, wanted_by, before)
 
-    def _try_to_grant(self, turn: Round, partition: TopicPartition, member_id: str) -> None:
-        group = turn.group
-        topic = group.topics[partition[0]]
-        if partition[1] >= topic.partitions:
+    def _try_to_grant(self, turn: Round, partition: TopicPartition, member_id: str, before: Grant | None) -> None:
+        desk, group = self._desk, turn.group
+        topic_name, number = partition
+        topic = group.topics[topic_name]
+        if number >= topic.partitions:
             return
-        start: Start = CommittedStart()
+        start, written = None, None
         if group.committed_offset(partition, topic.topic_id) is None:
-            if turn.soft.hints is None:
-                turn.soft.hints = Hints(hint for member in group.members.values() for hint in member.facts.hints)
-            start = start_of(group, partition, topic, turn.soft.hints)
-        if isinstance(start, AskedStart):
-            resolved = turn.soft.resolved.get(partition)
-            if resolved is None or (resolved.topic_id, resolved.timestamp_ms) != (topic.topic_id, start.timestamp_ms):
-                if partition not in turn.soft.lookups:
-                    turn.lookups[partition] = (topic.topic_id, start.timestamp_ms)
+            start = self._find_start(turn, partition, topic)
+            if start is None:
                 return
-            start = KnownStart(resolved.offset, start.why, resolved.leader_epoch)
-        if isinstance(start, NoStart):
-            self._lookups.note_unresolved(turn.group.group_id, partition, start.why)
-            return
-        self._grant(turn, partition, member_id, topic.topic_id, start)
-
-    def _grant(
-        self,
-        turn: Round,
-        partition: TopicPartition,
-        member_id: str,
-        topic_id: str,
-        start: CommittedStart | KnownStart,
-    ) -> None:
-        desk = self._desk
-        before = turn.group.grants.get(partition)
-        written = None
-        if isinstance(start, KnownStart):
             written = CommittedPart(
-                partition[0],
-                topic_id,
-                partition[1],
+                topic_name,
+                topic.topic_id,
+                number,
                 start.offset,
                 start.leader_epoch,
                 "",
@@ -289,25 +275,41 @@ class Ownership:
                 None,
             )
             turn.starts.setdefault(start.why, []).append(partition)
-        why = start.why if isinstance(start, KnownStart) else "the committed offset"
         desk.journal.decide(
             Granted(
-                turn.group.group_id,
+                group.group_id,
                 member_id,
-                partition[0],
-                topic_id,
-                partition[1],
+                topic_name,
+                topic.topic_id,
+                number,
                 desk.journal.log_end_offset,
                 written,
-                why,
+                start.why if start is not None else "the committed offset",
             )
         )
         self._count_grant(turn, partition, member_id, before)
 
+    def _find_start(self, turn: Round, partition: TopicPartition, topic: TopicState) -> KnownStart | None:
+        """Return where a partition without a committed offset starts; None when Kafka has to say, or nobody can."""
+        group, soft = turn.group, turn.soft
+        if soft.hints is None:
+            soft.hints = hints_by_partition(hint for member in group.members.values() for hint in member.facts.hints)
+        start = start_of(group, partition, topic, soft.hints)
+        if isinstance(start, AskedStart):
+            answer, asked = turn.answers.get(partition), (topic.topic_id, start.timestamp_ms)
+            if answer is not None and answer.asked == asked:
+                return KnownStart(answer.offset, start.why, answer.leader_epoch)
+            if partition not in soft.lookups:
+                turn.lookups[partition] = asked
+            return None
+        if isinstance(start, NoStart):
+            self._lookups.note_unresolved(group.group_id, partition, start.why)
+            return None
+        return start
+
     def _count_grant(self, turn: Round, partition: TopicPartition, member_id: str, before: Grant | None) -> None:
         desk, soft = self._desk, turn.soft
         turn.granted.setdefault(member_id, []).append(partition)
-        soft.resolved.pop(partition, None)
         soft.unresolved_why.pop(partition, None)
         lost = soft.lost_owners.pop(partition, None)
         if lost is not None:
@@ -349,19 +351,21 @@ class Ownership:
 
     def push_whole(self, group_id: str, member_id: str) -> None:
         """Tell a member that has just registered all it has; what is not named it does not have."""
-        self._assign_streams(self._both(group_id)[0], member_id)
-        self._push_starts(group_id, member_id, sorted(self._both(group_id)[0].owned_by(member_id)))
+        group, soft = self._both(group_id)
+        self._assign_streams(group, member_id)
+        complete, session = is_complete(group, member_id), soft.sessions[member_id]
+        self._push_starts(group, member_id, session, sorted(group.owned_by(member_id)), is_complete=complete)
 
     def _tell(self, turn: Round, member_id: str) -> None:
         granted: Collection[TopicPartition] = turn.granted.get(member_id, ())
-        if restreamed := self._assign_streams(turn.group, member_id).difference(granted):
-            granted = (*granted, *sorted(restreamed))
+        if restreamed := self._assign_streams(turn.group, member_id):
+            granted = (*granted, *sorted(restreamed.difference(granted)))
         complete = is_complete(turn.group, member_id)
         if complete:
             turn.soft.unsettled.discard(member_id)
         session = turn.soft.sessions[member_id]
         if granted or (complete and not session.is_told_complete):
-            self._push_starts(turn.group.group_id, member_id, granted)
+            self._push_starts(turn.group, member_id, session, granted, is_complete=complete)
 
     def _assign_streams(self, group: GroupState, member_id: str) -> frozenset[TopicPartition]:
         """Spread a member's partitions over its streams, if it wants it, and return those that change theirs."""
@@ -371,13 +375,20 @@ class Ownership:
         self._desk.journal.decide(record)
         return frozenset((topic, number) for topic, number, _ in record.streams)
 
-    def _push_starts(self, group_id: str, member_id: str, partitions: Collection[TopicPartition]) -> None:
+    def _push_starts(
+        self,
+        group: GroupState,
+        member_id: str,
+        session: MemberSession,
+        partitions: Collection[TopicPartition],
+        *,
+        is_complete: bool,
+    ) -> None:
         desk = self._desk
-        group, soft = self._both(group_id)
-        session = soft.sessions[member_id]
-        for push in start_fetchers(group, member_id, partitions, desk.catalog, desk.limits.push_max_partitions):
+        most = desk.limits.push_max_partitions
+        for push in start_fetchers(group, member_id, partitions, desk.catalog, most, is_complete=is_complete):
             desk.push(session.connection_id, push)
-        session.is_told_complete = is_complete(group, member_id)
+        session.is_told_complete = is_complete
 
     def note_if_stable(self, group_id: str) -> None:
         """Put on the timeline that every member holds its target, once a change."""
@@ -402,9 +413,10 @@ class Ownership:
     def handle_resolved(self, event: OffsetsResolved) -> None:
         """Take Kafka's answers and grant what has a start now."""
         answered = self._lookups.take(event)
-        if answered is not None and answered.partitions:
-            self.reconcile(answered.group_id, answered.partitions, ())
-            self._lookups.forget(answered)
+        if answered is not None and answered.starts:
+            group, soft = self._both(answered.group_id)
+            turn = Round(group, soft, answered.starts)
+            self._reconcile(turn, self._first_slice(answered.group_id, soft, answered.starts), (), "")
 
     def grant_what_is_free(self, group_id: str) -> None:
         """Try again to grant or reset everything that nobody owns and that the target gives to somebody or is reset."""

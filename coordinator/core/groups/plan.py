@@ -41,8 +41,8 @@ class Plan:
             targets.append(MemberTarget(member_id, tuple(sorted(target))))
             self.moves += [
                 partition
-                for partition in target
-                if (grant := group.grants.get(partition)) is not None and grant.member_id != member_id
+                for partition in target.difference(group.owned.get(member_id, ()))
+                if partition in group.grants
             ]
             count += len(target) + 1
         is_stale = bool(self.changes) or is_outdated

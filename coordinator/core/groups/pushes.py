@@ -3,35 +3,41 @@
 from collections.abc import Collection, Iterable, Iterator
 
 from coordinator.core.groups.catalog import Catalog
-from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.state import GroupState, TopicPartition
-from coordinator.core.groups.streams import stream_of
 from coordinator.protocol.messages import StartFetcher, StopFetcher
 from coordinator.protocol.parts import OwnedPartition, StartPartition
 
 
 def start_fetchers(
-    group: GroupState, member_id: str, partitions: Collection[TopicPartition], catalog: Catalog, most: int
+    group: GroupState,
+    member_id: str,
+    partitions: Collection[TopicPartition],
+    catalog: Catalog,
+    most: int,
+    *,
+    is_complete: bool,
 ) -> Iterator[StartFetcher]:
-    """Yield at least one push that names these partitions; only the last can be complete."""
-    member_epoch = group.members[member_id].member_epoch
-    parts = [_start_partition(group, partition, catalog) for partition in partitions]
+    """Yield at least one push that names these partitions of a member; only the last can be complete."""
+    member = group.members[member_id]
+    wants_streams = member.facts.wants_streams
+    parts = [_start_partition(group, partition, catalog, wants_streams=wants_streams) for partition in partitions]
     last = max(0, len(parts) - 1) // most
-    complete = is_complete(group, member_id)
     for index in range(last + 1):
         yield StartFetcher(
             partitions=tuple(parts[index * most : (index + 1) * most]),
-            is_complete=complete and index == last,
-            member_epoch=member_epoch,
+            is_complete=is_complete and index == last,
+            member_epoch=member.member_epoch,
             group_epoch=group.group_epoch,
         )
 
 
-def _start_partition(group: GroupState, partition: TopicPartition, catalog: Catalog) -> StartPartition:
+def _start_partition(
+    group: GroupState, partition: TopicPartition, catalog: Catalog, *, wants_streams: bool
+) -> StartPartition:
     topic, number = partition
     grant = group.grants[partition]
     committed = group.offsets[partition]
-    leader = catalog.leader_of(topic, number)
+    host, port = catalog.leader_of(topic, number) or (None, None)
     return StartPartition(
         topic=topic,
         topic_id=grant.topic_id,
@@ -39,9 +45,9 @@ def _start_partition(group: GroupState, partition: TopicPartition, catalog: Cata
         owner_epoch=grant.owner_epoch,
         offset=committed.offset,
         leader_epoch=committed.leader_epoch,
-        leader_host=leader[0] if leader is not None else None,
-        leader_port=leader[1] if leader is not None else None,
-        stream=stream_of(group, partition),
+        leader_host=host,
+        leader_port=port,
+        stream=grant.stream if wants_streams else None,
     )
 
 

@@ -24,7 +24,7 @@ class _Part(msgspec.Struct, frozen=True, array_like=True):
     """A piece of a record."""
 
 
-class MemberFacts(_Part, frozen=True):
+class MemberFacts(_Part, frozen=True, gc=False):
     """What a member said of itself when it registered; with a pattern, `topics` are those it matches now."""
 
     member_id: str

@@ -49,7 +49,8 @@ from coordinator.core.groups.state import (
 def replay(state: ShardState, record: Record, offset: int | None) -> None:
     """Apply one record; `offset` is its place in the log, None for a record of a snapshot."""
     kind = type(record)
-    if kind in _OF_THE_SHARD:
+    change = _REPLAY.get(kind)
+    if change is None:
         _OF_THE_SHARD[kind](state, record)
         return
     if kind in _WITH_OWNER_EPOCH:
@@ -60,7 +61,7 @@ def replay(state: ShardState, record: Record, offset: int | None) -> None:
     group = state.groups.get(record.group_id)
     if group is None:
         group = state.groups[record.group_id] = GroupState(record.group_id)
-    _REPLAY[kind](group, record)
+    change(group, record)
     if kind in _ABOUT_TOPICS:
         _index_topics(state, group, record)
 
@@ -195,10 +196,11 @@ def _member_removed(group: GroupState, record: MemberRemoved) -> None:
 
 def _targets_assigned(group: GroupState, record: TargetsAssigned) -> None:
     for target in record.targets:
-        for partition in group.members[target.member_id].target:
+        member = group.members[target.member_id]
+        for partition in member.target:
             if group.target_owners.get(partition) == target.member_id:
                 del group.target_owners[partition]
-        group.members[target.member_id].target = frozenset(target.partitions)
+        member.target = frozenset(target.partitions)
     for target in record.targets:
         group.target_owners.update(dict.fromkeys(target.partitions, target.member_id))
     group.group_epoch = record.group_epoch
@@ -223,9 +225,13 @@ def _granted(group: GroupState, record: Granted) -> None:
         release(group, partition)
     group.grants[partition] = Grant(record.member_id, record.topic_id, record.owner_epoch)
     group.out_of_range.discard(partition)
-    group.owned.setdefault(record.member_id, set()).add(partition)
+    owned = group.owned.get(record.member_id)
+    if owned is None:
+        group.owned[record.member_id] = {partition}
+    else:
+        owned.add(partition)
     if record.start is not None:
-        commit(group, (record.start,))
+        group.offsets[partition] = record.start
 
 
 def _went_out_of_range(group: GroupState, record: WentOutOfRange) -> None:

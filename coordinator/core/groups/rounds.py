@@ -1,10 +1,11 @@
 """What one reconciliation does, gathered while it goes on, and how it is put on the group's timeline at its end."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from coordinator.core.groups.desk import Desk
-from coordinator.core.groups.soft import GroupSoft
+from coordinator.core.groups.soft import GroupSoft, ResolvedStart
 from coordinator.core.groups.state import GroupState, TopicPartition
 from coordinator.core.groups.timeline import EventKind
 
@@ -18,6 +19,8 @@ class Round:
 
     group: GroupState
     soft: GroupSoft
+    answers: Mapping[TopicPartition, ResolvedStart] = field(default_factory=dict)
+    """What Kafka has just said; it counts for this round, and what is not granted with it is asked anew."""
     stops: dict[tuple[str, str], list[TopicPartition]] = field(default_factory=dict)
     granted: dict[str, list[TopicPartition]] = field(default_factory=dict)
     taken_over: dict[tuple[str, str], list[TopicPartition]] = field(default_factory=dict)

@@ -72,8 +72,7 @@ class Connection:
         self.member_id = None
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(msgspec.Struct, frozen=True):
     """A registration that could not be answered at once."""
 
     connection_id: int
@@ -82,8 +81,7 @@ class Registration:
     fresh_id: str
 
 
-@dataclass(slots=True)
-class MemberSession:
+class MemberSession(msgspec.Struct, gc=False):
     """What is known of a member's connection; `newcomer` waits while the connection is probed."""
 
     connection_id: int | None
@@ -91,8 +89,8 @@ class MemberSession:
     disconnected_ms: int | None = None
     why_disconnected: str = ""
     is_told_complete: bool = False
-    stop_deadlines: dict[TopicPartition, int] = field(default_factory=dict)
-    overstaying_since_ms: dict[TopicPartition, int] = field(default_factory=dict)
+    stop_deadlines: dict[TopicPartition, int] = msgspec.field(default_factory=dict)
+    overstaying_since_ms: dict[TopicPartition, int] = msgspec.field(default_factory=dict)
     """Since when a partition has been wanted back whose running claim outlives the stop's deadline."""
     newcomer: Registration | None = None
 
@@ -100,8 +98,8 @@ class MemberSession:
 class ResolvedStart(msgspec.Struct, frozen=True, gc=False):
     """Kafka's answer to where a partition starts; it counts while the same question is open."""
 
-    topic_id: str
-    timestamp_ms: int
+    asked: tuple[str, int]
+    """Topic id and wanted timestamp."""
     offset: int
     leader_epoch: int | None
 
@@ -146,7 +144,6 @@ class GroupSoft:
     """Members that do not hold exactly their target."""
     lookups: dict[TopicPartition, int] = field(default_factory=dict)
     """The question under way for each partition."""
-    resolved: dict[TopicPartition, ResolvedStart] = field(default_factory=dict)
     lost_owners: dict[TopicPartition, LostOwner] = field(default_factory=dict)
     unresolved_why: dict[TopicPartition, str] = field(default_factory=dict)
     """Why a partition has no start, as last said."""

@@ -6,8 +6,10 @@ beginning instead of by policy. What is unknown is never taken for offset 0.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeAlias
+
+import msgspec
 
 from coordinator.core.groups.state import GroupState, TopicPartition, TopicState, is_same_topic
 from coordinator.protocol.ids import EARLIEST, LATEST
@@ -19,13 +21,7 @@ DEFAULT_POLICY: Final = ResetPolicy("latest")
 POLICY_KINDS: Final = ("earliest", "latest", "timestamp", "none")
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedStart:
-    """The group has an offset: start there, nothing is written."""
-
-
-@dataclass(frozen=True, slots=True)
-class KnownStart:
+class KnownStart(msgspec.Struct, frozen=True, gc=False):
     """The start is known and becomes the committed offset, for the reason given."""
 
     offset: int
@@ -33,62 +29,63 @@ class KnownStart:
     leader_epoch: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AskedStart:
+class AskedStart(msgspec.Struct, frozen=True, gc=False):
     """Kafka has to say where EARLIEST, LATEST or a timestamp is."""
 
     timestamp_ms: int
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class NoStart:
+class NoStart(msgspec.Struct, frozen=True, gc=False):
     """Nobody says where to start; the partition is not granted until an offset is committed for it."""
 
     why: str
 
 
-Start: TypeAlias = CommittedStart | KnownStart | AskedStart | NoStart
+Start: TypeAlias = KnownStart | AskedStart | NoStart
+Hints: TypeAlias = dict[TopicPartition, list[StartHint]]
+
+_BEGINNING_OF_A_LATER_PARTITION: Final = AskedStart(
+    EARLIEST, "earliest, because the partition is newer than the group's first look at the topic"
+)
 
 
-class Hints:
-    """The start hints of a group's members, by partition; build it once for many partitions."""
+def hints_by_partition(hints: Iterable[StartHint]) -> Hints:
+    """Sort the start hints of a group's members by partition; do it once for many partitions."""
+    by_partition: Hints = {}
+    for hint in hints:
+        by_partition.setdefault((hint.topic, hint.partition), []).append(hint)
+    return by_partition
 
-    __slots__ = ("_by_partition",)
 
-    def __init__(self, hints: Iterable[StartHint]) -> None:
-        self._by_partition: dict[TopicPartition, list[StartHint]] = {}
-        for hint in hints:
-            self._by_partition.setdefault((hint.topic, hint.partition), []).append(hint)
-
-    def best(self, partition: TopicPartition, topic_id: str, *, needs_exact_id: bool) -> StartHint | None:
-        """Return the hint that counts: a checkpoint's before an option's, then the smallest offset."""
-        fitting = [
-            hint
-            for hint in self._by_partition.get(partition, ())
-            if (hint.topic_id == topic_id if needs_exact_id else is_same_topic(hint.topic_id, topic_id))
-        ]
-        return min(fitting, key=lambda hint: (not hint.from_checkpoint, hint.offset)) if fitting else None
+def _best(hints: Iterable[StartHint], topic_id: str, *, needs_exact_id: bool) -> StartHint | None:
+    """Return the hint that counts: a checkpoint's before an option's, then the smallest offset."""
+    fitting = [
+        hint
+        for hint in hints
+        if (hint.topic_id == topic_id if needs_exact_id else is_same_topic(hint.topic_id, topic_id))
+    ]
+    return min(fitting, key=lambda hint: (not hint.from_checkpoint, hint.offset)) if fitting else None
 
 
 def start_of(group: GroupState, partition: TopicPartition, topic: TopicState, hints: Hints) -> Start:
-    """Decide where a partition starts."""
-    if group.committed_offset(partition, topic.topic_id) is not None:
-        return CommittedStart()
+    """Decide where a partition starts of which the group has no committed offset."""
     if partition in group.out_of_range:
         return _by_policy(group.reset_policy or DEFAULT_POLICY)
     came_later = partition[1] >= topic.first_partitions
-    hint = hints.best(partition, topic.topic_id, needs_exact_id=came_later)
+    given = hints.get(partition)
+    hint = _best(given, topic.topic_id, needs_exact_id=came_later) if given is not None else None
     if hint is not None:
         source = "a checkpoint" if hint.from_checkpoint else "an option"
         if hint.offset in {EARLIEST, LATEST}:
             return AskedStart(hint.offset, f"{_name(hint.offset)}, by {source} of a member")
         return KnownStart(hint.offset, f"offset {hint.offset}, by {source} of a member")
     if came_later:
-        return AskedStart(EARLIEST, "earliest, because the partition is newer than the group's first look at the topic")
+        return _BEGINNING_OF_A_LATER_PARTITION
     return _by_policy(group.reset_policy or DEFAULT_POLICY)
 
 
+@lru_cache(maxsize=1_000)
 def _by_policy(policy: ResetPolicy) -> Start:
     if policy.kind == "earliest":
         return AskedStart(EARLIEST, "earliest, by the group's policy")

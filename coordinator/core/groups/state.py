@@ -59,9 +59,11 @@ class TopicState(msgspec.Struct, frozen=True, gc=False):
     partitions: int
 
 
-@dataclass(slots=True)
-class MemberState:
-    """A member: what it said of itself, the epoch it is in and what it is to have."""
+class MemberState(msgspec.Struct, gc=False):
+    """A member: what it said of itself, the epoch it is in and what it is to have.
+
+    Like a session it is in no cycle: left out of the collector's rounds, members by the thousand do not lengthen them.
+    """
 
     facts: MemberFacts
     member_epoch: int = 0
@@ -154,4 +156,4 @@ class ShardState:
 
 def is_same_topic(recorded_id: str, topic_id: str) -> bool:
     """True when a recorded topic id stands for this topic; an empty one stands for whichever there is."""
-    return recorded_id in {"", topic_id}
+    return recorded_id in ("", topic_id)

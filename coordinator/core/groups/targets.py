@@ -47,9 +47,8 @@ def plan_targets(group: GroupState, known_assignors: Mapping[str, Assignor], mos
 
 
 def _assign(group: GroupState, assignor: Assignor) -> Mapping[str, frozenset[TopicPartition]]:
-    takers = {
-        member_id: member for member_id, member in group.members.items() if member_id not in group.controls.drained
-    }
+    drained = group.controls.drained
+    takers = {member_id: member for member_id, member in group.members.items() if member_id not in drained}
     assigned_to = {member_id: member for member_id, member in takers.items() if not member.facts.partitions}
     subscriptions = {topics: frozenset(topics) for topics in {member.facts.topics for member in assigned_to.values()}}
     given = AssignorInput(
@@ -59,7 +58,7 @@ def _assign(group: GroupState, assignor: Assignor) -> Mapping[str, frozenset[Top
         ),
         partitions={topic: group.topics[topic].partitions for topic in group.subscribers if topic in group.topics},
         current={
-            member_id: member.target if member.member_epoch else group.owned_by(member_id)
+            member_id: member.target if member.member_epoch else frozenset(group.owned.get(member_id, _NOTHING))
             for member_id, member in assigned_to.items()
         },
     )

@@ -28,24 +28,20 @@ def assign_even(
         held, waiting = _what_counts(topics, held)
         is_in_order = False
     shares = _shares([member.weight for member in members], [len(mine) for mine in held], sum(topics.values()))
-    changed: dict[int, list[TopicPartition]] = {}
+    hands = list(held)
     receivers: dict[int, list[int]] = {}
     for index, (mine, share) in enumerate(zip(held, shares, strict=True)):
         if len(mine) < share:
-            changed[index] = list(mine)
             receivers.setdefault(share - len(mine), []).append(index)
         elif len(mine) > share:
             kept = sorted(mine, key=_by_number)
-            changed[index] = kept[:share]
+            hands[index] = frozenset(kept[:share])
             waiting += kept[share:]
             is_in_order = False
     if not is_in_order:
         waiting.sort()
-    _deal(waiting, receivers, changed)
-    return {
-        member.member_id: frozenset(changed[index]) if index in changed else held[index]
-        for index, member in enumerate(members)
-    }
+    _deal(waiting, receivers, hands)
+    return dict(zip([member.member_id for member in members], hands, strict=True))
 
 
 def _unassigned(topics: Mapping[str, int], held: Sequence[frozenset[TopicPartition]]) -> list[TopicPartition] | None:
@@ -101,14 +97,17 @@ def _shares(weights: Sequence[int], held: Sequence[int], total: int) -> list[int
 
 
 def _deal(
-    waiting: Sequence[TopicPartition], receivers: Mapping[int, Sequence[int]], hands: Mapping[int, list[TopicPartition]]
+    waiting: Sequence[TopicPartition], receivers: Mapping[int, Sequence[int]], hands: list[frozenset[TopicPartition]]
 ) -> None:
     """Deal partitions to those who miss so many, by count; the turns of each are evenly spread over the whole list."""
     dues = sorted(((turn + 0.5) / count, count) for count in receivers for turn in range(count))
+    turns: dict[int, list[Sequence[TopicPartition]]] = {count: [] for count in receivers}
     begin = 0
     for _, count in dues:
-        takers = receivers[count]
-        for index, partition in zip(takers, waiting[begin : begin + len(takers)], strict=True):
-            hands[index].append(partition)
-        begin += len(takers)
+        end = begin + len(receivers[count])
+        turns[count].append(waiting[begin:end])
+        begin = end
     assert begin == len(waiting), f"{len(waiting)} partitions are to be dealt and {begin} are missing"
+    for count, takers in receivers.items():
+        for index, dealt in zip(takers, zip(*turns[count], strict=True), strict=True):
+            hands[index] = hands[index].union(dealt)
