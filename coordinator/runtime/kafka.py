@@ -2,8 +2,9 @@
 
 Kafka has no watches, so it polls; kafka-python is not asyncio, so nothing of it touches the event loop. Topics that
 are new are asked about at once. While Kafka is away it goes on trying for ever and says so every round (KafkaFailed);
-lookups are then answered with the reason instead of an offset. A round never takes more than a tenth of the thread's
-time: with very many partitions it polls less often. Does not promise that two answers are of one moment.
+lookups are then answered with the reason instead of an offset. Polling never takes more than a tenth of the thread's
+time, nor of the interpreter that it shares with the event loop: the ends of very many partitions are read piece by
+piece, with lookups and new topics between, and less often. Does not promise that two answers are of one moment.
 """
 
 import random
@@ -24,6 +25,8 @@ from coordinator.runtime.driver import EventMaker
 from coordinator.runtime.kafka_client import ClusterView, KafkaAwayError, KafkaClient
 
 _SHARE_OF_TIME = 10
+ENDS_AT_ONCE = 2000
+"""Partitions whose ends are read in one piece, which takes some milliseconds."""
 _LOOKUP_TRIES = 3
 _LOOKUP_PAUSE_S = 0.2
 _SHORTEST_BACKOFF_MS = 250
@@ -69,6 +72,9 @@ class KafkaPort:
         self._leaders: dict[tuple[str, int], int] = {}
         self._topics_due_s = 0.0
         self._ends_due_s = 0.0
+        self._ends_begun_s = 0.0
+        self._ends_to_read: list[tuple[str, int]] = []
+        self._ends: dict[tuple[str, int], int] = {}
         self._failures = 0
         self._is_reachable: bool | None = None
         self._say_again_s = 0.0
@@ -145,9 +151,7 @@ class KafkaPort:
             self._read_topics(client, new_topics)
         self._answer_lookups(client)
         if time.monotonic() >= self._ends_due_s:
-            started_s = time.monotonic()
-            self._read_ends(client, topics)
-            self._ends_due_s = _next_due(started_s, self._settings.ends_poll_ms)
+            self._read_some_ends(client, topics)
 
     def _connected(self) -> KafkaClient:
         if self._client is None:
@@ -185,15 +189,27 @@ class KafkaPort:
         )
         return view
 
-    def _read_ends(self, client: KafkaClient, topics: frozenset[str]) -> None:
-        asked = [OffsetToResolve(topic, number, LATEST) for topic, number in self._leaders if topic in topics]
-        if not asked:
-            return
-        found = client.list_offsets(asked, self._leaders)
-        ends = {(answer.topic, answer.partition): answer.offset for answer in found if answer.offset is not None}
-        if len(ends) < len(asked):
-            self._topics_due_s = 0.0
-        self._emit(partial(EndOffsetsRead, ends=ends))
+    def _read_some_ends(self, client: KafkaClient, topics: frozenset[str]) -> None:
+        """Read the next piece of the ends; tell of them once all are read, and begin anew after the interval."""
+        started_s = time.monotonic()
+        if not self._ends_to_read:
+            self._ends_begun_s = started_s
+            self._ends = {}
+            self._ends_to_read = [partition for partition in self._leaders if partition[0] in topics]
+        piece = self._ends_to_read[-ENDS_AT_ONCE:]
+        del self._ends_to_read[-ENDS_AT_ONCE:]
+        if piece:
+            asked = [OffsetToResolve(topic, number, LATEST) for topic, number in piece]
+            for answer in client.list_offsets(asked, self._leaders):
+                if answer.offset is None:
+                    self._topics_due_s = 0.0
+                else:
+                    self._ends[answer.topic, answer.partition] = answer.offset
+            if not self._ends_to_read:
+                self._emit(partial(EndOffsetsRead, ends=self._ends))
+        self._ends_due_s = _next_due(started_s, 0)
+        if not self._ends_to_read:
+            self._ends_due_s = max(self._ends_due_s, self._ends_begun_s + self._settings.ends_poll_ms / 1000)
 
     def _answer_lookups(self, client: KafkaClient) -> None:
         while True:
@@ -232,6 +248,7 @@ class KafkaPort:
 
     def _fail(self, why: str) -> None:
         self._drop_client()
+        self._ends_to_read = []
         self._failures += 1
         now_s = time.monotonic()
         backoff_ms = min(_LONGEST_BACKOFF_MS, _SHORTEST_BACKOFF_MS * 2 ** min(self._failures - 1, 16))

@@ -5,7 +5,8 @@ the rest of a frame within its own, a bounded output buffer, a bounded number of
 disconnected with one log line and no traceback. What came in one turn of the loop is read from all connections, then
 handled, then each connection is written to once: to read, decide and write for each request in turn costs more of the
 processor, whose caches hold the code of one of these at a time. Deadlines are looked at by `check_deadlines`, not by a
-timer a connection. Does not promise that what was sent has arrived, nor that a closed connection had nothing more to say.
+timer a connection. Does not promise that what was sent has arrived, nor that a closed connection had nothing more to
+say.
 """
 
 import asyncio

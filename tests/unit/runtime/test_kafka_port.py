@@ -7,10 +7,18 @@ import pytest
 
 from coordinator.config import KafkaSettings
 from coordinator.core.effects import OffsetToResolve
-from coordinator.core.events import Event, KafkaFailed, OffsetsResolved, ResolvedOffset, TopicMetadata, TopicsRead
-from coordinator.protocol.ids import LATEST
+from coordinator.core.events import (
+    EndOffsetsRead,
+    Event,
+    KafkaFailed,
+    OffsetsResolved,
+    ResolvedOffset,
+    TopicMetadata,
+    TopicsRead,
+)
+from coordinator.protocol.ids import EARLIEST, LATEST
 from coordinator.runtime.driver import EventMaker
-from coordinator.runtime.kafka import KafkaPort
+from coordinator.runtime.kafka import ENDS_AT_ONCE, KafkaPort
 from coordinator.runtime.kafka_client import ClusterView, KafkaAwayError, KafkaClient
 from tests.helpers.loopback import RememberedLog
 
@@ -82,9 +90,11 @@ class Inbox:
 
 
 @contextmanager
-def running(kafka: ScriptedKafka, connect: Callable[[], object] | None = None) -> Iterator[tuple[KafkaPort, Inbox]]:
+def running(
+    kafka: ScriptedKafka, connect: Callable[[], object] | None = None, ends_poll_ms: int = 60_000
+) -> Iterator[tuple[KafkaPort, Inbox]]:
     inbox = Inbox()
-    settings = KafkaSettings(topics_poll_ms=60_000, ends_poll_ms=60_000)
+    settings = KafkaSettings(topics_poll_ms=60_000, ends_poll_ms=ends_poll_ms)
     port = KafkaPort(settings, inbox.post, RememberedLog().logger, cast(Any, connect or (lambda: kafka)))
     port.start()
     try:
@@ -189,3 +199,49 @@ def test_a_thread_that_ends_by_a_bug_is_an_event_that_stops_the_node() -> None:
         assert inbox.came.wait_for(lambda: inbox.makers, PATIENCE_S)
         with pytest.raises(RuntimeError, match="the thread that asks Kafka has ended"):
             inbox.makers[0](3)
+
+
+class ManyPartitions(ScriptedKafka):
+    """A cluster with a topic of several pieces; it asks for a lookup while the ends of the first piece are read."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+        self.during_first_piece: Callable[[], None] | None = None
+
+    def read_topics(self, names: frozenset[str]) -> ClusterView:
+        topics = {name: TopicMetadata(name, "id", (1,) * self.count) for name in names}
+        return ClusterView(topics, frozenset(), {}, {1: ("h", 1)}, "c")
+
+    def list_offsets(
+        self, offsets: Sequence[OffsetToResolve], leaders: Mapping[tuple[str, int], int]
+    ) -> list[ResolvedOffset]:
+        self.asked.append(("offsets", tuple(offsets)))
+        if len(offsets) > 1 and self.during_first_piece is not None:
+            act, self.during_first_piece = self.during_first_piece, None
+            act()
+        return [ResolvedOffset(asked.topic, asked.partition, asked.partition) for asked in offsets]
+
+
+def pieces_of(kafka: ScriptedKafka) -> list[int]:
+    return [len(cast(tuple[object, ...], asked)) for kind, asked in kafka.asked if kind == "offsets"]
+
+
+def test_ends_of_many_partitions_are_read_in_pieces_and_told_of_together() -> None:
+    count = 2 * ENDS_AT_ONCE + 1
+    kafka = ManyPartitions(count)
+    with running(kafka, ends_poll_ms=100) as (port, inbox):
+        port.watch_topics(frozenset({"t"}))
+        ends = inbox.wait_for(EndOffsetsRead)[0].ends
+    assert ends == {("t", number): number for number in range(count)}
+    assert pieces_of(kafka)[:3] == [ENDS_AT_ONCE, ENDS_AT_ONCE, 1]
+
+
+def test_a_lookup_does_not_wait_until_the_ends_of_all_partitions_are_read() -> None:
+    kafka = ManyPartitions(3 * ENDS_AT_ONCE)
+    with running(kafka, ends_poll_ms=100) as (port, inbox):
+        kafka.during_first_piece = lambda: port.resolve_offsets(7, (OffsetToResolve("t", 0, EARLIEST),))
+        port.watch_topics(frozenset({"t"}))
+        inbox.wait_for(EndOffsetsRead)
+        inbox.wait_for(OffsetsResolved)
+    assert pieces_of(kafka)[:4] == [ENDS_AT_ONCE, 1, ENDS_AT_ONCE, ENDS_AT_ONCE]
