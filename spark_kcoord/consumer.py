@@ -306,16 +306,14 @@ class Consumer:
         _tell(self._on_assigned, [(part.topic, part.partition) for part in new])
 
     def _give_back(self, now: Mapping[PartitionKey, AssignedPartition]) -> None:
-        stopping = {(*key, part.owner_epoch) for key, part in now.items() if part.is_stopping}
-        # One that is asked back once more lost its release with a connection.
-        self._given_back = {key: final for key, final in self._given_back.items() if key in stopping}
+        stopping = dict.fromkeys((*key, part.owner_epoch) for key, part in now.items() if part.is_stopping)
         revoked = [held for key, held in self._held.items() if (*key, held.granted.owner_epoch) in stopping]
         _tell(self._on_revoked, [held.key for held in revoked])
         for held in revoked:
             self._given_back[*held.key, held.granted.owner_epoch] = self._final(held)
             del self._held[held.key]
-        for topic, number, epoch in stopping - self._given_back.keys():
-            self._given_back[topic, number, epoch] = FinalOffset(topic, number, epoch)
+        # One that is asked back once more lost its release with a connection.
+        self._given_back = {grant: self._given_back.get(grant, FinalOffset(*grant)) for grant in stopping}
         if self._given_back:
             self._member.release(tuple(self._given_back.values()))
 

@@ -317,6 +317,14 @@ def test_a_partition_that_is_stopping_when_it_comes_is_given_back_without_an_off
     assert (rig.member.released, rig.heard) == ([(final(0, None),)], [])
 
 
+def test_partitions_are_given_back_in_the_order_of_the_assignment() -> None:
+    rig = Rig()
+    rig.poll()
+    rig.member.give(*(owned(partition, is_stopping=True) for partition in range(8)))
+    rig.poll(timeout_s=0)
+    assert rig.member.released == [(final(0, 4), *(final(partition, None) for partition in range(1, 8)))]
+
+
 def test_rows_of_a_partition_that_was_lost_are_not_returned_and_its_new_grant_starts_where_it_says() -> None:
     rig = Rig(max_poll_records=1)
     assert rig.poll() == [(0, 0)]
