@@ -109,7 +109,7 @@ class Probe:
         """Time everything by which an event loop, whichever it is, comes into the node's code."""
         for owner, names, reads_cpu in (
             (server._Connection, ("connection_made", "data_received", "connection_lost"), False),
-            (Server, ("_handle_arrived", "_flush_rest"), True),
+            (Server, ("_flush_rest",), True),
             (Driver, ("_on_tick", "_on_wake", "_deliver", "_take_durable", "_take_durable_for_a_turn"), True),
             (Driver, ("_write",), True),
         ):
@@ -140,7 +140,7 @@ class Probe:
                 if held_ms > probe.held_ms:
                     probe.held_ms = held_ms
                     probe.held_cpu_ms = min(held_ms, (cpu_s() - probe._cpu_read_s) * 1000)
-                    probe.held_by = name if probe.event is None else f"{name}: {name_of(probe.event)}"
+                    probe.held_by = name if probe.event is None else f"{name}, last of it {name_of(probe.event)}"
 
         return timed
 

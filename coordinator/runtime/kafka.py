@@ -75,6 +75,7 @@ class KafkaPort:
         self._ends_begun_s = 0.0
         self._ends_to_read: list[tuple[str, int]] = []
         self._ends: dict[tuple[str, int], int] = {}
+        self._ends_missing = False
         self._failures = 0
         self._is_reachable: bool | None = None
         self._say_again_s = 0.0
@@ -195,21 +196,27 @@ class KafkaPort:
         if not self._ends_to_read:
             self._ends_begun_s = started_s
             self._ends = {}
+            self._ends_missing = False
             self._ends_to_read = [partition for partition in self._leaders if partition[0] in topics]
         piece = self._ends_to_read[-ENDS_AT_ONCE:]
         del self._ends_to_read[-ENDS_AT_ONCE:]
-        if piece:
-            asked = [OffsetToResolve(topic, number, LATEST) for topic, number in piece]
-            for answer in client.list_offsets(asked, self._leaders):
-                if answer.offset is None:
-                    self._topics_due_s = 0.0
-                else:
-                    self._ends[answer.topic, answer.partition] = answer.offset
-            if not self._ends_to_read:
-                self._emit(partial(EndOffsetsRead, ends=self._ends))
+        asked = [OffsetToResolve(topic, number, LATEST) for topic, number in piece if topic in topics]
+        for answer in client.list_offsets(asked, self._leaders) if asked else ():
+            if answer.offset is None:
+                self._ends_missing = True
+            else:
+                self._ends[answer.topic, answer.partition] = answer.offset
         self._ends_due_s = _next_due(started_s, 0)
         if not self._ends_to_read:
-            self._ends_due_s = max(self._ends_due_s, self._ends_begun_s + self._settings.ends_poll_ms / 1000)
+            self._end_round(is_told=bool(piece))
+
+    def _end_round(self, *, is_told: bool) -> None:
+        """Tell of the ends that were read, look for leaders if some were not, and plan the next round."""
+        if is_told:
+            self._emit(partial(EndOffsetsRead, ends=self._ends))
+        if self._ends_missing:
+            self._topics_due_s = 0.0
+        self._ends_due_s = max(self._ends_due_s, self._ends_begun_s + self._settings.ends_poll_ms / 1000)
 
     def _answer_lookups(self, client: KafkaClient) -> None:
         while True:

@@ -1,7 +1,7 @@
 """The event loop of a node: uvloop where it is installed, Python's own where it is not or where that is asked for.
 
-Between the kernel and a protocol uvloop does in C what asyncio does in Python, which is a third of what a commit costs
-(docs/decisions/0010). Nothing else in a node knows which of the two it runs on, and both pass the same tests.
+Between the kernel and a protocol uvloop does in C what asyncio does in Python (docs/decisions/0010). Nothing else in a
+node knows which of the two it runs on, and both pass the same tests.
 """
 
 import asyncio

@@ -2,11 +2,9 @@
 
 It decides nothing about groups. It keeps the rules of the wire that need time or memory: a hello within its deadline,
 the rest of a frame within its own, a bounded output buffer, a bounded number of connections. Whoever breaks one is
-disconnected with one log line and no traceback. What came in one turn of the loop is read from all connections, then
-handled, then each connection is written to once: to read, decide and write for each request in turn costs more of the
-processor, whose caches hold the code of one of these at a time. Deadlines are looked at by `check_deadlines`, not by a
-timer a connection. Does not promise that what was sent has arrived, nor that a closed connection had nothing more to
-say.
+disconnected with one log line and no traceback. All input of one read is handled before anything is written, and
+then each connection is written to once. Deadlines are looked at by `check_deadlines`, not by a timer a connection.
+Does not promise that what was sent has arrived, nor that a closed connection had nothing more to say.
 """
 
 import asyncio
@@ -35,8 +33,6 @@ _ACCEPTED_AT_ONCE = 32
 """Connections that are accepted before others are served again."""
 FLUSH_LOT = 500
 """Connections that are written to before others are served again."""
-HANDLE_MS = 5
-"""How long what came is handled before others are served."""
 RESERVED_FILES = 128
 """Open files that are kept for the log, Kafka and Python itself."""
 
@@ -79,7 +75,6 @@ class Server:
         self._next_id = 1
         self._live: set[_Connection] = set()
         self._open: dict[int, _Connection] = {}
-        self._arrived: deque[tuple[_Connection, bytes]] = deque()
         self._unflushed: deque[_Connection] = deque()
         self._is_flush_due = False
         self._hello_due: dict[_Connection, int] = {}
@@ -248,24 +243,6 @@ class Server:
         self._frame_due.pop(connection, None)
         self._close_due[connection] = self.clock.monotonic_ms() + self.settings.close_timeout_ms
 
-    def arrived(self, connection: "_Connection", data: bytes) -> None:
-        """Handle these bytes once everything that has come by now is read."""
-        if not self._arrived:
-            asyncio.get_running_loop().call_soon(self._handle_arrived)
-        self._arrived.append((connection, data))
-
-    def _handle_arrived(self) -> None:
-        loop = asyncio.get_running_loop()
-        until_s = loop.time() + HANDLE_MS / 1000
-        try:
-            while self._arrived and loop.time() <= until_s:
-                connection, data = self._arrived.popleft()
-                connection.handle(data)
-        finally:
-            if self._arrived:
-                loop.call_soon(self._handle_arrived)
-        self.flush()
-
     def to_flush(self, connection: "_Connection") -> None:
         """Write to this connection at the next flush."""
         self._unflushed.append(connection)
@@ -324,11 +301,7 @@ class _Connection(asyncio.Protocol):
         transport.write(self.session.send_hello())
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes as they came."""
-        self._server.arrived(self, data)
-
-    def handle(self, data: bytes) -> None:
-        """Hand what the peer said to the server's listener."""
+        """Hand what the peer said to the server's listener, then write what came of it."""
         server = self._server
         session = self.session
         frames = 0
@@ -352,6 +325,7 @@ class _Connection(asyncio.Protocol):
             server.await_frame(self, is_same_frame=frames == 0)
         else:
             server.frame_finished(self)
+        server.flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell that the connection is gone, with the first reason that was known."""

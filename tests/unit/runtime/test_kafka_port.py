@@ -202,14 +202,16 @@ def test_a_thread_that_ends_by_a_bug_is_an_event_that_stops_the_node() -> None:
 
 
 class ManyPartitions(ScriptedKafka):
-    """A cluster with a topic of several pieces; it asks for a lookup while the ends of the first piece are read."""
+    """A cluster with topics of several pieces, where something may happen while the first piece of ends is read."""
 
     def __init__(self, count: int) -> None:
         super().__init__()
         self.count = count
-        self.during_first_piece: Callable[[], None] | None = None
+        self.unknown: set[int] = set()
+        self.during_first_piece: Callable[[], None] = lambda: None
 
     def read_topics(self, names: frozenset[str]) -> ClusterView:
+        self.asked.append(("topics", names))
         topics = {name: TopicMetadata(name, "id", (1,) * self.count) for name in names}
         return ClusterView(topics, frozenset(), {}, {1: ("h", 1)}, "c")
 
@@ -217,14 +219,18 @@ class ManyPartitions(ScriptedKafka):
         self, offsets: Sequence[OffsetToResolve], leaders: Mapping[tuple[str, int], int]
     ) -> list[ResolvedOffset]:
         self.asked.append(("offsets", tuple(offsets)))
-        if len(offsets) > 1 and self.during_first_piece is not None:
-            act, self.during_first_piece = self.during_first_piece, None
+        if len(offsets) > 1:
+            act, self.during_first_piece = self.during_first_piece, lambda: None
             act()
-        return [ResolvedOffset(asked.topic, asked.partition, asked.partition) for asked in offsets]
+        return [
+            ResolvedOffset(asked.topic, asked.partition, None if asked.partition in self.unknown else asked.partition)
+            for asked in offsets
+        ]
 
-
-def pieces_of(kafka: ScriptedKafka) -> list[int]:
-    return [len(cast(tuple[object, ...], asked)) for kind, asked in kafka.asked if kind == "offsets"]
+    @property
+    def pieces(self) -> list[int]:
+        """How many partitions each request asked about; 0 stands for a look at topics."""
+        return [len(cast(tuple[object, ...], asked)) if kind == "offsets" else 0 for kind, asked in self.asked]
 
 
 def test_ends_of_many_partitions_are_read_in_pieces_and_told_of_together() -> None:
@@ -234,7 +240,7 @@ def test_ends_of_many_partitions_are_read_in_pieces_and_told_of_together() -> No
         port.watch_topics(frozenset({"t"}))
         ends = inbox.wait_for(EndOffsetsRead)[0].ends
     assert ends == {("t", number): number for number in range(count)}
-    assert pieces_of(kafka)[:3] == [ENDS_AT_ONCE, ENDS_AT_ONCE, 1]
+    assert [piece for piece in kafka.pieces if piece][:3] == [ENDS_AT_ONCE, ENDS_AT_ONCE, 1]
 
 
 def test_a_lookup_does_not_wait_until_the_ends_of_all_partitions_are_read() -> None:
@@ -244,4 +250,43 @@ def test_a_lookup_does_not_wait_until_the_ends_of_all_partitions_are_read() -> N
         port.watch_topics(frozenset({"t"}))
         inbox.wait_for(EndOffsetsRead)
         inbox.wait_for(OffsetsResolved)
-    assert pieces_of(kafka)[:4] == [ENDS_AT_ONCE, 1, ENDS_AT_ONCE, ENDS_AT_ONCE]
+    assert [piece for piece in kafka.pieces if piece][:4] == [ENDS_AT_ONCE, 1, ENDS_AT_ONCE, ENDS_AT_ONCE]
+
+
+def test_ends_that_cannot_be_read_have_the_topics_looked_at_once_a_round() -> None:
+    count = 3 * ENDS_AT_ONCE
+    kafka = ManyPartitions(count)
+    kafka.unknown = set(range(0, count, 2))
+    with running(kafka, ends_poll_ms=100) as (port, inbox):
+        port.watch_topics(frozenset({"t"}))
+        ends = inbox.wait_for(EndOffsetsRead, 2)[0].ends
+    assert ends == {("t", number): number for number in range(1, count, 2)}
+    first = kafka.pieces.index(ENDS_AT_ONCE)
+    assert kafka.pieces[first : first + 5] == [ENDS_AT_ONCE, ENDS_AT_ONCE, ENDS_AT_ONCE, 0, ENDS_AT_ONCE]
+
+
+def test_a_topic_that_is_no_longer_watched_is_not_asked_about_in_the_rest_of_a_round() -> None:
+    kafka = ManyPartitions(ENDS_AT_ONCE)
+    with running(kafka, ends_poll_ms=100) as (port, inbox):
+        kafka.during_first_piece = lambda: port.watch_topics(frozenset({"new"}))
+        port.watch_topics(frozenset({"old", "older"}))
+        inbox.wait_for(EndOffsetsRead, 2)
+    asked = [{each.topic for each in cast(Any, of)} for kind, of in kafka.asked if kind == "offsets"]
+    assert len(asked[0]) == 1
+    assert asked[0] < {"old", "older"}
+    assert asked[1:] == [{"new"}] * len(asked[1:])
+
+
+def test_a_round_that_failed_begins_anew() -> None:
+    count = 3 * ENDS_AT_ONCE
+    kafka = ManyPartitions(count)
+
+    def fail() -> None:
+        raise KafkaAwayError("Kafka at x cannot be reached: gone")
+
+    with running(kafka, ends_poll_ms=100) as (port, inbox):
+        kafka.during_first_piece = fail
+        port.watch_topics(frozenset({"t"}))
+        inbox.wait_for(KafkaFailed)
+        assert inbox.wait_for(EndOffsetsRead)[0].ends == {("t", number): number for number in range(count)}
+    assert [piece for piece in kafka.pieces if piece][:4] == [ENDS_AT_ONCE] * 4
