@@ -31,7 +31,6 @@ from coordinator.runtime import server
 from coordinator.runtime.driver import Driver
 from coordinator.runtime.kafka import KafkaPort
 from coordinator.runtime.kafka_client import ClusterView, KafkaClient
-from coordinator.runtime.server import Server
 
 BROKER = 1
 _BEAT_S = 0.005
@@ -109,9 +108,8 @@ class Probe:
         """Time everything by which an event loop, whichever it is, comes into the node's code."""
         for owner, names, reads_cpu in (
             (server._Connection, ("connection_made", "data_received", "connection_lost"), False),
-            (Server, ("_flush_rest",), True),
-            (Driver, ("_on_tick", "_on_wake", "_deliver", "_take_durable", "_take_durable_for_a_turn"), True),
-            (Driver, ("_write",), True),
+            (server.Server, ("_flush_rest",), True),
+            (Driver, ("_on_tick", "_on_wake", "_deliver", "_take_durable", "_take_durable_for_a_turn", "_write"), True),
         ):
             for name in names:
                 patch.object(owner, name, self._timed(getattr(owner, name), reads_cpu=reads_cpu)).start()

@@ -19,9 +19,9 @@ from pydantic_settings.sources import InitSettingsSource
 
 from coordinator.core.limits import Limits
 
-ENVIRONMENT_PREFIX = "KCOORD_"
 LoopKind: TypeAlias = Literal["auto", "uvloop", "asyncio"]
 
+ENVIRONMENT_PREFIX = "KCOORD_"
 _LIMITS = Limits()
 _LONGEST_MS = 24 * 60 * 60 * 1000
 

@@ -41,12 +41,12 @@ class StartError(Exception):
 
 def run(settings: Settings) -> int:
     """Run a node until it is told to stop or must; return the exit code. Raises StartError."""
-    log = make_log(settings.log.format, settings.log.level)
-    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     try:
         name, new_loop = loop_factory(settings.node.event_loop)
     except LoopError as error:
         raise StartError(str(error)) from error
+    log = make_log(settings.log.format, settings.log.level)
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     log.info("starting", event_loop=name)
     with asyncio.Runner(loop_factory=new_loop) as runner:
         stopped = runner.run(_serve(settings, log))

@@ -11,7 +11,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NoReturn
 
@@ -38,6 +38,16 @@ _SAY_AGAIN_MS = 60_000
 class _Lookup:
     lookup_id: int
     offsets: tuple[OffsetToResolve, ...]
+
+
+@dataclass(slots=True)
+class _EndsRound:
+    """One look at the ends of all partitions, piece by piece; `is_lacking` when some could not be read."""
+
+    begun_s: float
+    to_read: list[tuple[str, int]]
+    ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    is_lacking: bool = False
 
 
 class KafkaPort:
@@ -72,10 +82,7 @@ class KafkaPort:
         self._leaders: dict[tuple[str, int], int] = {}
         self._topics_due_s = 0.0
         self._ends_due_s = 0.0
-        self._ends_begun_s = 0.0
-        self._ends_to_read: list[tuple[str, int]] = []
-        self._ends: dict[tuple[str, int], int] = {}
-        self._ends_missing = False
+        self._ends_round: _EndsRound | None = None
         self._failures = 0
         self._is_reachable: bool | None = None
         self._say_again_s = 0.0
@@ -193,30 +200,30 @@ class KafkaPort:
     def _read_some_ends(self, client: KafkaClient, topics: frozenset[str]) -> None:
         """Read the next piece of the ends; tell of them once all are read, and begin anew after the interval."""
         started_s = time.monotonic()
-        if not self._ends_to_read:
-            self._ends_begun_s = started_s
-            self._ends = {}
-            self._ends_missing = False
-            self._ends_to_read = [partition for partition in self._leaders if partition[0] in topics]
-        piece = self._ends_to_read[-ENDS_AT_ONCE:]
-        del self._ends_to_read[-ENDS_AT_ONCE:]
+        if self._ends_round is None:
+            self._ends_round = _EndsRound(
+                started_s, [partition for partition in self._leaders if partition[0] in topics]
+            )
+        turn = self._ends_round
+        piece, turn.to_read = turn.to_read[:ENDS_AT_ONCE], turn.to_read[ENDS_AT_ONCE:]
         asked = [OffsetToResolve(topic, number, LATEST) for topic, number in piece if topic in topics]
         for answer in client.list_offsets(asked, self._leaders) if asked else ():
             if answer.offset is None:
-                self._ends_missing = True
+                turn.is_lacking = True
             else:
-                self._ends[answer.topic, answer.partition] = answer.offset
+                turn.ends[answer.topic, answer.partition] = answer.offset
         self._ends_due_s = _next_due(started_s, 0)
-        if not self._ends_to_read:
-            self._end_round(is_told=bool(piece))
+        if not turn.to_read:
+            self._end_round(turn, is_told=bool(piece))
 
-    def _end_round(self, *, is_told: bool) -> None:
+    def _end_round(self, turn: _EndsRound, *, is_told: bool) -> None:
         """Tell of the ends that were read, look for leaders if some were not, and plan the next round."""
+        self._ends_round = None
         if is_told:
-            self._emit(partial(EndOffsetsRead, ends=self._ends))
-        if self._ends_missing:
+            self._emit(partial(EndOffsetsRead, ends=turn.ends))
+        if turn.is_lacking:
             self._topics_due_s = 0.0
-        self._ends_due_s = max(self._ends_due_s, self._ends_begun_s + self._settings.ends_poll_ms / 1000)
+        self._ends_due_s = max(self._ends_due_s, turn.begun_s + self._settings.ends_poll_ms / 1000)
 
     def _answer_lookups(self, client: KafkaClient) -> None:
         while True:
@@ -255,7 +262,7 @@ class KafkaPort:
 
     def _fail(self, why: str) -> None:
         self._drop_client()
-        self._ends_to_read = []
+        self._ends_round = None
         self._failures += 1
         now_s = time.monotonic()
         backoff_ms = min(_LONGEST_BACKOFF_MS, _SHORTEST_BACKOFF_MS * 2 ** min(self._failures - 1, 16))

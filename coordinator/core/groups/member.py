@@ -6,7 +6,7 @@ answer with the first thing that is wrong: what, why, and what to do.
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from coordinator.core.groups.holds import HANDOVERS, HOLD, held_partitions, say_awaited
 from coordinator.core.groups.records import MemberFacts
@@ -18,8 +18,6 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import EARLIEST, LATEST, MAX_ID_LENGTH, why_bad_id
 from coordinator.protocol.messages import RegisterConsumer
 from coordinator.protocol.parts import ResetPolicy, StartHint
-
-_Item = TypeVar("_Item", str, tuple[str, int])
 
 DEFAULT_ASSIGNORS: Final = ("sticky",)
 """The assignors of a member that names none."""
@@ -85,7 +83,7 @@ class Refusal(NamedTuple):
 
 def assignors_of(request: RegisterConsumer) -> tuple[str, ...]:
     """Return the assignors a member names, each once, or the default."""
-    return tuple(dict.fromkeys(request.assignors)) if request.assignors else DEFAULT_ASSIGNORS
+    return tuple(dict.fromkeys(request.assignors)) or DEFAULT_ASSIGNORS
 
 
 def facts_of(request: RegisterConsumer, member_id: str, host: str, topics: tuple[str, ...]) -> MemberFacts:
@@ -107,14 +105,10 @@ def facts_of(request: RegisterConsumer, member_id: str, host: str, topics: tuple
         auto_commit=request.auto_commit,
         hints=request.hints,
         pattern=request.subscription.pattern,
-        partitions=_each_once(request.subscription.partitions),
-        exclusions=_each_once(request.subscription.exclusions),
+        partitions=tuple(sorted(set(request.subscription.partitions))),
+        exclusions=tuple(sorted(set(request.subscription.exclusions))),
         wants_streams=request.wants_streams,
     )
-
-
-def _each_once(items: tuple[_Item, ...]) -> tuple[_Item, ...]:
-    return tuple(sorted(set(items))) if items else ()
 
 
 def why_malformed(request: RegisterConsumer, limits: Limits, known_assignors: Sequence[str]) -> Refusal | None:
@@ -232,7 +226,7 @@ def _why_bad_hint(hint: StartHint) -> str | None:
 
 
 def _why_unknown_assignors(request: RegisterConsumer, known_assignors: Sequence[str]) -> Refusal | None:
-    if set(known_assignors).intersection(assignors_of(request)):
+    if any(name in known_assignors for name in assignors_of(request)):
         return None
     return Refusal(
         ErrorCode.UNSUPPORTED_ASSIGNOR,

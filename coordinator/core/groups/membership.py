@@ -248,7 +248,7 @@ class Membership:
         desk.timers.cancel(Timer(TimerKind.GRACE, group.group_id, member_id))
         self._note_accepted(group, member_id, old_facts.incarnation if old_facts is not None else None)
         self._respond_accepted(registration, group, member_id)
-        self._ownership.push_whole(group.group_id, member_id)
+        self._ownership.tellings.whole(group.group_id, member_id)
         stopping = sorted(group.stopping.get(member_id, ()))
         self._ownership.stops.push(group.group_id, member_id, stopping)
         self._ownership.hold_back(group.group_id, member_id)

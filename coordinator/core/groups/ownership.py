@@ -16,15 +16,14 @@ from coordinator.core.groups.lookups import Lookups
 from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.operator_records import ResetApplied, ResetsCancelled
 from coordinator.core.groups.plan import Plan
-from coordinator.core.groups.pushes import start_fetchers
 from coordinator.core.groups.records import CommittedPart, Granted, MemberEpochsAdvanced, StopBegan
 from coordinator.core.groups.rounds import Round, note_round
-from coordinator.core.groups.soft import GroupSoft, LostOwner, MemberSession, Timer, TimerKind
+from coordinator.core.groups.soft import GroupSoft, LostOwner, Timer, TimerKind
 from coordinator.core.groups.starts import AskedStart, KnownStart, NoStart, hints_by_partition, start_of
 from coordinator.core.groups.state import Grant, GroupState, TopicPartition, TopicState, is_same_topic
 from coordinator.core.groups.stops import Stops
-from coordinator.core.groups.streams import assign_streams
 from coordinator.core.groups.targets import plan_targets
+from coordinator.core.groups.tellings import Tellings
 from coordinator.core.groups.timeline import EventKind
 
 
@@ -36,6 +35,7 @@ class Ownership:
         self._assignors = assignors
         self._lookups = Lookups(desk, new_lookup_id)
         self.stops = Stops(desk)
+        self.tellings = Tellings(desk)
 
     # ---- the window -------------------------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class Ownership:
         if advanced:
             desk.journal.decide(MemberEpochsAdvanced(group.group_id, group.group_epoch, advanced))
         for member_id in touched:
-            self._tell(turn, member_id)
+            self.tellings.news(turn, member_id)
         note_round(desk, turn)
         self.note_if_stable(group.group_id)
 
@@ -346,49 +346,6 @@ class Ownership:
         if held_back:
             self.unsettle(group_id, (member_id,))
             self.reconcile(group_id, held_back, ())
-
-    # ---- what members are told --------------------------------------------------------------------------------------
-
-    def push_whole(self, group_id: str, member_id: str) -> None:
-        """Tell a member that has just registered all it has; what is not named it does not have."""
-        group, soft = self._both(group_id)
-        self._assign_streams(group, member_id)
-        complete, session = is_complete(group, member_id), soft.sessions[member_id]
-        self._push_starts(group, member_id, session, sorted(group.owned_by(member_id)), is_complete=complete)
-
-    def _tell(self, turn: Round, member_id: str) -> None:
-        granted: Collection[TopicPartition] = turn.granted.get(member_id, ())
-        if restreamed := self._assign_streams(turn.group, member_id):
-            granted = (*granted, *sorted(restreamed.difference(granted)))
-        complete = is_complete(turn.group, member_id)
-        if complete:
-            turn.soft.unsettled.discard(member_id)
-        session = turn.soft.sessions[member_id]
-        if granted or (complete and not session.is_told_complete):
-            self._push_starts(turn.group, member_id, session, granted, is_complete=complete)
-
-    def _assign_streams(self, group: GroupState, member_id: str) -> frozenset[TopicPartition]:
-        """Spread a member's partitions over its streams, if it wants it, and return those that change theirs."""
-        record = assign_streams(group, member_id)
-        if record is None:
-            return frozenset()
-        self._desk.journal.decide(record)
-        return frozenset((topic, number) for topic, number, _ in record.streams)
-
-    def _push_starts(
-        self,
-        group: GroupState,
-        member_id: str,
-        session: MemberSession,
-        partitions: Collection[TopicPartition],
-        *,
-        is_complete: bool,
-    ) -> None:
-        desk = self._desk
-        most = desk.limits.push_max_partitions
-        for push in start_fetchers(group, member_id, partitions, desk.catalog, most, is_complete=is_complete):
-            desk.push(session.connection_id, push)
-        session.is_told_complete = is_complete
 
     def note_if_stable(self, group_id: str) -> None:
         """Put on the timeline that every member holds its target, once a change."""

@@ -225,11 +225,7 @@ def _granted(group: GroupState, record: Granted) -> None:
         release(group, partition)
     group.grants[partition] = Grant(record.member_id, record.topic_id, record.owner_epoch)
     group.out_of_range.discard(partition)
-    owned = group.owned.get(record.member_id)
-    if owned is None:
-        group.owned[record.member_id] = {partition}
-    else:
-        owned.add(partition)
+    group.owned.setdefault(record.member_id, set()).add(partition)
     if record.start is not None:
         group.offsets[partition] = record.start
 

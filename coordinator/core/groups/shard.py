@@ -424,9 +424,9 @@ def _started(group: GroupState, member_id: str, request: FetcherStarted) -> Fetc
     results = []
     for owned in request.partitions:
         partition = (owned.topic, owned.partition)
-        committed, grant = group.offsets.get(partition), group.grants.get(partition)
+        committed = group.offsets.get(partition)
         offset = committed.offset if committed is not None else None
-        if grant is None or grant.member_id != member_id or grant.owner_epoch != owned.owner_epoch:
+        if group.grant_of(owned.topic, owned.partition, member_id, owned.owner_epoch) is None:
             why = offsets.why_fenced(group, partition, owned.owner_epoch, member_id)
             results.append(offsets.refused(partition, ErrorCode.FENCED_OWNER_EPOCH, why, offset))
         else:

@@ -62,9 +62,7 @@ def matching_topics(pattern: str, exclusions: Iterable[str], names: Iterable[str
 
 def named_topics(subscription: Subscription) -> tuple[str, ...]:
     """Return the topics that a subscription names, less the exclusions, sorted; none for a pattern."""
-    names = set(subscription.topics)
-    if subscription.partitions:
-        names.update(topic for topic, _ in subscription.partitions)
+    names = {*subscription.topics, *(topic for topic, _ in subscription.partitions)}
     return tuple(sorted(names.difference(subscription.exclusions)))
 
 

@@ -58,7 +58,7 @@ def _assign(group: GroupState, assignor: Assignor) -> Mapping[str, frozenset[Top
         ),
         partitions={topic: group.topics[topic].partitions for topic in group.subscribers if topic in group.topics},
         current={
-            member_id: member.target if member.member_epoch else frozenset(group.owned.get(member_id, _NOTHING))
+            member_id: member.target if member.member_epoch else group.owned_by(member_id)
             for member_id, member in assigned_to.items()
         },
     )

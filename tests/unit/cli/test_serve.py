@@ -1,3 +1,4 @@
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,11 @@ def test_the_versions_are_printed() -> None:
     assert code == 0
     assert out.startswith("kcoord ")
     assert "kafka-python 3" in out
+
+
+def test_a_node_without_the_event_loop_it_names_says_so_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    code, out, err = kcoord("serve", "--set", "node.event_loop=uvloop")
+    assert (code, out) == (1, "")
+    assert "node.event_loop is uvloop, which cannot be loaded" in err
+    assert "set node.event_loop to auto or asyncio" in err

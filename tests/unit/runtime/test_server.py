@@ -147,8 +147,8 @@ def test_what_came_before_the_end_of_a_connection_is_told_before_its_end_also_wh
             peer.writer.close()
         await until(lambda: len(on.listener.told) == 12)
         for connection_id in range(1, 5):
-            told = [told[0] for told in on.listener.told if told[1] == connection_id]
-            assert told == ["opened", "request", "closed"]
+            kinds = [told[0] for told in on.listener.told if told[1] == connection_id]
+            assert kinds == ["opened", "request", "closed"]
 
     play(act)
 
