@@ -37,7 +37,8 @@ from coordinator.core.events import (
     TopicMetadata,
     TopicsRead,
 )
-from coordinator.core.groups.state import GroupState, ShardState, TopicPartition
+from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.state import GroupState, ShardState
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
 from coordinator.protocol.errors import ErrorCode

@@ -20,7 +20,7 @@ from coordinator.core.effects import (
     SendPush,
     WatchTopics,
 )
-from coordinator.core.groups.state import TopicPartition
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     AdvanceResponse,

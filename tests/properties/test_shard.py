@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from coordinator.core.groups.journal import Journal
 from coordinator.core.groups.operator_records import ClaimsReleased, OffsetsDeleted, ResetApplied
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import (
     Advanced,
     ClaimsClosed,
@@ -25,7 +26,7 @@ from coordinator.core.groups.records import (
 )
 from coordinator.core.groups.replay import replay
 from coordinator.core.groups.snapshot import records_of
-from coordinator.core.groups.state import ShardState, TopicPartition
+from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (

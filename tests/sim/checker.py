@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from coordinator.core.effects import Notice
 from coordinator.core.groups.operator_records import GroupDeleted
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import GroupExpired, MemberRemoved
-from coordinator.core.groups.state import ShardState, TopicPartition
+from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (

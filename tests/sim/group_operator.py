@@ -7,7 +7,7 @@ lost. Some are dry runs, which are told by who asks for them and must change not
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coordinator.core.groups.state import TopicPartition
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.protocol.messages import (
     CommitOffsets,
     DescribeGroup,

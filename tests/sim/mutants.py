@@ -18,10 +18,11 @@ from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.offsets import committed_part
 from coordinator.core.groups.operators import Operators
 from coordinator.core.groups.ownership import Ownership
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import ClaimsRunning, CommittedPart, Granted, OffsetsCommitted, Record
 from coordinator.core.groups.resets import Resets
 from coordinator.core.groups.shard import Shard
-from coordinator.core.groups.state import GroupState, ShardState, TopicPartition
+from coordinator.core.groups.state import GroupState, ShardState
 from coordinator.core.parking import Parking
 from coordinator.protocol.messages import StartFetcher
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult

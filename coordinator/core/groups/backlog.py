@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.state import GroupState
 
 _SETTLED_FOR_ONE_THAT_MOVES = 10
 """So many partitions that stay where they are cost as much as one that moves."""

@@ -38,7 +38,7 @@ class Catalog:
         self._absences: dict[str, int] = {}
         self._topics: dict[str, TopicMetadata] = {}
         self._brokers: Mapping[int, tuple[str, int]] = {}
-        self._ends: dict[tuple[str, int], int] = {}
+        self._ends: Mapping[tuple[str, int], int] = {}
 
     def read_topics(self, event: TopicsRead) -> frozenset[str]:
         """Take in an answer and return the topics that are gone or whose id or size is not what it was."""
@@ -74,7 +74,7 @@ class Catalog:
 
     def read_ends(self, event: EndOffsetsRead) -> None:
         """Take in end offsets; one that could not be read is no longer known."""
-        self._ends = dict(event.ends)
+        self._ends = event.ends
 
     def keep_only(self, topics: frozenset[str], *, lists_all: bool) -> None:
         """Forget topics that are no longer watched: what is known of them grows old."""

@@ -5,8 +5,9 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import CommittedPart
-from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.state import GroupState
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -14,8 +15,13 @@ V = TypeVar("V")
 
 def commit(group: GroupState, parts: Iterable[CommittedPart]) -> None:
     """Write committed offsets."""
+    topic = None
+    rows: dict[int, CommittedPart] = {}
     for part in parts:
-        group.offsets[part.topic, part.partition] = part
+        if part.topic != topic:
+            topic = part.topic
+            rows = group.offsets.rows_to_fill(topic)
+        rows[part.partition] = part
 
 
 def close_claim(group: GroupState, partition: TopicPartition) -> None:

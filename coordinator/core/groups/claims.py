@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from coordinator.core.groups.offsets import committed_part, refused, why_backwards, why_bad_offset, why_fenced
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import Advanced, ClaimPart, CommittedPart, ReleasedPart
-from coordinator.core.groups.state import Grant, GroupState, OpenClaim, TopicPartition
+from coordinator.core.groups.state import Grant, GroupState, OpenClaim
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Advance, AdvanceResponse
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, FinalOffset, PartitionResult

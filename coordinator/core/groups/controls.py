@@ -5,9 +5,8 @@ and is held by nobody until it is resumed (decision 0004).
 """
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
-TopicPartition: TypeAlias = tuple[str, int]
+from coordinator.core.groups.partition_table import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from coordinator.core.groups.expiry import Expiry
 from coordinator.core.groups.holds import HOLD, ClaimWatch, outlives_stop
 from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.ownership import Ownership
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import ClaimsClosed, MemberRemoved
 from coordinator.core.groups.soft import Connection, MemberSession, Timer, TimerKind
-from coordinator.core.groups.state import TopicPartition
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Fenced

@@ -3,7 +3,8 @@
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.group import group_status
 from coordinator.core.groups.member import member_status
-from coordinator.core.groups.state import Grant, GroupState, TopicPartition
+from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.state import Grant, GroupState
 from coordinator.core.groups.streams import stream_of
 from coordinator.protocol.messages import DescribeGroupResponse
 from coordinator.protocol.parts import Claim, ClaimState, GroupSummary, MemberDescription, PartitionDescription

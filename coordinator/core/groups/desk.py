@@ -12,8 +12,9 @@ from coordinator.core.effects import CloseConnection, Effect, Notice, Respond, S
 from coordinator.core.events import TopicsRead
 from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.journal import Journal
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.soft import Connection, GroupSoft, Lookup, MemberSession, Registration, Timer, TimerKind
-from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.timeline import EventKind, Timeline
 from coordinator.core.limits import Limits
 from coordinator.core.timers import Timers

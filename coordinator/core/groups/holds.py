@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import ClaimsGivenUp
 from coordinator.core.groups.soft import RunningSince, Timer, TimerKind
-from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.timeline import EventKind
 
 TAKEOVER: Final = "takeover"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from coordinator.core.effects import OffsetToResolve, ResolveOffsets
 from coordinator.core.events import OffsetsResolved
 from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.soft import Lookup, ResolvedStart, Timer, TimerKind
-from coordinator.core.groups.state import TopicPartition
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.ids import LATEST
 

@@ -19,8 +19,9 @@ from coordinator.core.groups.operator_records import (
     PauseChanged,
 )
 from coordinator.core.groups.ownership import Ownership
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.resets import Resets
-from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import ErrorResponse, Response

@@ -15,12 +15,13 @@ from coordinator.core.groups.holds import is_held
 from coordinator.core.groups.lookups import Lookups
 from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.operator_records import ResetApplied, ResetsCancelled
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.plan import Plan
 from coordinator.core.groups.records import CommittedPart, Granted, MemberEpochsAdvanced, StopBegan
 from coordinator.core.groups.rounds import Round, note_round
 from coordinator.core.groups.soft import GroupSoft, LostOwner, Timer, TimerKind
 from coordinator.core.groups.starts import AskedStart, KnownStart, NoStart, hints_by_partition, start_of
-from coordinator.core.groups.state import Grant, GroupState, TopicPartition, TopicState, is_same_topic
+from coordinator.core.groups.state import Grant, GroupState, TopicState, is_same_topic
 from coordinator.core.groups.stops import Stops
 from coordinator.core.groups.targets import plan_targets
 from coordinator.core.groups.tellings import Tellings

@@ -7,8 +7,9 @@ before what others gain. Until the last part is there the target counts as stale
 from collections import deque
 from dataclasses import dataclass, field
 
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import MemberTarget, TargetsAssigned
-from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.state import GroupState
 
 
 @dataclass(slots=True)

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Iterable, Iterator
 
 from coordinator.core.groups.catalog import Catalog
-from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.state import GroupState
 from coordinator.protocol.messages import StartFetcher, StopFetcher
 from coordinator.protocol.parts import OwnedPartition, StartPartition
 

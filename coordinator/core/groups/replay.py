@@ -234,7 +234,8 @@ def _went_out_of_range(group: GroupState, record: WentOutOfRange) -> None:
     for partition in record.partitions:
         if partition in group.grants:
             release(group, partition)
-        group.offsets.pop(partition, None)
+        if partition in group.offsets:
+            del group.offsets[partition]
         group.out_of_range.add(partition)
 
 

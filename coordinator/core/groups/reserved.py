@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from coordinator.core.groups.assignors import Assignor, AssignorInput
-from coordinator.core.groups.state import TopicPartition
+from coordinator.core.groups.partition_table import TopicPartition
 
 
 def assign_around(

@@ -15,8 +15,9 @@ from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.holds import why_left
 from coordinator.core.groups.operator_records import PlannedReset, ResetsCancelled, ResetsPlanned
 from coordinator.core.groups.ownership import Ownership
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.reset_rules import NewOffset, NoOffset, new_offset, to_ask, why_bad_target
-from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.operator_messages import (

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.soft import GroupSoft, ResolvedStart
-from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.timeline import EventKind
 
 _MEMBERS_SAID_ONE_BY_ONE: Final = 20

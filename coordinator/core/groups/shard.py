@@ -17,6 +17,7 @@ from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.operators import Operators
 from coordinator.core.groups.ownership import Ownership
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import (
     ClaimsGivenUp,
     ClaimsRunning,
@@ -26,7 +27,7 @@ from coordinator.core.groups.records import (
     WentOutOfRange,
 )
 from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
-from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.subscriptions import named_topics
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode

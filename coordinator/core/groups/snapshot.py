@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Final
 
 from coordinator.core.groups.operator_records import DrainChanged, PauseChanged, PlannedReset, ResetsPlanned
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import (
     Advanced,
     ClaimPart,
@@ -30,7 +31,7 @@ from coordinator.core.groups.records import (
     WentOutOfRange,
     encode_record,
 )
-from coordinator.core.groups.state import GroupState, MemberState, ShardState, TopicPartition
+from coordinator.core.groups.state import GroupState, MemberState, ShardState
 
 _PARTS_OF_A_RECORD: Final = 500
 """Partitions in one record of a snapshot."""
@@ -83,8 +84,8 @@ def _copy_of(group: GroupState) -> GroupState:
             member_id: MemberState(member.facts, member.member_epoch, member.target)
             for member_id, member in group.members.items()
         },
-        grants=dict(group.grants),
-        offsets=dict(group.offsets),
+        grants=group.grants.copy(),
+        offsets=group.offsets.copy(),
         out_of_range=set(group.out_of_range),
         controls=replace(
             controls, paused=dict(controls.paused), drained=dict(controls.drained), resets=dict(controls.resets)
@@ -109,7 +110,7 @@ def _records_of_group(group: GroupState) -> Iterator[Record]:
     yield from _records_of_targets(group)
     if group.out_of_range:
         yield WentOutOfRange(group_id, tuple(sorted(group.out_of_range)))
-    offsets = iter(group.offsets.values())
+    offsets = group.offsets.values()
     while parts := tuple(islice(offsets, _PARTS_OF_A_RECORD)):
         yield OffsetsCommitted(group_id, parts)
     for (topic, partition), grant in group.grants.items():

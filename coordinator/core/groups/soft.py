@@ -11,9 +11,9 @@ from typing import NamedTuple
 import msgspec
 
 from coordinator.core.groups.backlog import Backlog
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.plan import Plan
 from coordinator.core.groups.starts import Hints
-from coordinator.core.groups.state import TopicPartition
 from coordinator.core.groups.timeline import Timeline
 from coordinator.protocol.messages import ListClaims, RegisterConsumer
 

@@ -11,7 +11,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from coordinator.core.groups.state import GroupState, TopicPartition, TopicState, is_same_topic
+from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.state import GroupState, TopicState, is_same_topic
 from coordinator.protocol.ids import EARLIEST, LATEST
 from coordinator.protocol.parts import ResetPolicy, StartHint
 

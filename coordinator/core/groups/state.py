@@ -6,15 +6,13 @@ that two states made from the same records are equal field by field.
 """
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import msgspec
 
 from coordinator.core.groups.controls import Controls
+from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
 from coordinator.core.groups.records import CommittedPart, MemberFacts
 from coordinator.protocol.parts import ResetPolicy
-
-TopicPartition: TypeAlias = tuple[str, int]
 
 
 class OpenClaim(msgspec.Struct, frozen=True, gc=False):
@@ -85,8 +83,8 @@ class GroupState:
     """Since when it has no members, in wall-clock time."""
     topics: dict[str, TopicState] = field(default_factory=dict)
     members: dict[str, MemberState] = field(default_factory=dict)
-    grants: dict[TopicPartition, Grant] = field(default_factory=dict)
-    offsets: dict[TopicPartition, CommittedPart] = field(default_factory=dict)
+    grants: PartitionTable[Grant] = field(default_factory=PartitionTable)
+    offsets: PartitionTable[CommittedPart] = field(default_factory=PartitionTable)
     out_of_range: set[TopicPartition] = field(default_factory=set)
     """Partitions that start by the policy alone, because Kafka does not have the offset they had."""
     controls: Controls = field(default_factory=Controls)

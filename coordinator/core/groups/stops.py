@@ -7,9 +7,9 @@ load, or when a member comes back, each counts in full anew.
 from collections.abc import Collection, Iterable
 
 from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.pushes import stop_fetchers
 from coordinator.core.groups.soft import Timer, TimerKind
-from coordinator.core.groups.state import TopicPartition
 
 
 class Stops:

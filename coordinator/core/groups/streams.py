@@ -7,8 +7,9 @@ stream is recorded beside the grant and fences nothing: a partition that changes
 
 import heapq
 
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import StreamsAssigned
-from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.state import GroupState
 
 
 def stream_of(group: GroupState, partition: TopicPartition) -> int | None:

@@ -13,8 +13,9 @@ from typing import Any, Final
 import re2
 
 from coordinator.core.groups.holds import is_held, say_awaited
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import MemberFacts
-from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.state import GroupState
 from coordinator.core.limits import Limits
 from coordinator.protocol.parts import Subscription
 

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 
 from coordinator.core.groups.assignors import Assignor, AssignorInput, AssignorMember
 from coordinator.core.groups.holds import held_partitions
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.plan import Plan
 from coordinator.core.groups.reserved import assign_around
-from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.subscriptions import explicit_target
 
 _NOTHING: frozenset[TopicPartition] = frozenset()

@@ -8,10 +8,11 @@ from collections.abc import Collection
 
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.member import is_complete
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.pushes import start_fetchers
 from coordinator.core.groups.rounds import Round
 from coordinator.core.groups.soft import GroupSoft
-from coordinator.core.groups.state import GroupState, TopicPartition
+from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.streams import assign_streams
 
 

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from coordinator.core.groups import operator_records as o
 from coordinator.core.groups import records as r
-from coordinator.core.groups.state import TopicPartition
+from coordinator.core.groups.partition_table import TopicPartition
 from tests.sim.log.ownership import end_grant
 from tests.sim.log.state import GroupModel, Log, Rule
 

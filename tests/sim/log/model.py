@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from coordinator.core.groups import records as r
-from coordinator.core.groups.state import ShardState, TopicPartition
+from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.state import ShardState
 from tests.sim.log import members, offsets, operators, ownership
 from tests.sim.log.state import Facts, GroupModel, Rule, ViolationError
 

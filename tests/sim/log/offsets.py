@@ -1,7 +1,7 @@
 """Rules about committed offsets: who may write them, that they never go back, and where a partition starts."""
 
 from coordinator.core.groups import records as r
-from coordinator.core.groups.state import TopicPartition
+from coordinator.core.groups.partition_table import TopicPartition
 from tests.sim.log.state import Commit, GroupModel, Log, Owner, Rule
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from coordinator.core.groups import records as r
-from coordinator.core.groups.state import TopicPartition
+from coordinator.core.groups.partition_table import TopicPartition
 from tests.sim.log import offsets
 from tests.sim.log.state import ClaimEntry, GroupModel, Log, Owner, Rule
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from coordinator.core.groups import operator_records as o
 from coordinator.core.groups import records as r
-from coordinator.core.groups.state import TopicPartition
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.protocol.parts import ResetPolicy
 from tests.sim.log.history import History
 

@@ -1,4 +1,5 @@
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -241,6 +242,24 @@ def test_ends_of_many_partitions_are_read_in_pieces_and_told_of_together() -> No
         ends = inbox.wait_for(EndOffsetsRead)[0].ends
     assert ends == {("t", number): number for number in range(count)}
     assert [piece for piece in kafka.pieces if piece][:3] == [ENDS_AT_ONCE, ENDS_AT_ONCE, 1]
+
+
+def test_ends_that_take_long_to_read_are_read_less_often() -> None:
+    kafka = ManyPartitions(2)
+    begun_s: list[float] = []
+
+    def work_hard() -> None:
+        begun_s.append(time.monotonic())
+        end_s = time.thread_time() + 0.01
+        while time.thread_time() < end_s:
+            pass
+        kafka.during_first_piece = work_hard
+
+    kafka.during_first_piece = work_hard
+    with running(kafka, ends_poll_ms=100) as (port, inbox):
+        port.watch_topics(frozenset({"t"}))
+        inbox.wait_for(EndOffsetsRead, 3)
+    assert begun_s[2] - begun_s[1] >= 0.4
 
 
 def test_a_lookup_does_not_wait_until_the_ends_of_all_partitions_are_read() -> None:

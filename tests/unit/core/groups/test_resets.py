@@ -4,9 +4,10 @@ from collections.abc import Iterable
 
 import pytest
 
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.replay import replay
 from coordinator.core.groups.snapshot import records_of
-from coordinator.core.groups.state import ShardState, TopicPartition
+from coordinator.core.groups.state import ShardState
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import LATEST
 from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse, ErrorResponse

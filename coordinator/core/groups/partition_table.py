@@ -1,0 +1,98 @@
+"""A table by partition: what a group has for each, kept by topic and then by number.
+
+A commit looks up ten partitions among ten thousands, mostly of one topic. Numbers are found with far fewer cold lines
+of memory than tuples of a topic and a number, so who handles many partitions at once takes a topic's rows.
+"""
+
+from collections.abc import Iterator
+from typing import Generic, TypeAlias, TypeVar
+
+TopicPartition: TypeAlias = tuple[str, int]
+
+V = TypeVar("V")
+
+
+class PartitionTable(Generic[V]):
+    """A mapping from (topic, partition) to values; iteration goes topic by topic."""
+
+    __slots__ = ("_topics",)
+
+    def __init__(self) -> None:
+        self._topics: dict[str, dict[int, V]] = {}
+        """No topic has no rows."""
+
+    def rows(self, topic: str) -> dict[int, V]:
+        """Return a topic's values by partition number, to read; of a topic that is not here, none."""
+        rows = self._topics.get(topic)
+        return {} if rows is None else rows
+
+    def rows_to_fill(self, topic: str) -> dict[int, V]:
+        """Return a topic's values by partition number, to write; the caller writes at least one."""
+        rows = self._topics.get(topic)
+        if rows is None:
+            rows = self._topics[topic] = {}
+        return rows
+
+    def get(self, partition: TopicPartition) -> V | None:
+        """Return the value of a partition, if it has one."""
+        rows = self._topics.get(partition[0])
+        return None if rows is None else rows.get(partition[1])
+
+    def __getitem__(self, partition: TopicPartition) -> V:
+        rows = self._topics.get(partition[0])
+        if rows is None:
+            raise KeyError(partition)
+        return rows[partition[1]]
+
+    def __setitem__(self, partition: TopicPartition, value: V) -> None:
+        self.rows_to_fill(partition[0])[partition[1]] = value
+
+    def __delitem__(self, partition: TopicPartition) -> None:
+        self.pop(partition)
+
+    def pop(self, partition: TopicPartition) -> V:
+        """Take out the value of a partition that has one."""
+        topic, number = partition
+        rows = self._topics[topic]
+        value = rows.pop(number)
+        if not rows:
+            del self._topics[topic]
+        return value
+
+    def __contains__(self, partition: object) -> bool:
+        return isinstance(partition, tuple) and partition[1] in self._topics.get(partition[0], ())
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        for topic, rows in self._topics.items():
+            for number in rows:
+                yield topic, number
+
+    def __len__(self) -> int:
+        return sum(map(len, self._topics.values()))
+
+    def items(self) -> Iterator[tuple[TopicPartition, V]]:
+        """Yield each partition with its value."""
+        for topic, rows in self._topics.items():
+            for number, value in rows.items():
+                yield (topic, number), value
+
+    def values(self) -> Iterator[V]:
+        """Yield each value."""
+        for rows in self._topics.values():
+            yield from rows.values()
+
+    def copy(self) -> "PartitionTable[V]":
+        """Return a table of its own with the same values."""
+        copied: PartitionTable[V] = PartitionTable()
+        copied._topics = {topic: rows.copy() for topic, rows in self._topics.items()}
+        return copied
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PartitionTable):
+            return NotImplemented
+        return self._topics == other._topics
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"PartitionTable({dict(self.items())!r})"
