@@ -227,7 +227,9 @@ class Node:
         request, correlation_id = event.request, event.correlation_id
         match request:  # what comes most often first
             case CommitOffsets():
-                self._shard(request.group_id).handle_commit(connection, correlation_id, request)
+                if own_shard is None or request.group_id != connection.group_id:
+                    own_shard = self._shard(request.group_id)
+                own_shard.handle_commit(connection, correlation_id, request)
             case (
                 Ping()
                 | FetcherStarted()

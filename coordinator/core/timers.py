@@ -8,37 +8,52 @@ import heapq
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+import msgspec
+
 K = TypeVar("K", bound=Hashable)
+
+
+class _Entry(msgspec.Struct, gc=False):
+    """When a key is due, unless it was cancelled, and under which time it is filed, if it is."""
+
+    deadline_ms: int | None
+    filed_ms: int | None = None
 
 
 class Timers(Generic[K]):
     """Deadlines by key, at most one a key."""
 
-    __slots__ = ("_deadlines", "_filed", "_heap", "_sequence")
+    __slots__ = ("_entries", "_heap", "_sequence")
 
     def __init__(self) -> None:
-        self._deadlines: dict[K, int] = {}
-        self._filed: dict[K, int] = {}
+        self._entries: dict[K, _Entry] = {}
+        """Every key with a deadline, and those cancelled that are still filed."""
         self._heap: list[tuple[int, int, K]] = []
         self._sequence = 0
 
     def __len__(self) -> int:
-        return len(self._deadlines)
+        return sum(entry.deadline_ms is not None for entry in self._entries.values())
 
     def set(self, key: K, deadline_ms: int) -> None:
         """Make a key due at a time, instead of whenever it was due before."""
-        self._deadlines[key] = deadline_ms
-        filed = self._filed.get(key)
-        if filed is None or filed > deadline_ms:
-            self._file(key, deadline_ms)
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = _Entry(deadline_ms)
+        else:
+            entry.deadline_ms = deadline_ms
+        if entry.filed_ms is None or entry.filed_ms > deadline_ms:
+            self._file(key, entry, deadline_ms)
 
     def cancel(self, key: K) -> None:
         """Forget a key; one that is not known changes nothing."""
-        self._deadlines.pop(key, None)
+        entry = self._entries.get(key)
+        if entry is not None:
+            entry.deadline_ms = None
 
     def get(self, key: K) -> int | None:
         """Return when a key is due."""
-        return self._deadlines.get(key)
+        entry = self._entries.get(key)
+        return None if entry is None else entry.deadline_ms
 
     def earliest(self) -> int | None:
         """Return a time before which nothing is due; it may be early, never late."""
@@ -48,22 +63,22 @@ class Timers(Generic[K]):
         """Return the keys that are due, in the order of their deadlines, and forget them."""
         due: list[tuple[int, int, K]] = []
         while self._heap and self._heap[0][0] <= now_ms:
-            filed, sequence, key = heapq.heappop(self._heap)
-            if self._filed.get(key) != filed:
+            filed_ms, sequence, key = heapq.heappop(self._heap)
+            entry = self._entries.get(key)
+            if entry is None or entry.filed_ms != filed_ms:
                 continue
-            del self._filed[key]
-            deadline_ms = self._deadlines.get(key)
-            if deadline_ms is None:
+            entry.filed_ms = None
+            deadline_ms = entry.deadline_ms
+            if deadline_ms is not None and deadline_ms > now_ms:
+                self._file(key, entry, deadline_ms)
                 continue
-            if deadline_ms > now_ms:
-                self._file(key, deadline_ms)
-                continue
-            del self._deadlines[key]
-            due.append((deadline_ms, sequence, key))
-        due.sort(key=lambda entry: entry[:2])
+            del self._entries[key]
+            if deadline_ms is not None:
+                due.append((deadline_ms, sequence, key))
+        due.sort(key=lambda found: found[:2])
         return [key for _, _, key in due]
 
-    def _file(self, key: K, deadline_ms: int) -> None:
+    def _file(self, key: K, entry: _Entry, deadline_ms: int) -> None:
         self._sequence += 1
-        self._filed[key] = deadline_ms
+        entry.filed_ms = deadline_ms
         heapq.heappush(self._heap, (deadline_ms, self._sequence, key))

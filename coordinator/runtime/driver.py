@@ -279,13 +279,16 @@ class Driver:
             self._stop(Stopped(f"a bug: {error!r}", is_failure=True))
 
     def _perform(self, effect: Effect) -> None:
+        # Of these two there is one for every request, and to look at the type costs less than a pattern.
+        if type(effect) is Respond:
+            self._sender.send_response(effect.connection_id, effect.correlation_id, effect.response)
+            return
+        if type(effect) is Append:
+            self._gather(effect)
+            return
         match effect:
-            case Respond(connection_id, correlation_id, response):
-                self._sender.send_response(connection_id, correlation_id, response)
             case SendPush(connection_id, push):
                 self._sender.send_push(connection_id, push)
-            case Append():
-                self._gather(effect)
             case Notice():
                 self._journal(effect)
             case WakeAt(now_ms):

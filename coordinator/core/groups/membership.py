@@ -197,17 +197,18 @@ class Membership:
 
     def heard(self, connection: Connection) -> None:
         """Note that a member said something: its session is new again, and who probes it is refused."""
-        assert connection.group_id is not None
-        assert connection.member_id is not None
-        session = self._desk.soft[connection.group_id].sessions[connection.member_id]
-        session.last_heard_ms = self._desk.now_ms
-        group = self._desk.group(connection.group_id)
-        assert group is not None
-        self._set_session_timer(group, connection.member_id)
+        desk, group_id, member_id = self._desk, connection.group_id, connection.member_id
+        assert group_id is not None
+        assert member_id is not None
+        session = desk.soft[group_id].sessions[member_id]
+        session.last_heard_ms = now_ms = desk.clock.now_ms
+        desk.sessions.set((group_id, member_id), now_ms + session.timeout_ms)
         if session.newcomer is not None:
-            newcomer = self.take_newcomer(connection.group_id, connection.member_id)
+            group = desk.group(group_id)
+            newcomer = self.take_newcomer(group_id, member_id)
+            assert group is not None
             assert newcomer is not None
-            self._refuse_as_used(newcomer, group, connection.member_id)
+            self._refuse_as_used(newcomer, group, member_id)
 
     def probe_timed_out(self, group_id: str, member_id: str) -> None:
         """Give the place of a member that did not answer to the process that waits for it."""
@@ -242,9 +243,10 @@ class Membership:
         if session is not None and session.connection_id not in {None, registration.connection_id}:
             assert session.connection_id is not None
             desk.close(session.connection_id, f"member {member_id} has registered on a new connection")
-        soft.sessions[member_id] = MemberSession(registration.connection_id, desk.now_ms)
+        timeout_ms = facts.session_timeout_ms
+        soft.sessions[member_id] = MemberSession(registration.connection_id, desk.now_ms, timeout_ms)
         connection.group_id, connection.member_id = group.group_id, member_id
-        self._set_session_timer(group, member_id)
+        desk.sessions.set((group.group_id, member_id), desk.now_ms + timeout_ms)
         desk.timers.cancel(Timer(TimerKind.GRACE, group.group_id, member_id))
         self._note_accepted(group, member_id, old_facts.incarnation if old_facts is not None else None)
         self._respond_accepted(registration, group, member_id)
@@ -326,7 +328,3 @@ class Membership:
             kafka_bootstrap=self._desk.catalog.bootstrap,
         )
         self._desk.respond(registration.connection_id, registration.correlation_id, response)
-
-    def _set_session_timer(self, group: GroupState, member_id: str) -> None:
-        deadline_ms = self._desk.now_ms + group.members[member_id].facts.session_timeout_ms
-        self._desk.sessions.set((group.group_id, member_id), deadline_ms)

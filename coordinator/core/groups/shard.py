@@ -98,8 +98,11 @@ class Shard:
         for group_id, group in desk.journal.state.groups.items():
             soft = desk.soft_of(group_id)
             for member_id, member in group.members.items():
-                soft.sessions[member_id] = MemberSession(None, desk.now_ms, None, "the coordinator restarted")
-                desk.sessions.set((group_id, member_id), desk.now_ms + member.facts.session_timeout_ms)
+                timeout_ms = member.facts.session_timeout_ms
+                soft.sessions[member_id] = MemberSession(
+                    None, desk.now_ms, timeout_ms, why_disconnected="the coordinator restarted"
+                )
+                desk.sessions.set((group_id, member_id), desk.now_ms + timeout_ms)
                 self._ownership.stops.push(group_id, member_id, sorted(group.stopping.get(member_id, ())))
                 if not is_complete(group, member_id):
                     soft.unsettled.add(member_id)

@@ -86,6 +86,8 @@ class MemberSession(msgspec.Struct, gc=False):
 
     connection_id: int | None
     last_heard_ms: int
+    timeout_ms: int
+    """The member's session time-out."""
     disconnected_ms: int | None = None
     why_disconnected: str = ""
     is_told_complete: bool = False

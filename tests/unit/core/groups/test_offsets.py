@@ -33,6 +33,18 @@ def test_operator_may_commit_for_a_group_to_come() -> None:
     assert world.join("m1").owned[T0].offset == 42
 
 
+def test_one_commit_may_name_topics_in_any_order_and_a_partition_twice() -> None:
+    world = NodeWorld({"t": 2, "u": 1})
+    m1 = world.join("m1", topics=("t", "u"))
+    wanted = [(("t", 0), 110), (("u", 0), 120), (("t", 1), 130), (("t", 0), 140), (("t", 0), 135), (("u", 0), 119)]
+    asked = [OffsetToCommit(*partition, offset, m1.epoch(partition)) for partition, offset in wanted]
+    results = m1.ask(CommitOffsets("g", tuple(asked)), CommitOffsetsResponse).results
+    assert [(result.topic, result.partition) for result in results] == [partition for partition, _ in wanted]
+    assert [result.error for result in results] == [ErrorCode.NONE] * 4 + [ErrorCode.INVALID_REQUEST] * 2
+    assert "before the committed offset 140" in results[4].message
+    assert world.committed() == {("t", 0): 140, ("t", 1): 130, ("u", 0): 120}
+
+
 def test_operator_moves_nothing_back_even_when_kafka_is_away() -> None:
     world = NodeWorld({"t": 1})
     world.join("m1").leave()
