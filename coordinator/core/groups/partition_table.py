@@ -59,8 +59,9 @@ class PartitionTable(Generic[V]):
             del self._topics[topic]
         return value
 
-    def __contains__(self, partition: object) -> bool:
-        return isinstance(partition, tuple) and partition[1] in self._topics.get(partition[0], ())
+    def __contains__(self, partition: TopicPartition) -> bool:
+        rows = self._topics.get(partition[0])
+        return rows is not None and partition[1] in rows
 
     def __iter__(self) -> Iterator[TopicPartition]:
         for topic, rows in self._topics.items():

@@ -1,6 +1,7 @@
 import io
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,21 @@ def test_a_line_is_json_where_no_eyes_are(capsys: pytest.CaptureFixture[str]) ->
     line = json.loads(capsys.readouterr().err)
     assert line.pop("timestamp").endswith("Z")
     assert line == {"event": "member-expired", "level": "info", "why": "no message for 10000 ms", "group": "g"}
+
+
+@pytest.mark.parametrize("value", ["Zoë", "a file \udcff", "two\nlines", 2**70, ("m", 1), {"at": {1: None}}])
+def test_a_line_of_any_value_is_one_line_of_ascii(value: object, capsys: pytest.CaptureFixture[str]) -> None:
+    make_log("json", "info").info("kind", why="w", value=value)
+    said = capsys.readouterr().err
+    assert said.isascii()
+    assert said.endswith("}\n")
+    assert json.loads(said)["value"] == json.loads(json.dumps(value))
+
+
+def test_a_value_that_is_not_json_is_said_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    make_log("json", "info").info("kind", why="w", path=Path("/x"), error=OSError("é"))
+    line = json.loads(capsys.readouterr().err)
+    assert (line["path"], line["error"]) == ("/x", "é")
 
 
 def test_a_line_for_eyes_begins_with_its_kind_and_reason(capsys: pytest.CaptureFixture[str]) -> None:
