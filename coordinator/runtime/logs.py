@@ -63,7 +63,7 @@ def _is_secret(name: str) -> bool:
 
 
 def _to_json(line: EventDict, *, default: Callable[[Any], Any]) -> str:
-    """Encode a line as ASCII: nearly all in a fraction of the time that Python's own encoder takes, which takes the rest.
+    """Encode a line as ASCII: most in a fraction of the time that Python's own encoder takes, which takes the rest.
 
     Members come by the thousand. A file's name may hold what is no text, and a number may be of any size.
     """
