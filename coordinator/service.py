@@ -20,7 +20,7 @@ from coordinator.core.node import Node
 from coordinator.protocol.parts import NodeAddress
 from coordinator.runtime.assignors import AssignorError, load_assignors
 from coordinator.runtime.clock import SystemClock
-from coordinator.runtime.collector import keep_rounds_short
+from coordinator.runtime.collector import Rounds
 from coordinator.runtime.disk import Disk
 from coordinator.runtime.driver import Driver, Stopped
 from coordinator.runtime.kafka import KafkaPort
@@ -167,7 +167,7 @@ def _load(node: Node, disk: Disk, shards: int, log: FilteringBoundLogger) -> Non
         if time.monotonic() - said_s > _SAY_PROGRESS_S:
             said_s = time.monotonic()
             log.info("loading", shards=f"{shard + 1} of {shards}", records=records)
-    keep_rounds_short()
+    Rounds(asyncio.get_running_loop()).begin()
     log.info("loaded", shards=shards, records=records, duration_ms=round((time.monotonic() - started_s) * 1000))
 
 

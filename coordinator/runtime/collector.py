@@ -1,24 +1,52 @@
-"""The garbage collector of a process that must never stand still: short rounds, over what is new.
+"""The garbage collector of a process that must never stand still: short rounds over what is new, between its steps.
 
 What a node holds, it holds for long: going through all of it again and again costs tenths of a second and finds
 nothing. So rounds are frequent and small, and what has outlived a full one is left out of all later ones; it is still
 freed when nothing refers to it, like everything else. Only garbage in cycles that grow old is never found.
+
+The event loop makes the rounds by itself. Left to Python they come in the middle of whatever makes many objects at
+once, and a step that assigns tens of thousands of partitions takes half as long again.
 """
 
+import asyncio
 import gc
+from typing import Final
 
-_THRESHOLDS = (5_000, 4, 2)
-
-
-def keep_rounds_short() -> None:
-    """Leave everything there is out of the collector's rounds, and from now on whatever outlives a full one."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_THRESHOLDS)
-    if _freeze_survivors not in gc.callbacks:
-        gc.callbacks.append(_freeze_survivors)
+_INTERVAL_S: Final = 0.05
+_NEW: Final = 5_000
+"""New objects that are worth a round."""
+_GROWN: Final = 40_000
+"""Objects since the last full round that are worth another one."""
+_AT_ONCE: Final = 1_000_000
+"""New objects after which Python makes a round of its own, should the event loop not come to it."""
 
 
-def _freeze_survivors(phase: str, info: dict[str, int]) -> None:
-    if phase == "stop" and info["generation"] == 2:
+class Rounds:
+    """The collector's rounds of the process on an event loop, from `begin` until the loop ends."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._grown = 0
+
+    def begin(self) -> None:
+        """Leave everything there is out of the rounds, and make them from now on."""
+        gc.collect()
         gc.freeze()
+        gc.set_threshold(_AT_ONCE, 1, 1)
+        self._plan()
+
+    def _plan(self) -> None:
+        self._loop.call_later(_INTERVAL_S, self._look)
+
+    def _look(self) -> None:
+        self._plan()
+        new = gc.get_count()[0]
+        if new < _NEW:
+            return
+        self._grown += new
+        if self._grown < _GROWN:
+            gc.collect(1)
+        else:
+            self._grown = 0
+            gc.collect()
+            gc.freeze()
