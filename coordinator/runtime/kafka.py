@@ -4,8 +4,8 @@ Kafka has no watches, so it polls; kafka-python is not asyncio, so nothing of it
 are new are asked about at once. While Kafka is away it goes on trying for ever and says so every round (KafkaFailed);
 lookups are then answered with the reason instead of an offset. Polling never takes more than a tenth of the thread's
 time, nor of the interpreter that it shares with the event loop: the ends of very many partitions are read piece by
-piece, with lookups and new topics between, and so rarely that they take a fortieth of a core. Does not promise that two
-answers are of one moment.
+piece, with lookups and new topics between, and all of them so rarely that it takes a twentieth of the time. Does not
+promise that two answers are of one moment.
 """
 
 import random
@@ -26,7 +26,7 @@ from coordinator.runtime.driver import EventMaker
 from coordinator.runtime.kafka_client import ClusterView, KafkaAwayError, KafkaClient
 
 _SHARE_OF_TIME = 10
-_ENDS_SHARE_OF_CORE = 40
+_ENDS_SHARE_OF_TIME = 20
 ENDS_AT_ONCE = 2000
 """Partitions whose ends are read in one piece, which takes some milliseconds."""
 _LOOKUP_TRIES = 3
@@ -50,7 +50,7 @@ class _EndsRound:
     to_read: list[tuple[str, int]]
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
     is_lacking: bool = False
-    cpu_s: float = 0.0
+    spent_s: float = 0.0
 
 
 class KafkaPort:
@@ -202,7 +202,7 @@ class KafkaPort:
 
     def _read_some_ends(self, client: KafkaClient, topics: frozenset[str]) -> None:
         """Read the next piece of the ends; tell of them once all are read, and begin anew after the interval."""
-        started_s, cpu_s = time.monotonic(), time.thread_time()
+        started_s = time.monotonic()
         if self._ends_round is None:
             self._ends_round = _EndsRound(
                 started_s, [partition for partition in self._leaders if partition[0] in topics]
@@ -215,7 +215,7 @@ class KafkaPort:
                 turn.is_lacking = True
             else:
                 turn.ends[answer.topic, answer.partition] = answer.offset
-        turn.cpu_s += time.thread_time() - cpu_s
+        turn.spent_s += time.monotonic() - started_s
         self._ends_due_s = _next_due(started_s, 0)
         if not turn.to_read:
             self._end_round(turn, is_told=bool(piece))
@@ -227,7 +227,7 @@ class KafkaPort:
             self._emit(partial(EndOffsetsRead, ends=turn.ends))
         if turn.is_lacking:
             self._topics_due_s = 0.0
-        interval_s = max(self._settings.ends_poll_ms / 1000, _ENDS_SHARE_OF_CORE * turn.cpu_s)
+        interval_s = max(self._settings.ends_poll_ms / 1000, _ENDS_SHARE_OF_TIME * turn.spent_s)
         self._ends_due_s = max(self._ends_due_s, turn.begun_s + interval_s)
 
     def _answer_lookups(self, client: KafkaClient) -> None:

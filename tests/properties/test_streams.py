@@ -20,9 +20,8 @@ def group_with(streams: int, recorded: dict[tuple[str, int], int | None], stoppi
         "m", "i", None, "c", "h", 1, ("t",), streams, ("sticky",), 10_000, 60_000, 3_000, wants_streams=True
     )
     group = GroupState("g", members={"m": MemberState(facts)}, owned={"m": set(recorded)}, stopping={"m": stopping})
-    group.grants = {
-        partition: Grant("m", "id", epoch, stream=stream) for epoch, (partition, stream) in enumerate(recorded.items())
-    }
+    for epoch, (partition, stream) in enumerate(recorded.items()):
+        group.grants[partition] = Grant("m", "id", epoch, stream=stream)
     return group
 
 

@@ -336,9 +336,8 @@ def _expire_all_after_restart() -> Patches:
 def _wall_clock_session() -> Patches:
     start, time_passed = Shard.start, Shard.time_passed
 
-    def set_by_wall_clock(self: Membership, group: GroupState, member_id: str) -> None:
-        deadline_ms = self._desk.clock.wall_ms + group.members[member_id].facts.session_timeout_ms
-        self._desk.sessions.set((group.group_id, member_id), deadline_ms)
+    def set_by_wall_clock(self: Membership, group_id: str, member_id: str, timeout_ms: int) -> None:
+        self._desk.sessions.set((group_id, member_id), self._desk.clock.wall_ms + timeout_ms)
 
     def start_by_wall_clock(self: Shard) -> None:
         start(self)

@@ -201,8 +201,8 @@ class Membership:
         assert group_id is not None
         assert member_id is not None
         session = desk.soft[group_id].sessions[member_id]
-        session.last_heard_ms = now_ms = desk.clock.now_ms
-        desk.sessions.set((group_id, member_id), now_ms + session.timeout_ms)
+        session.last_heard_ms = desk.clock.now_ms
+        self._set_session_timer(group_id, member_id, session.timeout_ms)
         if session.newcomer is not None:
             group = desk.group(group_id)
             newcomer = self.take_newcomer(group_id, member_id)
@@ -246,7 +246,7 @@ class Membership:
         timeout_ms = facts.session_timeout_ms
         soft.sessions[member_id] = MemberSession(registration.connection_id, desk.now_ms, timeout_ms)
         connection.group_id, connection.member_id = group.group_id, member_id
-        desk.sessions.set((group.group_id, member_id), desk.now_ms + timeout_ms)
+        self._set_session_timer(group.group_id, member_id, timeout_ms)
         desk.timers.cancel(Timer(TimerKind.GRACE, group.group_id, member_id))
         self._note_accepted(group, member_id, old_facts.incarnation if old_facts is not None else None)
         self._respond_accepted(registration, group, member_id)
@@ -328,3 +328,6 @@ class Membership:
             kafka_bootstrap=self._desk.catalog.bootstrap,
         )
         self._desk.respond(registration.connection_id, registration.correlation_id, response)
+
+    def _set_session_timer(self, group_id: str, member_id: str, timeout_ms: int) -> None:
+        self._desk.sessions.set((group_id, member_id), self._desk.clock.now_ms + timeout_ms)

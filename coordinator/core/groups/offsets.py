@@ -5,7 +5,6 @@ partition never move back. Nothing here changes state: records and answers are r
 """
 
 from collections.abc import Iterable, Sequence
-from sys import intern
 from typing import Final
 
 from coordinator.core.groups.partition_table import TopicPartition
@@ -49,8 +48,7 @@ def commit_by_owner(
 ) -> tuple[tuple[CommittedPart, ...], tuple[PartitionResult, ...]]:
     """Decide a commit of a member: what to write, and a result an offset in the order asked.
 
-    Nothing that happens as often handles as much, so a topic's rows are looked up once for all that follow one another,
-    and what is accepted holds the same string for the topic as every other.
+    Nothing that happens as often handles as much, so a topic's rows are looked up once for all that follow one another.
     """
     accepted: dict[str, dict[int, CommittedPart]] = {}
     results = []
@@ -60,7 +58,7 @@ def commit_by_owner(
     taken: dict[int, CommittedPart] = {}
     for asked in offsets:
         if asked.topic != topic:
-            topic = intern(asked.topic)
+            topic = asked.topic
             grants, committed = group.grants.rows(topic), group.offsets.rows(topic)
             taken = accepted.setdefault(topic, {})
         number, offset = asked.partition, asked.offset
@@ -105,7 +103,7 @@ def commit_by_operator(
         if bad is not None:
             results.append(_refused(group, partition, *bad))
             continue
-        accepted[partition] = _accepted(asked, intern(asked.topic), topic_id, commit_ms, None)
+        accepted[partition] = _accepted(asked, asked.topic, topic_id, commit_ms, None)
         results.append(PartitionResult(asked.topic, asked.partition, _NONE, "", asked.offset))
     return tuple(accepted.values()), tuple(results)
 

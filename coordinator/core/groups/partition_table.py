@@ -39,10 +39,10 @@ class PartitionTable(Generic[V]):
         return None if rows is None else rows.get(partition[1])
 
     def __getitem__(self, partition: TopicPartition) -> V:
-        rows = self._topics.get(partition[0])
-        if rows is None:
-            raise KeyError(partition)
-        return rows[partition[1]]
+        try:
+            return self._topics[partition[0]][partition[1]]
+        except KeyError:
+            raise KeyError(partition) from None
 
     def __setitem__(self, partition: TopicPartition, value: V) -> None:
         self.rows_to_fill(partition[0])[partition[1]] = value
@@ -53,7 +53,9 @@ class PartitionTable(Generic[V]):
     def pop(self, partition: TopicPartition) -> V:
         """Take out the value of a partition that has one."""
         topic, number = partition
-        rows = self._topics[topic]
+        rows = self.rows(topic)
+        if number not in rows:
+            raise KeyError(partition)
         value = rows.pop(number)
         if not rows:
             del self._topics[topic]

@@ -1,6 +1,7 @@
 import io
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,20 @@ def test_a_line_of_any_value_is_one_line_of_ascii(value: object, capsys: pytest.
     assert json.loads(said)["value"] == json.loads(json.dumps(value))
 
 
+@dataclass
+class Account:
+    """A value whose repr keeps a secret."""
+
+    password: str
+
+    def __repr__(self) -> str:
+        return "Account(***)"
+
+
 def test_a_value_that_is_not_json_is_said_as_text(capsys: pytest.CaptureFixture[str]) -> None:
-    make_log("json", "info").info("kind", why="w", path=Path("/x"), error=OSError("é"))
+    make_log("json", "info").info("kind", why="w", path=Path("/x"), error=OSError("é"), whose=Account("p"))
     line = json.loads(capsys.readouterr().err)
-    assert (line["path"], line["error"]) == ("/x", "é")
+    assert (line["path"], line["error"], line["whose"]) == ("/x", "é", "Account(***)")
 
 
 def test_a_line_for_eyes_begins_with_its_kind_and_reason(capsys: pytest.CaptureFixture[str]) -> None:
