@@ -5,7 +5,7 @@ one record implies must not disturb what an earlier one said. A snapshot of a la
 the shard goes on: a group is copied before its first change, so that all of it is as of one offset.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -113,13 +113,7 @@ def _records_of_group(group: GroupState) -> Iterator[Record]:
     offsets = group.offsets.values()
     while parts := tuple(islice(offsets, _PARTS_OF_A_RECORD)):
         yield OffsetsCommitted(group_id, parts)
-    for (topic, partition), grant in group.grants.items():
-        yield Granted(group_id, grant.member_id, topic, grant.topic_id, partition, grant.owner_epoch)
-    by_stream = tuple((*part, grant.stream) for part, grant in group.grants.items() if grant.stream is not None)
-    if by_stream:
-        yield StreamsAssigned(group_id, by_stream)
-    for member_id in group.owned:
-        yield from _records_of_owner(group, member_id)
+    yield from _records_of_grants(group)
     for instance_id, member_id in group.awaited.items():
         yield IdentityAwaited(group_id, member_id, instance_id)
     if group.empty_since_ms is not None:
@@ -164,11 +158,28 @@ def _records_of_controls(group: GroupState) -> Iterator[Record]:
         yield ResetsPlanned(group_id, (planned,), by.who, by.why, by.at_ms)
 
 
-def _records_of_owner(group: GroupState, member_id: str) -> Iterator[Record]:
+def _records_of_grants(group: GroupState) -> Iterator[Record]:
+    """Yield the grants and what hangs on them; what hangs on few is noted on the way, not looked for afterwards."""
+    by_stream: list[tuple[str, int, int]] = []
+    with_more: dict[str, list[TopicPartition]] = {}
+    for (topic, number), grant in group.grants.items():
+        yield Granted(group.group_id, grant.member_id, topic, grant.topic_id, number, grant.owner_epoch)
+        if grant.stream is not None:
+            by_stream.append((topic, number, grant.stream))
+        if grant.stop_why is not None or grant.claim is not None:
+            with_more.setdefault(grant.member_id, []).append((topic, number))
+    for begin in range(0, len(by_stream), _PARTS_OF_A_RECORD):
+        yield StreamsAssigned(group.group_id, tuple(by_stream[begin : begin + _PARTS_OF_A_RECORD]))
+    for member_id, partitions in with_more.items():
+        yield from _records_of_owner(group, member_id, partitions)
+
+
+def _records_of_owner(group: GroupState, member_id: str, partitions: Iterable[TopicPartition]) -> Iterator[Record]:
+    """Yield what hangs on those of an owner's grants on which something does."""
     stops: dict[str, list[TopicPartition]] = {}
     offered: list[ClaimPart] = []
     running: list[TopicPartition] = []
-    for partition in sorted(group.owned[member_id]):
+    for partition in sorted(partitions):
         grant = group.grants[partition]
         if grant.stop_why is not None:
             stops.setdefault(grant.stop_why, []).append(partition)

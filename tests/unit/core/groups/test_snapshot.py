@@ -1,8 +1,11 @@
 """A snapshot holds the whole state: everything a group can be amid of, rebuilt from nothing."""
 
+from collections.abc import Iterator
+
+from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
 from coordinator.core.groups.replay import replay
 from coordinator.core.groups.snapshot import records_of
-from coordinator.core.groups.state import ShardState
+from coordinator.core.groups.state import Grant, ShardState
 from coordinator.protocol.parts import ResetPolicy
 from tests.helpers.node_world import NodeWorld
 
@@ -36,3 +39,38 @@ def test_snapshot_holds_stops_claims_abandoned_grants_and_a_stale_target() -> No
     assert world.owners("other") == {("u", 0): "lone"}
     assert world.group("other").members == {}
     assert rebuilt(world.state(0)) == world.state(0)
+
+
+class CountedTable(PartitionTable[Grant]):
+    """A table of grants that counts how many were looked at."""
+
+    __slots__ = ("looked_at",)
+
+    def __init__(self, table: PartitionTable[Grant]) -> None:
+        super().__init__()
+        self.looked_at = 0
+        for partition, grant in table.items():
+            self[partition] = grant
+
+    def __getitem__(self, partition: TopicPartition) -> Grant:
+        self.looked_at += 1
+        return super().__getitem__(partition)
+
+    def items(self) -> Iterator[tuple[TopicPartition, Grant]]:
+        for item in super().items():
+            self.looked_at += 1
+            yield item
+
+
+def test_few_grants_are_looked_at_between_two_records() -> None:
+    """A slice of a snapshot ends after a record only, so there must be one after every little piece of work."""
+    world = NodeWorld({"t": 2_000}, shards=1)
+    world.join("m1", wants_streams=True, streams=4)
+    group = world.group()
+    counted = group.grants = CountedTable(group.grants)
+    most = before = 0
+    for _ in records_of(world.state(0)):
+        most, before = max(most, counted.looked_at - before), counted.looked_at
+    assert before >= 2_000
+    assert most <= 2
+    assert rebuilt(world.state(0)).groups["g"].owned == group.owned
