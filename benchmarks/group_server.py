@@ -191,7 +191,7 @@ def watched_node(probe: Probe) -> type[Node]:
     class WatchedNode(Node):
         def step(self, event: Event) -> list[Effect]:
             probe.event = event
-            return Node.step(self, event)
+            return super().step(event)
 
     return WatchedNode
 

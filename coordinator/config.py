@@ -124,8 +124,8 @@ class KafkaSettings(_Section):
     ends_poll_ms: int = _setting(
         1_000,
         "ms",
-        "Time between two looks at the ends of partitions: how old a lag may be. Those of tens of thousands are looked "
-        "at more rarely, in a twentieth of the time.",
+        "Time between two looks at the ends of partitions: how old a lag may be. Where reading takes long, as of tens "
+        "of thousands, it is done more rarely, in a twentieth of the time.",
         ge=100,
         le=_LONGEST_MS,
     )

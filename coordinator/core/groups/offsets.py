@@ -127,6 +127,7 @@ def _why_not(asked: OffsetToCommit, before: CommittedPart | None, topic_id: str)
 def _accepted(
     asked: OffsetToCommit, topic: str, topic_id: str, commit_ms: int, owner_epoch: int | None
 ) -> CommittedPart:
+    """Return the offset as it is written; `topic` is the one string that all parts of a commit share in memory."""
     return CommittedPart(
         topic, topic_id, asked.partition, asked.offset, asked.leader_epoch, asked.metadata, commit_ms, owner_epoch
     )

@@ -5,6 +5,7 @@ of memory than tuples of a topic and a number, so who handles many partitions at
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
 TopicPartition: TypeAlias = tuple[str, int]
@@ -12,14 +13,12 @@ TopicPartition: TypeAlias = tuple[str, int]
 V = TypeVar("V")
 
 
+@dataclass(slots=True)
 class PartitionTable(Generic[V]):
     """A mapping from (topic, partition) to values; iteration goes topic by topic."""
 
-    __slots__ = ("_topics",)
-
-    def __init__(self) -> None:
-        self._topics: dict[str, dict[int, V]] = {}
-        """No topic has no rows."""
+    _topics: dict[str, dict[int, V]] = field(default_factory=dict)
+    """No topic has no rows."""
 
     def rows(self, topic: str) -> dict[int, V]:
         """Return a topic's values by partition number, to read; of a topic that is not here, none."""
@@ -62,8 +61,7 @@ class PartitionTable(Generic[V]):
         return value
 
     def __contains__(self, partition: TopicPartition) -> bool:
-        rows = self._topics.get(partition[0])
-        return rows is not None and partition[1] in rows
+        return partition[1] in self.rows(partition[0])
 
     def __iter__(self) -> Iterator[TopicPartition]:
         for topic, rows in self._topics.items():
@@ -86,16 +84,4 @@ class PartitionTable(Generic[V]):
 
     def copy(self) -> "PartitionTable[V]":
         """Return a table of its own with the same values."""
-        copied: PartitionTable[V] = PartitionTable()
-        copied._topics = {topic: rows.copy() for topic, rows in self._topics.items()}
-        return copied
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, PartitionTable):
-            return NotImplemented
-        return self._topics == other._topics
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"PartitionTable({dict(self.items())!r})"
+        return PartitionTable({topic: rows.copy() for topic, rows in self._topics.items()})

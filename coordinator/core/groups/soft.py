@@ -87,7 +87,7 @@ class MemberSession(msgspec.Struct, gc=False):
     connection_id: int | None
     last_heard_ms: int
     timeout_ms: int
-    """The member's session time-out."""
+    """The member's session time-out, as its facts have it; here because every message from it asks for it."""
     disconnected_ms: int | None = None
     why_disconnected: str = ""
     is_told_complete: bool = False
