@@ -108,8 +108,8 @@ def test_partitions_of_a_killed_query_are_handed_over_within_the_grace_and_a_lit
         other = a_member(coordinator, "fenced", name)
         assert other.assignment().partitions == ()
         produce_numbers(kafka.bootstrap_servers, name, 2, 100, 20)
+        killed_at = time.monotonic()  # before the signal: the connections close while the processes' end is awaited
         query.kill()
-        killed_at = time.monotonic()
         wait_until(lambda: len(other.assignment().partitions) == 2, timeout_s=10)
         handover_s = time.monotonic() - killed_at
         taken = other.assignment().partitions
