@@ -18,8 +18,9 @@ from typing import Final, Protocol, Self, TypeAlias
 
 import pyarrow as pa
 
+from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.parts import FinalOffset, OffsetToCommit, OwnedPartition, PartitionResult, ResetPolicy
+from coordinator.protocol.parts import FinalOffset, OwnedPartition, PartitionResult, ResetPolicy
 from spark_kcoord.consumer_records import KafkaRecords, Position, Records, Rows, Turns
 from spark_kcoord.errors import DataLossError, KcoordError
 from spark_kcoord.fetch.columns import COLUMNS, arrow_schema

@@ -25,7 +25,6 @@ from coordinator.protocol.parts import (
     Listed,
     MemberDescription,
     NodeAddress,
-    OffsetToCommit,
     OwnedPartition,
     PartitionDescription,
     PartitionResult,
@@ -33,6 +32,7 @@ from coordinator.protocol.parts import (
     StartHint,
     StartPartition,
     Subscription,
+    TopicOffsets,
 )
 
 
@@ -90,7 +90,7 @@ class Ping(_Message, frozen=True, tag=3):
     """Say that the member lives; with auto commit on, the offsets it has finished."""
 
     member_epoch: int
-    offsets: Listed[OffsetToCommit] = ()
+    offsets: Listed[TopicOffsets] = ()
 
 
 class FetcherStarted(_Message, frozen=True, tag=4):
@@ -109,7 +109,7 @@ class CommitOffsets(_Message, frozen=True, tag=6):
     """Commit offsets, as the owner under its owner epochs or as an operator for partitions nobody owns."""
 
     group_id: str
-    offsets: Listed[OffsetToCommit]
+    offsets: Listed[TopicOffsets]
 
 
 class FetchOffsets(_Message, frozen=True, tag=7):
@@ -236,13 +236,14 @@ class RegisterConsumerResponse(_Message, frozen=True, tag=102):
 
 
 class PingResponse(_Message, frozen=True, tag=103):
-    """Answers Ping."""
+    """Answers Ping; how many of its offsets were accepted, and what was refused."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
     member_epoch: int = 0
     group_epoch: int = 0
-    results: tuple[PartitionResult, ...] = ()
+    refused: tuple[PartitionResult, ...] = ()
+    accepted: int = 0
 
 
 class FetcherStartedResponse(_Message, frozen=True, tag=104):
@@ -258,11 +259,12 @@ class FetcherStoppedResponse(_Message, frozen=True, tag=105):
 
 
 class CommitOffsetsResponse(_Message, frozen=True, tag=106):
-    """Answers CommitOffsets, a result a partition in the order asked."""
+    """Answers CommitOffsets: how many offsets were accepted, and what was refused, each with its reason."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
-    results: tuple[PartitionResult, ...] = ()
+    refused: tuple[PartitionResult, ...] = ()
+    accepted: int = 0
 
 
 class FetchOffsetsResponse(_Message, frozen=True, tag=107):

@@ -105,15 +105,30 @@ class FinalOffset(_Part, frozen=True, gc=False):
     metadata: str = ""
 
 
-class OffsetToCommit(_Part, frozen=True, gc=False):
-    """An offset to commit: the next one to read. Without an owner epoch only for a partition that nobody owns."""
+class TopicOffsets(_Part, frozen=True, gc=False):
+    """Offsets of one topic to commit, in columns: what comes at one place of each list is about one partition.
+
+    An offset is the next one to read. An empty list of owner epochs, leader epochs or metadata says that none of the
+    partitions has any; without an owner epoch an offset is only for a partition that nobody owns. Raises ValueError
+    when a list is neither empty nor as long as `partitions`.
+    """
 
     topic: str
-    partition: int
-    offset: int
-    owner_epoch: int | None = None
-    leader_epoch: int | None = None
-    metadata: str = ""
+    partitions: Listed[int]
+    offsets: Listed[int]
+    owner_epochs: Listed[int | None] = ()
+    leader_epochs: Listed[int | None] = ()
+    metadata: Listed[str] = ()
+
+    def __post_init__(self) -> None:
+        count = len(self.partitions)
+        if (
+            len(self.offsets) != count
+            or (self.owner_epochs and len(self.owner_epochs) != count)
+            or (self.leader_epochs and len(self.leader_epochs) != count)
+            or (self.metadata and len(self.metadata) != count)
+        ):
+            raise ValueError(f"the columns of {count} partitions of a topic are not equally long")
 
 
 class CommittedOffset(_Part, frozen=True, gc=False):

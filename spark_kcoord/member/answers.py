@@ -3,6 +3,7 @@
 Holdings take what was answered; nothing here decides what to do next.
 """
 
+from coordinator.protocol.columns import one_by_one, results_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     Advance,
@@ -11,6 +12,8 @@ from coordinator.protocol.messages import (
     CommitOffsetsResponse,
     ConfirmClaims,
     ConfirmClaimsResponse,
+    Ping,
+    PingResponse,
     ReportOutOfRange,
     ReportOutOfRangeResponse,
     Response,
@@ -35,7 +38,7 @@ def is_whole(request: CallRequest, response: Response) -> bool:
         case ConfirmClaims(), ConfirmClaimsResponse():
             return len(response.claims) == len(request.claims)
         case CommitOffsets(), CommitOffsetsResponse():
-            return len(response.results) == len(request.offsets)
+            return is_answered(request, response)
         case ReportOutOfRange(), ReportOutOfRangeResponse():
             return len(response.results) == len(request.partitions)
         case _:
@@ -60,13 +63,27 @@ def take_answer(
                 _skipped(claim, status.why or "the claim is closed", status.committed) for claim, status in closed
             ]
         case CommitOffsets(), CommitOffsetsResponse():
-            holdings.answer_commit(request.offsets, response.results)
-            return response.results, []
+            return take_commit(holdings, request, response), []
         case ReportOutOfRange(), ReportOutOfRangeResponse():
             holdings.answer_report(request.partitions, response.results)
             return response.results, []
         case _:
             return None, []
+
+
+def is_answered(request: CommitOffsets | Ping, response: CommitOffsetsResponse | PingResponse) -> bool:
+    """Say whether a response accounts for every offset of its request."""
+    return response.accepted + len(response.refused) == sum(len(topic.partitions) for topic in request.offsets)
+
+
+def take_commit(
+    holdings: Holdings, request: CommitOffsets | Ping, response: CommitOffsetsResponse | PingResponse
+) -> tuple[PartitionResult, ...]:
+    """Let holdings take a whole answer to a commit; return a result for each offset, in the order of the request."""
+    asked = tuple(one_by_one(request.offsets))
+    results = results_of(asked, response.refused)
+    holdings.answer_commit(asked, results)
+    return results
 
 
 def _refused_parts(request: Advance, response: AdvanceResponse) -> list[Notice]:

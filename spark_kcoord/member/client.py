@@ -18,15 +18,8 @@ from functools import partial
 from itertools import count
 from typing import Any, Final, TypeVar, cast
 
-from coordinator.protocol.parts import (
-    Claim,
-    ClaimStatus,
-    FinalOffset,
-    OffsetToCommit,
-    OwnedPartition,
-    PartitionResult,
-    StartHint,
-)
+from coordinator.protocol.columns import OffsetToCommit
+from coordinator.protocol.parts import Claim, ClaimStatus, FinalOffset, OwnedPartition, PartitionResult, StartHint
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.effects import (
     AdvanceOutcome,
@@ -55,7 +48,7 @@ from spark_kcoord.member.events import (
     ReportAsked,
     Ticked,
 )
-from spark_kcoord.member.holdings import AssignedPartition, Assignment
+from spark_kcoord.member.holdings import AssignedPartition, Assignment, partition_of
 from spark_kcoord.member.machine import Member
 from spark_kcoord.member.one_shot import fetch_offsets, find_coordinator, request_once
 from spark_kcoord.member.portions import advance_portions, bytes_of, join_outcomes, portions
@@ -253,7 +246,9 @@ class MemberClient:
 
     def commit(self, offsets: Sequence[OffsetToCommit]) -> tuple[PartitionResult, ...]:
         """Commit offsets under the owner epochs they name; return a result for each, in order."""
-        return self._results(partial(_call_event, CommitAsked, offsets=portion) for portion in _cut(offsets))
+        results = self._results(partial(_call_event, CommitAsked, offsets=portion) for portion in _cut(offsets))
+        by_partition = {partition_of(result): result for result in results}
+        return tuple(by_partition[partition_of(asked)] for asked in offsets)
 
     def note_positions(self, offsets: Sequence[OffsetToCommit]) -> None:
         """Say up to where partitions are done; with auto commit that goes with the next ping."""

@@ -7,7 +7,8 @@ asked for it, so that what an abandoned connection still brings is recognised an
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from coordinator.protocol.parts import Claim, FinalOffset, OffsetToCommit, OwnedPartition
+from coordinator.protocol.columns import OffsetToCommit
+from coordinator.protocol.parts import Claim, FinalOffset, OwnedPartition
 
 
 @dataclass(frozen=True, slots=True)

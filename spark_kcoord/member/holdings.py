@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Advance, AdvanceResponse, ClaimsFinished, StartFetcher, StopFetcher
 from coordinator.protocol.parts import (
@@ -17,7 +18,6 @@ from coordinator.protocol.parts import (
     ClaimState,
     ClaimStatus,
     FinalOffset,
-    OffsetToCommit,
     OwnedPartition,
     PartitionResult,
     StartHint,

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from coordinator.protocol.columns import in_columns
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from coordinator.protocol.messages import (
     Advance,
@@ -176,7 +177,7 @@ class Member:
             case ConfirmAsked():
                 self._on_call(event.call_id, ConfirmClaims(claims=event.claims))
             case CommitAsked():
-                self._on_call(event.call_id, CommitOffsets(self.settings.group_id, event.offsets))
+                self._on_call(event.call_id, CommitOffsets(self.settings.group_id, in_columns(event.offsets)))
             case ReportAsked():
                 self._on_call(event.call_id, ReportOutOfRange(event.partitions))
             case PositionsNoted():
@@ -335,8 +336,8 @@ class Member:
                 self._on_refused_member(refusal)
             case Ping(), PingResponse():
                 self._holdings.set_member_epoch(response.member_epoch)
-                if len(response.results) == len(asked.request.offsets):
-                    self._holdings.answer_commit(asked.request.offsets, response.results)
+                if answers.is_answered(asked.request, response):
+                    answers.take_commit(self._holdings, asked.request, response)
             case _:
                 pass
 
@@ -524,7 +525,7 @@ class Member:
 
     def _ping(self) -> None:
         offsets = next(portions(self._holdings.uncommitted(), bytes_of), ()) if self.settings.auto_commit else ()
-        self._send(Ping(self._holdings.member_epoch, offsets))
+        self._send(Ping(self._holdings.member_epoch, in_columns(offsets)))
 
     # ---- time -------------------------------------------------------------------------------------------------------
 

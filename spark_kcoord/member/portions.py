@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
-from coordinator.protocol.parts import Claim, FinalOffset, OffsetToCommit, OwnedPartition, StartHint
+from coordinator.protocol.columns import OffsetToCommit
+from coordinator.protocol.parts import Claim, FinalOffset, OwnedPartition, StartHint
 from spark_kcoord.member.effects import AdvanceOutcome
 from spark_kcoord.member.holdings import TopicPartition, partition_of
 

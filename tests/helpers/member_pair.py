@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.messages import (
     Advance,
     AdvanceResponse,
@@ -21,7 +22,6 @@ from coordinator.protocol.parts import (
     ClaimState,
     ClaimStatus,
     NodeAddress,
-    OffsetToCommit,
     OwnedPartition,
     PartitionResult,
     StartPartition,

@@ -41,6 +41,7 @@ from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.state import GroupState, ShardState
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
+from coordinator.protocol.columns import OffsetToCommit, in_columns, results_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import EARLIEST, LATEST
 from coordinator.protocol.messages import (
@@ -76,7 +77,7 @@ from coordinator.protocol.parts import (
     FinalOffset,
     GroupEvent,
     NodeAddress,
-    OffsetToCommit,
+    PartitionResult,
     ResetPolicy,
     StartHint,
     StartPartition,
@@ -258,11 +259,13 @@ class Member:
         if partitions:
             self.stopped(*partitions)
 
-    def commit(self, partition: TopicPartition, offset: int, owner_epoch: int | None = None) -> CommitOffsetsResponse:
+    def commit(self, partition: TopicPartition, offset: int, owner_epoch: int | None = None) -> PartitionResult:
         epoch = self.epoch(partition) if owner_epoch is None else owner_epoch
         assert self.registration is not None
         asked = OffsetToCommit(*partition, offset, epoch)
-        return self.ask(CommitOffsets(self.registration.group_id, (asked,)), CommitOffsetsResponse)
+        response = self.ask(CommitOffsets(self.registration.group_id, in_columns((asked,))), CommitOffsetsResponse)
+        assert response.accepted + len(response.refused) == 1
+        return results_of((asked,), response.refused)[0]
 
     def leave(self, *finals: FinalOffset) -> LeaveGroupResponse:
         self.owned.clear()

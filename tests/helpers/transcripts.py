@@ -21,6 +21,7 @@ from coordinator.core.effects import (
     WatchTopics,
 )
 from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     AdvanceResponse,
@@ -61,7 +62,6 @@ from coordinator.protocol.parts import (
     ClaimStatus,
     ControlDescription,
     FinalOffset,
-    OffsetToCommit,
     PartitionResult,
     ResetResult,
     ResetTarget,
@@ -224,7 +224,7 @@ class Transcript:
         """Commit an offset as an operator, for a partition that nobody owns."""
         tool = self.world.connect()
         self.names[tool.connection_id] = "tool"
-        tool.send(CommitOffsets("g", (OffsetToCommit("t", int(number), int(offset)),)))
+        tool.send(CommitOffsets("g", in_columns((OffsetToCommit("t", int(number), int(offset)),))))
 
     def do_delete(self, number: str) -> None:
         """Delete the offset of a partition."""
@@ -290,7 +290,7 @@ def say_response(response: Response) -> str:
             ]
             return "advanced: " + ", ".join(parts)
         case CommitOffsetsResponse():
-            return "committed: " + ", ".join(map(say_result, response.results))
+            return "committed: " + ", ".join((f"{response.accepted} accepted", *map(say_result, response.refused)))
         case FetcherStoppedResponse():
             return "stopped: " + ", ".join(map(say_result, response.results))
         case ConfirmClaimsResponse():

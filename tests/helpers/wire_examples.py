@@ -9,7 +9,7 @@ NODE = p.NodeAddress(7, "node-7.example", 9393)
 CLAIM = p.Claim("flights", "0tQ", 3, 41, 100, 250)
 OWNED = p.OwnedPartition("flights", 3, 41)
 FINAL = p.FinalOffset("flights", 3, 41, 250, 5, "batch 9")
-TO_COMMIT = p.OffsetToCommit("flights", 3, 250, 41, 5, "batch 9")
+TO_COMMIT = p.TopicOffsets("flights", (3,), (250,), (41,), (5,), ("batch 9",))
 COMMITTED = p.CommittedOffset("flights", "0tQ", 3, 250, 5, "batch 9", 1_700_000_000_000)
 RESULT = p.PartitionResult("flights", 3, ErrorCode.FENCED_OWNER_EPOCH, "it is m2's now", 300)
 STATUS = p.ClaimStatus("flights", 3, 41, p.ClaimState.RUNNING, "taken over", 300)
@@ -89,10 +89,10 @@ RESPONSES: tuple[m.Response, ...] = (
     m.RegisterConsumerResponse(**_REFUSED, member_id="m1", member_epoch=11, group_epoch=12, session_timeout_ms=10_000,
                                ping_interval_ms=3_333, claims=(STATUS,), kafka_cluster_id="5L6g",
                                kafka_bootstrap=("broker-1:9092",)),
-    m.PingResponse(**_REFUSED, member_epoch=11, group_epoch=12, results=(RESULT,)),
+    m.PingResponse(**_REFUSED, member_epoch=11, group_epoch=12, refused=(RESULT,), accepted=4),
     m.FetcherStartedResponse((RESULT,)),
     m.FetcherStoppedResponse((RESULT,)),
-    m.CommitOffsetsResponse(**_REFUSED, results=(RESULT,)),
+    m.CommitOffsetsResponse(**_REFUSED, refused=(RESULT,), accepted=4),
     m.FetchOffsetsResponse(**_REFUSED, offsets=(COMMITTED,)),
     m.AdvanceResponse(**_REFUSED, finished=(RESULT,), claims=(RESULT,), released=(RESULT,)),
     m.ConfirmClaimsResponse(**_REFUSED, claims=(STATUS,)),

@@ -16,6 +16,7 @@ import pytest
 from coordinator.local.errors import LocalServiceError
 from coordinator.local.node import LocalCoordinator
 from coordinator.local.ports import free_ports
+from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     Advance,
@@ -27,7 +28,7 @@ from coordinator.protocol.messages import (
     ListGroupEvents,
     Ping,
 )
-from coordinator.protocol.parts import Claim, ClaimState, OffsetToCommit, StartPartition
+from coordinator.protocol.parts import Claim, ClaimState, StartPartition
 from tests.helpers.processes import eventually, group_lives
 from tests.helpers.raw_member import RawMember
 
@@ -66,12 +67,12 @@ def test_members_commits_and_owners_survive_a_sigkill_without_a_rebalance(
         commit = one.ask(
             CommitOffsets(
                 "g",
-                tuple(
+                in_columns(
                     OffsetToCommit(name, number, 10 + number, before[name, number].owner_epoch) for number in range(4)
                 ),
             )
         )
-        assert [result.error for result in commit.results] == [ErrorCode.NONE] * 4
+        assert (commit.accepted, commit.refused) == (4, ())
 
         node.kill()
         node.start()
@@ -138,8 +139,8 @@ def test_what_was_acknowledged_while_it_stopped_is_there_afterwards(
             for offset in range(1, 1_000_000):
                 if offset == 50:
                     stopping.start()
-                answer = one.ask(CommitOffsets("g", (OffsetToCommit(name, 0, offset, epoch),)))
-                assert answer.results[0].error is ErrorCode.NONE
+                answer = one.ask(CommitOffsets("g", in_columns((OffsetToCommit(name, 0, offset, epoch),))))
+                assert answer.accepted == 1
                 acknowledged = offset
         stopping.join()
         assert acknowledged >= 49, "what came before the stop was answered"
@@ -218,7 +219,7 @@ def test_a_damaged_log_is_refused_with_the_file_and_place(
         one.register()
         start = one.wait_until_complete()[name, 0]
         for offset in range(1, 20):
-            one.ask(CommitOffsets("g", (OffsetToCommit(name, 0, offset, start.owner_epoch),)))
+            one.ask(CommitOffsets("g", in_columns((OffsetToCommit(name, 0, offset, start.owner_epoch),))))
         node.kill()
         damaged = next(
             log for log in sorted((tmp_path / "data").glob("shard-*/*.log")) if name.encode() in log.read_bytes()

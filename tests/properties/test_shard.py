@@ -28,6 +28,7 @@ from coordinator.core.groups.replay import replay
 from coordinator.core.groups.snapshot import records_of
 from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
+from coordinator.protocol.columns import OffsetToCommit, in_columns, one_by_one, results_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     Advance,
@@ -48,7 +49,7 @@ from coordinator.protocol.operator_messages import (
     ReleaseClaims,
     ResetOffsets,
 )
-from coordinator.protocol.parts import Claim, FinalOffset, OffsetToCommit, ResetTarget
+from coordinator.protocol.parts import Claim, FinalOffset, ResetTarget
 from tests.helpers.node_world import Member, NodeWorld
 
 NAMES = ("m1", "m2", "m3")
@@ -109,7 +110,7 @@ class LogReader:
                     assert self.owners[partition][0] not in self.members, "the claim of a living owner is released"
                 self._release(record.partitions)
             case OffsetsCommitted():
-                self._commit(record.committed, ())
+                self._commit(record.parts(), ())
             case Released():
                 self._commit(record.committed, ())
                 self._release((part.topic, part.partition) for part in record.partitions)
@@ -297,11 +298,11 @@ class ShardMachine(RuleBasedStateMachine):
                 OffsetToCommit(*partition, max(0, part.offset + ahead), part.owner_epoch + off_by)
                 for partition, part in member.owned.items()
             )
-            member.send(CommitOffsets("g", offsets))
+            member.send(CommitOffsets("g", in_columns(offsets)))
 
     @rule(partition=st.sampled_from([("t", 0), ("u", 1)]), offset=st.integers(0, 200))
     def commit_as_operator(self, partition: TopicPartition, offset: int) -> None:
-        self.world.connect().send(CommitOffsets("g", (OffsetToCommit(*partition, offset),)))
+        self.world.connect().send(CommitOffsets("g", in_columns((OffsetToCommit(*partition, offset),))))
 
     @rule(which=WHICH, size=st.integers(0, 9), off_by=st.sampled_from([0, 0, 0, 1]))
     def offer(self, which: int, size: int, off_by: int) -> None:
@@ -447,9 +448,12 @@ class ShardMachine(RuleBasedStateMachine):
             for correlation_id, request in list(member.asked.items()):
                 response = member.answer(correlation_id)
                 match response:
-                    case CommitOffsetsResponse(results=results):
+                    case CommitOffsetsResponse(refused=refused):
                         assert isinstance(request, CommitOffsets)
-                        for asked, result in zip(request.offsets, results, strict=True):
+                        wished = tuple(one_by_one(request.offsets))
+                        results = results_of(wished, refused)
+                        assert response.error is not ErrorCode.NONE or response.accepted == len(wished) - len(refused)
+                        for asked, result in zip(wished, results, strict=True):
                             if result.error is ErrorCode.NONE and asked.owner_epoch is not None:
                                 grant = (member.member_id, (asked.topic, asked.partition), asked.owner_epoch)
                                 assert grant in self.reader.granted, f"a commit under no grant was accepted: {asked}"

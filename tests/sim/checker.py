@@ -15,6 +15,7 @@ from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import GroupExpired, MemberRemoved
 from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
+from coordinator.protocol.columns import OffsetToCommit, one_by_one, results_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     Advance,
@@ -44,7 +45,7 @@ from coordinator.protocol.messages import (
     StopFetcher,
 )
 from coordinator.protocol.operator_messages import ResetOffsets, ResetOffsetsResponse
-from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, OffsetToCommit, PartitionResult
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, TopicOffsets
 from tests.sim.facts import WorldFacts
 from tests.sim.kafka import Kafka
 from tests.sim.log.model import LogModel
@@ -239,7 +240,7 @@ class Checker:
                     if result.error is ErrorCode.NONE:
                         self._is_let_go(asked, (final.topic, final.partition), final.owner_epoch, shard)
             case CommitOffsets(group_id=group_id), CommitOffsetsResponse(error=ErrorCode.NONE):
-                self._committed(asked, group_id, asked.request.offsets, response.results)
+                self._committed(asked, group_id, asked.request.offsets, response)
             case FinishClaims(group_id=group_id), FinishClaimsResponse(error=ErrorCode.NONE):
                 for claim, result in zip(asked.request.claims, response.results, strict=True):
                     if result.error is ErrorCode.NONE:
@@ -259,7 +260,7 @@ class Checker:
                 self._group_epoch_seen(asked.request.group_id, response.group_epoch)
             case Ping(), PingResponse(error=ErrorCode.NONE) if asked.member is not None:
                 self._group_epoch_seen(asked.member[0], response.group_epoch)
-                self._committed(asked, asked.member[0], asked.request.offsets, response.results)
+                self._committed(asked, asked.member[0], asked.request.offsets, response)
             case _:
                 pass
 
@@ -267,14 +268,21 @@ class Checker:
         error = getattr(response, "error", ErrorCode.NONE)
         if error is not ErrorCode.NONE:
             self.coverage[f"refusal {error.name}"] += 1
-        for result in getattr(response, "results", ()):
+        for result in (*getattr(response, "results", ()), *getattr(response, "refused", ())):
             if result.error is not ErrorCode.NONE:
                 self.coverage[f"refusal {result.error.name}"] += 1
 
     def _committed(
-        self, asked: _Asked, group_id: str, wishes: Sequence[OffsetToCommit], results: Sequence[PartitionResult]
+        self,
+        asked: _Asked,
+        group_id: str,
+        columns: Sequence[TopicOffsets],
+        response: CommitOffsetsResponse | PingResponse,
     ) -> None:
-        for wish, result in zip(wishes, results, strict=True):
+        wishes = tuple(one_by_one(columns))
+        if response.accepted + len(response.refused) != len(wishes):
+            raise ViolationError("commit-unanswered", f"{asked.request} is answered by {response}")
+        for wish, result in zip(wishes, results_of(wishes, response.refused), strict=True):
             if result.error is ErrorCode.NONE:
                 partition = (wish.topic, wish.partition)
                 self._is_committed(asked, group_id, partition, wish.offset, wish.owner_epoch)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.parts import FinalOffset, OffsetToCommit, OwnedPartition, PartitionResult
+from coordinator.protocol.parts import FinalOffset, OwnedPartition, PartitionResult
 from spark_kcoord import consumer as product
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError
 from spark_kcoord.fetch.columns import arrow_schema

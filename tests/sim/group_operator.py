@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.messages import (
     CommitOffsets,
     DescribeGroup,
@@ -26,7 +27,7 @@ from coordinator.protocol.operator_messages import (
     ReleaseClaims,
     ResetOffsets,
 )
-from coordinator.protocol.parts import OffsetToCommit, ResetTarget
+from coordinator.protocol.parts import ResetTarget
 from tests.sim.coordinator import GROUP
 from tests.sim.log.operators import DRY
 from tests.sim.log.state import GroupModel
@@ -120,7 +121,7 @@ class Operator:
             return False
         topic = world.kafka.topics[partition[0]]
         offset = world.dice.randint(topic.begins[partition[1]], topic.ends[partition[1]])
-        self.ask(CommitOffsets(group_id, (OffsetToCommit(*partition, offset),)))
+        self.ask(CommitOffsets(group_id, in_columns((OffsetToCommit(*partition, offset),))))
         return True
 
     def reset(self) -> bool:
@@ -274,4 +275,4 @@ class Operator:
                     if (name, number) not in group.resets:
                         self.ask(ResetOffsets(GROUP, (target,), "ann", "", release_claims=True, is_dry_run=False))
                 elif committed is None and (name, number) not in group.owners:
-                    self.ask(CommitOffsets(GROUP, (OffsetToCommit(name, number, begin),)))
+                    self.ask(CommitOffsets(GROUP, in_columns((OffsetToCommit(name, number, begin),))))

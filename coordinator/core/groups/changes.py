@@ -15,13 +15,8 @@ V = TypeVar("V")
 
 def commit(group: GroupState, parts: Iterable[CommittedPart]) -> None:
     """Write committed offsets."""
-    topic = None
-    rows: dict[int, CommittedPart] = {}
     for part in parts:
-        if part.topic != topic:
-            topic = part.topic
-            rows = group.offsets.rows_to_fill(topic)
-        rows[part.partition] = part
+        group.offsets.write(part)
 
 
 def close_claim(group: GroupState, partition: TopicPartition) -> None:

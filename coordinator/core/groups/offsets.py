@@ -4,18 +4,15 @@ An owner commits under the owner epoch of its grant; an operator commits for par
 partition never move back. Nothing here changes state: records and answers are returned.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable
 
 from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.records import CommittedPart
+from coordinator.core.groups.records import MOST_TOGETHER, CommittedPart, TopicCommit
 from coordinator.core.groups.state import Grant, GroupState, is_same_topic
+from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import MAX_METADATA_BYTES
-from coordinator.protocol.parts import CommittedOffset, OffsetToCommit, OwnedPartition, PartitionResult
-
-_NONE: Final = ErrorCode.NONE
-"""A member of an enumeration takes longer to look up than all else that a result needs."""
+from coordinator.protocol.parts import CommittedOffset, OwnedPartition, PartitionResult, TopicOffsets
 
 
 def why_bad_offset(offset: int, metadata: str) -> tuple[ErrorCode, str] | None:
@@ -43,47 +40,77 @@ def why_fenced(group: GroupState, partition: TopicPartition, owner_epoch: int | 
     return f"{name} was granted again under owner epoch {grant.owner_epoch}; owner epoch {owner_epoch} is over"
 
 
-def commit_by_owner(
-    group: GroupState, member_id: str, offsets: Sequence[OffsetToCommit], commit_ms: int
-) -> tuple[tuple[CommittedPart, ...], tuple[PartitionResult, ...]]:
-    """Decide a commit of a member: what to write, and a result an offset in the order asked.
+def commit_together(
+    group: GroupState, member_id: str, asked: TopicOffsets, commit_ms: int
+) -> tuple[TopicCommit, ...] | None:
+    """Decide a member's commit of one topic if all of it can be written as it is; None if each has to be looked at.
 
-    Nothing that happens as often handles as much, so a topic's rows are looked up once for all that follow one another.
+    Nothing that happens as often handles as much. What it takes is what `commit_by_owner` would have accepted.
     """
-    accepted: dict[str, dict[int, CommittedPart]] = {}
-    results = []
-    topic = ""
-    grants: dict[int, Grant] = {}
-    committed: dict[int, CommittedPart] = {}
-    taken: dict[int, CommittedPart] = {}
-    for asked in offsets:
-        if asked.topic != topic:
-            topic = asked.topic
-            grants, committed = group.grants.rows(topic), group.offsets.rows(topic)
-            taken = accepted.setdefault(topic, {})
-        number, offset = asked.partition, asked.offset
+    topic = asked.topic
+    grants, committed = group.grants.rows(topic), group.offsets.rows(topic)
+    topic_id = None
+    last = -1
+    if asked.metadata or len(asked.owner_epochs) != len(asked.partitions):
+        return None
+    for number, offset, owner_epoch in zip(asked.partitions, asked.offsets, asked.owner_epochs, strict=True):
         grant = grants.get(number)
+        if (
+            number <= last
+            or grant is None
+            or grant.owner_epoch != owner_epoch
+            or grant.member_id != member_id
+            or grant.claim is not None
+        ):
+            return None
+        if grant.topic_id != topic_id:
+            if topic_id is not None:
+                return None
+            topic_id = grant.topic_id
+        before = committed.get(number)
+        if before is None:
+            if offset < 0:
+                return None
+        elif offset < (before.offset_of(number) if isinstance(before, TopicCommit) else before.offset):
+            return None
+        last = number
+    if topic_id is None:
+        return ()
+    whole = TopicCommit(
+        topic, topic_id, commit_ms, asked.partitions, asked.offsets, asked.owner_epochs, asked.leader_epochs
+    )
+    return (whole,) if len(asked.partitions) <= MOST_TOGETHER else tuple(whole.cut())
+
+
+def commit_by_owner(
+    group: GroupState, member_id: str, offsets: Iterable[OffsetToCommit], commit_ms: int
+) -> tuple[tuple[CommittedPart, ...], tuple[PartitionResult, ...]]:
+    """Decide a commit of a member: what to write, and a result an offset in the order asked."""
+    accepted: dict[TopicPartition, CommittedPart] = {}
+    results = []
+    for asked in offsets:
+        partition = (asked.topic, asked.partition)
+        grant = group.grants.get(partition)
         if grant is None or grant.owner_epoch != asked.owner_epoch or grant.member_id != member_id:
-            why = why_fenced(group, (topic, number), asked.owner_epoch, member_id)
-            results.append(_refused(group, (topic, number), ErrorCode.FENCED_OWNER_EPOCH, why))
+            why = why_fenced(group, partition, asked.owner_epoch, member_id)
+            results.append(_refused(group, partition, ErrorCode.FENCED_OWNER_EPOCH, why))
             continue
         if grant.claim is not None:
-            claimed = f"[{grant.claim.from_offset}, {grant.claim.until_offset}) of {topic}-{number}"
+            claimed = f"[{grant.claim.from_offset}, {grant.claim.until_offset}) of {asked.topic}-{asked.partition}"
             why = f"{claimed} is claimed; finish the claim, which commits it"
-            results.append(_refused(group, (topic, number), ErrorCode.INVALID_REQUEST, why))
+            results.append(_refused(group, partition, ErrorCode.INVALID_REQUEST, why))
             continue
-        before = taken.get(number) or committed.get(number)
-        is_plain = offset >= (0 if before is None else before.offset) and not asked.metadata
-        if not is_plain and (bad := _why_not(asked, before, grant.topic_id)) is not None:
-            results.append(_refused(group, (topic, number), *bad))
+        bad = _why_not(asked, accepted.get(partition) or group.offsets.get(partition), grant.topic_id)
+        if bad is not None:
+            results.append(_refused(group, partition, *bad))
             continue
-        taken[number] = _accepted(asked, topic, grant.topic_id, commit_ms, grant.owner_epoch)
-        results.append(PartitionResult(topic, number, _NONE, "", offset))
-    return tuple([part for taken in accepted.values() for part in taken.values()]), tuple(results)
+        accepted[partition] = _accepted(asked, grant.topic_id, commit_ms, grant.owner_epoch)
+        results.append(PartitionResult(*partition, committed=asked.offset))
+    return tuple(accepted.values()), tuple(results)
 
 
 def commit_by_operator(
-    group: GroupState, offsets: Sequence[OffsetToCommit], topic_ids: dict[str, str], commit_ms: int
+    group: GroupState, offsets: Iterable[OffsetToCommit], topic_ids: dict[str, str], commit_ms: int
 ) -> tuple[tuple[CommittedPart, ...], tuple[PartitionResult, ...]]:
     """Decide a commit of somebody who is no member; `topic_ids` holds the ids of the topics that are known."""
     accepted: dict[TopicPartition, CommittedPart] = {}
@@ -103,8 +130,8 @@ def commit_by_operator(
         if bad is not None:
             results.append(_refused(group, partition, *bad))
             continue
-        accepted[partition] = _accepted(asked, asked.topic, topic_id, commit_ms, None)
-        results.append(PartitionResult(asked.topic, asked.partition, _NONE, "", asked.offset))
+        accepted[partition] = _accepted(asked, topic_id, commit_ms, None)
+        results.append(PartitionResult(*partition, committed=asked.offset))
     return tuple(accepted.values()), tuple(results)
 
 
@@ -124,12 +151,9 @@ def _why_not(asked: OffsetToCommit, before: CommittedPart | None, topic_id: str)
     return ErrorCode.INVALID_REQUEST, why_backwards(asked.offset, before.offset)
 
 
-def _accepted(
-    asked: OffsetToCommit, topic: str, topic_id: str, commit_ms: int, owner_epoch: int | None
-) -> CommittedPart:
-    """Return the offset as it is written; `topic` is the one string that all parts of a commit share in memory."""
+def _accepted(asked: OffsetToCommit, topic_id: str, commit_ms: int, owner_epoch: int | None) -> CommittedPart:
     return CommittedPart(
-        topic, topic_id, asked.partition, asked.offset, asked.leader_epoch, asked.metadata, commit_ms, owner_epoch
+        asked.topic, topic_id, asked.partition, asked.offset, asked.leader_epoch, asked.metadata, commit_ms, owner_epoch
     )
 
 

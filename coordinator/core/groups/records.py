@@ -5,6 +5,7 @@ form only grows: a new field last, with a default; a number is never used again.
 the load of its shard: state that was only half replayed must not be served.
 """
 
+from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 import msgspec
@@ -65,6 +66,59 @@ class CommittedPart(_Part, frozen=True, gc=False):
     metadata: str
     commit_ms: int
     owner_epoch: int | None
+
+
+MOST_TOGETHER: Final = 32
+"""Most partitions of a TopicCommit: who wants one of them goes through its column, and all stay while one does."""
+
+
+class TopicCommit(_Part, frozen=True, gc=False):
+    """Offsets of one topic that were committed at once, in columns by ascending partition; else as CommittedPart.
+
+    An empty column says that there is nothing in it: no owner epochs, no leader epochs, no metadata.
+    """
+
+    topic: str
+    topic_id: str
+    commit_ms: int
+    partitions: tuple[int, ...]
+    offsets: tuple[int, ...]
+    owner_epochs: tuple[int | None, ...] = ()
+    leader_epochs: tuple[int | None, ...] = ()
+    metadata: tuple[str, ...] = ()
+
+    def cut(self) -> "Iterator[TopicCommit]":
+        """Yield the same in pieces of at most MOST_TOGETHER partitions."""
+        for begin in range(0, len(self.partitions), MOST_TOGETHER):
+            end = begin + MOST_TOGETHER
+            yield TopicCommit(
+                self.topic,
+                self.topic_id,
+                self.commit_ms,
+                self.partitions[begin:end],
+                self.offsets[begin:end],
+                self.owner_epochs[begin:end],
+                self.leader_epochs[begin:end],
+                self.metadata[begin:end],
+            )
+
+    def offset_of(self, number: int) -> int:
+        """Return the offset of one of its partitions."""
+        return self.offsets[self.partitions.index(number)]
+
+    def part(self, number: int) -> CommittedPart:
+        """Return what it says of one of its partitions."""
+        at = self.partitions.index(number)
+        return CommittedPart(
+            self.topic,
+            self.topic_id,
+            number,
+            self.offsets[at],
+            self.leader_epochs[at] if self.leader_epochs else None,
+            self.metadata[at] if self.metadata else "",
+            self.commit_ms,
+            self.owner_epochs[at] if self.owner_epochs else None,
+        )
 
 
 class ReleasedPart(_Part, frozen=True, gc=False):
@@ -187,10 +241,17 @@ class Released(_Record, frozen=True, tag=9):
 
 
 class OffsetsCommitted(_Record, frozen=True, tag=10):
-    """Offsets are committed."""
+    """Offsets are committed: each partition by itself, or those of a topic together."""
 
     group_id: str
-    committed: tuple[CommittedPart, ...]
+    committed: tuple[CommittedPart, ...] = ()
+    together: tuple[TopicCommit, ...] = ()
+
+    def parts(self) -> Iterator[CommittedPart]:
+        """Yield what it says of each partition, in order."""
+        yield from self.committed
+        for commit in self.together:
+            yield from map(commit.part, commit.partitions)
 
 
 class Advanced(_Record, frozen=True, tag=11):

@@ -227,7 +227,7 @@ def _granted(group: GroupState, record: Granted) -> None:
     group.out_of_range.discard(partition)
     group.owned.setdefault(record.member_id, set()).add(partition)
     if record.start is not None:
-        group.offsets[partition] = record.start
+        group.offsets.write(record.start)
 
 
 def _went_out_of_range(group: GroupState, record: WentOutOfRange) -> None:
@@ -247,6 +247,8 @@ def _released(group: GroupState, record: Released) -> None:
 
 def _offsets_committed(group: GroupState, record: OffsetsCommitted) -> None:
     commit(group, record.committed)
+    for together in record.together:
+        group.offsets.write_together(together)
 
 
 def _advanced(group: GroupState, record: Advanced) -> None:

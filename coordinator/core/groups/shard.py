@@ -30,6 +30,7 @@ from coordinator.core.groups.soft import Connection, MemberSession, Registration
 from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.subscriptions import named_topics
 from coordinator.core.groups.timeline import EventKind
+from coordinator.protocol.columns import one_by_one
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import why_bad_id
 from coordinator.protocol.messages import (
@@ -55,7 +56,7 @@ from coordinator.protocol.messages import (
     Response,
 )
 from coordinator.protocol.operator_messages import OperatorRequest
-from coordinator.protocol.parts import ClaimState, FinalOffset, OffsetToCommit, PartitionResult
+from coordinator.protocol.parts import ClaimState, FinalOffset, PartitionResult, TopicOffsets
 
 MemberRequest = Ping | FetcherStarted | FetcherStopped | Advance | ConfirmClaims | LeaveGroup | ReportOutOfRange
 
@@ -271,20 +272,34 @@ class Shard:
         self.desk.respond(connection.connection_id, correlation_id, response)
 
     def _ping(self, group: GroupState, member_id: str, request: Ping) -> PingResponse:
-        results: tuple[PartitionResult, ...] = ()
+        refused: tuple[PartitionResult, ...] = ()
+        accepted = 0
         if request.offsets:
-            results = self._commit(group, member_id, request.offsets)
-        return PingResponse(
-            member_epoch=group.members[member_id].member_epoch, group_epoch=group.group_epoch, results=results
-        )
+            refused, accepted = self._commit(group, member_id, request.offsets)
+        epoch = group.members[member_id].member_epoch
+        return PingResponse(member_epoch=epoch, group_epoch=group.group_epoch, refused=refused, accepted=accepted)
 
     def _commit(
-        self, group: GroupState, member_id: str, asked: Sequence[OffsetToCommit]
-    ) -> tuple[PartitionResult, ...]:
-        committed, results = offsets.commit_by_owner(group, member_id, asked, self.desk.clock.wall_ms)
-        if committed:
-            self.desk.journal.decide(OffsetsCommitted(group.group_id, committed))
-        return results
+        self, group: GroupState, member_id: str, asked: Sequence[TopicOffsets]
+    ) -> tuple[tuple[PartitionResult, ...], int]:
+        """Commit for a member, each topic as one record; return what is refused and how many are accepted."""
+        journal, wall_ms = self.desk.journal, self.desk.clock.wall_ms
+        refused: tuple[PartitionResult, ...] = ()
+        accepted = 0
+        for topic in asked:
+            together = offsets.commit_together(group, member_id, topic, wall_ms)
+            if together is not None:
+                accepted += len(topic.partitions)
+                if together:
+                    journal.decide(OffsetsCommitted(group.group_id, together=together))
+                continue
+            committed, results = offsets.commit_by_owner(group, member_id, one_by_one((topic,)), wall_ms)
+            if committed:
+                journal.decide(OffsetsCommitted(group.group_id, committed))
+            no = _refusals(results)
+            accepted += len(results) - len(no)
+            refused += no
+        return refused, accepted
 
     def _release(
         self, group: GroupState, member_id: str, finals: Sequence[FinalOffset]
@@ -393,8 +408,9 @@ class Shard:
                 return CommitOffsetsResponse(error=ErrorCode.INVALID_REQUEST, message=why)
             group = desk.group(request.group_id)
             assert group is not None
-            return CommitOffsetsResponse(results=self._commit(group, connection.member_id, request.offsets))
-        if any(asked.owner_epoch is not None for asked in request.offsets):
+            refused, accepted = self._commit(group, connection.member_id, request.offsets)
+            return CommitOffsetsResponse(refused=refused, accepted=accepted)
+        if any(epoch is not None for asked in request.offsets for epoch in asked.owner_epochs):
             why = "an owner epoch is named, but no member is registered on this connection; register first"
             return ErrorResponse(error=ErrorCode.UNKNOWN_MEMBER_ID, message=why)
         if why_bad := why_bad_id(request.group_id):
@@ -412,7 +428,9 @@ class Shard:
             for asked in request.offsets
             if (topic := desk.catalog.topic(asked.topic)) is not None
         }
-        committed, results = offsets.commit_by_operator(group, request.offsets, topic_ids, desk.clock.wall_ms)
+        committed, results = offsets.commit_by_operator(
+            group, one_by_one(request.offsets), topic_ids, desk.clock.wall_ms
+        )
         if committed:
             if is_new:
                 desk.journal.decide(GroupSettings(request.group_id, 0, "", None, group.handover, is_target_stale=False))
@@ -421,7 +439,12 @@ class Shard:
             if not is_new:
                 partitions = [(part.topic, part.partition) for part in committed]
                 self._ownership.reconcile(request.group_id, partitions, ())
-        return CommitOffsetsResponse(results=results)
+        refused = _refusals(results)
+        return CommitOffsetsResponse(refused=refused, accepted=len(results) - len(refused))
+
+
+def _refusals(results: Sequence[PartitionResult]) -> tuple[PartitionResult, ...]:
+    return tuple(result for result in results if result.error is not ErrorCode.NONE)
 
 
 def _started(group: GroupState, member_id: str, request: FetcherStarted) -> FetcherStartedResponse:

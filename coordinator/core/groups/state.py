@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from coordinator.core.groups.committed_table import CommittedTable
 from coordinator.core.groups.controls import Controls
 from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
-from coordinator.core.groups.records import CommittedPart, MemberFacts
+from coordinator.core.groups.records import MemberFacts
 from coordinator.protocol.parts import ResetPolicy
 
 
@@ -84,7 +85,7 @@ class GroupState:
     topics: dict[str, TopicState] = field(default_factory=dict)
     members: dict[str, MemberState] = field(default_factory=dict)
     grants: PartitionTable[Grant] = field(default_factory=PartitionTable)
-    offsets: PartitionTable[CommittedPart] = field(default_factory=PartitionTable)
+    offsets: CommittedTable = field(default_factory=CommittedTable)
     out_of_range: set[TopicPartition] = field(default_factory=set)
     """Partitions that start by the policy alone, because Kafka does not have the offset they had."""
     controls: Controls = field(default_factory=Controls)

@@ -6,7 +6,7 @@ from tests.sim.log.state import Commit, GroupModel, Log, Owner, Rule
 
 
 def offsets_committed(log: Log, group: GroupModel, at: int, record: r.OffsetsCommitted) -> None:
-    for part in record.committed:
+    for part in record.parts():
         owner = group.owners.get((part.topic, part.partition))
         if part.owner_epoch is None:
             if owner is not None:

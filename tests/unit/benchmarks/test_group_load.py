@@ -111,9 +111,10 @@ def test_a_commit_moves_every_offset_by_one_and_nothing_else(member: KcoordMembe
 
     assert isinstance(first, CommitOffsets)
     assert isinstance(second, CommitOffsets)
-    assert [(own.partition, own.owner_epoch) for own in first.offsets] == [(n, 70_000 + n) for n in range(10)]
-    assert {own.offset for own in first.offsets} == {1_000_001}
-    assert {own.offset for own in second.offsets} == {1_000_002}
+    (columns,) = first.offsets
+    assert (columns.partitions, columns.owner_epochs) == (tuple(range(10)), tuple(range(70_000, 70_010)))
+    assert columns.offsets == (1_000_001,) * 10
+    assert second.offsets[0].offsets == (1_000_002,) * 10
 
 
 def test_a_group_is_stable_once_all_was_started_and_that_was_answered(member: KcoordMember) -> None:
@@ -158,7 +159,7 @@ def test_a_stop_is_answered_and_takes_the_partition_out_of_the_tally(member: Kco
     "answer",
     [
         PingResponse(error=ErrorCode.UNKNOWN_MEMBER_ID, message="who"),
-        CommitOffsetsResponse(results=(PartitionResult("t", 0, ErrorCode.FENCED_OWNER_EPOCH, "no"),)),
+        CommitOffsetsResponse(refused=(PartitionResult("t", 0, ErrorCode.FENCED_OWNER_EPOCH, "no"),), accepted=9),
         CommitOffsetsResponse(error=ErrorCode.GROUP_ID_NOT_FOUND),
     ],
 )
@@ -167,9 +168,7 @@ def test_a_refused_request_is_never_counted(member: KcoordMember, answer: Respon
         hear(member, answer, 1)
 
 
-@pytest.mark.parametrize(
-    "answer", [PingResponse(member_epoch=3), CommitOffsetsResponse(results=(PartitionResult("t", 0),))]
-)
+@pytest.mark.parametrize("answer", [PingResponse(member_epoch=3), CommitOffsetsResponse(accepted=10)])
 def test_an_accepted_request_is_counted(member: KcoordMember, answer: Response) -> None:
     assert hear(member, answer, 1)
 

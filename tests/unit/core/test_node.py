@@ -10,6 +10,7 @@ from coordinator.core.events import (
 )
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
+from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     CommitOffsets,
@@ -22,7 +23,7 @@ from coordinator.protocol.messages import (
     ListGroupsResponse,
     Ping,
 )
-from coordinator.protocol.parts import GroupSummary, NodeAddress, OffsetToCommit
+from coordinator.protocol.parts import GroupSummary, NodeAddress
 from tests.helpers.node_world import WALL_OFFSET_MS, NodeWorld
 
 T0 = ("t", 0)
@@ -67,7 +68,7 @@ def test_connection_is_closed_after_what_was_said_on_it() -> None:
     world = NodeWorld()
     m1 = world.join("m1")
     world.is_durable_at_once = False
-    m1.send(CommitOffsets("g", (OffsetToCommit("t", 0, 150, m1.epoch(T0)),)))
+    m1.send(CommitOffsets("g", in_columns((OffsetToCommit("t", 0, 150, m1.epoch(T0)),))))
     again = world.connect()
     again.send(m1.registration)  # type: ignore[arg-type]
     assert m1.closed_why is None
@@ -160,7 +161,7 @@ def test_snapshot_is_written_once_its_records_are_durable_and_bounds_the_next_lo
     assert (len(world.written[0]) < 10, world.snapshots) == (True, {})
     world.is_durable_at_once = False
     for offset in range(200, 220):
-        m1.send(CommitOffsets("g", (OffsetToCommit("t", 0, offset, m1.epoch(T0)),)))
+        m1.send(CommitOffsets("g", in_columns((OffsetToCommit("t", 0, offset, m1.epoch(T0)),))))
     assert world.snapshots == {}
     world.sync()
     end, records = world.snapshots[0]
@@ -181,7 +182,7 @@ def test_snapshot_that_takes_many_steps_is_as_of_its_beginning_whatever_happens_
     while not world.snapshots:
         offset += 1
         assert offset < 300
-        m1.send(CommitOffsets("g", (OffsetToCommit("t", 0, offset, epoch),)))
+        m1.send(CommitOffsets("g", in_columns((OffsetToCommit("t", 0, offset, epoch),))))
         if len(world.written[0]) == 22:
             other.leave()
         world.happen(Ticked(world.now_ms, world.now_ms + WALL_OFFSET_MS))

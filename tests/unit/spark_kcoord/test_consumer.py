@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pytest
 
+from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.parts import FinalOffset, OffsetToCommit, OwnedPartition, PartitionResult
+from coordinator.protocol.parts import FinalOffset, OwnedPartition, PartitionResult
 from spark_kcoord.consumer import Consumer, ConsumerSettings
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, UnknownTopicError
 from spark_kcoord.fetch.columns import arrow_schema

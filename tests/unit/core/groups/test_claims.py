@@ -250,8 +250,8 @@ def test_fenced_member_loses_its_running_claims() -> None:
 
 def test_commit_is_accepted_under_the_current_owner_epoch_only() -> None:
     world, m1 = alone()
-    assert refusals(m1.commit(T0, 120).results) == [ErrorCode.NONE]
-    refused = m1.commit(T0, 130, m1.epoch(T0) + 1).results[0]
+    assert m1.commit(T0, 120).error is ErrorCode.NONE
+    refused = m1.commit(T0, 130, m1.epoch(T0) + 1)
     assert (refused.error, refused.committed) == (ErrorCode.FENCED_OWNER_EPOCH, 120)
     assert world.committed() == {T0: 120}
 
@@ -259,11 +259,11 @@ def test_commit_is_accepted_under_the_current_owner_epoch_only() -> None:
 def test_offset_of_a_claimed_partition_is_committed_by_its_claim_alone() -> None:
     world, m1 = alone()
     claim = m1.run(T0, 100, 110)
-    refused = m1.commit(T0, 120).results[0]
+    refused = m1.commit(T0, 120)
     assert refused.error is ErrorCode.INVALID_REQUEST
     assert refused.message == "[100, 110) of t-0 is claimed; finish the claim, which commits it"
     m1.advance([claim])
-    assert refusals(m1.commit(T0, 120).results) == [ErrorCode.NONE]
+    assert m1.commit(T0, 120).error is ErrorCode.NONE
     assert world.committed() == {T0: 120}
 
 
@@ -271,12 +271,12 @@ def test_member_that_lags_the_group_epoch_still_commits() -> None:
     world, m1 = alone(2)
     world.join("m2")
     assert m1.ping().member_epoch < m1.ping().group_epoch
-    assert refusals(m1.commit(T1, 120).results) == [ErrorCode.NONE]
+    assert m1.commit(T1, 120).error is ErrorCode.NONE
 
 
 def test_committed_offset_never_moves_back() -> None:
     _, m1 = alone()
-    refused = m1.commit(T0, 99).results[0]
+    refused = m1.commit(T0, 99)
     assert refused.error is ErrorCode.INVALID_REQUEST
     assert refused.message == "offset 99 is before the committed offset 100; committed offsets never move back"
-    assert refusals(m1.commit(T0, -1).results) == [ErrorCode.INVALID_REQUEST]
+    assert m1.commit(T0, -1).error is ErrorCode.INVALID_REQUEST

@@ -2,9 +2,10 @@
 
 from coordinator.core.groups.journal import Journal
 from coordinator.core.limits import Limits
+from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse, FetchOffsets, FetchOffsetsResponse
-from coordinator.protocol.parts import OffsetToCommit, Subscription
+from coordinator.protocol.parts import Subscription
 from tests.helpers.node_world import NodeWorld
 
 T0 = ("t", 0)
@@ -70,7 +71,7 @@ def test_commit_of_an_operator_counts_as_use() -> None:
     world = NodeWorld({"t": 1}, limits=LIMITS)
     tool = world.connect()
     for offset in (5, 6):
-        tool.ask(CommitOffsets("g", (OffsetToCommit("t", 0, offset),)), CommitOffsetsResponse)
+        tool.ask(CommitOffsets("g", in_columns((OffsetToCommit("t", 0, offset),))), CommitOffsetsResponse)
         world.advance(50_000)
     assert world.committed() == {T0: 6}
     world.advance(10_200)

@@ -1,5 +1,6 @@
 """Committed offsets as operators and members of auto commit see them."""
 
+from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     CommitOffsets,
@@ -10,7 +11,7 @@ from coordinator.protocol.messages import (
     Ping,
     PingResponse,
 )
-from coordinator.protocol.parts import CommittedOffset, OffsetToCommit
+from coordinator.protocol.parts import CommittedOffset
 from tests.helpers.node_world import WALL_OFFSET_MS, NodeWorld
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -19,17 +20,18 @@ T0, T1 = ("t", 0), ("t", 1)
 def test_operator_commits_only_what_nobody_owns() -> None:
     world = NodeWorld({"t": 1})
     m1 = world.join("m1")
-    asked = CommitOffsets("g", (OffsetToCommit("t", 0, 200),))
-    (owned,) = world.connect().ask(asked, CommitOffsetsResponse).results
+    asked = CommitOffsets("g", in_columns((OffsetToCommit("t", 0, 200),)))
+    (owned,) = world.connect().ask(asked, CommitOffsetsResponse).refused
     assert (owned.error, "owned by m1" in owned.message) == (ErrorCode.PARTITION_OWNED, True)
     m1.leave()
-    (free,) = world.connect().ask(asked, CommitOffsetsResponse).results
-    assert (free.error, world.committed()) == (ErrorCode.NONE, {T0: 200})
+    free = world.connect().ask(asked, CommitOffsetsResponse)
+    assert (free.refused, free.accepted, world.committed()) == ((), 1, {T0: 200})
 
 
 def test_operator_may_commit_for_a_group_to_come() -> None:
     world = NodeWorld({"t": 1})
-    world.connect().ask(CommitOffsets("g", (OffsetToCommit("t", 0, 42, metadata="by hand"),)), CommitOffsetsResponse)
+    asked = CommitOffsets("g", in_columns((OffsetToCommit("t", 0, 42, metadata="by hand"),)))
+    world.connect().ask(asked, CommitOffsetsResponse)
     assert world.join("m1").owned[T0].offset == 42
 
 
@@ -38,10 +40,11 @@ def test_one_commit_may_name_topics_in_any_order_and_a_partition_twice() -> None
     m1 = world.join("m1", topics=("t", "u"))
     wanted = [(("t", 0), 110), (("u", 0), 120), (("t", 1), 130), (("t", 0), 140), (("t", 0), 135), (("u", 0), 119)]
     asked = [OffsetToCommit(*partition, offset, m1.epoch(partition)) for partition, offset in wanted]
-    results = m1.ask(CommitOffsets("g", tuple(asked)), CommitOffsetsResponse).results
-    assert [(result.topic, result.partition) for result in results] == [partition for partition, _ in wanted]
-    assert [result.error for result in results] == [ErrorCode.NONE] * 4 + [ErrorCode.INVALID_REQUEST] * 2
-    assert "before the committed offset 140" in results[4].message
+    response = m1.ask(CommitOffsets("g", in_columns(asked)), CommitOffsetsResponse)
+    assert [(result.topic, result.partition) for result in response.refused] == [("t", 0), ("u", 0)]
+    assert {result.error for result in response.refused} == {ErrorCode.INVALID_REQUEST}
+    assert "before the committed offset 140" in response.refused[0].message
+    assert response.accepted == 4
     assert world.committed() == {("t", 0): 140, ("t", 1): 130, ("u", 0): 120}
 
 
@@ -50,14 +53,14 @@ def test_operator_moves_nothing_back_even_when_kafka_is_away() -> None:
     world.join("m1").leave()
     world.kafka.is_away = True
     world.restart()
-    asked = CommitOffsets("g", (OffsetToCommit("t", 0, 99),))
-    (result,) = world.connect().ask(asked, CommitOffsetsResponse).results
+    asked = CommitOffsets("g", in_columns((OffsetToCommit("t", 0, 99),)))
+    (result,) = world.connect().ask(asked, CommitOffsetsResponse).refused
     assert (result.error, world.committed()) == (ErrorCode.INVALID_REQUEST, {T0: 100})
 
 
 def test_owner_epoch_from_a_connection_without_a_member_is_refused() -> None:
     world = NodeWorld()
-    asked = CommitOffsets("g", (OffsetToCommit("t", 0, 42, owner_epoch=3),))
+    asked = CommitOffsets("g", in_columns((OffsetToCommit("t", 0, 42, owner_epoch=3),)))
     assert world.connect().ask(asked, ErrorResponse).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -71,22 +74,23 @@ def test_metadata_is_limited_in_bytes() -> None:
     world = NodeWorld({"t": 1})
     m1 = world.join("m1")
     epoch = m1.epoch(T0)
-    for metadata, error in [("é" * 2048, ErrorCode.NONE), ("é" * 2049, ErrorCode.OFFSET_METADATA_TOO_LARGE)]:
-        asked = CommitOffsets("g", (OffsetToCommit("t", 0, 150, epoch, metadata=metadata),))
-        assert [result.error for result in m1.ask(asked, CommitOffsetsResponse).results] == [error]
+    for metadata, errors in [("é" * 2048, []), ("é" * 2049, [ErrorCode.OFFSET_METADATA_TOO_LARGE])]:
+        asked = CommitOffsets("g", in_columns((OffsetToCommit("t", 0, 150, epoch, metadata=metadata),)))
+        response = m1.ask(asked, CommitOffsetsResponse)
+        assert ([result.error for result in response.refused], response.accepted) == (errors, 1 - len(errors))
 
 
 def test_ping_carries_offsets_of_auto_commit() -> None:
     world = NodeWorld({"t": 1})
     m1 = world.join("m1")
-    response = m1.ask(Ping(1, (OffsetToCommit("t", 0, 150, m1.epoch(T0)),)), PingResponse)
-    assert ([result.committed for result in response.results], world.committed()) == ([150], {T0: 150})
+    response = m1.ask(Ping(1, in_columns((OffsetToCommit("t", 0, 150, m1.epoch(T0)),))), PingResponse)
+    assert (response.refused, response.accepted, world.committed()) == ((), 1, {T0: 150})
 
 
 def test_fetched_offsets_are_what_exists_and_nothing_else() -> None:
     world = NodeWorld({"t": 1})
     m1 = world.join("m1")
-    asked = CommitOffsets("g", (OffsetToCommit("t", 0, 150, m1.epoch(T0), 3, "note"),))
+    asked = CommitOffsets("g", in_columns((OffsetToCommit("t", 0, 150, m1.epoch(T0), 3, "note"),)))
     m1.ask(asked, CommitOffsetsResponse)
     response = world.connect().ask(FetchOffsets("g", (T0, T1)), FetchOffsetsResponse)
     at_ms = world.now_ms + WALL_OFFSET_MS

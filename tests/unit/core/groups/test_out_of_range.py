@@ -5,6 +5,7 @@ import pytest
 from coordinator.core.groups.journal import Journal
 from coordinator.core.groups.records import encode_record
 from coordinator.core.groups.snapshot import records_of
+from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     CommitOffsets,
@@ -14,7 +15,7 @@ from coordinator.protocol.messages import (
     StartFetcher,
 )
 from coordinator.protocol.operator_messages import ChangePause, ChangePauseResponse
-from coordinator.protocol.parts import OffsetToCommit, OwnedPartition, PartitionResult, ResetPolicy, StartHint
+from coordinator.protocol.parts import OwnedPartition, PartitionResult, ResetPolicy, StartHint
 from tests.helpers.node_world import Member, NodeWorld
 
 T0 = ("t", 0)
@@ -25,7 +26,7 @@ def owner(policy: str) -> tuple[NodeWorld, Member]:
     """Return an owner whose group has offset 50 for its partition, which Kafka has from 60 on."""
     world = NodeWorld({"t": 1})
     world.kafka.begins[T0] = 60
-    world.connect().ask(CommitOffsets("g", (OffsetToCommit("t", 0, 50),)), CommitOffsetsResponse)
+    world.connect().ask(CommitOffsets("g", in_columns((OffsetToCommit("t", 0, 50),))), CommitOffsetsResponse)
     return world, world.join("m1", reset_policy=ResetPolicy(policy), hints=(CHECKPOINT,))
 
 

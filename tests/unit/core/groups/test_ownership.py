@@ -3,6 +3,7 @@
 import pytest
 
 from coordinator.core.limits import Limits
+from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import EARLIEST, LATEST
 from coordinator.protocol.messages import (
@@ -13,7 +14,7 @@ from coordinator.protocol.messages import (
     StartFetcher,
     StopFetcher,
 )
-from coordinator.protocol.parts import FinalOffset, OffsetToCommit, ResetPolicy, StartHint
+from coordinator.protocol.parts import FinalOffset, ResetPolicy, StartHint
 from tests.helpers.node_world import NodeWorld
 
 T0, T1, T2, T3 = [("t", number) for number in range(4)]
@@ -248,7 +249,7 @@ def test_policy_none_waits_for_an_operator_to_say_where() -> None:
     world = NodeWorld({"t": 1})
     m1 = world.join("m1", reset_policy=ResetPolicy("none"))
     assert m1.owned == {}
-    world.connect().ask(CommitOffsets("g", (OffsetToCommit(*T0, 55),)), CommitOffsetsResponse)
+    world.connect().ask(CommitOffsets("g", in_columns((OffsetToCommit(*T0, 55),))), CommitOffsetsResponse)
     assert (m1.owned[T0].offset, m1.is_complete) == (55, True)
 
 

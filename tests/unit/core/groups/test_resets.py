@@ -8,6 +8,7 @@ from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.replay import replay
 from coordinator.core.groups.snapshot import records_of
 from coordinator.core.groups.state import ShardState
+from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import LATEST
 from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse, ErrorResponse
@@ -22,7 +23,7 @@ from coordinator.protocol.operator_messages import (
     ResetOffsets,
     ResetOffsetsResponse,
 )
-from coordinator.protocol.parts import FinalOffset, OffsetToCommit, ResetResult, ResetTarget
+from coordinator.protocol.parts import FinalOffset, ResetResult, ResetTarget
 from tests.helpers.node_world import WALL_OFFSET_MS, Member, NodeWorld
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -63,7 +64,7 @@ def idle_group(committed: int = 50) -> NodeWorld:
     world = NodeWorld({"t": 2}, shards=1)
     world.join("m1", topics=("t",)).leave()
     world.kafka.begins[T0] = 10
-    asked = CommitOffsets("g", (OffsetToCommit(*T0, 100),))
+    asked = CommitOffsets("g", in_columns((OffsetToCommit(*T0, 100),)))
     world.connect().ask(asked, CommitOffsetsResponse)
     reset(world, to(committed))
     return world
@@ -195,7 +196,7 @@ class TestOfAnOwnedPartition:
         epoch = m1.epoch(T0)
         reset(world, to(20))
         m1.stopped(T0)
-        assert m1.commit(T0, 115, epoch).results[0].error is ErrorCode.FENCED_OWNER_EPOCH
+        assert m1.commit(T0, 115, epoch).error is ErrorCode.FENCED_OWNER_EPOCH
         assert m1.advance([claim]).finished[0].error is ErrorCode.FENCED_OWNER_EPOCH
         assert world.committed() == {T0: 20}
 

@@ -74,7 +74,7 @@ def lets_go_of_all(world: NodeWorld, m1: Member, m2: Member) -> ErrorCode:
 
 
 def commits(world: NodeWorld, m1: Member, m2: Member) -> ErrorCode:
-    results = [m1.commit(partition, 150).results[0] for partition in sorted(m1.owned)]
+    results = [m1.commit(partition, 150) for partition in sorted(m1.owned)]
     return max((result.error for result in results), default=ErrorCode.NONE)
 
 

@@ -192,8 +192,8 @@ def test_explicit_partitions_are_taken_out_of_the_others_target_and_never_rebala
 def test_explicit_partition_is_fenced_by_its_owner_epoch() -> None:
     world = NodeWorld({"t": 2})
     m1 = join_explicitly(world, "m1", T0)
-    assert m1.commit(T0, 150).results[0].error is ErrorCode.NONE
-    assert m1.commit(T0, 160, m1.epoch(T0) + 1).results[0].error is ErrorCode.FENCED_OWNER_EPOCH
+    assert m1.commit(T0, 150).error is ErrorCode.NONE
+    assert m1.commit(T0, 160, m1.epoch(T0) + 1).error is ErrorCode.FENCED_OWNER_EPOCH
 
 
 def test_second_claimant_of_a_partition_is_refused_with_the_owner() -> None:

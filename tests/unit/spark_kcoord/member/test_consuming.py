@@ -2,6 +2,7 @@
 
 import pytest
 
+from coordinator.protocol.columns import OffsetToCommit, one_by_one
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     CommitOffsets,
@@ -22,7 +23,6 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.parts import (
     FinalOffset,
-    OffsetToCommit,
     OwnedPartition,
     PartitionResult,
     StartHint,
@@ -132,7 +132,7 @@ def test_commit_is_answered_with_a_result_for_each_offset_and_moves_the_position
     call = pair.commit(DONE, OffsetToCommit("t", 1, 3, 9))
     fenced = PartitionResult("t", 1, ErrorCode.FENCED_OWNER_EPOCH, "it is m2's")
     assert pair.take(CommitOffsets).group_id == "g"
-    pair.answer(CommitOffsets, CommitOffsetsResponse(results=(FINE, fenced)))
+    pair.answer(CommitOffsets, CommitOffsetsResponse(refused=(fenced,), accepted=1))
     assert pair.results[call] == (FINE, fenced)
     assert positions(pair) == [7, 0]
 
@@ -141,7 +141,7 @@ def test_commit_whose_answer_was_lost_is_asked_again() -> None:
     pair = consuming()
     call = pair.commit(DONE)
     pair.come_back(start_fetcher(0, 1))
-    pair.answer(CommitOffsets, CommitOffsetsResponse(results=(FINE,)))
+    pair.answer(CommitOffsets, CommitOffsetsResponse(accepted=1))
     assert pair.results[call] == (FINE,)
 
 
@@ -157,7 +157,7 @@ def test_commit_that_is_not_answered_for_every_offset_is_asked_again() -> None:
 
 def pinged(pair: MemberPair) -> tuple[OffsetToCommit, ...]:
     pair.pass_ms(3_400)
-    return pair.take(Ping).offsets
+    return tuple(one_by_one(pair.take(Ping).offsets))
 
 
 def test_noted_positions_go_with_the_next_ping_until_they_are_accepted() -> None:
@@ -166,7 +166,7 @@ def test_noted_positions_go_with_the_next_ping_until_they_are_accepted() -> None
     assert pinged(pair) == (DONE,)
     pair.answer(Ping, PingResponse(member_epoch=1))
     assert pinged(pair) == (DONE,)
-    pair.answer(Ping, PingResponse(member_epoch=1, results=(FINE,)))
+    pair.answer(Ping, PingResponse(member_epoch=1, accepted=1))
     assert pinged(pair) == ()
 
 
@@ -175,7 +175,7 @@ def test_refused_position_is_not_sent_again() -> None:
     pair.step(PositionsNoted(pair.now_ms, (DONE,)))
     pinged(pair)
     back = PartitionResult("t", 0, ErrorCode.INVALID_REQUEST, "offset 7 is before the committed offset 9")
-    pair.answer(Ping, PingResponse(member_epoch=1, results=(back,)))
+    pair.answer(Ping, PingResponse(member_epoch=1, refused=(back,)))
     assert pinged(pair) == ()
 
 
@@ -280,7 +280,7 @@ def test_stream_of_a_partition_can_change_without_a_new_grant() -> None:
     pair.push(grant(1))
     assert [part.stream for part in pair.member.assignment.partitions] == [1, None]
     pair.commit(DONE)
-    pair.answer(CommitOffsets, CommitOffsetsResponse(results=(FINE,)))
+    pair.answer(CommitOffsets, CommitOffsetsResponse(accepted=1))
     pair.push(grant(0))
     assert [(part.stream, part.position) for part in pair.member.assignment.partitions] == [(0, 7), (None, 0)]
 
