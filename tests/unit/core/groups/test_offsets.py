@@ -1,5 +1,9 @@
 """Committed offsets as operators and members of auto commit see them."""
 
+import pytest
+
+from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.records import MOST_TOGETHER, TopicCommit
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
@@ -11,10 +15,14 @@ from coordinator.protocol.messages import (
     Ping,
     PingResponse,
 )
-from coordinator.protocol.parts import CommittedOffset
-from tests.helpers.node_world import WALL_OFFSET_MS, NodeWorld
+from coordinator.protocol.parts import CommittedOffset, TopicOffsets
+from tests.helpers.node_world import WALL_OFFSET_MS, Member, NodeWorld
 
 T0, T1 = ("t", 0), ("t", 1)
+
+
+def records_of_log(world: NodeWorld) -> int:
+    return sum(map(len, world.written))
 
 
 def test_operator_commits_only_what_nobody_owns() -> None:
@@ -101,3 +109,76 @@ def test_unknown_group_has_no_offsets_to_fetch() -> None:
     world = NodeWorld()
     response = world.connect().ask(FetchOffsets("nobody"), FetchOffsetsResponse)
     assert (response.error, response.message) == (ErrorCode.GROUP_ID_NOT_FOUND, "there is no group 'nobody'")
+
+
+def plain_commit(world: NodeWorld, member: Member, offsets: dict[TopicPartition, int]) -> CommitOffsetsResponse:
+    asked = [OffsetToCommit(*key, offset, member.epoch(key)) for key, offset in offsets.items()]
+    return member.ask(CommitOffsets("g", in_columns(asked)), CommitOffsetsResponse)
+
+
+def test_what_is_committed_together_is_one_value_and_one_record() -> None:
+    world = NodeWorld({"t": 3})
+    m1 = world.join("m1")
+    before = records_of_log(world)
+    response = plain_commit(world, m1, {("t", number): 110 + number for number in range(3)})
+    assert (response.accepted, response.refused) == (3, ())
+    assert world.committed() == {("t", 0): 110, ("t", 1): 111, ("t", 2): 112}
+    rows = world.group().offsets.rows("t")
+    assert isinstance(rows[0], TopicCommit)
+    assert rows[0] is rows[1] is rows[2]
+    assert records_of_log(world) == before + 1
+
+
+@pytest.mark.parametrize("refused", [0, 1, 2])
+def test_one_offset_that_is_refused_does_not_touch_the_others(refused: int) -> None:
+    world = NodeWorld({"t": 3})
+    m1 = world.join("m1")
+    offsets = {("t", number): 99 if number == refused else 110 for number in range(3)}
+    response = plain_commit(world, m1, offsets)
+    assert [(result.partition, result.error) for result in response.refused] == [(refused, ErrorCode.INVALID_REQUEST)]
+    assert response.accepted == 2
+    assert world.committed() == {("t", number): 100 if number == refused else 110 for number in range(3)}
+
+
+def test_commit_of_very_many_partitions_is_kept_in_pieces() -> None:
+    count = 3 * MOST_TOGETHER
+    world = NodeWorld({"t": count})
+    m1 = world.join("m1")
+    assert plain_commit(world, m1, {("t", number): 200 + number for number in range(count)}).accepted == count
+    assert world.committed() == {("t", number): 200 + number for number in range(count)}
+    assert plain_commit(world, m1, {("t", 5): 900}).accepted == 1
+    world.restart()
+    assert world.committed() == {("t", number): 900 if number == 5 else 200 + number for number in range(count)}
+
+
+def test_partitions_that_do_not_ascend_are_committed_all_the_same() -> None:
+    world = NodeWorld({"t": 2})
+    m1 = world.join("m1")
+    epochs = (m1.epoch(T1), m1.epoch(T0))
+    asked = CommitOffsets("g", (TopicOffsets("t", (1, 0), (120, 110), epochs),))
+    assert m1.ask(asked, CommitOffsetsResponse).accepted == 2
+    assert world.committed() == {T0: 110, T1: 120}
+
+
+def test_a_topic_without_partitions_commits_nothing() -> None:
+    world = NodeWorld({"t": 1})
+    m1 = world.join("m1")
+    before = records_of_log(world)
+    response = m1.ask(CommitOffsets("g", (TopicOffsets("t", (), ()),)), CommitOffsetsResponse)
+    assert (response.accepted, response.refused, records_of_log(world)) == (0, (), before)
+
+
+def test_member_cannot_commit_without_owner_epochs() -> None:
+    world = NodeWorld({"t": 1})
+    m1 = world.join("m1")
+    (result,) = m1.ask(CommitOffsets("g", (TopicOffsets("t", (0,), (120,)),)), CommitOffsetsResponse).refused
+    assert (result.error, "none was given" in result.message) == (ErrorCode.FENCED_OWNER_EPOCH, True)
+
+
+def test_topics_of_a_commit_see_what_those_before_them_committed() -> None:
+    world = NodeWorld({"t": 1})
+    m1 = world.join("m1")
+    epochs = (m1.epoch(T0),)
+    asked = CommitOffsets("g", (TopicOffsets("t", (0,), (150,), epochs), TopicOffsets("t", (0,), (140,), epochs)))
+    response = m1.ask(asked, CommitOffsetsResponse)
+    assert (response.accepted, len(response.refused), world.committed()) == (1, 1, {T0: 150})

@@ -39,6 +39,7 @@ from coordinator.core.groups.records import (
     StopBegan,
     StreamsAssigned,
     TargetsAssigned,
+    TopicCommit,
     TopicSeen,
     TopicsMatched,
     UnreadableRecordError,
@@ -93,7 +94,10 @@ GOLDEN: list[tuple[Record, str]] = [
         Released("g", "m1", (ReleasedPart("t", 0, 3),), (COMMITTED,)),
         "019509a167a26d319193a17400039198a174a269640005c0a00903",
     ),
-    (OffsetsCommitted("g", (COMMITTED,)), "01930aa1679198a174a269640005c0a00903"),
+    (
+        OffsetsCommitted("g", (COMMITTED,), (TopicCommit("t", "id", 9, (0, 1), (5, 6), (3, 3), (7, None), ("x", "")),)),
+        "01940aa1679198a174a269640005c0a009039198a174a26964099200019205069203039207c092a178a0",
+    ),
     (
         Advanced("g", "m1", (("t", 0),), (COMMITTED,), (ReleasedPart("t", 0, 3),), (ClaimPart("t", 1, 5, 9),), True),
         "01980ba167a26d319192a174009198a174a269640005c0a009039193a17400039194a174010509c3",

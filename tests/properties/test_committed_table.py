@@ -1,0 +1,68 @@
+"""Committed offsets that share a value: what is written together, over one another and one by one."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.core.groups.committed_table import CommittedTable
+from coordinator.core.groups.records import MOST_TOGETHER, CommittedPart, TopicCommit
+
+TOPICS = ("t", "u")
+
+
+def part(topic: str, number: int, offset: int) -> CommittedPart:
+    return CommittedPart(topic, "id", number, offset, 7, "note", 9, 3)
+
+
+def together(topic: str, offsets: dict[int, int]) -> TopicCommit:
+    numbers = tuple(sorted(offsets))
+    return TopicCommit(topic, "id", 9, numbers, tuple(offsets[number] for number in numbers))
+
+
+ROWS = st.builds(part, st.sampled_from(TOPICS), st.integers(0, 5), st.integers(0, 99))
+COLUMNS = st.builds(together, st.sampled_from(TOPICS), st.dictionaries(st.integers(0, 5), st.integers(0, 99)))
+
+
+@given(st.lists(ROWS | COLUMNS, max_size=12))
+def test_a_table_has_what_was_written_last_of_each_partition(writes: list[CommittedPart | TopicCommit]) -> None:
+    table, expected = CommittedTable(), {}
+    for write in writes:
+        if isinstance(write, CommittedPart):
+            table.write(write)
+            expected[write.topic, write.partition] = write
+        elif write.partitions:
+            table.write_together(write)
+            expected.update({(write.topic, number): write.part(number) for number in write.partitions})
+    assert dict(table.items()) == expected
+    assert {key: table[key] for key in table} == expected
+    assert sorted(part.offset for part in table.values()) == sorted(part.offset for part in expected.values())
+    assert (len(table), table.get(("t", 99))) == (len(expected), None)
+
+
+def test_tables_are_equal_by_what_they_have_not_by_how_it_came() -> None:
+    one, other = CommittedTable(), CommittedTable()
+    one.write_together(TopicCommit("t", "id", 9, (0, 1), (5, 6), (3, 3), (7, 7), ("note", "note")))
+    for number in (1, 0):
+        other.write(part("t", number, 5 + number))
+    assert one == other
+    other.write(part("t", 1, 7))
+    assert one != other
+
+
+def test_a_copy_and_its_original_change_apart() -> None:
+    table = CommittedTable()
+    table.write_together(together("t", {0: 5, 1: 6}))
+    copy = table.copy()
+    table.write_together(together("t", {0: 7}))
+    del table["t", 1]
+    assert {key: known.offset for key, known in copy.items()} == {("t", 0): 5, ("t", 1): 6}
+    assert {key: known.offset for key, known in table.items()} == {("t", 0): 7}
+
+
+def test_a_long_commit_is_cut_and_says_the_same_of_each_partition() -> None:
+    count = 2 * MOST_TOGETHER + 1
+    numbers = tuple(range(count))
+    whole = TopicCommit("t", "id", 9, numbers, numbers, numbers, (None, *numbers[1:]), ("", *map(str, numbers[1:])))
+    pieces = tuple(whole.cut())
+    assert [len(piece.partitions) for piece in pieces] == [MOST_TOGETHER, MOST_TOGETHER, 1]
+    assert [piece.part(n) for piece in pieces for n in piece.partitions] == [whole.part(n) for n in numbers]
+    assert [piece.offset_of(n) for piece in pieces for n in piece.partitions] == list(numbers)
