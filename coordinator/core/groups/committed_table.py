@@ -68,7 +68,9 @@ class CommittedTable:
 
     def write_together(self, commit: TopicCommit) -> None:
         """Write the committed offsets of a topic that were committed at once."""
-        self._shared.rows_to_fill(commit.topic).update(dict.fromkeys(commit.partitions, commit))
+        rows = self._shared.rows_to_fill(commit.topic)
+        for number in commit.partitions:
+            rows[number] = commit
 
     def copy(self) -> "CommittedTable":
         """Return a table of its own with the same offsets."""

@@ -6,6 +6,7 @@ partition never move back. Nothing here changes state: records and answers are r
 
 from collections.abc import Iterable
 
+from coordinator.core.groups.committed_table import Committed
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import MOST_TOGETHER, CommittedPart, TopicCommit
 from coordinator.core.groups.state import Grant, GroupState, is_same_topic
@@ -45,41 +46,46 @@ def commit_together(
 ) -> tuple[TopicCommit, ...] | None:
     """Decide a member's commit of one topic if all of it can be written as it is; None if each has to be looked at.
 
-    Nothing that happens as often handles as much. What it takes is what `commit_by_owner` would have accepted.
+    What it takes is what `commit_by_owner` would have accepted. Nothing that happens as often handles as much: a grant
+    and a former commit that several partitions share are looked at once for all that follow one another.
     """
-    topic = asked.topic
-    grants, committed = group.grants.rows(topic), group.offsets.rows(topic)
-    topic_id = None
-    last = -1
-    if asked.metadata or len(asked.owner_epochs) != len(asked.partitions):
+    topic, numbers, offsets, owner_epochs = asked.topic, asked.partitions, asked.offsets, asked.owner_epochs
+    if asked.metadata or len(owner_epochs) != len(numbers):
         return None
-    for number, offset, owner_epoch in zip(asked.partitions, asked.offsets, asked.owner_epochs, strict=True):
-        grant = grants.get(number)
-        if (
-            number <= last
-            or grant is None
-            or grant.owner_epoch != owner_epoch
-            or grant.member_id != member_id
-            or grant.claim is not None
-        ):
-            return None
-        if grant.topic_id != topic_id:
-            if topic_id is not None:
-                return None
-            topic_id = grant.topic_id
-        before = committed.get(number)
-        if before is None:
-            if offset < 0:
-                return None
-        elif offset < (before.offset_of(number) if isinstance(before, TopicCommit) else before.offset):
+    grants, committed = group.grants.rows(topic), group.offsets.rows(topic)
+    grant: Grant | None = None
+    before: Committed | None = None
+    floors: tuple[int, ...] | None = None
+    last = -1
+    for place, number in enumerate(numbers):
+        found = grants.get(number)
+        if found is None or number <= last:
             return None
         last = number
-    if topic_id is None:
+        if found is not grant:
+            if found.member_id != member_id or found.claim is not None:
+                return None
+            if grant is not None and found.topic_id != grant.topic_id:
+                return None
+            grant = found
+        known = committed.get(number)
+        if known is not before:
+            before = known
+            floors = known.offsets if isinstance(known, TopicCommit) and known.partitions == numbers else None
+        floor = floors[place] if floors is not None else _floor(known, number)
+        if offsets[place] < floor or owner_epochs[place] != grant.owner_epoch:
+            return None
+    if grant is None:
         return ()
-    whole = TopicCommit(
-        topic, topic_id, commit_ms, asked.partitions, asked.offsets, asked.owner_epochs, asked.leader_epochs
-    )
-    return (whole,) if len(asked.partitions) <= MOST_TOGETHER else tuple(whole.cut())
+    whole = TopicCommit(topic, grant.topic_id, commit_ms, numbers, offsets, owner_epochs, asked.leader_epochs)
+    return (whole,) if len(numbers) <= MOST_TOGETHER else tuple(whole.cut())
+
+
+def _floor(known: Committed | None, number: int) -> int:
+    """Return the smallest offset that may follow what is committed."""
+    if known is None:
+        return 0
+    return known.offset_of(number) if isinstance(known, TopicCommit) else known.offset
 
 
 def commit_by_owner(
