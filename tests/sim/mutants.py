@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from coordinator.core import effects as e
 from coordinator.core.events import OffsetsResolved
-from coordinator.core.groups import claims, journal, ownership, targets
+from coordinator.core.groups import claims, journal, offsets, ownership, targets
+from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.holds import ClaimWatch
 from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.offsets import committed_part
@@ -22,10 +23,11 @@ from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import ClaimsRunning, CommittedPart, Granted, OffsetsCommitted, Record
 from coordinator.core.groups.resets import Resets
 from coordinator.core.groups.shard import Shard
+from coordinator.core.groups.soft import Connection, Registration
 from coordinator.core.groups.state import GroupState, ShardState
 from coordinator.core.parking import Parking
 from coordinator.protocol.messages import StartFetcher
-from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult, TopicOffsets
 from spark_kcoord.consumer import Consumer
 from tests.sim.run import Outcome, run_seed
 
@@ -260,6 +262,19 @@ def _dry_run_done() -> Patches:
     return [(Operators, "handle", do_it)]
 
 
+def _together_without_owner_check() -> Patches:
+    decide = offsets.commit_together
+
+    def for_anybody(group: GroupState, member_id: str, asked: TopicOffsets, commit_ms: int) -> Any:
+        grants = [grant for number in asked.partitions if (grant := group.grants.get((asked.topic, number)))]
+        if grants and len(grants) == len(asked.partitions):
+            member_id = grants[0].member_id
+            asked = replace(asked, owner_epochs=tuple(grant.owner_epoch for grant in grants))
+        return decide(group, member_id, asked, commit_ms)
+
+    return [(offsets, "commit_together", for_anybody)]
+
+
 # ---- durability -----------------------------------------------------------------------------------------------------
 
 
@@ -327,35 +342,47 @@ def _expire_all_after_restart() -> Patches:
         start(self)
         for group_id, group in self.desk.journal.state.groups.items():
             for member_id in group.members:
-                self.desk.sessions.cancel((group_id, member_id))
-                self.desk.sessions.set((group_id, member_id), self.desk.now_ms)
+                session = self.desk.soft[group_id].sessions[member_id]
+                session.last_heard_ms -= session.timeout_ms
+                self.desk.sessions.set((group_id, member_id), session.ends_ms)
 
     return [(Shard, "start", start_with_old_deadlines)]
 
 
 def _wall_clock_session() -> Patches:
-    start, time_passed = Shard.start, Shard.time_passed
+    start, accept, heard = Shard.start, Membership._accept, Membership.heard
+    find, look = Shard._find_silent, Shard._look_at_some
 
-    def set_by_wall_clock(self: Membership, group_id: str, member_id: str, timeout_ms: int) -> None:
-        self._desk.sessions.set((group_id, member_id), self._desk.clock.wall_ms + timeout_ms)
+    def note(desk: Desk, group_id: str, member_id: str) -> None:
+        session = desk.soft[group_id].sessions[member_id]
+        session.last_heard_ms = desk.clock.wall_ms
+        desk.sessions.set((group_id, member_id), session.ends_ms)
 
     def start_by_wall_clock(self: Shard) -> None:
         start(self)
-        for group_id, group in self.desk.journal.state.groups.items():
-            for member_id, member in group.members.items():
+        for group_id, soft in self.desk.soft.items():
+            for member_id in soft.sessions:
                 self.desk.sessions.cancel((group_id, member_id))
-                deadline_ms = self.desk.clock.wall_ms + member.facts.session_timeout_ms
-                self.desk.sessions.set((group_id, member_id), deadline_ms)
+                note(self.desk, group_id, member_id)
 
-    def pass_by_wall_clock(self: Shard, allowance: int) -> int:
-        for group_id, member_id in self.desk.sessions.pop_due(self.desk.clock.wall_ms):
-            self._departures.session_timed_out(group_id, member_id)
-        return time_passed(self, allowance)
+    def accept_by_wall_clock(
+        self: Membership, registration: Registration, connection: Connection, member_id: str
+    ) -> None:
+        accept(self, registration, connection, member_id)
+        if member_id in self._desk.soft[registration.request.group_id].sessions:
+            note(self._desk, registration.request.group_id, member_id)
+
+    def heard_by_wall_clock(self: Membership, connection: Connection) -> None:
+        heard(self, connection)
+        if connection.group_id is not None and connection.member_id is not None:
+            note(self._desk, connection.group_id, connection.member_id)
 
     return [
-        (Membership, "_set_session_timer", set_by_wall_clock),
         (Shard, "start", start_by_wall_clock),
-        (Shard, "time_passed", pass_by_wall_clock),
+        (Membership, "_accept", accept_by_wall_clock),
+        (Membership, "heard", heard_by_wall_clock),
+        (Shard, "_find_silent", lambda self, _: find(self, self.desk.clock.wall_ms)),
+        (Shard, "_look_at_some", lambda self, _: look(self, self.desk.clock.wall_ms)),
     ]
 
 
@@ -384,8 +411,11 @@ OWN: Mapping[str, Mutant] = {
     "drained-member-granted": Mutant("a drained member gets partitions", _drained_member_granted),
     "delete-ignores-owner": Mutant("offsets are deleted under their owner's feet", _delete_ignores_owner),
     "claim-timeout-ignored": Mutant("a held claim is never given up", _claim_timeout_ignored),
+    "together-without-owner-check": Mutant(
+        "what is committed together is not asked for its owner", _together_without_owner_check
+    ),
     "dry-run-done": Mutant("what was only to be tried is done", _dry_run_done),
 }
-"""Mistakes in what operators do, beside the fifteen that were known from the start."""
+"""Mistakes beside the fifteen that were known from the start: in what operators do, and in what is decided at once."""
 
 ALL: Mapping[str, Mutant] = {**MUTANTS, **OWN}

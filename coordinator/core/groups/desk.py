@@ -71,8 +71,8 @@ class Desk:
     timers: Timers[Timer] = field(default_factory=Timers)
     """Few and exact: a node asks to be woken for them."""
     sessions: Timers[tuple[str, str]] = field(default_factory=Timers)
-    """When a group's member has said nothing for its session time-out: many, moved by every message, and seen to at
-    the regular ticks."""
+    """When to look whether a group's member has said nothing for its session time-out, at the latest when that would be
+    so: a message is only noted in the session, and the deadline is moved when it has come."""
     sends: list[Effect] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
 

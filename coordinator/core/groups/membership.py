@@ -197,14 +197,14 @@ class Membership:
 
     def heard(self, connection: Connection) -> None:
         """Note that a member said something: its session is new again, and who probes it is refused."""
-        desk, group_id, member_id = self._desk, connection.group_id, connection.member_id
-        assert group_id is not None
-        assert member_id is not None
-        session = desk.soft[group_id].sessions[member_id]
-        session.last_heard_ms = desk.clock.now_ms
-        self._set_session_timer(group_id, member_id, session.timeout_ms)
+        session = connection.session
+        assert session is not None
+        session.last_heard_ms = self._desk.clock.now_ms
         if session.newcomer is not None:
-            group = desk.group(group_id)
+            group_id, member_id = connection.group_id, connection.member_id
+            assert group_id is not None
+            assert member_id is not None
+            group = self._desk.group(group_id)
             newcomer = self.take_newcomer(group_id, member_id)
             assert group is not None
             assert newcomer is not None
@@ -243,10 +243,10 @@ class Membership:
         if session is not None and session.connection_id not in {None, registration.connection_id}:
             assert session.connection_id is not None
             desk.close(session.connection_id, f"member {member_id} has registered on a new connection")
-        timeout_ms = facts.session_timeout_ms
-        soft.sessions[member_id] = MemberSession(registration.connection_id, desk.now_ms, timeout_ms)
-        connection.group_id, connection.member_id = group.group_id, member_id
-        self._set_session_timer(group.group_id, member_id, timeout_ms)
+        session = MemberSession(registration.connection_id, desk.now_ms, facts.session_timeout_ms)
+        soft.sessions[member_id] = session
+        connection.bind(group.group_id, member_id, session)
+        desk.sessions.set((group.group_id, member_id), session.ends_ms)
         desk.timers.cancel(Timer(TimerKind.GRACE, group.group_id, member_id))
         self._note_accepted(group, member_id, old_facts.incarnation if old_facts is not None else None)
         self._respond_accepted(registration, group, member_id)
@@ -328,6 +328,3 @@ class Membership:
             kafka_bootstrap=self._desk.catalog.bootstrap,
         )
         self._desk.respond(registration.connection_id, registration.correlation_id, response)
-
-    def _set_session_timer(self, group_id: str, member_id: str, timeout_ms: int) -> None:
-        self._desk.sessions.set((group_id, member_id), self._desk.clock.now_ms + timeout_ms)

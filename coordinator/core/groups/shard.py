@@ -103,7 +103,7 @@ class Shard:
                 soft.sessions[member_id] = MemberSession(
                     None, desk.now_ms, timeout_ms, why_disconnected="the coordinator restarted"
                 )
-                desk.sessions.set((group_id, member_id), desk.now_ms + timeout_ms)
+                desk.sessions.set((group_id, member_id), soft.sessions[member_id].ends_ms)
                 self._ownership.stops.push(group_id, member_id, sorted(group.stopping.get(member_id, ())))
                 if not is_complete(group, member_id):
                     soft.unsettled.add(member_id)
@@ -122,8 +122,8 @@ class Shard:
         Groups for which nothing is left have their turn in a step of their own, at once.
         """
         desk = self.desk
-        desk.silent.extend(desk.sessions.pop_due(desk.now_ms))
-        self._look_at_some()
+        self._find_silent(desk.now_ms)
+        self._look_at_some(desk.now_ms)
         now_due: list[Timer] = []
         for timer in desk.timers.pop_due(desk.now_ms):
             if timer.kind in _REBALANCING:
@@ -139,13 +139,29 @@ class Shard:
         self._come_back()
         return allowance
 
-    def _look_at_some(self) -> None:
+    def _find_silent(self, now_ms: int) -> None:
+        """Note whose session is over; the deadlines of those who have said something meanwhile are moved."""
+        desk = self.desk
+        for key in desk.sessions.pop_due(now_ms):
+            session = desk.session_of(*key)
+            assert session is not None, f"{key} has a deadline and no session"
+            if session.ends_ms <= now_ms:
+                desk.silent.append(key)
+            else:
+                desk.sessions.set(key, session.ends_ms)
+
+    def _look_at_some(self, now_ms: int) -> None:
         """Remove silent members and look at registrations, a bounded number in one step."""
         desk = self.desk
         for _ in range(min(len(desk.silent), desk.limits.slice_members)):
             key = desk.silent.popleft()
-            if desk.sessions.get(key) is None:
+            session = desk.session_of(*key)
+            if session is None:
+                continue
+            if session.ends_ms <= now_ms:
                 self._departures.session_timed_out(*key)
+            else:
+                desk.sessions.set(key, session.ends_ms)
         for _ in range(min(len(desk.known), desk.limits.slice_members)):
             registration, event = desk.known.popleft()
             if desk.registrations.get(registration.connection_id) is registration:
@@ -210,7 +226,7 @@ class Shard:
             is_matched = event.is_whole and subscription.pattern is not None
             if is_matched or answered.intersection(named_topics(subscription)):
                 self.desk.known.append((registration, event))
-        self._look_at_some()
+        self._look_at_some(self.desk.now_ms)
         self._come_back()
 
     def awaits(self, lookup_id: int) -> bool:

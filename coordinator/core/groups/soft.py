@@ -65,11 +65,16 @@ class Connection:
     is_closing: bool = False
     listed: ListClaims | None = None
     """Claims and hints that came before the registration they belong to."""
+    session: "MemberSession | None" = None
+    """The session of the member it is bound to: every message from it is noted there."""
+
+    def bind(self, group_id: str, member_id: str, session: "MemberSession") -> None:
+        """Make it a member's connection."""
+        self.group_id, self.member_id, self.session = group_id, member_id, session
 
     def unbind(self) -> None:
         """Make it nobody's connection."""
-        self.group_id = None
-        self.member_id = None
+        self.group_id = self.member_id = self.session = None
 
 
 class Registration(msgspec.Struct, frozen=True):
@@ -87,7 +92,7 @@ class MemberSession(msgspec.Struct, gc=False):
     connection_id: int | None
     last_heard_ms: int
     timeout_ms: int
-    """The member's session time-out, as its facts have it; here because every message from it asks for it."""
+    """The member's session time-out, as its facts have it."""
     disconnected_ms: int | None = None
     why_disconnected: str = ""
     is_told_complete: bool = False
@@ -95,6 +100,11 @@ class MemberSession(msgspec.Struct, gc=False):
     overstaying_since_ms: dict[TopicPartition, int] = msgspec.field(default_factory=dict)
     """Since when a partition has been wanted back whose running claim outlives the stop's deadline."""
     newcomer: Registration | None = None
+
+    @property
+    def ends_ms(self) -> int:
+        """When the session is over unless the member says something."""
+        return self.last_heard_ms + self.timeout_ms
 
 
 class ResolvedStart(msgspec.Struct, frozen=True, gc=False):
