@@ -54,7 +54,8 @@ class Membership:
         connection = desk.connections.get(registration.connection_id)
         if connection is None or connection.is_closing:
             return
-        refusal = why_malformed(request, desk.limits, self._known_assignors)
+        # What waited for Kafka was looked at before it did, and what it says by itself does not change.
+        refusal = why_malformed(request, desk.limits, self._known_assignors) if read is None else None
         if refusal is not None:
             self._refuse(registration, *refusal)
             return
