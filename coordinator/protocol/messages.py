@@ -247,9 +247,9 @@ class PingResponse(_Message, frozen=True, tag=103):
 
 
 class FetcherStartedResponse(_Message, frozen=True, tag=104):
-    """Answers FetcherStarted, a result a partition in the order asked."""
+    """Answers FetcherStarted: the partitions that are not the member's under the owner epochs it named."""
 
-    results: tuple[PartitionResult, ...] = ()
+    refused: tuple[PartitionResult, ...] = ()
 
 
 class FetcherStoppedResponse(_Message, frozen=True, tag=105):

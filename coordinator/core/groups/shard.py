@@ -464,14 +464,12 @@ def _refusals(results: Sequence[PartitionResult]) -> tuple[PartitionResult, ...]
 
 
 def _started(group: GroupState, member_id: str, request: FetcherStarted) -> FetcherStartedResponse:
-    results = []
+    refused = []
     for owned in request.partitions:
-        partition = (owned.topic, owned.partition)
-        committed = group.offsets.get(partition)
-        offset = committed.offset if committed is not None else None
         if group.grant_of(owned.topic, owned.partition, member_id, owned.owner_epoch) is None:
+            partition = (owned.topic, owned.partition)
+            committed = group.offsets.get(partition)
             why = offsets.why_fenced(group, partition, owned.owner_epoch, member_id)
-            results.append(offsets.refused(partition, ErrorCode.FENCED_OWNER_EPOCH, why, offset))
-        else:
-            results.append(PartitionResult(owned.topic, owned.partition, committed=offset))
-    return FetcherStartedResponse(tuple(results))
+            offset = committed.offset if committed is not None else None
+            refused.append(offsets.refused(partition, ErrorCode.FENCED_OWNER_EPOCH, why, offset))
+    return FetcherStartedResponse(tuple(refused))

@@ -60,7 +60,7 @@ def says_ping(world: NodeWorld, m1: Member, m2: Member) -> ErrorCode:
 
 def says_started(world: NodeWorld, m1: Member, m2: Member) -> ErrorCode:
     owned = tuple(OwnedPartition(*partition, m1.epoch(partition)) for partition in m1.owned)
-    results = m1.ask(FetcherStarted(owned), FetcherStartedResponse).results
+    results = m1.ask(FetcherStarted(owned), FetcherStartedResponse).refused
     return max((result.error for result in results), default=ErrorCode.NONE)
 
 
