@@ -86,19 +86,12 @@ class LogReader:
             case MemberJoined():
                 self.members.add(record.facts.member_id)
             case Granted():
-                partition = (record.topic, record.partition)
-                owner = self.owners.get(partition)
-                assert owner is None or owner[0] not in self.members, f"{partition} is granted while {owner} owns it"
-                is_held = self.handover == "hold" and partition in self.running
-                assert not is_held, f"{partition} is granted while {owner} has a running claim on it"
                 assert record.member_id in self.members
                 assert record.owner_epoch == offset
-                self._close_claim(partition)
-                self.owners[partition] = (record.member_id, offset)
-                self.granted.add((record.member_id, partition, offset))
-                if record.start is not None:
-                    assert partition not in self.committed, "a start is written once"
-                    self._write(partition, record.start.offset)
+                assert record.partitions == tuple(sorted(set(record.partitions)))
+                assert record.starts is None or record.starts.partitions == record.partitions
+                for number in record.partitions:
+                    self._grant(record, number, offset)
             case ResetApplied():
                 self._reset(record, offset)
             case OffsetsDeleted():
@@ -145,6 +138,19 @@ class LogReader:
                     self._release(had)
                 else:
                     self._release(partition for partition in had if partition not in self.running)
+
+    def _grant(self, record: Granted, number: int, offset: int) -> None:
+        partition = (record.topic, number)
+        owner = self.owners.get(partition)
+        assert owner is None or owner[0] not in self.members, f"{partition} is granted while {owner} owns it"
+        is_held = self.handover == "hold" and partition in self.running
+        assert not is_held, f"{partition} is granted while {owner} has a running claim on it"
+        self._close_claim(partition)
+        self.owners[partition] = (record.member_id, offset)
+        self.granted.add((record.member_id, partition, offset))
+        if record.starts is not None:
+            assert partition not in self.committed, "a start is written once"
+            self._write(partition, record.starts.offset_of(number))
 
     def _commit(self, parts: Iterable[CommittedPart], finished: Iterable[TopicPartition]) -> None:
         finished = set(finished)

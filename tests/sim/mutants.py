@@ -3,7 +3,7 @@
 A mutant replaces named functions of the product while it is planted; the product knows nothing of it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +12,10 @@ from msgspec.structs import replace
 
 from coordinator.core import effects as e
 from coordinator.core.events import OffsetsResolved
-from coordinator.core.groups import claims, journal, offsets, ownership, targets
+from coordinator.core.groups import claims, grants, journal, offsets, ownership, targets
+from coordinator.core.groups.committed_table import CommittedTable
 from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.grants import Grants
 from coordinator.core.groups.holds import ClaimWatch
 from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.offsets import committed_part
@@ -156,25 +158,26 @@ def _hold_expires_with_session() -> Patches:
 def _grant_before_revoke() -> Patches:
     look_at = Ownership._look_at
 
-    def grant_at_once(self: Ownership, turn: Any, partition: TopicPartition, why: str) -> None:
-        wanted_by = turn.group.target_owners.get(partition)
-        grant = turn.group.grants.get(partition)
-        if grant is not None and wanted_by is not None and grant.member_id != wanted_by and not grant.is_stopping:
-            self._try_to_grant(turn, partition, wanted_by, grant)
-        else:
-            look_at(self, turn, partition, why)
+    def grant_at_once(self: Ownership, turn: Any, topic: str, partitions: Iterable[TopicPartition], why: str) -> None:
+        for partition in partitions:
+            wanted_by = turn.group.target_owners.get(partition)
+            grant = turn.group.grants.get(partition)
+            if grant is not None and wanted_by is not None and grant.member_id != wanted_by and not grant.is_stopping:
+                self._grants.note(turn, topic, [(partition, wanted_by, grant)])
+            else:
+                look_at(self, turn, topic, [partition], why)
 
     return [(Ownership, "_look_at", grant_at_once)]
 
 
 def _re_resolve_latest() -> Patches:
-    try_to_grant = Ownership._try_to_grant
+    note = Grants.note
 
-    def resolve_again(self: Ownership, turn: Any, partition: TopicPartition, *arguments: Any) -> None:
-        with _replaced(GroupState, "committed_offset", lambda *_: None):
-            try_to_grant(self, turn, partition, *arguments)
+    def resolve_again(self: Grants, *arguments: Any) -> None:
+        with _replaced(CommittedTable, "rows", lambda *_: {}):
+            note(self, *arguments)
 
-    return [(Ownership, "_try_to_grant", resolve_again)]
+    return [(Grants, "note", resolve_again)]
 
 
 def _zero_for_unknown() -> Patches:
@@ -188,22 +191,24 @@ def _zero_for_unknown() -> Patches:
 
 
 def _owner_epoch_reuse() -> Patches:
-    try_to_grant, replay = Ownership._try_to_grant, journal.replay
+    decide, replay = Grants.decide, journal.replay
 
-    def grant_again(self: Ownership, turn: Any, partition: TopicPartition, *arguments: Any) -> None:
+    def grant_again(self: Grants, turn: Any) -> None:
         """Let who takes over go on under the owner epoch of who is gone."""
-        before = turn.group.grants.get(partition)
 
         def granted(*fields: Any) -> Granted:
-            return Granted(*fields[:5], fields[5] if before is None else before.owner_epoch, *fields[6:])
+            record = Granted(*fields)
+            before = turn.group.grants.rows(record.topic)
+            taken = [before[number].owner_epoch for number in record.partitions if number in before]
+            return replace(record, owner_epoch=taken[0]) if taken else record
 
-        with _replaced(ownership, "Granted", granted):
-            try_to_grant(self, turn, partition, *arguments)
+        with _replaced(grants, "Granted", granted):
+            decide(self, turn)
 
     def replay_any_epoch(state: ShardState, record: Record, offset: int | None) -> None:
         replay(state, record, None if isinstance(record, Granted) else offset)
 
-    return [(Ownership, "_try_to_grant", grant_again), (journal, "replay", replay_any_epoch)]
+    return [(Grants, "decide", grant_again), (journal, "replay", replay_any_epoch)]
 
 
 # ---- consumers ------------------------------------------------------------------------------------------------------

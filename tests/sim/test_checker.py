@@ -65,8 +65,8 @@ def joined(member_id: str, **more: Any) -> r.MemberJoined:
 
 
 def granted(member_id: str, owner_epoch: int, start: int | None = None) -> r.Granted:
-    written = committed(start, None) if start is not None else None
-    return r.Granted("g", member_id, "t", TOPIC_ID, 0, owner_epoch, written)
+    written = r.TopicCommit("t", TOPIC_ID, 0, (0,), (start,)) if start is not None else None
+    return r.Granted("g", member_id, "t", TOPIC_ID, (0,), owner_epoch, written)
 
 
 def targets(group_epoch: int, member_id: str, *without: str) -> r.TargetsAssigned:
@@ -170,6 +170,14 @@ LEFT = (joined("m2"), targets(2, "m2", "m1"))
             (joined("m2"), r.Released("g", "m1", (r.ReleasedPart("t", 0, 4),), ()), granted("m2", 7)),
         ),
         ("epoch-reuse", (r.Released("g", "m1", (r.ReleasedPart("t", 0, 4),), ()), granted("m1", 4))),
+        (
+            "start-misplaced",
+            (
+                r.Released("g", "m1", (r.ReleasedPart("t", 0, 4),), ()),
+                structs.replace(granted("m1", 6, start=10), partitions=(0, 1)),
+            ),
+        ),
+        ("double-owner", (released(), structs.replace(granted("m1", 6), partitions=(0, 0)))),
         ("start-resolved-again", (r.Released("g", "m1", (r.ReleasedPart("t", 0, 4),), ()), granted("m1", 6, start=10))),
         ("zombie-release", (r.Released("g", "m1", (r.ReleasedPart("t", 0, 3),), ()),)),
         ("not-owner", (joined("m2"), r.Released("g", "m2", (r.ReleasedPart("t", 0, 4),), ()))),
@@ -294,8 +302,7 @@ def test_a_start_that_nobody_named_is_named() -> None:
 
 
 def replace_start(offset: int) -> r.Granted:
-    start = r.CommittedPart("t", "id-2", 0, offset, None, "", 0, None)
-    return r.Granted("g", "m1", "t", "id-2", 0, 7, start)
+    return r.Granted("g", "m1", "t", "id-2", (0,), 7, r.TopicCommit("t", "id-2", 0, (0,), (offset,)))
 
 
 def test_state_that_is_not_what_the_log_says_is_named() -> None:

@@ -52,24 +52,25 @@ class Lookups:
         if lookup is None or self._desk.group(lookup.group_id) is None:
             return None
         soft = self._desk.soft_of(lookup.group_id)
+        lookups, lookup_id, wanted = soft.lookups, event.lookup_id, lookup.asked
         ask_for_end: dict[TopicPartition, tuple[str, int]] = {}
         starts: dict[TopicPartition, ResolvedStart] = {}
         for answer in event.offsets:
             partition = (answer.topic, answer.partition)
-            asked = lookup.asked.get(partition)
-            if asked is None or soft.lookups.pop(partition, None) != event.lookup_id:
+            asked, offset = wanted.get(partition), answer.offset
+            if asked is None or lookups.pop(partition, None) != lookup_id:
                 continue
-            if answer.offset is None or answer.offset < LATEST:
+            if offset is None or offset < LATEST:
                 self.note_unresolved(lookup.group_id, partition, f"Kafka could not say where it starts: {answer.why}")
                 self._ask_later(lookup.group_id)
-            elif answer.offset == LATEST and not lookup.is_for_end:
+            elif offset == LATEST and not lookup.is_for_end:
                 ask_for_end[partition] = asked
             else:
-                starts[partition] = ResolvedStart(asked, answer.offset, answer.leader_epoch)
-        if len(starts) < len(lookup.asked):
-            for partition in lookup.asked:
-                if soft.lookups.get(partition) == event.lookup_id:
-                    del soft.lookups[partition]
+                starts[partition] = ResolvedStart(asked, offset, answer.leader_epoch)
+        if len(starts) < len(wanted):
+            for partition in wanted:
+                if lookups.get(partition) == lookup_id:
+                    del lookups[partition]
                     self._ask_later(lookup.group_id)
         if ask_for_end:
             self.ask(lookup.group_id, ask_for_end, is_for_end=True)

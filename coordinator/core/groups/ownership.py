@@ -6,22 +6,24 @@ closes its claim. Nobody else is touched: work is in proportion to the partition
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import groupby
+from operator import itemgetter
 
 from coordinator.core.events import OffsetsResolved
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.controls import PendingReset
 from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.grants import Free, Grants
 from coordinator.core.groups.holds import is_held
 from coordinator.core.groups.lookups import Lookups
 from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.operator_records import ResetApplied, ResetsCancelled
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.plan import Plan
-from coordinator.core.groups.records import CommittedPart, Granted, MemberEpochsAdvanced, StopBegan
+from coordinator.core.groups.records import MemberEpochsAdvanced, StopBegan
 from coordinator.core.groups.rounds import Round, note_round
 from coordinator.core.groups.soft import GroupSoft, LostOwner, Timer, TimerKind
-from coordinator.core.groups.starts import AskedStart, KnownStart, NoStart, hints_by_partition, start_of
-from coordinator.core.groups.state import Grant, GroupState, TopicState, is_same_topic
+from coordinator.core.groups.state import Grant, GroupState, is_same_topic
 from coordinator.core.groups.stops import Stops
 from coordinator.core.groups.targets import plan_targets
 from coordinator.core.groups.tellings import Tellings
@@ -35,6 +37,7 @@ class Ownership:
         self._desk = desk
         self._assignors = assignors
         self._lookups = Lookups(desk, new_lookup_id)
+        self._grants = Grants(desk, self._lookups)
         self.stops = Stops(desk)
         self.tellings = Tellings(desk)
 
@@ -162,7 +165,7 @@ class Ownership:
         self, group_id: str, soft: GroupSoft, partitions: Iterable[TopicPartition]
     ) -> list[TopicPartition]:
         """Return as many partitions as one step looks at, in order, and leave the rest to steps of their own."""
-        ordered = sorted(partitions)
+        ordered = sorted(set(partitions))
         most = self._desk.limits.slice_partitions
         if len(ordered) > most:
             soft.backlog.add(ordered[most:])
@@ -170,9 +173,11 @@ class Ownership:
         return ordered[:most]
 
     def _reconcile(self, turn: Round, partitions: Iterable[TopicPartition], members: Iterable[str], why: str) -> None:
+        """Do what is to be done about partitions, which are in order and each there once, and tell whom it concerns."""
         desk, group, soft = self._desk, turn.group, turn.soft
-        for partition in partitions:
-            self._look_at(turn, partition, why)
+        for topic, of_topic in groupby(partitions, itemgetter(0)):
+            self._look_at(turn, topic, of_topic, why)
+        self._grants.decide(turn)
         self._begin_stops(turn)
         if turn.lookups:
             self._lookups.ask(group.group_id, turn.lookups)
@@ -193,26 +198,37 @@ class Ownership:
         note_round(desk, turn)
         self.note_if_stable(group.group_id)
 
-    def _look_at(self, turn: Round, partition: TopicPartition, why: str) -> None:
+    def _look_at(self, turn: Round, topic: str, partitions: Iterable[TopicPartition], why: str) -> None:
+        """Note what has to be stopped of a topic, reset what is to be reset, and note what can be granted.
+
+        A record that is decided on the way changes only the partition it is about, which is not looked at again.
+        """
         group = turn.group
-        grant = group.grants.get(partition)
-        if grant is not None and grant.member_id in group.members:
-            if grant.stop_why is None:
-                stop_why = _why_stop(group, partition, grant, why)
-                if stop_why is not None:
-                    turn.stops.setdefault((grant.member_id, stop_why), []).append(partition)
-            return
-        wanted_by = group.wanted_owner(partition)
-        reset = None
-        if group.controls.resets:
-            self._drop_reset_of_old_topic(group, partition)
-            reset = group.controls.resets.get(partition)
-        if grant is not None and is_held(group, partition) and not (reset is not None and reset.releases_claims):
-            return
-        if reset is not None:
-            self._try_to_reset(turn, partition, reset, wanted_by, grant)
-        elif wanted_by is not None:
-            self._try_to_grant(turn, partition, wanted_by, grant)
+        grants, members, target_owners = group.grants.rows(topic), group.members, group.target_owners
+        controls = group.controls
+        is_paused = bool(controls.paused or controls.group_pause)
+        free: list[Free] = []
+        for partition in partitions:
+            grant = grants.get(partition[1])
+            if grant is not None and grant.member_id in members:
+                if grant.stop_why is None:
+                    stop_why = _why_stop(group, partition, grant, why)
+                    if stop_why is not None:
+                        turn.stops.setdefault((grant.member_id, stop_why), []).append(partition)
+                continue
+            wanted_by = group.wanted_owner(partition) if is_paused else target_owners.get(partition)
+            reset = None
+            if controls.resets:
+                self._drop_reset_of_old_topic(group, partition)
+                reset = controls.resets.get(partition)
+            if grant is not None and is_held(group, partition) and not (reset is not None and reset.releases_claims):
+                continue
+            if reset is not None:
+                self._try_to_reset(turn, partition, reset, wanted_by, grant)
+            elif wanted_by is not None:
+                free.append((partition, wanted_by, grant))
+        if free:
+            self._grants.note(turn, topic, free)
 
     def _drop_reset_of_old_topic(self, group: GroupState, partition: TopicPartition) -> None:
         reset, topic = group.controls.resets.get(partition), group.topics.get(partition[0])
@@ -252,71 +268,8 @@ class Ownership:
         )
         turn.resets.setdefault(reset.decree.said(), []).append(partition)
         if wanted_by is not None:
-            self._count_grant(turn, partition, wanted_by, before)
-
-    def _try_to_grant(self, turn: Round, partition: TopicPartition, member_id: str, before: Grant | None) -> None:
-        desk, group = self._desk, turn.group
-        topic_name, number = partition
-        topic = group.topics[topic_name]
-        if number >= topic.partitions:
-            return
-        start, written = None, None
-        if group.committed_offset(partition, topic.topic_id) is None:
-            start = self._find_start(turn, partition, topic)
-            if start is None:
-                return
-            written = CommittedPart(
-                topic_name,
-                topic.topic_id,
-                number,
-                start.offset,
-                start.leader_epoch,
-                "",
-                desk.clock.wall_ms,
-                None,
-            )
-            turn.starts.setdefault(start.why, []).append(partition)
-        desk.journal.decide(
-            Granted(
-                group.group_id,
-                member_id,
-                topic_name,
-                topic.topic_id,
-                number,
-                desk.journal.log_end_offset,
-                written,
-                start.why if start is not None else "the committed offset",
-            )
-        )
-        self._count_grant(turn, partition, member_id, before)
-
-    def _find_start(self, turn: Round, partition: TopicPartition, topic: TopicState) -> KnownStart | None:
-        """Return where a partition without a committed offset starts; None when Kafka has to say, or nobody can."""
-        group, soft = turn.group, turn.soft
-        if soft.hints is None:
-            soft.hints = hints_by_partition(hint for member in group.members.values() for hint in member.facts.hints)
-        start = start_of(group, partition, topic, soft.hints)
-        if isinstance(start, AskedStart):
-            answer, asked = turn.answers.get(partition), (topic.topic_id, start.timestamp_ms)
-            if answer is not None and answer.asked == asked:
-                return KnownStart(answer.offset, start.why, answer.leader_epoch)
-            if partition not in soft.lookups:
-                turn.lookups[partition] = asked
-            return None
-        if isinstance(start, NoStart):
-            self._lookups.note_unresolved(group.group_id, partition, start.why)
-            return None
-        return start
-
-    def _count_grant(self, turn: Round, partition: TopicPartition, member_id: str, before: Grant | None) -> None:
-        desk, soft = self._desk, turn.soft
-        turn.granted.setdefault(member_id, []).append(partition)
-        soft.unresolved_why.pop(partition, None)
-        lost = soft.lost_owners.pop(partition, None)
-        if lost is not None:
-            turn.durations[member_id] = max(turn.durations.get(member_id, 0), desk.now_ms - lost.at_ms)
-        if before is not None and before.has_running_claim:
-            turn.taken_over.setdefault((member_id, before.member_id), []).append(partition)
+            turn.granted.setdefault(wanted_by, []).append(partition)
+            self._grants.end_wait(turn, partition, wanted_by, before)
 
     def _begin_stops(self, turn: Round) -> None:
         desk = self._desk

@@ -1,9 +1,12 @@
 """What members are told about their partitions, cut into pushes of bounded size."""
 
 from collections.abc import Collection, Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 
 from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.records import TopicCommit
 from coordinator.core.groups.state import GroupState
 from coordinator.protocol.messages import StartFetcher, StopFetcher
 from coordinator.protocol.parts import OwnedPartition, StartPartition
@@ -21,7 +24,7 @@ def start_fetchers(
     """Yield at least one push that names these partitions of a member; only the last can be complete."""
     member = group.members[member_id]
     wants_streams = member.facts.wants_streams
-    parts = [_start_partition(group, partition, catalog, wants_streams=wants_streams) for partition in partitions]
+    parts = list(_start_partitions(group, partitions, catalog, wants_streams=wants_streams))
     last = max(0, len(parts) - 1) // most
     for index in range(last + 1):
         yield StartFetcher(
@@ -32,24 +35,29 @@ def start_fetchers(
         )
 
 
-def _start_partition(
-    group: GroupState, partition: TopicPartition, catalog: Catalog, *, wants_streams: bool
-) -> StartPartition:
-    topic, number = partition
-    grant = group.grants[partition]
-    committed = group.offsets[partition]
-    host, port = catalog.leader_of(topic, number) or (None, None)
-    return StartPartition(
-        topic=topic,
-        topic_id=grant.topic_id,
-        partition=number,
-        owner_epoch=grant.owner_epoch,
-        offset=committed.offset,
-        leader_epoch=committed.leader_epoch,
-        leader_host=host,
-        leader_port=port,
-        stream=grant.stream if wants_streams else None,
-    )
+def _start_partitions(
+    group: GroupState, partitions: Iterable[TopicPartition], catalog: Catalog, *, wants_streams: bool
+) -> Iterator[StartPartition]:
+    for topic, of_topic in groupby(partitions, itemgetter(0)):
+        grants, offsets = group.grants.rows(topic), group.offsets.rows(topic)
+        for _, number in of_topic:
+            grant, committed = grants[number], offsets[number]
+            if isinstance(committed, TopicCommit):
+                offset, leader_epoch = committed.position_of(number)
+            else:
+                offset, leader_epoch = committed.offset, committed.leader_epoch
+            host, port = catalog.leader_of(topic, number) or (None, None)
+            yield StartPartition(
+                topic,
+                grant.topic_id,
+                number,
+                grant.owner_epoch,
+                offset,
+                leader_epoch,
+                host,
+                port,
+                grant.stream if wants_streams else None,
+            )
 
 
 def stop_fetchers(

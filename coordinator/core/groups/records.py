@@ -1,8 +1,8 @@
 """The records of a shard's log: every change of hard state, and their form on disk.
 
 A record is one byte of format version and a msgpack array that begins with the record's number. As on the wire the
-form only grows: a new field last, with a default; a number is never used again. A record that is not understood stops
-the load of its shard: state that was only half replayed must not be served.
+form only grows: a new field last, with a default; a number is never used again, nor is 8, which has gone. A record
+that is not understood stops the load of its shard: state that was only half replayed must not be served.
 """
 
 from collections.abc import Iterator
@@ -69,7 +69,8 @@ class CommittedPart(_Part, frozen=True, gc=False):
 
 
 MOST_TOGETHER: Final = 32
-"""Most partitions of a TopicCommit: who wants one of them goes through its column, and all stay while one does."""
+"""Most partitions of a TopicCommit, and so of a grant: who wants one goes through its column, and all stay while one
+does."""
 
 
 class TopicCommit(_Part, frozen=True, gc=False):
@@ -105,6 +106,11 @@ class TopicCommit(_Part, frozen=True, gc=False):
     def offset_of(self, number: int) -> int:
         """Return the offset of one of its partitions."""
         return self.offsets[self.partitions.index(number)]
+
+    def position_of(self, number: int) -> tuple[int, int | None]:
+        """Return the offset of one of its partitions and the leader epoch it was read under, if that is known."""
+        at = self.partitions.index(number)
+        return self.offsets[at], self.leader_epochs[at] if self.leader_epochs else None
 
     def part(self, number: int) -> CommittedPart:
         """Return what it says of one of its partitions."""
@@ -214,20 +220,22 @@ class StopBegan(_Record, frozen=True, tag=7):
     why: str
 
 
-class Granted(_Record, frozen=True, tag=8):
-    """A partition is a member's from now on; whatever grant and claim it had before is over.
+class Granted(_Record, frozen=True, tag=47):
+    """Partitions of one topic are a member's from now on; whatever grants and claims they had before are over.
 
-    The owner epoch is the offset of this record in the log. `start` is written as the committed offset of a partition
-    that had none for this topic id.
+    The owner epoch of all is the offset of this record in the log. `starts` is written as their committed offsets when
+    they had none for this topic id; it has the same partitions, in the same order, and so there are MOST_TOGETHER at
+    most.
     """
 
     group_id: str
     member_id: str
     topic: str
     topic_id: str
-    partition: int
+    partitions: tuple[int, ...]
+    """Ascending."""
     owner_epoch: int
-    start: CommittedPart | None = None
+    starts: TopicCommit | None = None
     why: str = ""
 
 

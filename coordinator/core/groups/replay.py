@@ -220,14 +220,20 @@ def _stop_began(group: GroupState, record: StopBegan) -> None:
 
 
 def _granted(group: GroupState, record: Granted) -> None:
-    partition = (record.topic, record.partition)
-    if partition in group.grants:
-        release(group, partition)
-    group.grants[partition] = Grant(record.member_id, record.topic_id, record.owner_epoch)
-    group.out_of_range.discard(partition)
-    group.owned.setdefault(record.member_id, set()).add(partition)
-    if record.start is not None:
-        group.offsets.write(record.start)
+    partitions = [(record.topic, number) for number in record.partitions]
+    if not group.grants.rows(record.topic).keys().isdisjoint(record.partitions):
+        for partition in partitions:
+            if partition in group.grants:
+                release(group, partition)
+    grant = Grant(record.member_id, record.topic_id, record.owner_epoch)
+    rows = group.grants.rows_to_fill(record.topic)
+    for number in record.partitions:
+        rows[number] = grant
+    if group.out_of_range:
+        group.out_of_range.difference_update(partitions)
+    group.owned.setdefault(record.member_id, set()).update(partitions)
+    if record.starts is not None:
+        group.offsets.write_together(record.starts)
 
 
 def _went_out_of_range(group: GroupState, record: WentOutOfRange) -> None:

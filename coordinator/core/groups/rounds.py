@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.partition_table import TopicPartition
@@ -12,6 +12,9 @@ from coordinator.core.groups.timeline import EventKind
 
 _MEMBERS_SAID_ONE_BY_ONE: Final = 20
 """When more get partitions in one round, that is one event: thousands would push all others off the timeline."""
+
+NotedStart: TypeAlias = tuple[int, int | None, int | None]
+"""A partition's number, and the offset and leader epoch to be written; without an offset the committed one stays."""
 
 
 @dataclass(slots=True)
@@ -23,7 +26,10 @@ class Round:
     answers: Mapping[TopicPartition, ResolvedStart] = field(default_factory=dict)
     """What Kafka has just said; it counts for this round, and what is not granted with it is asked anew."""
     stops: dict[tuple[str, str], list[TopicPartition]] = field(default_factory=dict)
+    grants: dict[tuple[str, str, str], list[NotedStart]] = field(default_factory=dict)
+    """What is to be granted at the end, by member, topic and why it starts there."""
     granted: dict[str, list[TopicPartition]] = field(default_factory=dict)
+    """The same by member alone, and what was granted with a reset."""
     taken_over: dict[tuple[str, str], list[TopicPartition]] = field(default_factory=dict)
     durations: dict[str, int] = field(default_factory=dict)
     lookups: dict[TopicPartition, tuple[str, int]] = field(default_factory=dict)

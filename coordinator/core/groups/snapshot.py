@@ -13,6 +13,7 @@ from typing import Final
 from coordinator.core.groups.operator_records import DrainChanged, PauseChanged, PlannedReset, ResetsPlanned
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import (
+    MOST_TOGETHER,
     Advanced,
     ClaimPart,
     ClaimsRunning,
@@ -31,10 +32,13 @@ from coordinator.core.groups.records import (
     WentOutOfRange,
     encode_record,
 )
-from coordinator.core.groups.state import GroupState, MemberState, ShardState
+from coordinator.core.groups.state import Grant, GroupState, MemberState, ShardState
 
 _PARTS_OF_A_RECORD: Final = 500
 """Partitions in one record of a snapshot."""
+
+_BYTES_FOR_A_GRANT: Final = 8
+"""So many bytes of other records take as long as finding out that a partition was granted with those before it."""
 
 
 class GrowingSnapshot:
@@ -64,6 +68,8 @@ class GrowingSnapshot:
                 data = encode_record(record)
                 self._records.append(data)
                 left -= len(data)
+                if isinstance(record, Granted):
+                    left -= _BYTES_FOR_A_GRANT * len(record.partitions)
                 if left <= 0:
                     return None
             if not self._copied:
@@ -162,16 +168,41 @@ def _records_of_grants(group: GroupState) -> Iterator[Record]:
     """Yield the grants and what hangs on them; what hangs on few is noted on the way, not looked for afterwards."""
     by_stream: list[tuple[str, int, int]] = []
     with_more: dict[str, list[TopicPartition]] = {}
-    for (topic, number), grant in group.grants.items():
-        yield Granted(group.group_id, grant.member_id, topic, grant.topic_id, number, grant.owner_epoch)
+    together: list[TopicPartition] = []
+    shared: Grant | None = None
+    for partition, grant in group.grants.items():
+        if shared is not None and (
+            len(together) == MOST_TOGETHER
+            or (grant is not shared and not _were_granted_together(together[0], shared, partition, grant))
+        ):
+            yield _granted(group.group_id, shared, together)
+            together = []
+        shared = grant
+        together.append(partition)
         if grant.stream is not None:
-            by_stream.append((topic, number, grant.stream))
+            by_stream.append((*partition, grant.stream))
         if grant.stop_why is not None or grant.claim is not None:
-            with_more.setdefault(grant.member_id, []).append((topic, number))
+            with_more.setdefault(grant.member_id, []).append(partition)
+    if shared is not None:
+        yield _granted(group.group_id, shared, together)
     for begin in range(0, len(by_stream), _PARTS_OF_A_RECORD):
         yield StreamsAssigned(group.group_id, tuple(by_stream[begin : begin + _PARTS_OF_A_RECORD]))
     for member_id, partitions in with_more.items():
         yield from _records_of_owner(group, member_id, partitions)
+
+
+def _were_granted_together(one: TopicPartition, grant: Grant, another: TopicPartition, its_grant: Grant) -> bool:
+    return (
+        grant.owner_epoch == its_grant.owner_epoch
+        and grant.member_id == its_grant.member_id
+        and grant.topic_id == its_grant.topic_id
+        and one[0] == another[0]
+    )
+
+
+def _granted(group_id: str, grant: Grant, partitions: list[TopicPartition]) -> Granted:
+    numbers = tuple([number for _, number in partitions])
+    return Granted(group_id, grant.member_id, partitions[0][0], grant.topic_id, numbers, grant.owner_epoch)
 
 
 def _records_of_owner(group: GroupState, member_id: str, partitions: Iterable[TopicPartition]) -> Iterator[Record]:

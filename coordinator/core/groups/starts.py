@@ -27,7 +27,6 @@ class KnownStart(msgspec.Struct, frozen=True, gc=False):
 
     offset: int
     why: str
-    leader_epoch: int | None = None
 
 
 class AskedStart(msgspec.Struct, frozen=True, gc=False):
@@ -72,7 +71,7 @@ def _best(hints: Iterable[StartHint], topic_id: str, *, needs_exact_id: bool) ->
 def start_of(group: GroupState, partition: TopicPartition, topic: TopicState, hints: Hints) -> Start:
     """Decide where a partition starts of which the group has no committed offset."""
     if partition in group.out_of_range:
-        return _by_policy(group.reset_policy or DEFAULT_POLICY)
+        return usual_start(group)
     came_later = partition[1] >= topic.first_partitions
     given = hints.get(partition)
     hint = _best(given, topic.topic_id, needs_exact_id=came_later) if given is not None else None
@@ -83,6 +82,11 @@ def start_of(group: GroupState, partition: TopicPartition, topic: TopicState, hi
         return KnownStart(hint.offset, f"offset {hint.offset}, by {source} of a member")
     if came_later:
         return _BEGINNING_OF_A_LATER_PARTITION
+    return usual_start(group)
+
+
+def usual_start(group: GroupState) -> Start:
+    """Decide where partitions start that the group saw when it first saw the topic, and of which nobody says more."""
     return _by_policy(group.reset_policy or DEFAULT_POLICY)
 
 

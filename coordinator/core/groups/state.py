@@ -25,7 +25,7 @@ class OpenClaim(msgspec.Struct, frozen=True, gc=False):
 
 
 class Grant(msgspec.Struct, frozen=True, gc=False):
-    """Who owns a partition, fenced by its owner epoch.
+    """Who owns a partition, fenced by its owner epoch; partitions that were granted together share one.
 
     `stop_why` is the reason why the owner has to let go, once it has to. The owner may be gone: then the grant is
     abandoned, its claim is running, and it waits for the same identity or for another owner.

@@ -55,23 +55,23 @@ def forget(group: GroupModel, at: int, partition: TopicPartition) -> None:
         group.commits[partition].append(Commit(at, "", None, None))
 
 
-def start(log: Log, group: GroupModel, at: int, record: r.Granted) -> None:
-    """Check where a grant starts: at the committed offset, or where this very record says that it does."""
-    partition = (record.topic, record.partition)
+def start(log: Log, group: GroupModel, at: int, record: r.Granted, number: int) -> None:
+    """Check where a granted partition starts: at the committed offset, or where this very record says that it does."""
+    partition = (record.topic, number)
     committed = group.committed(partition, record.topic_id)
     was_out_of_range = partition in group.out_of_range
     group.out_of_range.discard(partition)
-    resolved = record.start
+    resolved = record.starts.part(number) if record.starts is not None else None
     if resolved is None:
         if committed is None:
             raise log.broken("no-start", at, f"nobody said where {partition} starts: {record}")
         if group.commits[partition][-1].owner_epoch is None:
             # An operator may have committed for a topic that the group had not seen yet.
-            group.history.moved((record.topic, record.topic_id, record.partition), committed, "decided before")
+            group.history.moved((record.topic, record.topic_id, number), committed, "decided before")
         return
     if committed is not None:
         raise log.broken("start-resolved-again", at, f"{partition} is at {committed}: {record}")
-    is_answer = log.facts.was_answered(record.topic, record.topic_id, record.partition, resolved.offset)
+    is_answer = log.facts.was_answered(record.topic, record.topic_id, number, resolved.offset)
     hints = {
         hint.offset
         for facts in group.facts.values()
@@ -79,11 +79,11 @@ def start(log: Log, group: GroupModel, at: int, record: r.Granted) -> None:
         if (hint.topic, hint.partition) == partition
     }
     is_hint = not was_out_of_range and resolved.offset in hints
-    if is_hint and not is_answer and not log.facts.was_reached(record.topic_id, record.partition, resolved.offset):
+    if is_hint and not is_answer and not log.facts.was_reached(record.topic_id, number, resolved.offset):
         raise log.broken("lost-record", at, f"nobody ever got as far as offset {resolved.offset}: {record}")
     if not is_hint and not is_answer:
         raise log.broken("phantom-commit", at, f"nobody ever named offset {resolved.offset}: {record}")
-    group.history.moved((record.topic, record.topic_id, record.partition), resolved.offset, record.why)
+    group.history.moved((record.topic, record.topic_id, number), resolved.offset, record.why)
     commit(log, group, at, resolved)
 
 

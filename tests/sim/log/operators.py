@@ -2,7 +2,7 @@
 
 from coordinator.core.groups import operator_records as o
 from tests.sim.log import offsets
-from tests.sim.log.ownership import end_grant, grant, let_go
+from tests.sim.log.ownership import end_grant, grant, let_go, take_owner_epoch
 from tests.sim.log.state import GroupModel, Log, Owner, Rule
 
 DRY = "dry"
@@ -50,6 +50,7 @@ def reset_applied(log: Log, group: GroupModel, at: int, record: o.ResetApplied) 
     if record.member_id is not None and record.owner_epoch is not None:
         if partition not in group.targets.get(record.member_id, frozenset()):
             raise log.broken("grant-beside-target", at, f"{record}")
+        take_owner_epoch(log, at, record.owner_epoch)
         grant(log, group, at, partition, Owner(record.member_id, record.topic_id, record.owner_epoch))
     elif owner is not None:
         end_grant(group, at, partition)

@@ -16,16 +16,27 @@ def stop_began(log: Log, group: GroupModel, at: int, record: r.StopBegan) -> Non
 
 
 def granted(log: Log, group: GroupModel, at: int, record: r.Granted) -> None:
-    partition = (record.topic, record.partition)
-    if partition not in group.targets.get(record.member_id, frozenset()):
-        raise log.broken("grant-beside-target", at, f"{record}")
-    if partition in group.resets:
-        raise log.broken("reset-overtaken", at, f"{group.resets[partition]} is planned: {record}")
-    owner = group.owners.get(partition)
-    if group.is_held(partition):
-        raise log.broken("hold-broken", at, f"{owner} may come back: {record}")
-    grant(log, group, at, partition, Owner(record.member_id, record.topic_id, record.owner_epoch))
-    offsets.start(log, group, at, record)
+    take_owner_epoch(log, at, record.owner_epoch)
+    if record.starts is not None and record.starts.partitions != record.partitions:
+        raise log.broken("start-misplaced", at, f"the starts are of other partitions: {record}")
+    for number in record.partitions:
+        partition = (record.topic, number)
+        if partition not in group.targets.get(record.member_id, frozenset()):
+            raise log.broken("grant-beside-target", at, f"{partition}: {record}")
+        if partition in group.resets:
+            raise log.broken("reset-overtaken", at, f"{group.resets[partition]} is planned: {record}")
+        owner = group.owners.get(partition)
+        if group.is_held(partition):
+            raise log.broken("hold-broken", at, f"{owner} may come back: {record}")
+        grant(log, group, at, partition, Owner(record.member_id, record.topic_id, record.owner_epoch))
+        offsets.start(log, group, at, record, number)
+
+
+def take_owner_epoch(log: Log, at: int, owner_epoch: int) -> None:
+    """Take in the owner epoch of a record, which its partitions share and no record before it had."""
+    if owner_epoch <= log.newest_epoch:
+        raise log.broken("epoch-reuse", at, f"owner epoch {log.newest_epoch} was given already: {owner_epoch}")
+    log.newest_epoch = owner_epoch
 
 
 def grant(log: Log, group: GroupModel, at: int, partition: TopicPartition, owner: Owner) -> None:
@@ -33,9 +44,6 @@ def grant(log: Log, group: GroupModel, at: int, partition: TopicPartition, owner
     before = group.owners.get(partition)
     if before is not None and not before.is_abandoned:
         raise log.broken("double-owner", at, f"{before.member_id} has {partition} still: {owner}")
-    if owner.owner_epoch <= log.newest_epoch:
-        raise log.broken("epoch-reuse", at, f"owner epoch {log.newest_epoch} was given already: {owner}")
-    log.newest_epoch = owner.owner_epoch
     if owner.member_id not in group.facts:
         raise log.broken("no-such-member", at, f"{owner}")
     if group.is_paused_now(partition):

@@ -87,8 +87,8 @@ GOLDEN: list[tuple[Record, str]] = [
     (MemberEpochsAdvanced("g", 2, ("m1",)), "019406a1670291a26d31"),
     (StopBegan("g", "m1", (("t", 0),), "why"), "019507a167a26d319192a17400a3776879"),
     (
-        Granted("g", "m1", "t", "id", 0, 3, COMMITTED, "why"),
-        "019908a167a26d31a174a26964000398a174a269640005c0a00903a3776879",
+        Granted("g", "m1", "t", "id", (0, 2), 3, TopicCommit("t", "id", 9, (0, 2), (5, 6), (), (7, None)), "why"),
+        "01992fa167a26d31a174a269649200020398a174a2696409920002920506909207c090a3776879",
     ),
     (
         Released("g", "m1", (ReleasedPart("t", 0, 3),), (COMMITTED,)),
@@ -151,6 +151,10 @@ def test_record_with_fields_of_a_newer_program_is_read() -> None:
         (b"", "a record is empty"),
         (b"\x02\x91\x01", "format version 2 and this program reads version 1"),
         (b"\x01" + msgspec.msgpack.encode([99, "g"]), "not understood"),
+        (
+            b"\x01" + msgspec.msgpack.encode([8, "g", "m1", "t", "id", 0, 3, None, "a number that has gone"]),
+            "not under",
+        ),
         (b"\x01" + msgspec.msgpack.encode([13, 5, 5]), "not understood"),
         (b"\x01\xc1", "not understood"),
     ],

@@ -21,8 +21,7 @@ def big_group() -> tuple[NodeWorld, list[Member]]:
 def changes_of(append: Append) -> int:
     """Count the partitions that one step stopped or granted."""
     records = [decode_record(data) for data in append.records]
-    stopped = sum(len(record.partitions) for record in records if isinstance(record, StopBegan))
-    return stopped + sum(isinstance(record, Granted) for record in records)
+    return sum(len(record.partitions) for record in records if isinstance(record, StopBegan | Granted))
 
 
 def owned(members: list[Member]) -> list[int]:

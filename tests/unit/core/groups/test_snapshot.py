@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
+from coordinator.core.groups.records import MOST_TOGETHER
 from coordinator.core.groups.replay import replay
-from coordinator.core.groups.snapshot import records_of
+from coordinator.core.groups.snapshot import GrowingSnapshot, records_of
 from coordinator.core.groups.state import Grant, ShardState
 from coordinator.protocol.parts import ResetPolicy
 from tests.helpers.node_world import NodeWorld
@@ -61,6 +62,9 @@ class CountedTable(PartitionTable[Grant]):
             self.looked_at += 1
             yield item
 
+    def copy(self) -> "CountedTable":
+        return self
+
 
 def test_few_grants_are_looked_at_between_two_records() -> None:
     """A slice of a snapshot ends after a record only, so there must be one after every little piece of work."""
@@ -72,5 +76,18 @@ def test_few_grants_are_looked_at_between_two_records() -> None:
     for _ in records_of(world.state(0)):
         most, before = max(most, counted.looked_at - before), counted.looked_at
     assert before >= 2_000
-    assert most <= 2
+    assert most <= MOST_TOGETHER + 1
     assert rebuilt(world.state(0)).groups["g"].owned == group.owned
+
+
+def test_a_slice_of_a_snapshot_looks_at_no_more_grants_than_it_has_bytes_for() -> None:
+    """The bytes of a record of many partitions are few, and the work for it is not."""
+    world = NodeWorld({"t": 2_000}, shards=1)
+    world.join("m1")
+    group = world.group()
+    counted = group.grants = CountedTable(group.grants)
+    growing, most, before = GrowingSnapshot(world.state(0), 0), 0, 0
+    while growing.grow(2_048) is None:
+        most, before = max(most, counted.looked_at - before), counted.looked_at
+    assert counted.looked_at == 2_000
+    assert most <= 2_048 // 8 + MOST_TOGETHER

@@ -1,0 +1,113 @@
+"""Gives partitions that nobody owns to members: where each starts, or the question about it, and the records.
+
+A round looks at its partitions one by one; what a member gets of a topic, for one reason, is granted together at the
+round's end, in as few records as may be. Who is to have a partition, and whether it is free, is not decided here.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias
+
+from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.lookups import Lookups
+from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.records import MOST_TOGETHER, Granted, TopicCommit
+from coordinator.core.groups.rounds import NotedStart, Round
+from coordinator.core.groups.starts import AskedStart, Hints, NoStart, hints_by_partition, start_of, usual_start
+from coordinator.core.groups.state import Grant, is_same_topic
+
+Free: TypeAlias = tuple[TopicPartition, str, Grant | None]
+"""A partition that no member owns, the member that is to have it, and the grant it has of somebody who is gone."""
+
+_Begun: TypeAlias = tuple[TopicPartition, str, Grant | None, str, NotedStart]
+"""The same, and why it starts where it does."""
+
+_COMMITTED: Final = "the committed offset"
+
+
+class Grants:
+    """The grants of the groups of one shard."""
+
+    def __init__(self, desk: Desk, lookups: Lookups) -> None:
+        self._desk = desk
+        self._lookups = lookups
+
+    def note(self, turn: Round, topic: str, free: Iterable[Free]) -> None:
+        """Note the grants of partitions of one topic, in ascending order, and the questions about their starts."""
+        soft, grants, granted = turn.soft, turn.grants, turn.granted
+        is_awaited = bool(soft.lost_owners or soft.unresolved_why)
+        for partition, member_id, before, why, start in self._with_starts(turn, topic, free):
+            grants.setdefault((member_id, topic, why), []).append(start)
+            granted.setdefault(member_id, []).append(partition)
+            if before is not None or is_awaited:
+                self.end_wait(turn, partition, member_id, before)
+
+    def _with_starts(self, turn: Round, topic: str, free: Iterable[Free]) -> Iterator[_Begun]:
+        """Yield the partitions whose start is known; what Kafka has to say of others is noted as to be asked."""
+        group, soft, answers = turn.group, turn.soft, turn.answers
+        known = group.topics[topic]
+        topic_id, first_partitions, partitions = known.topic_id, known.first_partitions, known.partitions
+        offsets = group.offsets.rows(topic)
+        hints, usual, is_usual = None, usual_start(group), False
+        asked = (topic_id, 0)
+        for partition, member_id, before in free:
+            number = partition[1]
+            if number >= partitions:
+                continue
+            committed = offsets.get(number)
+            if committed is not None and is_same_topic(committed.topic_id, topic_id):
+                yield partition, member_id, before, _COMMITTED, (number, None, None)
+                continue
+            if hints is None:
+                hints = _hints_of(turn)
+                is_usual = not hints and not group.out_of_range
+            start = usual if is_usual and number < first_partitions else start_of(group, partition, known, hints)
+            if isinstance(start, AskedStart):
+                if asked[1] != start.timestamp_ms:
+                    asked = (topic_id, start.timestamp_ms)
+                answer = answers.get(partition)
+                if answer is None or answer.asked != asked:
+                    if partition not in soft.lookups:
+                        turn.lookups[partition] = asked
+                    continue
+                noted: NotedStart = (number, answer.offset, answer.leader_epoch)
+            elif isinstance(start, NoStart):
+                self._lookups.note_unresolved(group.group_id, partition, start.why)
+                continue
+            else:
+                noted = (number, start.offset, None)
+            turn.starts.setdefault(start.why, []).append(partition)
+            yield partition, member_id, before, start.why, noted
+
+    def end_wait(self, turn: Round, partition: TopicPartition, member_id: str, before: Grant | None) -> None:
+        """Note how long a partition was nobody's that a member gets now, and whose running claim that closes."""
+        desk, soft = self._desk, turn.soft
+        soft.unresolved_why.pop(partition, None)
+        lost = soft.lost_owners.pop(partition, None)
+        if lost is not None:
+            turn.durations[member_id] = max(turn.durations.get(member_id, 0), desk.now_ms - lost.at_ms)
+        if before is not None and before.has_running_claim:
+            turn.taken_over.setdefault((member_id, before.member_id), []).append(partition)
+
+    def decide(self, turn: Round) -> None:
+        """Make the noted grants hard state."""
+        journal, group, wall_ms = self._desk.journal, turn.group, self._desk.clock.wall_ms
+        for (member_id, topic, why), noted in turn.grants.items():
+            topic_id = group.topics[topic].topic_id
+            for begin in range(0, len(noted), MOST_TOGETHER):
+                partitions, offsets, leader_epochs = zip(*noted[begin : begin + MOST_TOGETHER], strict=True)
+                starts = None
+                if offsets[0] is not None:
+                    has_epochs = leader_epochs.count(None) < len(leader_epochs)
+                    starts = TopicCommit(
+                        topic, topic_id, wall_ms, partitions, offsets, (), leader_epochs if has_epochs else ()
+                    )
+                journal.decide(
+                    Granted(group.group_id, member_id, topic, topic_id, partitions, journal.log_end_offset, starts, why)
+                )
+
+
+def _hints_of(turn: Round) -> Hints:
+    soft = turn.soft
+    if soft.hints is None:
+        soft.hints = hints_by_partition(hint for member in turn.group.members.values() for hint in member.facts.hints)
+    return soft.hints
