@@ -35,6 +35,7 @@ from coordinator.core.groups.journal import LEADER_EPOCH, Journal
 from coordinator.core.groups.shard import Shard
 from coordinator.core.groups.soft import Connection, Registration, Timer, TimerKind
 from coordinator.core.groups.state import ShardState
+from coordinator.core.groups.subscriptions import named_topics
 from coordinator.core.limits import Limits
 from coordinator.core.parking import Parking
 from coordinator.protocol.errors import ErrorCode
@@ -275,7 +276,8 @@ class Node:
             listed, connection.listed = connection.listed, None
             claims, hints = (*listed.claims, *request.claims), (*listed.hints, *request.hints)
             request = structs.replace(request, claims=claims, hints=hints)
-        shard.register(Registration(event.connection_id, event.correlation_id, request, event.fresh_id))
+        topics = named_topics(request.subscription)
+        shard.register(Registration(event.connection_id, event.correlation_id, request, event.fresh_id, topics))
 
     def _list_claims(self, connection: Connection, event: RequestArrived, request: ListClaims) -> None:
         if connection.group_id is not None or connection.is_registering:

@@ -15,7 +15,7 @@ from typing import Final
 _INTERVAL_S: Final = 0.05
 _NEW: Final = 5_000
 """New objects that are worth a round."""
-_GROWN: Final = 40_000
+_GROWN: Final = 20_000
 """Objects since the last full round that are worth another one."""
 _AT_ONCE: Final = 1_000_000
 """New objects after which Python makes a round of its own, should the event loop not come to it."""

@@ -23,7 +23,6 @@ from coordinator.core.groups.replay import changes_target
 from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
 from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.subscribed_topics import SubscribedTopics
-from coordinator.core.groups.subscriptions import named_topics
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Probe, RegisterConsumerResponse
@@ -123,7 +122,7 @@ class Membership:
     def _count_awaited(self, registration: Registration, amount: int) -> None:
         """Keep count of what registrations wait for, so that nobody has to go through all of them for it."""
         desk, subscription = self._desk, registration.request.subscription
-        for topic in named_topics(subscription):
+        for topic in registration.topics:
             count = desk.awaited_topics.get(topic, 0) + amount
             if count == 0:
                 del desk.awaited_topics[topic]

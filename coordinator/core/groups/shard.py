@@ -28,7 +28,6 @@ from coordinator.core.groups.records import (
 )
 from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
 from coordinator.core.groups.state import GroupState
-from coordinator.core.groups.subscriptions import named_topics
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.columns import one_by_one
 from coordinator.protocol.errors import ErrorCode
@@ -222,9 +221,8 @@ class Shard:
                     self._ownership.note_change(group_id, "other topics match its patterns")
         answered = set(event.topics) | event.absent | set(event.refused)
         for registration in self.desk.registrations.values():
-            subscription = registration.request.subscription
-            is_matched = event.is_whole and subscription.pattern is not None
-            if is_matched or answered.intersection(named_topics(subscription)):
+            is_matched = event.is_whole and registration.request.subscription.pattern is not None
+            if is_matched or not answered.isdisjoint(registration.topics):
                 self.desk.known.append((registration, event))
         self._look_at_some(self.desk.now_ms)
         self._come_back()

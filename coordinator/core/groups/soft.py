@@ -78,12 +78,13 @@ class Connection:
 
 
 class Registration(msgspec.Struct, frozen=True):
-    """A registration that could not be answered at once."""
+    """A registration that could not be answered at once; `topics` are those that it names."""
 
     connection_id: int
     correlation_id: int
     request: RegisterConsumer
     fresh_id: str
+    topics: tuple[str, ...]
 
 
 class MemberSession(msgspec.Struct, gc=False):

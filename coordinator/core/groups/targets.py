@@ -49,25 +49,24 @@ def plan_targets(group: GroupState, known_assignors: Mapping[str, Assignor], mos
 
 def _assign(group: GroupState, assignor: Assignor) -> Mapping[str, frozenset[TopicPartition]]:
     drained = group.controls.drained
-    takers = {member_id: member for member_id, member in group.members.items() if member_id not in drained}
-    assigned_to = {member_id: member for member_id, member in takers.items() if not member.facts.partitions}
-    subscriptions = {topics: frozenset(topics) for topics in {member.facts.topics for member in assigned_to.values()}}
-    given = AssignorInput(
-        members=tuple(
-            AssignorMember(member_id, subscriptions[member.facts.topics], member.facts.streams)
-            for member_id, member in assigned_to.items()
-        ),
-        partitions={topic: group.topics[topic].partitions for topic in group.subscribers if topic in group.topics},
-        current={
-            member_id: member.target if member.member_epoch else group.owned_by(member_id)
-            for member_id, member in assigned_to.items()
-        },
-    )
-    assigned = {
-        member_id: explicit_target(group, member.facts)
-        for member_id, member in takers.items()
-        if member.facts.partitions
-    }
-    if assigned_to:
+    members: list[AssignorMember] = []
+    current: dict[str, frozenset[TopicPartition]] = {}
+    assigned: dict[str, frozenset[TopicPartition]] = {}
+    subscriptions: dict[tuple[str, ...], frozenset[str]] = {}
+    for member_id, member in group.members.items():
+        facts = member.facts
+        if member_id in drained:
+            continue
+        if facts.partitions:
+            assigned[member_id] = explicit_target(group, facts)
+            continue
+        topics = subscriptions.get(facts.topics)
+        if topics is None:
+            topics = subscriptions[facts.topics] = frozenset(facts.topics)
+        members.append(AssignorMember(member_id, topics, facts.streams))
+        current[member_id] = member.target if member.member_epoch else group.owned_by(member_id)
+    if members:
+        sizes = {topic: group.topics[topic].partitions for topic in group.subscribers if topic in group.topics}
+        given = AssignorInput(tuple(members), sizes, current)
         assigned |= assign_around(assignor, given, held_partitions(group) | group.explicit.keys())
     return assigned
