@@ -169,6 +169,25 @@ def test_what_is_left_beside_reserved_partitions_is_balanced_and_stays(members, 
     assert assign_around(sticky, input_of(members, partitions, first), reserved) == first
 
 
+def test_what_reserved_partitions_do_not_touch_is_passed_on_as_it_came():
+    members = {f"m{number}": (frozenset(("t",)), 1) for number in range(4)}
+    first = sticky(input_of(members, {"t": 12}))
+    gone = first["m2"]
+    left = {name: kind for name, kind in members.items() if name != "m2"}
+    seen = []
+
+    def watched(question):
+        seen.append(question.current)
+        return sticky(question)
+
+    answer = assign_around(watched, input_of(left, {"t": 12}, {name: first[name] for name in left}), gone)
+
+    untouched = [name for name in left if seen[0][name] is first[name]]
+    assert len(untouched) >= 1
+    assert {name: answer[name] for name in left} == {name: first[name] for name in left}
+    assert all(answer[name] is first[name] for name in untouched)
+
+
 @settings(max_examples=25)
 @given(st.integers(1, 60), st.integers(1, 40), st.integers(0, 50))
 @example(40, 7, 50)

@@ -1,8 +1,9 @@
 """Partitions that no assignor may give away: assignors see the rest as topics that are so much smaller.
 
-The partitions of a topic that are free to be assigned are numbered without gaps for the assignor, and its answer is
-numbered back. So every assignor, also one that is installed, balances exactly what there is to be assigned and needs
-to know nothing of reservations.
+The last of the free partitions of a topic stand in for the reserved ones before them, so that what the assignor sees is
+numbered without gaps, and its answer is read back. Every assignor, also one that is installed, balances exactly what
+there is to be assigned and needs to know nothing of reservations. Work is in proportion to what is reserved: what it
+does not touch is passed on as it came, both ways.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,28 +23,29 @@ def assign_around(
             taken.setdefault(topic, set()).add(partition)
     if not taken:
         return assignor(given)
-    free = {
-        topic: [partition for partition in range(given.partitions[topic]) if partition not in numbers]
-        for topic, numbers in taken.items()
+    sizes = {topic: given.partitions[topic] - len(numbers) for topic, numbers in taken.items()}
+    stands_for: dict[TopicPartition, TopicPartition] = {}
+    for topic, numbers in taken.items():
+        last = (number for number in range(sizes[topic], given.partitions[topic]) if number not in numbers)
+        gaps = sorted(number for number in numbers if number < sizes[topic])
+        stands_for.update(((topic, gap), (topic, number)) for gap, number in zip(gaps, last, strict=True))
+    seen_as: dict[TopicPartition, TopicPartition | None] = {
+        (topic, number): None for topic, numbers in taken.items() for number in numbers
     }
-    place = {
-        (topic, partition): (topic, index) for topic, numbers in free.items() for index, partition in enumerate(numbers)
-    }
-    seen = replace(
-        given,
-        partitions={**given.partitions, **{topic: len(numbers) for topic, numbers in free.items()}},
-        current={
-            member_id: frozenset(
-                place.get(partition, partition)
-                for partition in partitions
-                if partition[0] not in taken or partition in place
-            )
-            for member_id, partitions in given.current.items()
-        },
-    )
-    return {
-        member_id: frozenset(
-            (topic, free[topic][index]) if topic in free else (topic, index) for topic, index in partitions
-        )
-        for member_id, partitions in assignor(seen).items()
-    }
+    seen_as.update((real, gap) for gap, real in stands_for.items())
+    seen = replace(given, partitions={**given.partitions, **sizes}, current=_renamed(given.current, seen_as))
+    return _renamed(assignor(seen), stands_for)
+
+
+def _renamed(
+    owners: Mapping[str, frozenset[TopicPartition]], names: Mapping[TopicPartition, TopicPartition | None]
+) -> dict[str, frozenset[TopicPartition]]:
+    """Return what each member has under other names, without what has None; as it is where nothing has another."""
+    touched = frozenset(names)
+    renamed = {}
+    for member_id, theirs in owners.items():
+        if not theirs.isdisjoint(touched):
+            others = [names.get(partition, partition) for partition in theirs]
+            theirs = frozenset(partition for partition in others if partition is not None)
+        renamed[member_id] = theirs
+    return renamed
