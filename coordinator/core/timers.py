@@ -1,4 +1,4 @@
-"""Deadlines that are cheap to move: a session writes its deadline on every message and no timer is made for it.
+"""Deadlines by key, which are cheap to move.
 
 Moving a deadline later is one write; only when the old one comes due is the key filed under the new one. What a key
 means and what is done when it is due is its owner's business. There is no clock here.
@@ -59,10 +59,10 @@ class Timers(Generic[K]):
         """Return a time before which nothing is due; it may be early, never late."""
         return self._heap[0][0] if self._heap else None
 
-    def pop_due(self, now_ms: int) -> list[K]:
-        """Return the keys that are due, in the order of their deadlines, and forget them."""
+    def pop_due(self, now_ms: int, most: int | None = None) -> list[K]:
+        """Return the keys that are due, in the order of their deadlines, and forget them; at most so many."""
         due: list[tuple[int, int, K]] = []
-        while self._heap and self._heap[0][0] <= now_ms:
+        while self._heap and self._heap[0][0] <= now_ms and (most is None or len(due) < most):
             filed_ms, sequence, key = heapq.heappop(self._heap)
             entry = self._entries.get(key)
             if entry is None or entry.filed_ms != filed_ms:

@@ -44,7 +44,7 @@ def _of_topic(topic: str, rows: list[OffsetToCommit]) -> TopicOffsets:
 
 
 def results_of(asked: Iterable[OffsetToCommit], refused: Iterable[PartitionResult]) -> tuple[PartitionResult, ...]:
-    """Return a result for each offset, in order, of an answer that names the refused; a partition has one result."""
+    """Return a result for each offset, in order, of an answer that names the refused; a partition has one for all."""
     why_not = {(result.topic, result.partition): result for result in refused}
     return tuple(
         why_not.get((each.topic, each.partition)) or PartitionResult(each.topic, each.partition, committed=each.offset)

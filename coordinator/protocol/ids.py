@@ -15,6 +15,9 @@ MAX_METADATA_BYTES: Final = 4096
 MAX_LIST_ITEMS: Final = 20_000
 """Most items in any one list of a request, so that a frame of tiny items cannot become a heap of objects."""
 
+MAX_TOPIC_LENGTH: Final = 249
+"""Longest name of a topic, in characters; it is Kafka's."""
+
 EARLIEST: Final = -2
 """Stands for the first offset of a partition where an offset is asked for (Kafka's ListOffsets number)."""
 

@@ -33,6 +33,7 @@ from coordinator.protocol.parts import (
     StartPartition,
     Subscription,
     TopicOffsets,
+    check_count,
 )
 
 
@@ -92,6 +93,9 @@ class Ping(_Message, frozen=True, tag=3):
     member_epoch: int
     offsets: Listed[TopicOffsets] = ()
 
+    def __post_init__(self) -> None:
+        check_count(self.offsets)
+
 
 class FetcherStarted(_Message, frozen=True, tag=4):
     """Say that the member has taken over these partitions."""
@@ -110,6 +114,9 @@ class CommitOffsets(_Message, frozen=True, tag=6):
 
     group_id: str
     offsets: Listed[TopicOffsets]
+
+    def __post_init__(self) -> None:
+        check_count(self.offsets)
 
 
 class FetchOffsets(_Message, frozen=True, tag=7):

@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias, TypeVar
 import msgspec
 
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import MAX_LIST_ITEMS
+from coordinator.protocol.ids import MAX_LIST_ITEMS, MAX_TOPIC_LENGTH
 
 _Item = TypeVar("_Item")
 Listed: TypeAlias = Annotated[tuple[_Item, ...], msgspec.Meta(max_length=MAX_LIST_ITEMS)]
@@ -110,10 +110,10 @@ class TopicOffsets(_Part, frozen=True, gc=False):
 
     An offset is the next one to read. An empty list of owner epochs, leader epochs or metadata says that none of the
     partitions has any; without an owner epoch an offset is only for a partition that nobody owns. Raises ValueError
-    when a list is neither empty nor as long as `partitions`.
+    when the lists, but for those three where they are empty, are not equally long.
     """
 
-    topic: str
+    topic: Annotated[str, msgspec.Meta(max_length=MAX_TOPIC_LENGTH)]
     partitions: Listed[int]
     offsets: Listed[int]
     owner_epochs: Listed[int | None] = ()
@@ -129,6 +129,12 @@ class TopicOffsets(_Part, frozen=True, gc=False):
             or (self.metadata and len(self.metadata) != count)
         ):
             raise ValueError(f"the columns of {count} partitions of a topic are not equally long")
+
+
+def check_count(topics: tuple[TopicOffsets, ...]) -> None:
+    """Raise ValueError when a request names more partitions in all than any list of one may have items."""
+    if len(topics) > 1 and (count := sum([len(topic.partitions) for topic in topics])) > MAX_LIST_ITEMS:
+        raise ValueError(f"{count} partitions are named and at most {MAX_LIST_ITEMS} may be")
 
 
 class CommittedOffset(_Part, frozen=True, gc=False):

@@ -21,13 +21,13 @@ from coordinator.protocol.messages import (
 from coordinator.protocol.parts import Claim, PartitionResult
 from spark_kcoord.member.calls import CallRequest
 from spark_kcoord.member.effects import AdvanceOutcome, CallResult, Notice, NoticeKind
-from spark_kcoord.member.holdings import Holdings
+from spark_kcoord.member.holdings import Holdings, partition_of
 from spark_kcoord.member.refusals import show_refusal
 from spark_kcoord.member.settings import Address
 
 
 def is_whole(request: CallRequest, response: Response) -> bool:
-    """Say whether a response has one result for everything its request named."""
+    """Say whether a response accounts for everything its request named."""
     match request, response:
         case Advance(), AdvanceResponse():
             return (
@@ -72,8 +72,11 @@ def take_answer(
 
 
 def is_answered(request: CommitOffsets | Ping, response: CommitOffsetsResponse | PingResponse) -> bool:
-    """Say whether a response accounts for every offset of its request."""
-    return response.accepted + len(response.refused) == sum(len(topic.partitions) for topic in request.offsets)
+    """Say whether a response accounts for every offset of its request: it is refused by name or counted as accepted."""
+    refused = {partition_of(result) for result in response.refused}
+    asked = [(topic.topic, number) for topic in request.offsets for number in topic.partitions]
+    not_refused = sum(partition not in refused for partition in asked)
+    return response.accepted + len(response.refused) == len(asked) and not_refused <= response.accepted
 
 
 def take_commit(

@@ -245,7 +245,7 @@ class MemberClient:
     # ---- calls of members that do not claim -------------------------------------------------------------------------
 
     def commit(self, offsets: Sequence[OffsetToCommit]) -> tuple[PartitionResult, ...]:
-        """Commit offsets under the owner epochs they name; return a result for each, in order."""
+        """Commit offsets under the owner epochs they name, one a partition; return a result for each, in order."""
         results = self._results(partial(_call_event, CommitAsked, offsets=portion) for portion in _cut(offsets))
         by_partition = {partition_of(result): result for result in results}
         return tuple(by_partition[partition_of(asked)] for asked in offsets)

@@ -4,6 +4,7 @@ import contextlib
 import struct
 import tracemalloc
 
+import msgspec
 import pytest
 
 from coordinator.protocol import messages as m
@@ -120,7 +121,7 @@ def test_an_answer_makes_room_for_the_next_request():
     assert pair.member.unanswered == pair.coordinator.unanswered == 0
 
 
-@says("A list in a request may have 20000 items; a longer one ends the session with INVALID_REQUEST.")
+@says("A list in a request and all of a commit may have 20000 items; more end the session with INVALID_REQUEST.")
 @pytest.mark.parametrize(
     "make",
     [
@@ -145,6 +146,31 @@ def test_lists_of_requests_are_bounded(make):
     with pytest.raises(RemoteProtocolError, match="length <= 20000") as caught:
         pair.to_coordinator(encode_envelope(2, encode_message(make(MAX_LIST_ITEMS + 1))))
     assert caught.value.code is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("make", [lambda topics: m.CommitOffsets("g", topics), lambda topics: m.Ping(1, topics)])
+def test_partitions_of_a_commit_are_bounded_in_all(make):
+    half = p.TopicOffsets("", (0,) * (MAX_LIST_ITEMS // 2), (0,) * (MAX_LIST_ITEMS // 2))
+    accepted = make((half, half))
+    pair = SessionPair().greet()
+    data = encode_message(accepted)
+    assert pair.to_coordinator(encode_envelope(1, data)) == [RequestReceived(1, accepted)]
+    with pytest.raises(ValueError, match="30000 partitions are named and at most 20000 may be"):
+        make((half,) * 3)
+    begin, one = data.split(msgspec.msgpack.encode(half))[0], msgspec.msgpack.encode(half)
+    assert begin[-1:] == b"\x92", "an array of two"
+    with pytest.raises(RemoteProtocolError, match="30000 partitions are named") as caught:
+        pair.to_coordinator(encode_envelope(2, begin[:-1] + b"\x93" + one * 3))
+    assert caught.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_a_topic_of_a_commit_has_a_name_that_a_topic_can_have():
+    pair = SessionPair().greet()
+    longest = m.CommitOffsets("g", (p.TopicOffsets("t" * 249, (0,), (0,)),))
+    assert pair.to_coordinator(encode_envelope(1, encode_message(longest))) == [RequestReceived(1, longest)]
+    too_long = m.CommitOffsets("g", (p.TopicOffsets("t" * 250, (0,), (0,)),))
+    with pytest.raises(RemoteProtocolError, match="length <= 249"):
+        pair.to_coordinator(encode_envelope(2, encode_message(too_long)))
 
 
 def memory_of(action) -> int:

@@ -437,7 +437,8 @@ class Checker:
                     partition = (part.topic, part.partition)
                     self._must_be_durable(shard, part.owner_epoch, f"grant of {partition} to {member[1]}")
                     granted = self.logs[shard].records[part.owner_epoch]
-                    if getattr(granted, "member_id", None) != member[1]:
+                    numbers = getattr(granted, "partitions", (getattr(granted, "partition", None),))
+                    if getattr(granted, "member_id", None) != member[1] or part.partition not in numbers:
                         raise ViolationError("phantom-grant", f"{part} is said to {member[1]}, the log says {granted}")
                     self.facts.reach(part.topic_id, part.partition, part.offset)
                     possible = [commit for commit in group.commits.get(partition, ()) if commit.offset == part.offset]

@@ -68,6 +68,9 @@ class CommittedTable:
 
     def write_together(self, commit: TopicCommit) -> None:
         """Write the committed offsets of a topic that were committed at once."""
+        if len(commit.partitions) == 1:  # there is nothing to share, and by itself it is smaller
+            self.write(commit.part(commit.partitions[0]))
+            return
         rows = self._shared.rows_to_fill(commit.topic)
         for number in commit.partitions:
             rows[number] = commit

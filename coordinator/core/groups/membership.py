@@ -243,10 +243,13 @@ class Membership:
         if session is not None and session.connection_id not in {None, registration.connection_id}:
             assert session.connection_id is not None
             desk.close(session.connection_id, f"member {member_id} has registered on a new connection")
+        newcomer = self.take_newcomer(group.group_id, member_id)
         session = MemberSession(registration.connection_id, desk.now_ms, facts.session_timeout_ms)
         soft.sessions[member_id] = session
         connection.bind(group.group_id, member_id, session)
         desk.sessions.set((group.group_id, member_id), session.ends_ms)
+        if newcomer is not None:
+            self._refuse_as_used(newcomer, group, member_id)
         desk.timers.cancel(Timer(TimerKind.GRACE, group.group_id, member_id))
         self._note_accepted(group, member_id, old_facts.incarnation if old_facts is not None else None)
         self._respond_accepted(registration, group, member_id)

@@ -5,6 +5,8 @@ partition never move back. Nothing here changes state: records and answers are r
 """
 
 from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
 
 from coordinator.core.groups.committed_table import Committed
 from coordinator.core.groups.partition_table import TopicPartition
@@ -178,19 +180,18 @@ def fetch(group: GroupState, partitions: Iterable[TopicPartition] | None) -> tup
     """Return committed offsets, of all partitions when none are named; what does not exist is absent."""
     wanted = sorted(group.offsets) if partitions is None else partitions
     found = []
-    for partition in wanted:
-        committed = group.offsets.get(partition)
-        if committed is not None:
+    for topic, of_topic in groupby(wanted, itemgetter(0)):
+        rows = group.offsets.rows(topic)
+        for _, number in of_topic:
+            known = rows.get(number)
+            if isinstance(known, TopicCommit):
+                offset, leader_epoch, metadata = known.position_of(number)
+            elif known is not None:
+                offset, leader_epoch, metadata = known.offset, known.leader_epoch, known.metadata
+            else:
+                continue
             found.append(
-                CommittedOffset(
-                    partition[0],
-                    committed.topic_id,
-                    partition[1],
-                    committed.offset,
-                    committed.leader_epoch,
-                    committed.metadata,
-                    committed.commit_ms,
-                )
+                CommittedOffset(topic, known.topic_id, number, offset, leader_epoch, metadata, known.commit_ms)
             )
     return tuple(found)
 

@@ -43,7 +43,7 @@ def _start_partitions(
         for _, number in of_topic:
             grant, committed = grants[number], offsets[number]
             if isinstance(committed, TopicCommit):
-                offset, leader_epoch = committed.position_of(number)
+                offset, leader_epoch, _ = committed.position_of(number)
             else:
                 offset, leader_epoch = committed.offset, committed.leader_epoch
             host, port = catalog.leader_of(topic, number) or (None, None)

@@ -107,24 +107,19 @@ class TopicCommit(_Part, frozen=True, gc=False):
         """Return the offset of one of its partitions."""
         return self.offsets[self.partitions.index(number)]
 
-    def position_of(self, number: int) -> tuple[int, int | None]:
-        """Return the offset of one of its partitions and the leader epoch it was read under, if that is known."""
+    def position_of(self, number: int) -> tuple[int, int | None, str]:
+        """Return the offset of one of its partitions, the leader epoch there, if that is known, and the metadata."""
         at = self.partitions.index(number)
-        return self.offsets[at], self.leader_epochs[at] if self.leader_epochs else None
-
-    def part(self, number: int) -> CommittedPart:
-        """Return what it says of one of its partitions."""
-        at = self.partitions.index(number)
-        return CommittedPart(
-            self.topic,
-            self.topic_id,
-            number,
+        return (
             self.offsets[at],
             self.leader_epochs[at] if self.leader_epochs else None,
             self.metadata[at] if self.metadata else "",
-            self.commit_ms,
-            self.owner_epochs[at] if self.owner_epochs else None,
         )
+
+    def part(self, number: int) -> CommittedPart:
+        """Return what it says of one of its partitions."""
+        owner_epoch = self.owner_epochs[self.partitions.index(number)] if self.owner_epochs else None
+        return CommittedPart(self.topic, self.topic_id, number, *self.position_of(number), self.commit_ms, owner_epoch)
 
 
 class ReleasedPart(_Part, frozen=True, gc=False):

@@ -21,9 +21,11 @@ from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import (
     ClaimsGivenUp,
     ClaimsRunning,
+    CommittedPart,
     GroupSettings,
     OffsetsCommitted,
     Released,
+    TopicCommit,
     WentOutOfRange,
 )
 from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
@@ -139,9 +141,12 @@ class Shard:
         return allowance
 
     def _find_silent(self, now_ms: int) -> None:
-        """Note whose session is over; the deadlines of those who have said something meanwhile are moved."""
+        """Note whose session is over; the deadlines of those who have said something meanwhile are moved.
+
+        A bounded number in one step: after a restart all are due at once.
+        """
         desk = self.desk
-        for key in desk.sessions.pop_due(now_ms):
+        for key in desk.sessions.pop_due(now_ms, desk.limits.slice_members):
             session = desk.session_of(*key)
             assert session is not None, f"{key} has a deadline and no session"
             if session.ends_ms <= now_ms:
@@ -168,7 +173,8 @@ class Shard:
 
     def _come_back(self) -> None:
         """Have a step made for what one step was not to do."""
-        if self.desk.silent or self.desk.known:
+        next_ms = self.desk.sessions.earliest()
+        if self.desk.silent or self.desk.known or (next_ms is not None and next_ms <= self.desk.now_ms):
             self.desk.timers.set(Timer(TimerKind.REST, ""), self.desk.now_ms)
 
     def _due(self, timer: Timer) -> None:
@@ -296,24 +302,37 @@ class Shard:
     def _commit(
         self, group: GroupState, member_id: str, asked: Sequence[TopicOffsets]
     ) -> tuple[tuple[PartitionResult, ...], int]:
-        """Commit for a member, each topic as one record; return what is refused and how many are accepted."""
-        journal, wall_ms = self.desk.journal, self.desk.clock.wall_ms
+        """Commit for a member; return what is refused and how many are accepted."""
+        wall_ms = self.desk.clock.wall_ms
         refused: tuple[PartitionResult, ...] = ()
         accepted = 0
+        parts: tuple[CommittedPart, ...] = ()
+        together: tuple[TopicCommit, ...] = ()
+        seen: set[str] = set()
         for topic in asked:
-            together = offsets.commit_together(group, member_id, topic, wall_ms)
-            if together is not None:
+            if topic.topic in seen:  # what comes later follows what was committed before it
+                self._decide_commit(group, parts, together)
+                parts, together = (), ()
+                seen.clear()
+            seen.add(topic.topic)
+            pieces = offsets.commit_together(group, member_id, topic, wall_ms)
+            if pieces is not None:
                 accepted += len(topic.partitions)
-                if together:
-                    journal.decide(OffsetsCommitted(group.group_id, together=together))
+                together += pieces
                 continue
             committed, results = offsets.commit_by_owner(group, member_id, one_by_one((topic,)), wall_ms)
-            if committed:
-                journal.decide(OffsetsCommitted(group.group_id, committed))
             no = _refusals(results)
             accepted += len(results) - len(no)
             refused += no
+            parts += committed
+        self._decide_commit(group, parts, together)
         return refused, accepted
+
+    def _decide_commit(
+        self, group: GroupState, parts: tuple[CommittedPart, ...], together: tuple[TopicCommit, ...]
+    ) -> None:
+        if parts or together:
+            self.desk.journal.decide(OffsetsCommitted(group.group_id, parts, together))
 
     def _release(
         self, group: GroupState, member_id: str, finals: Sequence[FinalOffset]

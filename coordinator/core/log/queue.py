@@ -74,7 +74,11 @@ class AppendQueue:
         return state.end_offset
 
     def add(self, shard: int, base_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
-        """Add records; ValueError when they do not continue the log, QueueFullError when too much waits."""
+        """Add records; what is too long for a frame becomes several, which a crash may part.
+
+        Raises ValueError when they do not continue the log or one of them alone is too long for a frame, and
+        QueueFullError when too much waits.
+        """
         end = self.end_offset(shard)
         state = self._shards[shard]
         if base_offset != end:
@@ -84,11 +88,10 @@ class AppendQueue:
         if not records:
             raise ValueError(f"shard {shard}: an append carries at least one record")
         size = batch_bytes(records)
-        if size > MAX_BATCH_BYTES:
-            raise ValueError(f"shard {shard}: {size} bytes in one append pass the limit of {MAX_BATCH_BYTES}")
+        pieces = [tuple(records)] if size <= MAX_BATCH_BYTES else _cut(records)
         if self._pending_bytes + size > self._max_pending_bytes:
             raise QueueFullError(f"{self._pending_bytes} bytes wait and {size} more pass {self._max_pending_bytes}")
-        state.waiting.append(_Waiting(leader_epoch, tuple(records), size))
+        state.waiting.extend(_Waiting(leader_epoch, piece, batch_bytes(piece)) for piece in pieces)
         state.end_offset = end + len(records)
         state.leader_epoch = leader_epoch
         self._waiting[shard] = None
@@ -121,3 +124,21 @@ class AppendQueue:
         """Count what was taken as written."""
         self._pending_bytes -= self._taken_bytes
         self._taken_bytes = 0
+
+
+def _cut(records: Sequence[bytes]) -> list[tuple[bytes, ...]]:
+    """Cut records into pieces that each fit a frame."""
+    pieces: list[tuple[bytes, ...]] = []
+    piece: list[bytes] = []
+    size = 0
+    for record in records:
+        more = batch_bytes((record,))
+        if more > MAX_BATCH_BYTES:
+            raise ValueError(f"a record of {len(record)} bytes passes the limit of a frame, {MAX_BATCH_BYTES}")
+        if size + more > MAX_BATCH_BYTES:
+            pieces.append(tuple(piece))
+            piece, size = [], 0
+        piece.append(record)
+        size += more
+    pieces.append(tuple(piece))
+    return pieces

@@ -41,3 +41,13 @@ def test_moving_a_deadline_later_files_nothing() -> None:
     assert (timers.earliest(), len(timers)) == (0, 1)
     assert timers.pop_due(998) == []
     assert timers.earliest() == 999
+
+
+def test_no_more_keys_are_taken_than_asked_for_and_the_rest_stays_due() -> None:
+    timers: Timers[str] = Timers()
+    for key in "abcde":
+        timers.set(key, 100)
+    timers.set("b", 300)
+    assert timers.pop_due(200, 2) == ["a", "c"]
+    assert timers.earliest() == 100
+    assert (timers.pop_due(200, 9), timers.pop_due(300)) == (["d", "e"], ["b"])

@@ -282,6 +282,34 @@ def test_third_process_is_refused_while_the_second_waits_for_a_probe() -> None:
     assert world.joining("m1", incarnation="third").register().error is ErrorCode.MEMBER_ID_IN_USE
 
 
+def test_newcomer_is_refused_when_the_probed_process_comes_back_on_another_connection() -> None:
+    world = NodeWorld()
+    first = world.join("m1")
+    copy = world.joining("m1", incarnation="another-process")
+    number = copy.send(copy.registration)  # type: ignore[arg-type]
+    again = world.reconnect(first)
+    refused = copy.answer(number)
+    assert isinstance(refused, RegisterConsumerResponse)
+    assert refused.error is ErrorCode.MEMBER_ID_IN_USE
+    world.advance(3_000)
+    assert (again.closed_why, again.ping().error) == (None, ErrorCode.NONE)
+
+
+def test_sessions_that_end_together_are_looked_at_in_slices() -> None:
+    limits = Limits(slice_members=2)
+    world = NodeWorld({"t": 7}, limits=limits)
+    members = [world.join(f"m{number}") for number in range(7)]
+    world.restart()
+    pings = [world.reconnect(member) for member in members[:3]]
+    assert members[0].registration is not None
+    timeout_ms = members[0].registration.session_timeout_ms
+    for _ in range(10):
+        world.advance(timeout_ms // 10)
+        assert [member.ping().error for member in pings] == [ErrorCode.NONE] * 3
+    world.advance(500)
+    assert sorted(world.group().members) == ["m0", "m1", "m2"]
+
+
 def test_probe_ends_when_the_newcomer_goes_away() -> None:
     world = NodeWorld()
     first = world.join("m1")

@@ -4,8 +4,10 @@ import pytest
 
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import MOST_TOGETHER, TopicCommit
+from coordinator.core.log.entry import MAX_BATCH_BYTES, batch_bytes
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import MAX_LIST_ITEMS, MAX_TOPIC_LENGTH
 from coordinator.protocol.messages import (
     CommitOffsets,
     CommitOffsetsResponse,
@@ -182,3 +184,23 @@ def test_topics_of_a_commit_see_what_those_before_them_committed() -> None:
     asked = CommitOffsets("g", (TopicOffsets("t", (0,), (150,), epochs), TopicOffsets("t", (0,), (140,), epochs)))
     response = m1.ask(asked, CommitOffsetsResponse)
     assert (response.accepted, len(response.refused), world.committed()) == (1, 1, {T0: 150})
+
+
+def test_topics_of_a_commit_are_one_record() -> None:
+    world = NodeWorld({"t": 2, "u": 2})
+    m1 = world.join("m1", topics=("t", "u"))
+    before = records_of_log(world)
+    offsets = {(topic, number): 120 for topic in ("t", "u") for number in range(2)}
+    assert plain_commit(world, m1, {**offsets, ("u", 1): 99}).accepted == 3
+    assert (records_of_log(world), world.committed()) == (before + 1, {**offsets, ("u", 1): 100})
+
+
+def test_the_largest_commit_of_an_operator_fits_the_log() -> None:
+    world = NodeWorld({})
+    topics = tuple(
+        TopicOffsets(letter * MAX_TOPIC_LENGTH, tuple(range(MAX_LIST_ITEMS // 2)), (5,) * (MAX_LIST_ITEMS // 2))
+        for letter in "tu"
+    )
+    response = world.connect().ask(CommitOffsets("g", topics), CommitOffsetsResponse)
+    assert (response.accepted, response.refused) == (MAX_LIST_ITEMS, ())
+    assert all(batch_bytes((record,)) <= MAX_BATCH_BYTES for records in world.written for record in records)

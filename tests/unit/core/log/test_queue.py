@@ -38,6 +38,27 @@ def test_group_that_would_pass_the_frame_limit_is_split() -> None:
     assert encode_batch(first)
 
 
+def test_an_append_that_passes_the_frame_limit_becomes_several() -> None:
+    waiting = queue()
+    records = [bytes([number]) * (MAX_BATCH_BYTES // 2 - 5) for number in range(5)]
+    waiting.add(1, 0, 0, records)
+    waiting.add(1, 5, 0, [b"after"])
+    batches = [waiting.take_group()[1] for _ in range(3)]
+    assert [(batch.base_offset, len(batch.records)) for batch in batches] == [(0, 2), (2, 2), (4, 2)]
+    assert [record for batch in batches for record in batch.records] == [*records, b"after"]
+    assert all(encode_batch(batch) for batch in batches)
+    assert not waiting
+    waiting.finish()
+    assert waiting.pending_bytes == 0
+
+
+def test_a_record_that_fits_no_frame_is_refused_and_nothing_of_its_append_is_taken() -> None:
+    waiting = queue()
+    with pytest.raises(ValueError, match=f"a record of {MAX_BATCH_BYTES} bytes passes the limit of a frame"):
+        waiting.add(1, 0, 0, [b"a", bytes(MAX_BATCH_BYTES)])
+    assert (waiting.pending_bytes, waiting.end_offset(1), bool(waiting)) == (0, 0, False)
+
+
 def test_bytes_count_until_they_are_finished_and_the_limit_holds() -> None:
     waiting = queue(max_pending_bytes=100)
     waiting.add(0, 10, 1, [bytes(60)])

@@ -152,6 +152,20 @@ def test_commit_that_is_not_answered_for_every_offset_is_asked_again() -> None:
     assert (call in pair.results, pair.member.state) == (False, State.WAITING)
 
 
+@pytest.mark.parametrize(
+    ("refused", "accepted"),
+    [([("t", 0)], 0), ([], 3), ([("t", 0), ("t", 0)], 0), ([("t", 0), ("z", 9)], 0)],
+)
+def test_commit_whose_answer_does_not_account_for_every_partition_is_asked_again(
+    refused: list[tuple[str, int]], accepted: int
+) -> None:
+    pair = consuming()
+    call = pair.commit(DONE, OffsetToCommit("t", 1, 3, 9))
+    why_not = tuple(PartitionResult(*key, ErrorCode.FENCED_OWNER_EPOCH, "it is m2's") for key in refused)
+    pair.answer(CommitOffsets, CommitOffsetsResponse(refused=why_not, accepted=accepted))
+    assert (call in pair.results, pair.member.state) == (False, State.WAITING)
+
+
 # ---- auto commit ----------------------------------------------------------------------------------------------------
 
 
