@@ -190,7 +190,7 @@ class GroupSummary(_Part, frozen=True):
     members: int
 
 
-class MemberDescription(_Part, frozen=True):
+class MemberDescription(_Part, frozen=True, gc=False):
     """One member as an operator sees it."""
 
     member_id: str
@@ -206,7 +206,7 @@ class MemberDescription(_Part, frozen=True):
     target: int
 
 
-class PartitionDescription(_Part, frozen=True):
+class PartitionDescription(_Part, frozen=True, gc=False):
     """One partition of a group as an operator sees it; what is not known is absent."""
 
     topic: str

@@ -4,7 +4,7 @@ Members commit all their partitions together, again and again. Ten partitions of
 looking at them touches the lines of memory of one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -19,6 +19,10 @@ class CommittedTable:
     """A mapping from (topic, partition) to CommittedPart; iteration goes topic by topic."""
 
     _shared: PartitionTable[Committed] = field(default_factory=PartitionTable)
+
+    def topics(self) -> Iterable[str]:
+        """Return the topics of which something is committed."""
+        return self._shared.topics()
 
     def rows(self, topic: str) -> dict[int, Committed]:
         """Return by number what a topic's offsets were committed with, to read; of a topic without any, nothing."""

@@ -1,5 +1,7 @@
 """Groups as an operator sees them: lists and descriptions, read from hard state and what is known of connections."""
 
+from collections.abc import Iterator
+
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.group import group_status
 from coordinator.core.groups.member import member_status
@@ -25,11 +27,6 @@ def summaries(desk: Desk) -> list[GroupSummary]:
 
 def describe(desk: Desk, group: GroupState) -> DescribeGroupResponse:
     """Describe a group: its members by id, its partitions by topic and number."""
-    partitions = set(group.offsets) | set(group.grants) | set(group.target_owners)
-    for topic in group.subscribers:
-        seen = group.topics.get(topic)
-        if seen is not None:
-            partitions |= {(topic, number) for number in range(seen.partitions)}
     return DescribeGroupResponse(
         group_id=group.group_id,
         state=str(group_status(group, desk.soft_of(group.group_id))),
@@ -38,7 +35,7 @@ def describe(desk: Desk, group: GroupState) -> DescribeGroupResponse:
         reset_policy=group.reset_policy,
         handover=group.handover,
         members=tuple(_describe_member(desk, group, member_id) for member_id in sorted(group.members)),
-        partitions=tuple(_describe_partition(desk, group, partition) for partition in sorted(partitions)),
+        partitions=tuple(_describe_partitions(desk, group)),
     )
 
 
@@ -60,24 +57,36 @@ def _describe_member(desk: Desk, group: GroupState, member_id: str) -> MemberDes
     )
 
 
-def _describe_partition(desk: Desk, group: GroupState, partition: TopicPartition) -> PartitionDescription:
-    topic, number = partition
-    committed = group.offsets.get(partition)
-    grant = group.grants.get(partition)
-    claim, claim_state = _describe_claim(partition, grant)
-    return PartitionDescription(
-        topic=topic,
-        partition=number,
-        committed=committed.offset if committed is not None else None,
-        end_offset=desk.catalog.end_of(topic, number),
-        member_id=grant.member_id if grant is not None else None,
-        owner_epoch=grant.owner_epoch if grant is not None else None,
-        is_stopping=grant is not None and grant.is_stopping,
-        claim=claim,
-        claim_state=claim_state,
-        leader_epoch=committed.leader_epoch if committed is not None else None,
-        stream=stream_of(group, partition) if grant is not None else None,
-    )
+def _describe_partitions(desk: Desk, group: GroupState) -> Iterator[PartitionDescription]:
+    """Yield what the group has, is to have or reads, topic by topic."""
+    wanted: dict[str, set[int]] = {}
+    for topic, number in group.target_owners:
+        wanted.setdefault(topic, set()).add(number)
+    for topic in {*group.offsets.topics(), *group.grants.topics(), *group.subscribers}:
+        numbers = wanted.setdefault(topic, set())
+        numbers.update(group.offsets.rows(topic), group.grants.rows(topic))
+        seen = group.topics.get(topic)
+        if seen is not None and topic in group.subscribers:
+            numbers.update(range(seen.partitions))
+    for topic in sorted(wanted):
+        offsets, grants = group.offsets.rows(topic), group.grants.rows(topic)
+        for number in sorted(wanted[topic]):
+            grant, known = grants.get(number), offsets.get(number)
+            committed, leader_epoch, _ = (None, None, "") if known is None else known.position_of(number)
+            claim, claim_state = _describe_claim((topic, number), grant)
+            yield PartitionDescription(
+                topic=topic,
+                partition=number,
+                committed=committed,
+                end_offset=desk.catalog.end_of(topic, number),
+                member_id=grant.member_id if grant is not None else None,
+                owner_epoch=grant.owner_epoch if grant is not None else None,
+                is_stopping=grant is not None and grant.is_stopping,
+                claim=claim,
+                claim_state=claim_state,
+                leader_epoch=leader_epoch,
+                stream=stream_of(group, (topic, number)) if grant is not None and grant.stream is not None else None,
+            )
 
 
 def _describe_claim(partition: TopicPartition, grant: Grant | None) -> tuple[Claim | None, ClaimState | None]:

@@ -178,18 +178,19 @@ def committed_part(grant: Grant, partition: TopicPartition, offset: int, commit_
 
 def fetch(group: GroupState, partitions: Iterable[TopicPartition] | None) -> tuple[CommittedOffset, ...]:
     """Return committed offsets, of all partitions when none are named; what does not exist is absent."""
-    wanted = sorted(group.offsets) if partitions is None else partitions
+    wanted: Iterable[tuple[str, Iterable[int]]]
+    if partitions is None:
+        wanted = [(topic, sorted(group.offsets.rows(topic))) for topic in sorted(group.offsets.topics())]
+    else:
+        wanted = ((topic, [number for _, number in named]) for topic, named in groupby(partitions, itemgetter(0)))
     found = []
-    for topic, of_topic in groupby(wanted, itemgetter(0)):
+    for topic, numbers in wanted:
         rows = group.offsets.rows(topic)
-        for _, number in of_topic:
+        for number in numbers:
             known = rows.get(number)
-            if isinstance(known, TopicCommit):
-                offset, leader_epoch, metadata = known.position_of(number)
-            elif known is not None:
-                offset, leader_epoch, metadata = known.offset, known.leader_epoch, known.metadata
-            else:
+            if known is None:
                 continue
+            offset, leader_epoch, metadata = known.position_of(number)
             found.append(
                 CommittedOffset(topic, known.topic_id, number, offset, leader_epoch, metadata, known.commit_ms)
             )

@@ -4,7 +4,7 @@ A commit looks up ten partitions among ten thousands, mostly of one topic. Numbe
 of memory than tuples of a topic and a number, so who handles many partitions at once takes a topic's rows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
@@ -19,6 +19,10 @@ class PartitionTable(Generic[V]):
 
     _topics: dict[str, dict[int, V]] = field(default_factory=dict)
     """No topic has no rows."""
+
+    def topics(self) -> Iterable[str]:
+        """Return the topics that have values."""
+        return self._topics.keys()
 
     def rows(self, topic: str) -> dict[int, V]:
         """Return a topic's values by partition number, to read; of a topic that is not here, none."""

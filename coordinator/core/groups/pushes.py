@@ -6,7 +6,6 @@ from operator import itemgetter
 
 from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.records import TopicCommit
 from coordinator.core.groups.state import GroupState
 from coordinator.protocol.messages import StartFetcher, StopFetcher
 from coordinator.protocol.parts import OwnedPartition, StartPartition
@@ -42,10 +41,7 @@ def _start_partitions(
         grants, offsets = group.grants.rows(topic), group.offsets.rows(topic)
         for _, number in of_topic:
             grant, committed = grants[number], offsets[number]
-            if isinstance(committed, TopicCommit):
-                offset, leader_epoch, _ = committed.position_of(number)
-            else:
-                offset, leader_epoch = committed.offset, committed.leader_epoch
+            offset, leader_epoch, _ = committed.position_of(number)
             host, port = catalog.leader_of(topic, number) or (None, None)
             yield StartPartition(
                 topic,

@@ -67,6 +67,11 @@ class CommittedPart(_Part, frozen=True, gc=False):
     commit_ms: int
     owner_epoch: int | None
 
+    def position_of(self, number: int) -> tuple[int, int | None, str]:
+        """Return the offset, the leader epoch there, if that is known, and the metadata, as TopicCommit does."""
+        assert number == self.partition, f"partition {number} is not the one of {self}"
+        return self.offset, self.leader_epoch, self.metadata
+
 
 MOST_TOGETHER: Final = 32
 """Most partitions of a TopicCommit, and so of a grant: who wants one goes through its column, and all stay while one

@@ -164,6 +164,7 @@ def test_memory_of_an_answer_is_let_go_with_its_records(link: Link) -> None:
     request = FetchRequest(max_wait_ms=1, min_bytes=1, topics=[], max_version=11)
     future = link.connection.send_request(request)
     roads.read_in_place(link.connection, request)
+    gc.collect()
     before = pa.total_allocated_bytes()
     link.broker.sendall(framed(fetched(100_000), 11, 1))
     link.turn()
