@@ -5,11 +5,11 @@ one record implies must not disturb what an earlier one said. A snapshot of a la
 the shard goes on: a group is copied before its first change, so that all of it is as of one offset.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import islice
 from typing import Final
 
+from coordinator.core.groups.committed_table import Committed
 from coordinator.core.groups.operator_records import DrainChanged, PauseChanged, PlannedReset, ResetsPlanned
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import (
@@ -17,6 +17,7 @@ from coordinator.core.groups.records import (
     Advanced,
     ClaimPart,
     ClaimsRunning,
+    CommittedPart,
     Granted,
     GroupEmptied,
     GroupSettings,
@@ -28,6 +29,7 @@ from coordinator.core.groups.records import (
     StopBegan,
     StreamsAssigned,
     TargetsAssigned,
+    TopicCommit,
     TopicSeen,
     WentOutOfRange,
     encode_record,
@@ -116,9 +118,8 @@ def _records_of_group(group: GroupState) -> Iterator[Record]:
     yield from _records_of_targets(group)
     if group.out_of_range:
         yield WentOutOfRange(group_id, tuple(sorted(group.out_of_range)))
-    offsets = group.offsets.values()
-    while parts := tuple(islice(offsets, _PARTS_OF_A_RECORD)):
-        yield OffsetsCommitted(group_id, parts)
+    for topic in group.offsets.topics():
+        yield from _records_of_offsets(group_id, group.offsets.rows(topic))
     yield from _records_of_grants(group)
     for instance_id, member_id in group.awaited.items():
         yield IdentityAwaited(group_id, member_id, instance_id)
@@ -162,6 +163,31 @@ def _records_of_controls(group: GroupState) -> Iterator[Record]:
         by = reset.decree
         planned = PlannedReset(topic, reset.topic_id, number, reset.offset, reset.leader_epoch, reset.releases_claims)
         yield ResetsPlanned(group_id, (planned,), by.who, by.why, by.at_ms)
+
+
+def _records_of_offsets(group_id: str, rows: Mapping[int, Committed]) -> Iterator[Record]:
+    """Yield a topic's committed offsets: together what still is what was committed together, the rest one by one."""
+    parts: list[CommittedPart] = []
+    together: list[TopicCommit] = []
+    are_whole: dict[int, bool] = {}
+    left = _PARTS_OF_A_RECORD
+    for number, known in rows.items():
+        if isinstance(known, CommittedPart):
+            parts.append(known)
+        else:
+            is_whole = are_whole.get(id(known))
+            if is_whole is None:
+                is_whole = are_whole[id(known)] = all(rows.get(other) is known for other in known.partitions)
+                if is_whole:
+                    together.append(known)
+            if not is_whole:
+                parts.append(known.part(number))
+        left -= 1
+        if left <= 0 and (parts or together):
+            yield OffsetsCommitted(group_id, tuple(parts), tuple(together))
+            parts, together, left = [], [], _PARTS_OF_A_RECORD
+    if parts or together:
+        yield OffsetsCommitted(group_id, tuple(parts), tuple(together))
 
 
 def _records_of_grants(group: GroupState) -> Iterator[Record]:

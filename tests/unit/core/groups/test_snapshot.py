@@ -3,10 +3,13 @@
 from collections.abc import Iterator
 
 from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
-from coordinator.core.groups.records import MOST_TOGETHER
+from coordinator.core.groups.records import MOST_TOGETHER, CommittedPart
 from coordinator.core.groups.replay import replay
 from coordinator.core.groups.snapshot import GrowingSnapshot, records_of
 from coordinator.core.groups.state import Grant, ShardState
+from coordinator.protocol.columns import OffsetToCommit, in_columns
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse
 from coordinator.protocol.parts import ResetPolicy
 from tests.helpers.node_world import NodeWorld
 
@@ -40,6 +43,21 @@ def test_snapshot_holds_stops_claims_abandoned_grants_and_a_stale_target() -> No
     assert world.owners("other") == {("u", 0): "lone"}
     assert world.group("other").members == {}
     assert rebuilt(world.state(0)) == world.state(0)
+
+
+def test_snapshot_keeps_together_what_still_is_as_it_was_committed() -> None:
+    world = NodeWorld({"t": 6}, shards=1)
+    m1 = world.join("m1")
+    for numbers in (range(3), range(3, 6)):
+        asked = [OffsetToCommit("t", number, 200 + number, m1.epoch(("t", number))) for number in numbers]
+        assert m1.ask(CommitOffsets("g", in_columns(asked)), CommitOffsetsResponse).accepted == 3
+    assert m1.commit(T1, 300).error is ErrorCode.NONE
+    again = rebuilt(world.state(0))
+    assert again == world.state(0)
+    rows = again.groups["g"].offsets.rows("t")
+    assert [rows[number].position_of(number)[0] for number in range(6)] == [200, 300, 202, 203, 204, 205]
+    assert rows[3] is rows[4] is rows[5]
+    assert all(isinstance(rows[number], CommittedPart) for number in range(3))
 
 
 class CountedTable(PartitionTable[Grant]):
