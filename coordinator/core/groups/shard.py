@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from coordinator.core.events import OffsetsResolved, TopicsRead
 from coordinator.core.groups import claims, offsets
 from coordinator.core.groups.assignors import Assignor
+from coordinator.core.groups.commits import Commits
 from coordinator.core.groups.departures import Departures
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.expiry import Expiry
@@ -21,27 +22,19 @@ from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import (
     ClaimsGivenUp,
     ClaimsRunning,
-    CommittedPart,
-    GroupSettings,
-    OffsetsCommitted,
     Released,
-    TopicCommit,
     WentOutOfRange,
 )
 from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
 from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.timeline import EventKind
-from coordinator.protocol.columns import one_by_one
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import why_bad_id
 from coordinator.protocol.messages import (
     Advance,
     ClaimsFinished,
     CommitOffsets,
-    CommitOffsetsResponse,
     ConfirmClaims,
     ConfirmClaimsResponse,
-    ErrorResponse,
     FetcherStarted,
     FetcherStartedResponse,
     FetcherStopped,
@@ -57,7 +50,7 @@ from coordinator.protocol.messages import (
     Response,
 )
 from coordinator.protocol.operator_messages import OperatorRequest
-from coordinator.protocol.parts import ClaimState, FinalOffset, PartitionResult, TopicOffsets
+from coordinator.protocol.parts import ClaimState, FinalOffset, PartitionResult
 
 MemberRequest = Ping | FetcherStarted | FetcherStopped | Advance | ConfirmClaims | LeaveGroup | ReportOutOfRange
 
@@ -76,6 +69,7 @@ class Shard:
         self._expiry = Expiry(desk)
         self._membership = Membership(desk, self._ownership, assignors)
         self._departures = Departures(desk, self._ownership, self._claim_watch, self._expiry, self._membership)
+        self._commits = Commits(desk, self._ownership, self._expiry)
         self._operators = Operators(desk, self._ownership, new_lookup_id)
 
     def watched_topics(self) -> set[str]:
@@ -295,44 +289,9 @@ class Shard:
         refused: tuple[PartitionResult, ...] = ()
         accepted = 0
         if request.offsets:
-            refused, accepted = self._commit(group, member_id, request.offsets)
+            refused, accepted = self._commits.by_member(group, member_id, request.offsets)
         epoch = group.members[member_id].member_epoch
         return PingResponse(member_epoch=epoch, group_epoch=group.group_epoch, refused=refused, accepted=accepted)
-
-    def _commit(
-        self, group: GroupState, member_id: str, asked: Sequence[TopicOffsets]
-    ) -> tuple[tuple[PartitionResult, ...], int]:
-        """Commit for a member; return what is refused and how many are accepted."""
-        wall_ms = self.desk.clock.wall_ms
-        refused: tuple[PartitionResult, ...] = ()
-        accepted = 0
-        parts: tuple[CommittedPart, ...] = ()
-        together: tuple[TopicCommit, ...] = ()
-        seen: set[str] = set()
-        for topic in asked:
-            if topic.topic in seen:  # what comes later follows what was committed before it
-                self._decide_commit(group, parts, together)
-                parts, together = (), ()
-                seen.clear()
-            seen.add(topic.topic)
-            pieces = offsets.commit_together(group, member_id, topic, wall_ms)
-            if pieces is not None:
-                accepted += len(topic.partitions)
-                together += pieces
-                continue
-            committed, results = offsets.commit_by_owner(group, member_id, one_by_one((topic,)), wall_ms)
-            no = _refusals(results)
-            accepted += len(results) - len(no)
-            refused += no
-            parts += committed
-        self._decide_commit(group, parts, together)
-        return refused, accepted
-
-    def _decide_commit(
-        self, group: GroupState, parts: tuple[CommittedPart, ...], together: tuple[TopicCommit, ...]
-    ) -> None:
-        if parts or together:
-            self.desk.journal.decide(OffsetsCommitted(group.group_id, parts, together))
 
     def _release(
         self, group: GroupState, member_id: str, finals: Sequence[FinalOffset]
@@ -431,53 +390,7 @@ class Shard:
 
     def handle_commit(self, connection: Connection, correlation_id: int, request: CommitOffsets) -> None:
         """Answer CommitOffsets of a member or of an operator."""
-        self.desk.respond(connection.connection_id, correlation_id, self._handle_commit(connection, request))
-
-    def _handle_commit(self, connection: Connection, request: CommitOffsets) -> CommitOffsetsResponse | ErrorResponse:
-        desk = self.desk
-        if connection.member_id is not None:
-            if connection.group_id != request.group_id:
-                why = f"this connection is a member of group {connection.group_id}; commit for another on another one"
-                return CommitOffsetsResponse(error=ErrorCode.INVALID_REQUEST, message=why)
-            group = desk.group(request.group_id)
-            assert group is not None
-            refused, accepted = self._commit(group, connection.member_id, request.offsets)
-            return CommitOffsetsResponse(refused=refused, accepted=accepted)
-        if any(epoch is not None for asked in request.offsets for epoch in asked.owner_epochs):
-            why = "an owner epoch is named, but no member is registered on this connection; register first"
-            return ErrorResponse(error=ErrorCode.UNKNOWN_MEMBER_ID, message=why)
-        if why_bad := why_bad_id(request.group_id):
-            why = f"the group id is not allowed: {why_bad}"
-            return CommitOffsetsResponse(error=ErrorCode.INVALID_GROUP_ID, message=why)
-        group = desk.group(request.group_id)
-        is_new = group is None
-        if group is None:
-            if len(desk.journal.state.groups) >= desk.limits.groups_max:
-                why = f"this node has {desk.limits.groups_max} groups in one shard and takes no more"
-                return CommitOffsetsResponse(error=ErrorCode.GROUP_MAX_SIZE_REACHED, message=why)
-            group = GroupState(request.group_id)
-        topic_ids = {
-            asked.topic: topic.topic_id
-            for asked in request.offsets
-            if (topic := desk.catalog.topic(asked.topic)) is not None
-        }
-        committed, results = offsets.commit_by_operator(
-            group, one_by_one(request.offsets), topic_ids, desk.clock.wall_ms
-        )
-        if committed:
-            if is_new:
-                desk.journal.decide(GroupSettings(request.group_id, 0, "", None, group.handover, is_target_stale=False))
-            desk.journal.decide(OffsetsCommitted(request.group_id, committed))
-            self._expiry.note_used(desk.journal.state.groups[request.group_id])
-            if not is_new:
-                partitions = [(part.topic, part.partition) for part in committed]
-                self._ownership.reconcile(request.group_id, partitions, ())
-        refused = _refusals(results)
-        return CommitOffsetsResponse(refused=refused, accepted=len(results) - len(refused))
-
-
-def _refusals(results: Sequence[PartitionResult]) -> tuple[PartitionResult, ...]:
-    return tuple(result for result in results if result.error is not ErrorCode.NONE)
+        self.desk.respond(connection.connection_id, correlation_id, self._commits.commit(connection, request))
 
 
 def _started(group: GroupState, member_id: str, request: FetcherStarted) -> FetcherStartedResponse:

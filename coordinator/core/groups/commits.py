@@ -1,0 +1,110 @@
+"""Commits of offsets by members and by operators: what becomes a record, what is refused, and how many are accepted.
+
+What may be committed is decided in `offsets`; claims are committed elsewhere, by what finishes them.
+"""
+
+from collections.abc import Sequence
+
+from coordinator.core.groups import offsets
+from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.expiry import Expiry
+from coordinator.core.groups.ownership import Ownership
+from coordinator.core.groups.records import CommittedPart, GroupSettings, OffsetsCommitted, TopicCommit
+from coordinator.core.groups.soft import Connection
+from coordinator.core.groups.state import GroupState
+from coordinator.protocol.columns import one_by_one
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import why_bad_id
+from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse, ErrorResponse
+from coordinator.protocol.parts import PartitionResult, TopicOffsets
+
+
+class Commits:
+    """The commits in the groups of one shard."""
+
+    def __init__(self, desk: Desk, ownership: Ownership, expiry: Expiry) -> None:
+        self._desk = desk
+        self._ownership = ownership
+        self._expiry = expiry
+
+    def commit(self, connection: Connection, request: CommitOffsets) -> CommitOffsetsResponse | ErrorResponse:
+        """Return the answer to CommitOffsets of a member or of an operator, with what it says decided."""
+        if connection.member_id is None:
+            return self._by_operator(request)
+        if connection.group_id != request.group_id:
+            why = f"this connection is a member of group {connection.group_id}; commit for another on another one"
+            return CommitOffsetsResponse(error=ErrorCode.INVALID_REQUEST, message=why)
+        group = self._desk.group(request.group_id)
+        assert group is not None
+        refused, accepted = self.by_member(group, connection.member_id, request.offsets)
+        return CommitOffsetsResponse(refused=refused, accepted=accepted)
+
+    def by_member(
+        self, group: GroupState, member_id: str, asked: Sequence[TopicOffsets]
+    ) -> tuple[tuple[PartitionResult, ...], int]:
+        """Commit for a member, as one record unless a topic is named twice; return the refused and how many are not."""
+        wall_ms = self._desk.clock.wall_ms
+        refused: list[PartitionResult] = []
+        accepted = 0
+        parts: list[CommittedPart] = []
+        together: list[TopicCommit] = []
+        seen: set[str] = set()
+        for topic in asked:
+            if topic.topic in seen:  # what comes later follows what was committed before it
+                self._decide(group, parts, together)
+                parts, together = [], []
+                seen.clear()
+            seen.add(topic.topic)
+            pieces = offsets.commit_together(group, member_id, topic, wall_ms)
+            if pieces is not None:
+                accepted += len(topic.partitions)
+                together += pieces
+                continue
+            committed, results = offsets.commit_by_owner(group, member_id, one_by_one((topic,)), wall_ms)
+            not_accepted = _refusals(results)
+            accepted += len(results) - len(not_accepted)
+            refused += not_accepted
+            parts += committed
+        self._decide(group, parts, together)
+        return tuple(refused), accepted
+
+    def _decide(self, group: GroupState, parts: Sequence[CommittedPart], together: Sequence[TopicCommit]) -> None:
+        if parts or together:
+            self._desk.journal.decide(OffsetsCommitted(group.group_id, tuple(parts), tuple(together)))
+
+    def _by_operator(self, request: CommitOffsets) -> CommitOffsetsResponse | ErrorResponse:
+        desk, group_id = self._desk, request.group_id
+        if any(epoch is not None for asked in request.offsets for epoch in asked.owner_epochs):
+            why = "an owner epoch is named, but no member is registered on this connection; register first"
+            return ErrorResponse(error=ErrorCode.UNKNOWN_MEMBER_ID, message=why)
+        if why_bad := why_bad_id(group_id):
+            why = f"the group id is not allowed: {why_bad}"
+            return CommitOffsetsResponse(error=ErrorCode.INVALID_GROUP_ID, message=why)
+        group = desk.group(group_id)
+        is_new = group is None
+        if group is None:
+            if len(desk.journal.state.groups) >= desk.limits.groups_max:
+                why = f"this node has {desk.limits.groups_max} groups in one shard and takes no more"
+                return CommitOffsetsResponse(error=ErrorCode.GROUP_MAX_SIZE_REACHED, message=why)
+            group = GroupState(group_id)
+        topic_ids = {
+            asked.topic: topic.topic_id
+            for asked in request.offsets
+            if (topic := desk.catalog.topic(asked.topic)) is not None
+        }
+        asked = one_by_one(request.offsets)
+        committed, results = offsets.commit_by_operator(group, asked, topic_ids, desk.clock.wall_ms)
+        if committed:
+            if is_new:
+                desk.journal.decide(GroupSettings(group_id, 0, "", None, group.handover, is_target_stale=False))
+            desk.journal.decide(OffsetsCommitted(group_id, committed))
+            self._expiry.note_used(desk.journal.state.groups[group_id])
+            if not is_new:
+                partitions = [(part.topic, part.partition) for part in committed]
+                self._ownership.reconcile(group_id, partitions, ())
+        refused = _refusals(results)
+        return CommitOffsetsResponse(refused=refused, accepted=len(results) - len(refused))
+
+
+def _refusals(results: Sequence[PartitionResult]) -> tuple[PartitionResult, ...]:
+    return tuple(result for result in results if result.error is not ErrorCode.NONE)
