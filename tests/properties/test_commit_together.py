@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coordinator.core.groups.offsets import commit_by_owner, commit_together
+from coordinator.core.groups.offsets import commit_by_owner, commit_together, owned_topic_id
 from coordinator.core.groups.records import CommittedPart, TopicCommit
 from coordinator.core.groups.state import Grant, GroupState, OpenClaim
 from coordinator.protocol.columns import one_by_one
@@ -76,14 +76,16 @@ def test_what_is_taken_together_is_what_is_taken_one_by_one(
             group.offsets.write_together(together)
     for part in alone:
         group.offsets.write(part)
-    pieces = commit_together(group, "m1", asked, AT_MS)
+    topic_id = owned_topic_id(group, "m1", asked)
+    pieces = commit_together(group, topic_id, asked, AT_MS) if topic_id is not None else None
     parts, results = commit_by_owner(group, "m1", one_by_one((asked,)), AT_MS)
     is_all_accepted = all(result.error is ErrorCode.NONE for result in results)
     if pieces is not None:
         assert is_all_accepted
         assert tuple(piece.part(number) for piece in pieces for number in piece.partitions) == parts
     else:
-        is_plain = list(asked.partitions) == sorted(set(asked.partitions)) and not asked.metadata
+        numbers = list(asked.partitions)
+        is_plain = bool(numbers) and numbers == sorted(set(numbers)) and not asked.metadata
         topic_ids = {part.topic_id for part in parts}
         is_anew = any(
             (known := group.offsets.get(("t", part.partition))) is not None and part.offset < known.offset

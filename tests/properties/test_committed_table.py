@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.groups.committed_table import CommittedTable
+from coordinator.core.groups.committed_table import CommittedTable, Together
 from coordinator.core.groups.records import MOST_TOGETHER, CommittedPart, TopicCommit
 
 TOPICS = ("t", "u")
@@ -36,6 +36,11 @@ def test_a_table_has_what_was_written_last_of_each_partition(writes: list[Commit
     assert {key: table[key] for key in table} == expected
     assert sorted(part.offset for part in table.values()) == sorted(part.offset for part in expected.values())
     assert (len(table), table.get(("t", 99))) == (len(expected), None)
+    for topic in table.topics():
+        rows = table.rows(topic)
+        for known in rows.values():
+            if isinstance(known, Together):
+                assert known.left == sum(other is known for other in rows.values())
 
 
 def test_tables_are_equal_by_what_they_have_not_by_how_it_came() -> None:
@@ -52,10 +57,25 @@ def test_a_copy_and_its_original_change_apart() -> None:
     table = CommittedTable()
     table.write_together(together("t", {0: 5, 1: 6}))
     copy = table.copy()
-    table.write_together(together("t", {0: 7}))
+    table.write_together(together("t", {0: 7, 1: 8}))
+    assert {key: known.offset for key, known in copy.items()} == {("t", 0): 5, ("t", 1): 6}
+    assert {key: known.offset for key, known in table.items()} == {("t", 0): 7, ("t", 1): 8}
+    table.write_together(together("t", {0: 9}))
     del table["t", 1]
     assert {key: known.offset for key, known in copy.items()} == {("t", 0): 5, ("t", 1): 6}
-    assert {key: known.offset for key, known in table.items()} == {("t", 0): 7}
+    assert {key: known.offset for key, known in table.items()} == {("t", 0): 9}
+
+
+def test_the_same_partitions_again_change_one_place() -> None:
+    table = CommittedTable()
+    table.write_together(together("t", {0: 5, 1: 6}))
+    place = table.rows("t")[0]
+    table.write_together(together("t", {0: 7, 1: 8}))
+    assert table.rows("t")[0] is table.rows("t")[1] is place
+    table.write(part("t", 1, 9))
+    table.write_together(together("t", {0: 10, 1: 11}))
+    assert table.rows("t")[0] is not place
+    assert {key: known.offset for key, known in table.items()} == {("t", 0): 10, ("t", 1): 11}
 
 
 def test_a_long_commit_is_cut_and_says_the_same_of_each_partition() -> None:

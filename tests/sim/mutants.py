@@ -268,16 +268,16 @@ def _dry_run_done() -> Patches:
 
 
 def _together_without_owner_check() -> Patches:
-    decide = offsets.commit_together
+    owned_topic_id = offsets.owned_topic_id
 
-    def for_anybody(group: GroupState, member_id: str, asked: TopicOffsets, commit_ms: int) -> Any:
+    def by_anybody(group: GroupState, member_id: str, asked: TopicOffsets) -> Any:
         grants = [grant for number in asked.partitions if (grant := group.grants.get((asked.topic, number)))]
         if grants and len(grants) == len(asked.partitions):
             member_id = grants[0].member_id
             asked = replace(asked, owner_epochs=tuple(grant.owner_epoch for grant in grants))
-        return decide(group, member_id, asked, commit_ms)
+        return owned_topic_id(group, member_id, asked)
 
-    return [(offsets, "commit_together", for_anybody)]
+    return [(offsets, "owned_topic_id", by_anybody)]
 
 
 # ---- durability -----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.expiry import Expiry
 from coordinator.core.groups.ownership import Ownership
 from coordinator.core.groups.records import CommittedPart, GroupSettings, OffsetsCommitted, TopicCommit
-from coordinator.core.groups.soft import Connection
+from coordinator.core.groups.soft import Connection, MemberSession, Owned
 from coordinator.core.groups.state import GroupState
 from coordinator.protocol.columns import one_by_one
 from coordinator.protocol.errors import ErrorCode
@@ -36,13 +36,16 @@ class Commits:
             return CommitOffsetsResponse(error=ErrorCode.INVALID_REQUEST, message=why)
         group = self._desk.group(request.group_id)
         assert group is not None
-        refused, accepted = self.by_member(group, connection.member_id, request.offsets)
+        refused, accepted = self.by_member(group, connection, request.offsets)
         return CommitOffsetsResponse(refused=refused, accepted=accepted)
 
     def by_member(
-        self, group: GroupState, member_id: str, asked: Sequence[TopicOffsets]
+        self, group: GroupState, connection: Connection, asked: Sequence[TopicOffsets]
     ) -> tuple[tuple[PartitionResult, ...], int]:
         """Commit for a member, as one record unless a topic is named twice; return the refused and how many are not."""
+        member_id, session = connection.member_id, connection.session
+        assert member_id is not None
+        assert session is not None
         wall_ms = self._desk.clock.wall_ms
         refused: list[PartitionResult] = []
         accepted = 0
@@ -55,7 +58,8 @@ class Commits:
                 parts, together = [], []
                 seen.clear()
             seen.add(topic.topic)
-            pieces = offsets.commit_together(group, member_id, topic, wall_ms)
+            topic_id = _owned_topic_id(group, member_id, session, topic)
+            pieces = offsets.commit_together(group, topic_id, topic, wall_ms) if topic_id is not None else None
             if pieces is not None:
                 accepted += len(topic.partitions)
                 together += pieces
@@ -104,6 +108,23 @@ class Commits:
                 self._ownership.reconcile(group_id, partitions, ())
         refused = _refusals(results)
         return CommitOffsetsResponse(refused=refused, accepted=len(results) - len(refused))
+
+
+def _owned_topic_id(group: GroupState, member_id: str, session: MemberSession, asked: TopicOffsets) -> str | None:
+    """Return what `offsets.owned_topic_id` does, without looking again at partitions that have not changed hands."""
+    owned = session.owned
+    if (
+        owned is not None
+        and owned.grants_changes == group.grants.changes
+        and owned.owner_epochs == asked.owner_epochs
+        and owned.partitions == asked.partitions
+        and owned.topic == asked.topic
+    ):
+        return owned.topic_id
+    topic_id = offsets.owned_topic_id(group, member_id, asked)
+    if topic_id is not None:
+        session.owned = Owned(group.grants.changes, asked.topic, topic_id, asked.partitions, asked.owner_epochs)
+    return topic_id
 
 
 def _refusals(results: Sequence[PartitionResult]) -> tuple[PartitionResult, ...]:

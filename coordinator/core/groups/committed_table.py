@@ -8,10 +8,40 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import msgspec
+
 from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
 from coordinator.core.groups.records import CommittedPart, TopicCommit
 
-Committed: TypeAlias = CommittedPart | TopicCommit
+
+class Together(msgspec.Struct, gc=False):
+    """The place that partitions share which were committed together: the same ones again only change what is in it."""
+
+    commit: TopicCommit
+    left: int
+    """How many of the partitions still have their offset from here."""
+
+    @property
+    def is_whole(self) -> bool:
+        """True while all of the partitions have."""
+        return self.left == len(self.commit.partitions)
+
+    @property
+    def topic_id(self) -> str:
+        """The id of the topic."""
+        return self.commit.topic_id
+
+    @property
+    def commit_ms(self) -> int:
+        """When that was, in wall-clock time."""
+        return self.commit.commit_ms
+
+    def position_of(self, number: int) -> tuple[int, int | None, str]:
+        """Return the offset of one of the partitions, the leader epoch there, if that is known, and the metadata."""
+        return self.commit.position_of(number)
+
+
+Committed: TypeAlias = CommittedPart | Together
 
 
 @dataclass(slots=True, eq=False)
@@ -37,7 +67,7 @@ class CommittedTable:
         return _part(self._shared[partition], partition[1])
 
     def __delitem__(self, partition: TopicPartition) -> None:
-        del self._shared[partition]
+        _leave(self._shared.pop(partition))
 
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._shared
@@ -68,21 +98,47 @@ class CommittedTable:
 
     def write(self, part: CommittedPart) -> None:
         """Write the committed offset of one partition."""
-        self._shared.rows_to_fill(part.topic)[part.partition] = part
+        rows = self._shared.rows_to_fill(part.topic)
+        _leave(rows.get(part.partition))
+        rows[part.partition] = part
 
     def write_together(self, commit: TopicCommit) -> None:
         """Write the committed offsets of a topic that were committed at once."""
-        if len(commit.partitions) == 1:  # there is nothing to share, and by itself it is smaller
-            self.write(commit.part(commit.partitions[0]))
+        numbers = commit.partitions
+        if len(numbers) == 1:  # there is nothing to share, and by itself it is smaller
+            self.write(commit.part(numbers[0]))
             return
         rows = self._shared.rows_to_fill(commit.topic)
-        for number in commit.partitions:
-            rows[number] = commit
+        place = rows.get(numbers[0])
+        if isinstance(place, Together) and place.is_whole and place.commit.partitions == numbers:
+            place.commit = commit
+            return
+        place = Together(commit, len(numbers))
+        for number in numbers:
+            _leave(rows.get(number))
+            rows[number] = place
 
     def copy(self) -> "CommittedTable":
         """Return a table of its own with the same offsets."""
-        return CommittedTable(self._shared.copy())
+        copied = CommittedTable()
+        for topic in self.topics():
+            places: dict[int, Committed] = {}
+            rows = copied._shared.rows_to_fill(topic)
+            for number, known in self.rows(topic).items():
+                if isinstance(known, Together):
+                    place = places.get(id(known))
+                    if place is None:
+                        place = places[id(known)] = Together(known.commit, known.left)
+                    known = place
+                rows[number] = known
+        return copied
+
+
+def _leave(known: Committed | None) -> None:
+    """Note that one partition less has its offset from where it was."""
+    if isinstance(known, Together):
+        known.left -= 1
 
 
 def _part(value: Committed, number: int) -> CommittedPart:
-    return value if isinstance(value, CommittedPart) else value.part(number)
+    return value if isinstance(value, CommittedPart) else value.commit.part(number)

@@ -6,9 +6,9 @@ partition never move back. Nothing here changes state: records and answers are r
 
 from collections.abc import Iterable
 from itertools import groupby
-from operator import itemgetter
+from operator import ge, itemgetter
 
-from coordinator.core.groups.committed_table import Committed
+from coordinator.core.groups.committed_table import Committed, Together
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import MOST_TOGETHER, CommittedPart, TopicCommit
 from coordinator.core.groups.state import Grant, GroupState, is_same_topic
@@ -43,25 +43,19 @@ def why_fenced(group: GroupState, partition: TopicPartition, owner_epoch: int | 
     return f"{name} was granted again under owner epoch {grant.owner_epoch}; owner epoch {owner_epoch} is over"
 
 
-def commit_together(
-    group: GroupState, member_id: str, asked: TopicOffsets, commit_ms: int
-) -> tuple[TopicCommit, ...] | None:
-    """Decide a member's commit of one topic if all of it can be written as it is; None if each has to be looked at.
+def owned_topic_id(group: GroupState, member_id: str, asked: TopicOffsets) -> str | None:
+    """Return the id of a topic if a member owns all the partitions it names, under the owner epochs it names.
 
-    What it takes is what `commit_by_owner` would have accepted. Nothing that happens as often handles as much: a grant
-    and a former commit that several partitions share are looked at once for all that follow one another.
+    None if not, if one of them is claimed, if they do not ascend, or if not all of them are of one id.
     """
-    topic, numbers, offsets, owner_epochs = asked.topic, asked.partitions, asked.offsets, asked.owner_epochs
-    if asked.metadata or len(owner_epochs) != len(numbers):
-        return None
-    grants, committed = group.grants.rows(topic), group.offsets.rows(topic)
+    grants = group.grants.rows(asked.topic)
     grant: Grant | None = None
-    before: Committed | None = None
-    floors: tuple[int, ...] | None = None
     last = -1
-    for place, number in enumerate(numbers):
+    if len(asked.owner_epochs) != len(asked.partitions):
+        return None
+    for number, owner_epoch in zip(asked.partitions, asked.owner_epochs, strict=True):
         found = grants.get(number)
-        if found is None or number <= last:
+        if found is None or number <= last or found.owner_epoch != owner_epoch:
             return None
         last = number
         if found is not grant:
@@ -70,24 +64,34 @@ def commit_together(
             if grant is not None and found.topic_id != grant.topic_id:
                 return None
             grant = found
-        known = committed.get(number)
-        if known is not before:
-            before = known
-            floors = known.offsets if isinstance(known, TopicCommit) and known.partitions == numbers else None
-        floor = floors[place] if floors is not None else _floor(known, number)
-        if offsets[place] < floor or owner_epochs[place] != grant.owner_epoch:
-            return None
-    if grant is None:
-        return ()
-    whole = TopicCommit(topic, grant.topic_id, commit_ms, numbers, offsets, owner_epochs, asked.leader_epochs)
-    return (whole,) if len(numbers) <= MOST_TOGETHER else tuple(whole.cut())
+    return grant.topic_id if grant is not None else None
+
+
+def commit_together(group: GroupState, topic_id: str, asked: TopicOffsets, commit_ms: int) -> list[TopicCommit] | None:
+    """Decide a member's commit of partitions it owns, by their topic's id; None if each has to be looked at.
+
+    What it takes is what `commit_by_owner` would have accepted. Nothing that happens as often handles as much.
+    """
+    topic, numbers, offsets = asked.topic, asked.partitions, asked.offsets
+    if asked.metadata:
+        return None
+    committed = group.offsets.rows(topic)
+    known = committed.get(numbers[0])
+    if isinstance(known, Together) and known.is_whole and known.commit.partitions == numbers:
+        floors: Iterable[int] = known.commit.offsets
+    else:
+        floors = map(_floor, map(committed.get, numbers), numbers)
+    if not all(map(ge, offsets, floors)):
+        return None
+    whole = TopicCommit(topic, topic_id, commit_ms, numbers, offsets, asked.owner_epochs, asked.leader_epochs)
+    return [whole] if len(numbers) <= MOST_TOGETHER else list(whole.cut())
 
 
 def _floor(known: Committed | None, number: int) -> int:
     """Return the smallest offset that may follow what is committed."""
     if known is None:
         return 0
-    return known.offset_of(number) if isinstance(known, TopicCommit) else known.offset
+    return known.commit.offset_of(number) if isinstance(known, Together) else known.offset
 
 
 def commit_by_owner(

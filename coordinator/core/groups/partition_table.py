@@ -19,6 +19,8 @@ class PartitionTable(Generic[V]):
 
     _topics: dict[str, dict[int, V]] = field(default_factory=dict)
     """No topic has no rows."""
+    changes: int = field(default=0, compare=False)
+    """A value that differs whenever something may have been written or taken out."""
 
     def topics(self) -> Iterable[str]:
         """Return the topics that have values."""
@@ -31,6 +33,7 @@ class PartitionTable(Generic[V]):
 
     def rows_to_fill(self, topic: str) -> dict[int, V]:
         """Return a topic's values by partition number, to write; the caller writes at least one."""
+        self.changes += 1
         rows = self._topics.get(topic)
         if rows is None:
             rows = self._topics[topic] = {}
@@ -59,6 +62,7 @@ class PartitionTable(Generic[V]):
         rows = self.rows(topic)
         if number not in rows:
             raise KeyError(partition)
+        self.changes += 1
         value = rows.pop(number)
         if not rows:
             del self._topics[topic]

@@ -262,7 +262,7 @@ class Shard:
         response: Response
         match request:
             case Ping():
-                response = self._ping(group, member_id, request)
+                response = self._ping(group, connection, request)
             case FetcherStarted():
                 response = _started(group, member_id, request)
             case FetcherStopped():
@@ -285,12 +285,13 @@ class Shard:
                 return
         self.desk.respond(connection.connection_id, correlation_id, response)
 
-    def _ping(self, group: GroupState, member_id: str, request: Ping) -> PingResponse:
+    def _ping(self, group: GroupState, connection: Connection, request: Ping) -> PingResponse:
         refused: tuple[PartitionResult, ...] = ()
         accepted = 0
         if request.offsets:
-            refused, accepted = self._commits.by_member(group, member_id, request.offsets)
-        epoch = group.members[member_id].member_epoch
+            refused, accepted = self._commits.by_member(group, connection, request.offsets)
+        assert connection.member_id is not None
+        epoch = group.members[connection.member_id].member_epoch
         return PingResponse(member_epoch=epoch, group_epoch=group.group_epoch, refused=refused, accepted=accepted)
 
     def _release(

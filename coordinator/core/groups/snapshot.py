@@ -169,19 +169,14 @@ def _records_of_offsets(group_id: str, rows: Mapping[int, Committed]) -> Iterato
     """Yield a topic's committed offsets: together what still is what was committed together, the rest one by one."""
     parts: list[CommittedPart] = []
     together: list[TopicCommit] = []
-    are_whole: dict[int, bool] = {}
     left = _PARTS_OF_A_RECORD
     for number, known in rows.items():
         if isinstance(known, CommittedPart):
             parts.append(known)
-        else:
-            is_whole = are_whole.get(id(known))
-            if is_whole is None:
-                is_whole = are_whole[id(known)] = all(rows.get(other) is known for other in known.partitions)
-                if is_whole:
-                    together.append(known)
-            if not is_whole:
-                parts.append(known.part(number))
+        elif not known.is_whole:
+            parts.append(known.commit.part(number))
+        elif number == known.commit.partitions[0]:
+            together.append(known.commit)
         left -= 1
         if left <= 0 and (parts or together):
             yield OffsetsCommitted(group_id, tuple(parts), tuple(together))

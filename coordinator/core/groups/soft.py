@@ -87,6 +87,16 @@ class Registration(msgspec.Struct, frozen=True):
     topics: tuple[str, ...]
 
 
+class Owned(msgspec.Struct, frozen=True, gc=False):
+    """Partitions that a member was found to own and to have no claim on, while the group's grants do not change."""
+
+    grants_changes: int
+    topic: str
+    topic_id: str
+    partitions: tuple[int, ...]
+    owner_epochs: tuple[int | None, ...]
+
+
 class MemberSession(msgspec.Struct, gc=False):
     """What is known of a member's connection; `newcomer` waits while the connection is probed."""
 
@@ -101,6 +111,8 @@ class MemberSession(msgspec.Struct, gc=False):
     overstaying_since_ms: dict[TopicPartition, int] = msgspec.field(default_factory=dict)
     """Since when a partition has been wanted back whose running claim outlives the stop's deadline."""
     newcomer: Registration | None = None
+    owned: Owned | None = None
+    """What the member committed last, which is most often what it commits next."""
 
     @property
     def ends_ms(self) -> int:

@@ -2,8 +2,9 @@
 
 import pytest
 
+from coordinator.core.groups.committed_table import Together
 from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.records import MOST_TOGETHER, TopicCommit
+from coordinator.core.groups.records import MOST_TOGETHER
 from coordinator.core.log.entry import MAX_BATCH_BYTES, batch_bytes
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
@@ -126,7 +127,7 @@ def test_what_is_committed_together_is_one_value_and_one_record() -> None:
     assert (response.accepted, response.refused) == (3, ())
     assert world.committed() == {("t", 0): 110, ("t", 1): 111, ("t", 2): 112}
     rows = world.group().offsets.rows("t")
-    assert isinstance(rows[0], TopicCommit)
+    assert isinstance(rows[0], Together)
     assert rows[0] is rows[1] is rows[2]
     assert records_of_log(world) == before + 1
 
@@ -204,3 +205,35 @@ def test_the_largest_commit_of_an_operator_fits_the_log() -> None:
     response = world.connect().ask(CommitOffsets("g", topics), CommitOffsetsResponse)
     assert (response.accepted, response.refused) == (MAX_LIST_ITEMS, ())
     assert all(batch_bytes((record,)) <= MAX_BATCH_BYTES for records in world.written for record in records)
+
+
+def test_what_a_member_has_lost_is_not_its_own_because_it_committed_it_before() -> None:
+    world = NodeWorld({"t": 2})
+    m1 = world.join("m1")
+    offsets = {T0: 110, T1: 110}
+    epochs = {key: m1.epoch(key) for key in offsets}
+    assert plain_commit(world, m1, offsets).accepted == 2
+    world.join("m2", is_settled=False)
+    world.advance(1_000)
+    m1.stop_all()
+    assert sorted(world.owners().values()) == ["m1", "m2"]
+    asked = in_columns(OffsetToCommit(*key, 120, epoch) for key, epoch in epochs.items())
+    response = m1.ask(CommitOffsets("g", asked), CommitOffsetsResponse)
+    assert (response.accepted, [result.error for result in response.refused]) == (1, [ErrorCode.FENCED_OWNER_EPOCH])
+
+
+def test_what_a_member_has_claimed_is_not_committed_because_it_committed_it_before() -> None:
+    world = NodeWorld({"t": 2})
+    m1 = world.join("m1")
+    assert plain_commit(world, m1, {T0: 110, T1: 110}).accepted == 2
+    m1.run(T0, 110, 120)
+    response = plain_commit(world, m1, {T0: 115, T1: 115})
+    assert (response.accepted, [result.partition for result in response.refused]) == (1, [0])
+
+
+def test_what_was_committed_before_is_not_gone_back_to_by_the_same_commit() -> None:
+    world = NodeWorld({"t": 2})
+    m1 = world.join("m1")
+    assert plain_commit(world, m1, {T0: 110, T1: 120}).accepted == 2
+    assert plain_commit(world, m1, {T0: 110, T1: 119}).accepted == 1
+    assert world.committed() == {T0: 110, T1: 120}
