@@ -91,11 +91,6 @@ class CommittedTable:
         for partition, value in self._shared.items():
             yield partition, _part(value, partition[1])
 
-    def values(self) -> Iterator[CommittedPart]:
-        """Yield each committed offset."""
-        for _, part in self.items():
-            yield part
-
     def write(self, part: CommittedPart) -> None:
         """Write the committed offset of one partition."""
         rows = self._shared.rows_to_fill(part.topic)
