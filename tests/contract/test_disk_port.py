@@ -188,7 +188,7 @@ def test_older_snapshot_does_not_replace_a_newer_one(harness: Harness) -> None:
         (3, 5, [b"x"], "append at offset 3, but the log ends at 2"),
         (2, 4, [b"x"], "leader epoch 4 is smaller than 5"),
         (2, 5, [], "at least one record"),
-        (2, 5, [bytes(MAX_BATCH_BYTES)], "pass the limit"),
+        (2, 5, [bytes(MAX_BATCH_BYTES)], "passes the limit of a frame"),
     ],
 )
 def test_append_that_does_not_continue_the_log_is_refused(
@@ -200,6 +200,16 @@ def test_append_that_does_not_continue_the_log_is_refused(
         harness.disk.append(0, base_offset, leader_epoch, appended)
     harness.disk.append(0, 2, 5, [b"c"])
     harness.wait_durable(0, 3)
+
+
+def test_append_that_is_longer_than_a_frame_is_all_there_after_a_restart(harness: Harness) -> None:
+    harness.disk.recover(0)
+    appended = [bytes([number]) * (MAX_BATCH_BYTES // 2) for number in range(3)]
+    harness.disk.append(0, 0, 5, appended)
+    harness.wait_durable(0, 3)
+    harness.reopen()
+    recovered = harness.disk.recover(0)
+    assert (records(recovered), recovered.log_end_offset) == (appended, 3)
 
 
 def test_append_before_recovery_is_refused(harness: Harness) -> None:

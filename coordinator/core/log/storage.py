@@ -44,11 +44,11 @@ class DiskPort(Protocol):
         ...
 
     def append(self, shard: int, base_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
-        """Take records for the log without blocking.
+        """Take records for the log without blocking; a crash may part what is longer than a frame.
 
-        Raises ValueError for offsets that do not continue the log or a leader epoch that goes back (a bug of
-        the caller), StorageError after a failure, and StorageError, failing, when more is waiting than the
-        limit allows.
+        Raises ValueError for offsets that do not continue the log, a leader epoch that goes back or a record that
+        fits no frame (a bug of the caller), StorageError after a failure, and StorageError, failing, when more is
+        waiting than the limit allows.
         """
         ...
 
