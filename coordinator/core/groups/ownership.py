@@ -96,7 +96,7 @@ class Ownership:
         soft.has_news_of_topics = False
         soft.backlog.begin((), why, is_close=is_close)
         soft.plan = plan_targets(group, self._assignors, self._part)
-        if soft.plan.is_large:
+        if soft.plan.is_large or self._is_large(group):  # to have computed it was enough for one step
             self._go_on(group_id, soft)
         else:
             self._take_part(group, soft, soft.plan)
