@@ -9,6 +9,7 @@ from coordinator.core.groups.state import Grant, GroupState, OpenClaim
 from coordinator.protocol.columns import one_by_one
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import TopicOffsets
+from tests.helpers.committed_parts import in_parts
 
 NUMBERS = range(5)
 AT_MS = 9
@@ -82,7 +83,7 @@ def test_what_is_taken_together_is_what_is_taken_one_by_one(
     is_all_accepted = all(result.error is ErrorCode.NONE for result in results)
     if pieces is not None:
         assert is_all_accepted
-        assert tuple(piece.part(number) for piece in pieces for number in piece.partitions) == parts
+        assert tuple(part for piece in pieces for part in in_parts(piece)) == parts
     else:
         numbers = list(asked.partitions)
         is_plain = bool(numbers) and numbers == sorted(set(numbers)) and not asked.metadata

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from coordinator.core.groups.committed_table import CommittedTable, Together
 from coordinator.core.groups.records import MOST_TOGETHER, CommittedPart, TopicCommit
+from tests.helpers.committed_parts import in_parts
 
 TOPICS = ("t", "u")
 
@@ -31,7 +32,7 @@ def test_a_table_has_what_was_written_last_of_each_partition(writes: list[Commit
             expected[write.topic, write.partition] = write
         elif write.partitions:
             table.write_together(write)
-            expected.update({(write.topic, number): write.part(number) for number in write.partitions})
+            expected.update({(part.topic, part.partition): part for part in in_parts(write)})
     assert dict(table.items()) == expected
     assert {key: table[key] for key in table} == expected
     assert (len(table), table.get(("t", 99))) == (len(expected), None)
@@ -83,5 +84,4 @@ def test_a_long_commit_is_cut_and_says_the_same_of_each_partition() -> None:
     whole = TopicCommit("t", "id", 9, numbers, numbers, numbers, (None, *numbers[1:]), ("", *map(str, numbers[1:])))
     pieces = tuple(whole.cut())
     assert [len(piece.partitions) for piece in pieces] == [MOST_TOGETHER, MOST_TOGETHER, 1]
-    assert [piece.part(n) for piece in pieces for n in piece.partitions] == [whole.part(n) for n in numbers]
-    assert [piece.offset_of(n) for piece in pieces for n in piece.partitions] == list(numbers)
+    assert [piece.part(n) for piece in pieces for n in piece.partitions] == list(in_parts(whole))

@@ -50,6 +50,7 @@ from coordinator.protocol.operator_messages import (
     ResetOffsets,
 )
 from coordinator.protocol.parts import Claim, FinalOffset, ResetTarget
+from tests.helpers.committed_parts import parts_of
 from tests.helpers.node_world import Member, NodeWorld
 
 NAMES = ("m1", "m2", "m3")
@@ -103,7 +104,7 @@ class LogReader:
                     assert self.owners[partition][0] not in self.members, "the claim of a living owner is released"
                 self._release(record.partitions)
             case OffsetsCommitted():
-                self._commit(record.parts(), ())
+                self._commit(parts_of(record), ())
             case Released():
                 self._commit(record.committed, ())
                 self._release((part.topic, part.partition) for part in record.partitions)
@@ -150,7 +151,7 @@ class LogReader:
         self.granted.add((record.member_id, partition, offset))
         if record.starts is not None:
             assert partition not in self.committed, "a start is written once"
-            self._write(partition, record.starts.offset_of(number))
+            self._write(partition, dict(zip(record.starts.partitions, record.starts.offsets, strict=True))[number])
 
     def _commit(self, parts: Iterable[CommittedPart], finished: Iterable[TopicPartition]) -> None:
         finished = set(finished)

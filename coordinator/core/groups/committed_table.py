@@ -84,8 +84,6 @@ class CommittedTable:
             return NotImplemented
         return dict(self.items()) == dict(other.items())
 
-    __hash__ = None  # type: ignore[assignment]
-
     def items(self) -> Iterator[tuple[TopicPartition, CommittedPart]]:
         """Yield each partition with its committed offset."""
         for partition, value in self._shared.items():

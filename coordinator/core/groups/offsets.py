@@ -89,9 +89,7 @@ def commit_together(group: GroupState, topic_id: str, asked: TopicOffsets, commi
 
 def _floor(known: Committed | None, number: int) -> int:
     """Return the smallest offset that may follow what is committed."""
-    if known is None:
-        return 0
-    return known.commit.offset_of(number) if isinstance(known, Together) else known.offset
+    return 0 if known is None else known.position_of(number)[0]
 
 
 def commit_by_owner(

@@ -85,11 +85,6 @@ class PartitionTable(Generic[V]):
             for number, value in rows.items():
                 yield (topic, number), value
 
-    def values(self) -> Iterator[V]:
-        """Yield each value."""
-        for rows in self._topics.values():
-            yield from rows.values()
-
     def copy(self) -> "PartitionTable[V]":
         """Return a table of its own with the same values."""
         return PartitionTable({topic: rows.copy() for topic, rows in self._topics.items()})

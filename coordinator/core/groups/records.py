@@ -108,10 +108,6 @@ class TopicCommit(_Part, frozen=True, gc=False):
                 self.metadata[begin:end],
             )
 
-    def offset_of(self, number: int) -> int:
-        """Return the offset of one of its partitions."""
-        return self.offsets[self.partitions.index(number)]
-
     def position_of(self, number: int) -> tuple[int, int | None, str]:
         """Return the offset of one of its partitions, the leader epoch there, if that is known, and the metadata."""
         at = self.partitions.index(number)
@@ -254,12 +250,6 @@ class OffsetsCommitted(_Record, frozen=True, tag=10):
     group_id: str
     committed: tuple[CommittedPart, ...] = ()
     together: tuple[TopicCommit, ...] = ()
-
-    def parts(self) -> Iterator[CommittedPart]:
-        """Yield what it says of each partition, in order."""
-        yield from self.committed
-        for commit in self.together:
-            yield from map(commit.part, commit.partitions)
 
 
 class Advanced(_Record, frozen=True, tag=11):

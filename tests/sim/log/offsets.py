@@ -2,11 +2,12 @@
 
 from coordinator.core.groups import records as r
 from coordinator.core.groups.partition_table import TopicPartition
+from tests.helpers.committed_parts import in_parts, parts_of
 from tests.sim.log.state import Commit, GroupModel, Log, Owner, Rule
 
 
 def offsets_committed(log: Log, group: GroupModel, at: int, record: r.OffsetsCommitted) -> None:
-    for part in record.parts():
+    for part in parts_of(record):
         owner = group.owners.get((part.topic, part.partition))
         if part.owner_epoch is None:
             if owner is not None:
@@ -61,7 +62,8 @@ def start(log: Log, group: GroupModel, at: int, record: r.Granted, number: int) 
     committed = group.committed(partition, record.topic_id)
     was_out_of_range = partition in group.out_of_range
     group.out_of_range.discard(partition)
-    resolved = record.starts.part(number) if record.starts is not None else None
+    starts = in_parts(record.starts) if record.starts is not None else ()
+    resolved = next((part for part in starts if part.partition == number), None)
     if resolved is None:
         if committed is None:
             raise log.broken("no-start", at, f"nobody said where {partition} starts: {record}")

@@ -127,7 +127,7 @@ def test_partitions_that_somebody_gone_left_running_are_taken_over_with_those_th
     assert (record.partitions, record.starts, record.why) == ((0, 1, 2, 3), None, "the committed offset")
     assert epochs(m2) == {record.owner_epoch}
     group = world.group()
-    assert set(group.grants.values()) == {Grant("m2", "id-t", record.owner_epoch)}
+    assert {grant for _, grant in group.grants.items()} == {Grant("m2", "id-t", record.owner_epoch)}
     assert (set(group.owned), group.stopping) == ({"m2"}, {})
     (taken,) = world.events("taken-over")
     assert (taken.member_id, taken.partitions, taken.duration_ms) == ("m2", (T1, T3), 1_000)
@@ -182,5 +182,5 @@ def test_snapshot_has_one_record_for_what_was_granted_together() -> None:
     world.join("m2")
     m1.stop_all()
     granted = [record for record in records_of(world.state(0)) if isinstance(record, Granted)]
-    assert len(granted) == len({grant.owner_epoch for grant in world.group().grants.values()})
+    assert len(granted) == len({grant.owner_epoch for _, grant in world.group().grants.items()})
     assert rebuilt(world.state(0)) == world.state(0)

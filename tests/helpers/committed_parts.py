@@ -1,0 +1,28 @@
+"""What the records of commits say of each partition, read without the product's own reading of columns."""
+
+from collections.abc import Iterator
+
+from coordinator.core.groups.records import CommittedPart, OffsetsCommitted, TopicCommit
+
+
+def parts_of(record: OffsetsCommitted) -> Iterator[CommittedPart]:
+    """Yield the parts of a record, in order."""
+    yield from record.committed
+    for commit in record.together:
+        yield from in_parts(commit)
+
+
+def in_parts(commit: TopicCommit) -> Iterator[CommittedPart]:
+    """Yield what columns say of each partition."""
+    count = len(commit.partitions)
+    for number, offset, owner_epoch, leader_epoch, metadata in zip(
+        commit.partitions,
+        commit.offsets,
+        commit.owner_epochs or (None,) * count,
+        commit.leader_epochs or (None,) * count,
+        commit.metadata or ("",) * count,
+        strict=True,
+    ):
+        yield CommittedPart(
+            commit.topic, commit.topic_id, number, offset, leader_epoch, metadata, commit.commit_ms, owner_epoch
+        )
