@@ -347,7 +347,7 @@ class Node:
         """Gather what the step decided: appends first, then what needs no record, then what has become durable."""
         effects: list[Effect] = []
         others: list[Effect] = []
-        for index in self._touched if len(self._touched) == 1 else sorted(self._touched):
+        for index in sorted(self._touched):
             desk = self._shards[index].desk
             append = desk.journal.take_append()
             if append is not None:

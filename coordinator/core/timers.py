@@ -31,9 +31,6 @@ class Timers(Generic[K]):
         self._heap: list[tuple[int, int, K]] = []
         self._sequence = 0
 
-    def __len__(self) -> int:
-        return sum(entry.deadline_ms is not None for entry in self._entries.values())
-
     def set(self, key: K, deadline_ms: int) -> None:
         """Make a key due at a time, instead of whenever it was due before."""
         entry = self._entries.get(key)

@@ -356,7 +356,7 @@ def _expire_all_after_restart() -> Patches:
 
 def _wall_clock_session() -> Patches:
     start, accept, heard = Shard.start, Membership._accept, Membership.heard
-    find, look = Shard._find_silent, Shard._look_at_some
+    end = Shard._end_silent_sessions
 
     def note(desk: Desk, group_id: str, member_id: str) -> None:
         session = desk.soft[group_id].sessions[member_id]
@@ -386,8 +386,7 @@ def _wall_clock_session() -> Patches:
         (Shard, "start", start_by_wall_clock),
         (Membership, "_accept", accept_by_wall_clock),
         (Membership, "heard", heard_by_wall_clock),
-        (Shard, "_find_silent", lambda self, _: find(self, self.desk.clock.wall_ms)),
-        (Shard, "_look_at_some", lambda self, _: look(self, self.desk.clock.wall_ms)),
+        (Shard, "_end_silent_sessions", lambda self, _: end(self, self.desk.clock.wall_ms)),
     ]
 
 

@@ -63,8 +63,6 @@ class Desk:
     """How often a topic, or the first pattern, began or ceased to be waited for."""
     known: deque[tuple[Registration, TopicsRead]] = field(default_factory=deque)
     """Registrations whose topics Kafka has answered about, and that have not been looked at since."""
-    silent: deque[tuple[str, str]] = field(default_factory=deque)
-    """Members whose session is over, and that have not been removed yet."""
     newcomers: dict[int, tuple[str, str]] = field(default_factory=dict)
     """Group and member whose connection is being probed, by the connection that waits for it."""
     lookups: dict[int, Lookup] = field(default_factory=dict)

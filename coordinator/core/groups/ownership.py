@@ -204,9 +204,7 @@ class Ownership:
         A record that is decided on the way changes only the partition it is about, which is not looked at again.
         """
         group = turn.group
-        grants, members, target_owners = group.grants.rows(topic), group.members, group.target_owners
-        controls = group.controls
-        is_paused = bool(controls.paused or controls.group_pause)
+        grants, members, controls = group.grants.rows(topic), group.members, group.controls
         free: list[Free] = []
         for partition in partitions:
             grant = grants.get(partition[1])
@@ -216,7 +214,7 @@ class Ownership:
                     if stop_why is not None:
                         turn.stops.setdefault((grant.member_id, stop_why), []).append(partition)
                 continue
-            wanted_by = group.wanted_owner(partition) if is_paused else target_owners.get(partition)
+            wanted_by = group.wanted_owner(partition)
             reset = None
             if controls.resets:
                 self._drop_reset_of_old_topic(group, partition)

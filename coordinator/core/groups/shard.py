@@ -117,8 +117,8 @@ class Shard:
         Groups for which nothing is left have their turn in a step of their own, at once.
         """
         desk = self.desk
-        self._find_silent(desk.now_ms)
-        self._look_at_some(desk.now_ms)
+        self._end_silent_sessions(desk.now_ms)
+        self._look_at_some()
         now_due: list[Timer] = []
         for timer in desk.timers.pop_due(desk.now_ms):
             if timer.kind in _REBALANCING:
@@ -134,32 +134,24 @@ class Shard:
         self._come_back()
         return allowance
 
-    def _find_silent(self, now_ms: int) -> None:
-        """Note whose session is over; the deadlines of those who have said something meanwhile are moved.
+    def _end_silent_sessions(self, now_ms: int) -> None:
+        """Remove members that have said nothing for their time-out; the deadlines of the others are moved.
 
         A bounded number in one step: after a restart all are due at once.
         """
         desk = self.desk
         for key in desk.sessions.pop_due(now_ms, desk.limits.slice_members):
             session = desk.session_of(*key)
-            assert session is not None, f"{key} has a deadline and no session"
-            if session.ends_ms <= now_ms:
-                desk.silent.append(key)
-            else:
-                desk.sessions.set(key, session.ends_ms)
-
-    def _look_at_some(self, now_ms: int) -> None:
-        """Remove silent members and look at registrations, a bounded number in one step."""
-        desk = self.desk
-        for _ in range(min(len(desk.silent), desk.limits.slice_members)):
-            key = desk.silent.popleft()
-            session = desk.session_of(*key)
             if session is None:
-                continue
+                continue  # it went with one before it
             if session.ends_ms <= now_ms:
                 self._departures.session_timed_out(*key)
             else:
                 desk.sessions.set(key, session.ends_ms)
+
+    def _look_at_some(self) -> None:
+        """Look at registrations about which Kafka has answered, a bounded number in one step."""
+        desk = self.desk
         for _ in range(min(len(desk.known), desk.limits.slice_members)):
             registration, event = desk.known.popleft()
             if desk.registrations.get(registration.connection_id) is registration:
@@ -168,7 +160,7 @@ class Shard:
     def _come_back(self) -> None:
         """Have a step made for what one step was not to do."""
         next_ms = self.desk.sessions.earliest()
-        if self.desk.silent or self.desk.known or (next_ms is not None and next_ms <= self.desk.now_ms):
+        if self.desk.known or (next_ms is not None and next_ms <= self.desk.now_ms):
             self.desk.timers.set(Timer(TimerKind.REST, ""), self.desk.now_ms)
 
     def _due(self, timer: Timer) -> None:
@@ -224,7 +216,7 @@ class Shard:
             is_matched = event.is_whole and registration.request.subscription.pattern is not None
             if is_matched or not answered.isdisjoint(registration.topics):
                 self.desk.known.append((registration, event))
-        self._look_at_some(self.desk.now_ms)
+        self._look_at_some()
         self._come_back()
 
     def awaits(self, lookup_id: int) -> bool:
