@@ -331,6 +331,9 @@ class LogSettings(_Section):
         "auto", "", "One line a fact: for eyes, as JSON, or whichever fits where standard error goes."
     )
     level: Literal["debug", "info", "warning", "error"] = _setting("info", "", "The least important lines to show.")
+    most_per_minute: int = _setting(
+        600, "lines", "Most lines of one kind and group in a minute; the rest is counted.", ge=1, le=1_000_000
+    )
 
 
 class Settings(BaseSettings):

@@ -24,7 +24,7 @@ from coordinator.runtime.collector import Rounds
 from coordinator.runtime.disk import Disk
 from coordinator.runtime.driver import Driver, Stopped
 from coordinator.runtime.kafka import KafkaPort
-from coordinator.runtime.logs import make_log
+from coordinator.runtime.logs import Journal
 from coordinator.runtime.loop import LoopError, loop_factory
 from coordinator.runtime.server import ListenError, Server
 
@@ -45,19 +45,24 @@ def run(settings: Settings) -> int:
         name, new_loop = loop_factory(settings.node.event_loop)
     except LoopError as error:
         raise StartError(str(error)) from error
-    log = make_log(settings.log.format, settings.log.level)
+    journal = Journal(settings.log.format, settings.log.level, settings.log.most_per_minute)
+    log = journal.log
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    log.info("starting", event_loop=name)
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        stopped = runner.run(_serve(settings, log))
-    (log.error if stopped.is_failure else log.info)("stopped", why=stopped.why)
+    try:
+        log.info("starting", event_loop=name)
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            stopped = runner.run(_serve(settings, journal))
+        (log.error if stopped.is_failure else log.info)("stopped", why=stopped.why)
+    finally:
+        journal.close()
     return 1 if stopped.is_failure else 0
 
 
-async def _serve(settings: Settings, log: FilteringBoundLogger) -> Stopped:
+async def _serve(settings: Settings, journal: Journal) -> Stopped:
+    log = journal.log
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: _journal_loop_error(log, context))
-    driver = Driver(SystemClock(), log, loop)
+    driver = Driver(SystemClock(), log, loop, each_tick=journal.tell_left_out)
     server = Server(settings.server, driver, driver.clock, log)
     disk = _open_disk(settings, driver)
     try:
@@ -91,7 +96,9 @@ async def _run(driver: Driver, server: Server, disk: Disk, kafka: KafkaPort, log
             return failing.result()
         log.info("stopping", why=told.result())
         server.stop_accepting()
+        driver.drain()
         await _drain(disk, log)
+        driver.take_reports()
         driver.stop(told.result())
         await server.close("the coordinator is shutting down")
         return await failing
@@ -100,14 +107,13 @@ async def _run(driver: Driver, server: Server, disk: Disk, kafka: KafkaPort, log
 
 
 async def _drain(disk: Disk, log: FilteringBoundLogger) -> None:
-    """Write what waits; its answers leave when the loop has delivered what the writer reported."""
+    """Write what waits and close the log; what rests on it is answered while it is written and after it."""
     try:
         await asyncio.to_thread(disk.close)
     except StorageError as error:
         log.error(  # noqa: TRY400 - the world's fault, no traceback
             "drain-failed", why=f"not everything that waited was written, and none of it acknowledged: {error}"
         )
-    await asyncio.sleep(0)
 
 
 def _open_disk(settings: Settings, driver: Driver) -> Disk:

@@ -129,14 +129,23 @@ class Driver:
     It is the server's ConnectionListener. Before `start` it must be connected; events that come earlier are lost.
     """
 
-    def __init__(self, clock: Clock, log: FilteringBoundLogger, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        log: FilteringBoundLogger,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        each_tick: Callable[[], None] = lambda: None,
+    ) -> None:
         self.clock = clock
+        self._each_tick = each_tick
         self._node: NodeMachine
         self._disk: DiskWriter
         self._kafka: KafkaReader
         self._sender: Sender
         self._log = log
         self._is_started = False
+        self._is_draining = False
         self._durable: deque[tuple[int, int]] = deque()
         self._is_told_durable = False
         self._has_durable_left = False
@@ -163,6 +172,21 @@ class Driver:
         """Wait until the node is stopped."""
         return await asyncio.shield(self._stopped)
 
+    def drain(self) -> None:
+        """Take nothing more from members, Kafka and the clock, and hand all that was decided to the disk.
+
+        Reports of the disk are still taken, so that what they make durable is answered. What a report makes the node
+        want to write besides is left out: nobody was told of it.
+        """
+        self._run(self._write)
+        self._is_draining = True
+        self._cancel_timers()
+
+    def take_reports(self) -> None:
+        """Take everything that the disk has reported so far, for how long that may take."""
+        self._run(self._take_all_durable)
+        self._sender.flush()
+
     def stop(self, why: str) -> None:
         """Take no more events and perform no more effects; the first reason counts."""
         self._stop(Stopped(why, is_failure=False))
@@ -171,6 +195,10 @@ class Driver:
 
     def post(self, make: EventMaker) -> None:
         """Deliver an event soon; may be called from any thread, also after the loop has ended."""
+        self._call_soon(self._deliver_if_taken, make)
+
+    def _report(self, make: EventMaker) -> None:
+        """Deliver an event of the disk soon, also while nothing else is taken; any thread."""
         self._call_soon(self._deliver, make)
 
     def _call_soon(self, work: Callable[..., None], *arguments: object) -> None:
@@ -192,31 +220,31 @@ class Driver:
 
     def snapshot_written(self, shard: int, end_offset: int) -> None:
         """Report that a snapshot is on disk; any thread."""
-        self.post(lambda now_ms: SnapshotWritten(now_ms, shard, end_offset))
+        self._report(lambda now_ms: SnapshotWritten(now_ms, shard, end_offset))
 
     def disk_failed(self, why: str) -> None:
         """Report that the disk failed; any thread."""
-        self.post(lambda now_ms: DiskFailed(now_ms, why))
+        self._report(lambda now_ms: DiskFailed(now_ms, why))
 
     # ---- from the server --------------------------------------------------------------------------------------------
 
     def connection_opened(self, connection_id: int, host: str) -> None:
         """Tell the node about a new peer."""
-        self._step(ConnectionOpened(self.clock.monotonic_ms(), connection_id, host))
+        self._take(ConnectionOpened(self.clock.monotonic_ms(), connection_id, host))
 
     def request_received(self, connection_id: int, correlation_id: int, request: Request) -> None:
         """Tell the node about a request; the server flushes."""
         fresh_id = uuid.uuid4().hex if type(request) is RegisterConsumer else ""
-        self._step(RequestArrived(self.clock.monotonic_ms(), connection_id, correlation_id, request, fresh_id))
+        self._take(RequestArrived(self.clock.monotonic_ms(), connection_id, correlation_id, request, fresh_id))
 
     def connection_closed(self, connection_id: int, why: str) -> None:
         """Tell the node that a peer is gone."""
-        self._step(ConnectionClosed(self.clock.monotonic_ms(), connection_id, why))
+        self._take(ConnectionClosed(self.clock.monotonic_ms(), connection_id, why))
 
     # ---- time -------------------------------------------------------------------------------------------------------
 
     def _schedule_tick(self) -> None:
-        if not self._stopped.done():
+        if not self._stopped.done() and not self._is_draining:
             self._tick = self._loop.call_later(TICK_MS / 1000, self._on_tick)
 
     def _on_tick(self) -> None:
@@ -230,12 +258,17 @@ class Driver:
                 duration_ms=stall_ms,
             )
         self._sender.check_deadlines(self.clock.monotonic_ms())
+        self._each_tick()
 
     def _on_wake(self) -> None:
-        self._step(Ticked(self.clock.monotonic_ms(), self.clock.wall_ms()))
+        self._take(Ticked(self.clock.monotonic_ms(), self.clock.wall_ms()))
         self._sender.flush()
 
     # ---- stepping ---------------------------------------------------------------------------------------------------
+
+    def _deliver_if_taken(self, make: EventMaker) -> None:
+        if not self._is_draining:
+            self._deliver(make)
 
     def _deliver(self, make: EventMaker) -> None:
         self._run(lambda: self._node.step(make(self.clock.monotonic_ms())))
@@ -259,6 +292,18 @@ class Driver:
                 self._loop.call_soon(self._take_durable_for_a_turn)
                 break
         self._sender.flush()
+
+    def _take_all_durable(self) -> list[Effect]:
+        effects: list[Effect] = []
+        while self._durable:
+            shard, end_offset = self._durable.popleft()
+            effects += self._node.step(BecameDurable(self.clock.monotonic_ms(), shard, end_offset))
+        return effects
+
+    def _take(self, event: Event) -> None:
+        """Step with what comes from outside, unless nothing more is taken."""
+        if not self._is_draining:
+            self._run(self._node.step, event)
 
     def _step(self, event: Event) -> None:
         self._run(self._node.step, event)
@@ -284,7 +329,8 @@ class Driver:
             self._sender.send_response(effect.connection_id, effect.correlation_id, effect.response)
             return
         if type(effect) is Append:
-            self._gather(effect)
+            if not self._is_draining:
+                self._gather(effect)
             return
         match effect:
             case SendPush(connection_id, push):
@@ -300,6 +346,8 @@ class Driver:
             case ResolveOffsets(lookup_id, offsets):
                 self._kafka.resolve_offsets(lookup_id, offsets)
             case WriteSnapshot(shard, end_offset, leader_epoch, records):
+                if self._is_draining:
+                    return
                 self._write()
                 self._disk.write_snapshot(shard, end_offset, leader_epoch, records)
             case Halt(why):
@@ -327,6 +375,8 @@ class Driver:
         return []
 
     def _wake_at(self, now_ms: int) -> None:
+        if self._is_draining:
+            return
         if self._wake is not None:
             self._wake.cancel()
         delay_ms = max(0, now_ms - self.clock.monotonic_ms())
@@ -346,6 +396,9 @@ class Driver:
         with contextlib.suppress(StorageError):  # nothing that waits for these records was said
             self._write()
         self._stopped.set_result(stopped)
+        self._cancel_timers()
+
+    def _cancel_timers(self) -> None:
         for timer in (self._tick, self._wake):
             if timer is not None:
                 timer.cancel()

@@ -1,7 +1,7 @@
 """What the process says: one line a fact on standard error, for eyes or as JSON.
 
 A line is a kind (`member-expired`), a reason (`why`) and plain fields. Values under secret-looking names never leave
-the process. A standard error that is closed or full loses lines and nothing else: the node goes on.
+the process. A standard error that is closed, full or not read loses lines and nothing else: the node goes on.
 """
 
 import contextlib
@@ -17,13 +17,44 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
+from coordinator.runtime.log_lines import LineLimit, standard_error_lines
+
+_CLOSE_S = 2.0
+"""How long the end of a node waits for its last lines to be read."""
 _TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
 _PLAIN = frozenset({str, int, bool, type(None)})
 _SECRET = re.compile(r"passw|secret|token|credential|private|api_?key|sasl_.*(user|plain)", re.IGNORECASE)
 
 
-def make_log(form: str, level: str) -> FilteringBoundLogger:
-    """Return the logger of the process; `form` is auto, console or json.
+class Journal:
+    """The log of a node: its logger, what bounds it, and the thread that writes it."""
+
+    def __init__(self, form: str, level: str, most_per_minute: int) -> None:
+        self._lines = standard_error_lines()
+        self._limit = LineLimit(most_per_minute)
+        self.log = make_log(
+            form, level, write=self._lines.write if self._lines is not None else None, limit=self._limit
+        )
+
+    def tell_left_out(self, *, is_last: bool = False) -> None:
+        """Say, once a minute, how many lines of which kind were left out since it was last said."""
+        for kind, count in sorted(self._limit.take_left_out(is_last=is_last).items()):
+            why = f"{count} lines of kind {kind} were left out, because too many came within a minute"
+            self.log.warning("lines-left-out", why=why, kind=kind, count=count)
+
+    def close(self) -> None:
+        """Write what waits, for a moment at most."""
+        self.tell_left_out(is_last=True)
+        if self._lines is not None:
+            self._lines.close(_CLOSE_S)
+
+
+def make_log(
+    form: str, level: str, *, write: Callable[[str], None] | None = None, limit: Processor | None = None
+) -> FilteringBoundLogger:
+    """Return a logger of whole lines; `form` is auto, console or json.
+
+    Lines go to `write`, or at once to standard error when it is None. `limit` may drop lines.
 
     Python's own logging keeps its warnings, except kafka-python's: they repeat, with tracebacks, what comes back to
     us as an exception and is said once.
@@ -41,8 +72,9 @@ def make_log(form: str, level: str) -> FilteringBoundLogger:
         ]
     )
     log: FilteringBoundLogger = structlog.wrap_logger(
-        _StandardError(),
+        _Writer(write or _to_standard_error),
         processors=[
+            *([] if limit is None else [limit]),
             drop_secrets,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -86,12 +118,15 @@ def _without_secrets(value: Any) -> Any:
     return value
 
 
-class _StandardError:
-    """Writes lines; forgives a standard error that does not take them."""
+class _Writer:
+    """The end of structlog's chain: one method a level, all alike."""
 
-    def msg(self, line: str) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write(line + "\n")
-            sys.stderr.flush()
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self.debug = self.info = self.warning = self.error = self.critical = self.msg = write
 
-    debug = info = warning = error = critical = msg
+
+def _to_standard_error(line: str) -> None:
+    """Write a line; forgive a standard error that does not take it."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()

@@ -368,3 +368,37 @@ def test_time_that_was_not_lived_through_is_not_counted(monkeypatch: pytest.Monk
     now_ns[0] += 61_000_000_000
     assert clock.monotonic_ms() - first == 1900
     assert (clock.take_stall_ms(), clock.take_stall_ms()) == (61_000, 0)
+
+
+def test_a_node_that_drains_takes_nothing_new_and_still_answers_what_becomes_durable() -> None:
+    def script(event: Event) -> list[Effect]:
+        if isinstance(event, BecameDurable):
+            return [Respond(1, 7, PingResponse()), Append(2, 11, 0, (b"b",)), WriteSnapshot(2, 11, 0, (b"s",))]
+        return [Append(2, 10, 0, (b"a",))]
+
+    async def act(on: World) -> None:
+        on.driver.connection_opened(1, "h")
+        on.driver.drain()
+        assert on.done == [("append", 2, 10, 0, (b"a",))]
+        on.driver.request_received(1, 8, ListGroups())
+        on.driver.connection_closed(1, "it closed its connection")
+        on.driver.post(partial(KafkaFailed, why="away"))
+        await asyncio.get_running_loop().run_in_executor(None, on.driver.became_durable, 2, 11)
+        on.driver.take_reports()
+        await asyncio.sleep(0.25)  # longer than a tick: none may come
+
+    world = play(script, act)
+    assert [type(event) for event in world.node.events] == [ConnectionOpened, BecameDurable]
+    assert [done for done in world.done if done != ("flush",)] == [
+        ("append", 2, 10, 0, (b"a",)),
+        ("respond", 1, 7, PingResponse()),
+    ]
+
+
+def test_a_disk_that_fails_while_the_node_drains_is_a_failure() -> None:
+    async def act(on: World) -> None:
+        on.driver.drain()
+        on.driver.disk_failed("no space")
+        assert (await on.driver.run()).is_failure
+
+    play(lambda event: [Halt(f"{event}")] if isinstance(event, DiskFailed) else [], act)

@@ -1,0 +1,99 @@
+"""How a node process ends: in order while members are at work, and also when nobody reads what it says."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from coordinator.protocol.columns import OffsetToCommit, in_columns
+from coordinator.protocol.messages import CommitOffsets, FetchOffsets, FindCoordinator
+from coordinator.protocol.session import ResponseReceived, Role, Session
+from tests.helpers.processes import eventually
+from tests.helpers.raw_member import RawMember
+
+NO_KAFKA = "127.0.0.1:1"
+CONNECTIONS = 8
+IN_FLIGHT = 40
+
+
+@contextmanager
+def a_node(data_dir: Path, stderr: int, **environment: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """Yield a node's process and its address."""
+    command = [sys.executable, "-m", "coordinator", "serve", "--standalone", "--kafka", NO_KAFKA]
+    with subprocess.Popen(
+        [*command, "--data", str(data_dir), "--listen", "127.0.0.1:0"],
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        env=os.environ | environment,
+    ) as node:
+        assert node.stdout is not None
+        try:
+            yield node, node.stdout.readline().split()[-1]
+        finally:
+            node.kill()
+
+
+class Committer(threading.Thread):
+    """Keeps commits in flight until the node closes the connection, and counts what was acknowledged."""
+
+    def __init__(self, address: str, group: str) -> None:
+        super().__init__(daemon=True)
+        host, _, port = address.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), 20)
+        self._session = Session(Role.MEMBER)
+        self.group = group
+        self.acknowledged = 0
+
+    def run(self) -> None:
+        with contextlib.closing(self._socket), contextlib.suppress(ConnectionError):
+            self._socket.sendall(self._session.send_hello())
+            while data := self._socket.recv(1 << 16):
+                for event in self._session.receive_bytes(data):
+                    self.acknowledged += isinstance(event, ResponseReceived) and event.response.accepted == 1
+                while self._session.version is not None and self._session.unanswered < IN_FLIGHT:
+                    offsets = in_columns((OffsetToCommit("t", 0, self.acknowledged),))
+                    self._socket.sendall(self._session.send_request(CommitOffsets(self.group, offsets))[1])
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_a_node_that_is_told_to_stop_while_members_commit_drains_and_ends_well(attempt: int, tmp_path: Path) -> None:
+    said = tmp_path / "node.log"
+    with said.open("w") as log, a_node(tmp_path / "data", log.fileno()) as (node, address):
+        committers = [Committer(address, f"g{number}") for number in range(CONNECTIONS)]
+        for committer in committers:
+            committer.start()
+        assert eventually(lambda: all(committer.acknowledged > 200 for committer in committers))
+        node.terminate()
+        assert node.wait(20) == 0, said.read_text()
+        for committer in committers:
+            committer.join(20)
+    assert '"stopped"' in said.read_text()
+    assert "disk failed" not in said.read_text()
+    with a_node(tmp_path / "data", subprocess.DEVNULL) as (_, address):
+        for committer in committers:
+            with RawMember(address, committer.group) as tool:
+                (committed,) = tool.ask(FetchOffsets(committer.group)).offsets
+                assert committed.offset >= committer.acknowledged - IN_FLIGHT
+
+
+def test_a_node_whose_standard_error_nobody_reads_goes_on_and_ends_well(tmp_path: Path) -> None:
+    with a_node(tmp_path / "data", subprocess.PIPE) as (node, address):
+        host, _, port = address.rpartition(":")
+        for _ in range(1_000):  # each is a line of more than 100 bytes, and a pipe holds 64 KiB
+            with socket.create_connection((host, int(port)), 20) as stranger:
+                stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                while stranger.recv(4096):
+                    pass
+        with RawMember(address, "g") as tool:
+            assert tool.ask(FindCoordinator("g")).coordinator.port == int(port)
+        node.send_signal(signal.SIGTERM)
+        assert node.wait(20) == 0
