@@ -22,7 +22,7 @@ from coordinator.runtime.assignors import AssignorError, load_assignors
 from coordinator.runtime.clock import SystemClock
 from coordinator.runtime.collector import Rounds
 from coordinator.runtime.disk import Disk
-from coordinator.runtime.driver import Driver, Stopped
+from coordinator.runtime.driver import TICK_MS, Driver, Stopped
 from coordinator.runtime.kafka import KafkaPort
 from coordinator.runtime.logs import Journal
 from coordinator.runtime.loop import LoopError, loop_factory
@@ -62,7 +62,7 @@ async def _serve(settings: Settings, journal: Journal) -> Stopped:
     log = journal.log
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: _journal_loop_error(log, context))
-    driver = Driver(SystemClock(), log, loop, each_tick=journal.tell_left_out)
+    driver = Driver(SystemClock(_longest_gap_ms(settings)), log, loop, each_tick=journal.tell_left_out)
     server = Server(settings.server, driver, driver.clock, log)
     disk = _open_disk(settings, driver)
     try:
@@ -79,6 +79,11 @@ async def _serve(settings: Settings, journal: Journal) -> Stopped:
         raise StartError(str(error)) from error
     finally:
         await server.close("the coordinator has stopped", timeout_ms=0)
+
+
+def _longest_gap_ms(settings: Settings) -> int:
+    """Return how long a standstill counts: for less than half of the smallest session, but more than two ticks."""
+    return max(2 * TICK_MS + 1, settings.limits.session_timeout_min_ms // 2 - 1)
 
 
 async def _run(driver: Driver, server: Server, disk: Disk, kafka: KafkaPort, log: FilteringBoundLogger) -> Stopped:

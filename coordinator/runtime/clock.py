@@ -24,9 +24,13 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clocks; read it more often than `longest_gap_ms` or time stands still."""
+    """The machine's clocks; read it more often than `longest_gap_ms` or time stands still.
 
-    def __init__(self, longest_gap_ms: int = 1000) -> None:
+    The gap is less than half of the smallest session that a member may have, so that a standstill together with the
+    time since its last ping, which is at most a third, expires nobody.
+    """
+
+    def __init__(self, longest_gap_ms: int = 499) -> None:
         self._longest_gap_ms = longest_gap_ms
         self._last_read_ms = _machine_ms()
         self._not_lived_ms = 0

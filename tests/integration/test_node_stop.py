@@ -7,17 +7,22 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from coordinator.protocol.columns import OffsetToCommit, in_columns
-from coordinator.protocol.messages import CommitOffsets, FetchOffsets, FindCoordinator
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import CommitOffsets, FetchOffsets, FindCoordinator, Ping
 from coordinator.protocol.session import ResponseReceived, Role, Session
 from tests.helpers.processes import eventually
 from tests.helpers.raw_member import RawMember
+
+if TYPE_CHECKING:
+    from coordinator.local.node import LocalCoordinator
 
 NO_KAFKA = "127.0.0.1:1"
 CONNECTIONS = 8
@@ -97,3 +102,21 @@ def test_a_node_whose_standard_error_nobody_reads_goes_on_and_ends_well(tmp_path
             assert tool.ask(FindCoordinator("g")).coordinator.port == int(port)
         node.send_signal(signal.SIGTERM)
         assert node.wait(20) == 0
+
+
+@pytest.mark.kafka
+def test_a_standstill_of_the_node_expires_no_member_of_the_smallest_session(
+    own_coordinator: "LocalCoordinator", topic: Callable[..., str]
+) -> None:
+    with RawMember(own_coordinator.address, "g", topic(1)) as one:
+        one.session_timeout_ms = 1_000
+        epoch = one.register().member_epoch
+        one.wait_until_complete()
+        for _ in range(3):
+            one.ask(Ping(epoch))
+            os.killpg(own_coordinator.process_group_id, signal.SIGSTOP)
+            threading.Event().wait(1.5)
+            os.killpg(own_coordinator.process_group_id, signal.SIGCONT)
+            assert one.ask(Ping(epoch)).error is ErrorCode.NONE
+        assert "stalled" in own_coordinator.log_path.read_text()
+        assert "member-expired" not in own_coordinator.log_path.read_text()
