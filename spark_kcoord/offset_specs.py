@@ -18,6 +18,7 @@ from spark_kcoord.option_kinds import parse_json
 __all__ = [
     "COMMITTED",
     "EARLIEST",
+    "EARLIEST_LOCAL_POSITION",
     "EARLIEST_POSITION",
     "LATEST",
     "LATEST_POSITION",
@@ -28,6 +29,8 @@ __all__ = [
 
 EARLIEST_POSITION: Final = -2
 LATEST_POSITION: Final = -1
+EARLIEST_LOCAL_POSITION: Final = -4
+"""Where the part of a log begins that is on its leader's own disk; older records are in a remote tier (KIP-405)."""
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 COMMITTED: Final = "committed"

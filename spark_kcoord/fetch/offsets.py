@@ -23,9 +23,9 @@ from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
 from spark_kcoord.fetch.connection import Backoff, KafkaClient, TopicMetadata, unreachable
 from spark_kcoord.fetch.sizes import sample_sizes
 from spark_kcoord.kafka_options import KafkaSettings
-from spark_kcoord.offset_specs import EARLIEST_POSITION, LATEST_POSITION
+from spark_kcoord.offset_specs import EARLIEST_LOCAL_POSITION, EARLIEST_POSITION, LATEST_POSITION
 
-__all__ = ["KafkaLookup", "Partition", "TopicPartitions", "list_offsets"]
+__all__ = ["KafkaLookup", "Partition", "TopicPartitions", "list_offsets", "local_log_starts"]
 
 Partition = tuple[str, int]
 """A topic's name and a partition of it."""
@@ -37,6 +37,8 @@ _log = logging.getLogger(__name__)
 _TIMEOUT_S: Final = 5.0
 # Version 2 is the first that knows isolation levels (Kafka 0.11).
 _LIST_OFFSETS_MIN_VERSION: Final = 2
+# Version 8 is the first that knows the local part of a log (Kafka 3.5).
+_LOCAL_STARTS_MIN_VERSION: Final = 8
 _NO_OFFSET: Final = -1
 _ABSENCES_PROVE: Final = 2
 """A partition that fresh metadata leaves out so often is not there; one broker may not have heard of it yet."""
@@ -194,6 +196,31 @@ async def list_offsets(
         await client.sleep(backoff.next_wait())
 
 
+async def local_log_starts(
+    client: KafkaClient, leader: int, epochs: Mapping[Partition, int]
+) -> dict[Partition, int] | None:
+    """Ask a broker once where the logs on its own disk begin, of partitions that it leads under these leader epochs.
+
+    Partitions that it does not lead so are left out. None when it cannot be asked that; raises kafka-python's errors.
+    """
+    topics: dict[str, list[Any]] = {}
+    for (name, partition), epoch in epochs.items():
+        asked = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
+            partition_index=partition, current_leader_epoch=epoch, timestamp=EARLIEST_LOCAL_POSITION
+        )
+        topics.setdefault(name, []).append(asked)
+    try:
+        response = await _ask(client, leader, topics, min_version=_LOCAL_STARTS_MIN_VERSION)
+    except kafka_errors.IncompatibleBrokerVersion:
+        return None
+    return {
+        (topic.name, found.partition_index): found.offset
+        for topic in response.topics
+        for found in topic.partitions
+        if not found.error_code and found.offset != _NO_OFFSET
+    }
+
+
 async def _topics(client: KafkaClient, names: Collection[str], deadline: float) -> dict[str, TopicMetadata]:
     """Return metadata of topics that exist; waits for a leader of each partition until ``deadline``."""
     backoff = Backoff(client.settings.retry_backoff_ms / 1000, deadline)
@@ -256,13 +283,15 @@ async def _ask_leaders(
     return failure
 
 
-async def _ask(client: KafkaClient, leader: int, topics: Mapping[str, list[Any]]) -> Any:
+async def _ask(
+    client: KafkaClient, leader: int, topics: Mapping[str, list[Any]], *, min_version: int = _LIST_OFFSETS_MIN_VERSION
+) -> Any:
     request = ListOffsetsRequest(
         isolation_level=int(client.settings.is_read_committed),
         topics=[
             ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in topics.items()
         ],
         timeout_ms=client.settings.request_timeout_ms,
-        min_version=_LIST_OFFSETS_MIN_VERSION,
+        min_version=min_version,
     )
     return await client.send(leader, request)

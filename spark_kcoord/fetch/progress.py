@@ -4,6 +4,16 @@ A range is done when its position has reached its end, whether or not its last o
 hangs on transaction markers or compacted holes. What may pass by itself is retried until the time without progress
 is over. What is data loss (offsets the log no longer has, a history that changed under the reader, a topic deleted
 or made again) fails the read, or is a warning and skipped.
+
+Offsets hold nothing only where that is proven, and two things prove it. A batch does that begins after them: a broker
+sends the first batch at or after the offset asked for. Where there is no such batch below the readable end, because
+compaction took all of them, the answer is empty; so it is while a remote tier (KIP-405) is slow or over its quota,
+however often it is asked. An empty answer proves that there is nothing only if its leader read its own disk, where it
+knows all there is: so the leader is asked where its own part of the log begins (`ListOffsets` for -4), after the
+answer, since that offset only grows while it leads. At or below the position, the answer was a local one and whole;
+above it, or unknown, the answer tells nothing, and neither do answers of other replicas, those that were full before
+the partition had its turn, and those of a broker that throttles. That question names a topic by its name; so the range
+ends with one more empty answer to a fetch by the topic's id, which a topic made again meanwhile does not give.
 """
 
 from __future__ import annotations
@@ -14,10 +24,10 @@ from typing import Final
 
 import kafka.errors as kafka_errors
 
-from spark_kcoord.errors import DataLossError, KcoordError
+from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError
 from spark_kcoord.fetch.connection import Backoff, unreachable
 from spark_kcoord.fetch.decode import AbortedTransaction, end_of
-from spark_kcoord.fetch.requests import NO_EPOCH, NO_REPLICA, PartAnswer
+from spark_kcoord.fetch.requests import NO_EPOCH, NO_REPLICA, UNKNOWN_OFFSET, PartAnswer
 from spark_kcoord.kafka_options import KafkaSettings
 from spark_kcoord.partition import TopicRange
 
@@ -25,8 +35,6 @@ __all__ = ["RangeProgress", "RawPart"]
 
 _log = logging.getLogger(__name__)
 
-_EMPTY_ANSWERS_PROVE: Final = 3
-"""So many empty answers in a row mean that there is nothing; one may come from a broker that is catching up."""
 _TOPIC_GRACE_S: Final = 5.0
 """Brokers learn of a new or deleted topic at different moments."""
 _SMALLEST_SHARE: Final = 64 << 10
@@ -53,19 +61,25 @@ class RangeProgress:
     """One range while it is read; ``position`` is the next offset to ask for.
 
     ``replica`` is the broker to read from in place of the leader. Before ``ready_at`` (monotonic clock) it is not
-    asked for again. ``last_epoch`` is the leader epoch of what was read last.
+    asked for. ``last_epoch`` is the leader epoch of what was read last. ``is_in_doubt`` says that the leader gave
+    nothing and is to be asked where the log on its own disk begins, see ``settle``; ``needs_leader`` that a replica
+    gave nothing, so that from now on only the leader is asked.
     """
 
     __slots__ = (
         "_backoff",
-        "_empty_answers",
         "_fail_on_data_loss",
         "_gone_since",
+        "_hole_at",
         "_least_bytes",
+        "_log_start",
+        "_readable_end",
         "_settings",
         "_stalled_since",
         "_timeout_s",
+        "is_in_doubt",
         "last_epoch",
+        "needs_leader",
         "position",
         "ready_at",
         "replica",
@@ -80,11 +94,15 @@ class RangeProgress:
         self.replica = NO_REPLICA
         self.last_epoch = NO_EPOCH
         self.ready_at = 0.0
+        self.is_in_doubt = False
+        self.needs_leader = False
         self._settings = settings
         self._fail_on_data_loss = fail_on_data_loss
         self._timeout_s = timeout_s
         self._least_bytes = _SMALLEST_SHARE
-        self._empty_answers = 0
+        self._hole_at = UNKNOWN_OFFSET
+        self._log_start = UNKNOWN_OFFSET
+        self._readable_end = UNKNOWN_OFFSET
         self._stalled_since: float | None = None
         self._gone_since: float | None = None
         self._backoff: Backoff | None = None
@@ -130,7 +148,6 @@ class RangeProgress:
         )
         self.position = records_end.next_offset
         self.last_epoch = records_end.leader_epoch
-        self._empty_answers = 0
         self._stalled_since = self._gone_since = None
         self._backoff = None
         return part
@@ -179,6 +196,35 @@ class RangeProgress:
         self.position = min(first, self.wanted.end) if self.position < first else self.wanted.end
         self.last_epoch = NO_EPOCH
 
+    def settle(self, local_start: int | None, now: float) -> None:
+        """Note where the leader's own part of the log begins, asked for after it gave nothing; None when unanswered.
+
+        The offset is asked for again: once more if that proves that nothing is left of the range, else until the
+        time-out is over. Then KafkaAwayError is raised: records that may be there are never skipped.
+        """
+        self.is_in_doubt = False
+        if local_start is not None and local_start <= self.position:
+            self._hole_at = self.position
+        elif self._is_stalled(now):
+            raise self._unproven(local_start)
+        else:
+            self.ready_at = now + self._next_wait_s()
+
+    def settle_without_tiers(self, now: float) -> None:
+        """Note that the leader does not know the question that ``settle`` is about, so that nothing is ever proven.
+
+        When the time-out is over the rest of the range is given up as data loss.
+        """
+        self.is_in_doubt = False
+        if self._is_stalled(now):
+            self._lose(
+                f"{self._gave_nothing()}, and its version of Kafka cannot say whether there is nothing: it does not "
+                "answer where its local log begins (ListOffsets 8, Kafka 3.5)"
+            )
+            self.position = self.wanted.end
+        else:
+            self.ready_at = now + self._next_wait_s()
+
     def lose_topic(self) -> None:
         """Give the rest of the range up: its topic is not there any more."""
         self._lose(f"the topic was deleted or made again; [{self.position}, {self.wanted.end}) is gone")
@@ -193,8 +239,10 @@ class RangeProgress:
         self.last_epoch = NO_EPOCH
 
     def _take_nothing(self, answer: PartAnswer, now: float) -> None:
-        """Count empty answers that prove something; they end the range when nothing can come."""
-        if not answer.is_proof:
+        """Note an empty answer, which by itself never ends the range while there may be records."""
+        if not answer.had_its_turn:
+            # The broker was busy with the partitions before this one: no time of its own has passed.
+            self._stalled_since = None
             if answer.is_share_small:
                 self._least_bytes = min(self._least_bytes * _SHARE_GROWS, self._settings.max_partition_fetch_bytes)
             return
@@ -203,19 +251,46 @@ class RangeProgress:
                 f"{self.where}: Kafka sent {len(answer.records)} bytes for offset {self.position} without one "
                 "whole record batch. Raise 'kafka.max.partition.fetch.bytes' and 'kafka.fetch.max.bytes'."
             )
-        if answer.readable_end >= self.wanted.end:
-            self._empty_answers += 1
-            if self._empty_answers >= _EMPTY_ANSWERS_PROVE:
-                _log.info("%s: no records from offset %d to %d", self.where, self.position, self.wanted.end)
-                self.position = self.wanted.end
+        is_stalled = self._is_stalled(now)
+        if answer.readable_end >= self.wanted.end and self._hole_at == self.position:
+            _log.info("%s: no records from offset %d to %d", self.where, self.position, self.wanted.end)
+            self.position = self.wanted.end
             return
-        self._empty_answers = 0
-        if self._is_stalled(now):
+        if answer.readable_end >= self.wanted.end:
+            self._log_start, self._readable_end = answer.log_start, answer.readable_end
+            self.is_in_doubt = self.replica == NO_REPLICA
+            self.needs_leader = self.needs_leader or not self.is_in_doubt
+            self.replica = NO_REPLICA
+            return
+        if is_stalled:
             self._lose(
                 f"its log can be read up to offset {answer.readable_end} only, but records up to "
                 f"{self.wanted.end} are wanted (waited {self._timeout_s:g} s at offset {self.position})"
             )
             self.position = self.wanted.end
+
+    def _gave_nothing(self) -> str:
+        """Return what was asked for in vain, for people: partition's position, both ends, and for how long."""
+        first = self._log_start if self._log_start != UNKNOWN_OFFSET else "?"
+        return (
+            f"Kafka gave no records and no error for {self._timeout_s:g} s at offset {self.position} of "
+            f"[{self.wanted.start}, {self.wanted.end}), although its log [{first}, {self._readable_end}) can be read"
+        )
+
+    def _unproven(self, local_start: int | None) -> KafkaAwayError:
+        """Return the error for records that may be there but were not sent within the time-out."""
+        if local_start is None:
+            why = "Nobody answered where the log on the leader's own disk begins, so nothing tells that they are gone"
+        else:
+            why = (
+                f"The leader's own disk has offsets from {local_start} on only: older ones are in the remote tier, "
+                "which is slow or over its quota ('remote.fetch.max.wait.ms' and "
+                "'remote.log.manager.fetch.max.bytes.per.second' of the brokers)"
+            )
+        return KafkaAwayError(
+            f"{self.where}: {self._gave_nothing()}. {why}. Nothing was skipped. Look at the brokers, or raise "
+            "'kafkaConsumer.pollTimeoutMs' (in a consumer 'fetch_timeout_ms')."
+        )
 
     def _is_stalled(self, now: float) -> bool:
         """Return whether there has been no progress for too long, counted from the first call on."""

@@ -23,7 +23,7 @@ from spark_kcoord.errors import KcoordError, UnknownTopicError
 from spark_kcoord.fetch.connection import KafkaClient, TopicMetadata, describe_failure, unreachable
 from spark_kcoord.fetch.decode import decode
 from spark_kcoord.fetch.merging import merge_small
-from spark_kcoord.fetch.offsets import list_offsets
+from spark_kcoord.fetch.offsets import list_offsets, local_log_starts
 from spark_kcoord.fetch.pool import POOL, ClientPool
 from spark_kcoord.fetch.progress import RangeProgress, RawPart
 from spark_kcoord.fetch.requests import NO_REPLICA, PartWanted, fetch_request, read_response
@@ -67,8 +67,9 @@ def read_ranges(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A request on its way: what it asks for, for which ranges, and its response, to be awaited."""
+    """A request on its way: to whom, what it asks for, for which ranges, and its response, to be awaited."""
 
+    broker: int
     wanted: Sequence[PartWanted]
     ranges: Sequence[RangeProgress]
     most_bytes: int
@@ -148,9 +149,10 @@ class _Reading:
         chosen = _one_request(by_broker[self._last_broker])
         most_bytes = min(self._settings.fetch_max_bytes, self._settings.max_partition_fetch_bytes)
         parts = [wanted for wanted, _ in chosen]
-        request = fetch_request(self._settings, parts, most_bytes=most_bytes)
+        from_leader = bool(self._settings.rack) and any(progress.needs_leader for _, progress in chosen)
+        request = fetch_request(self._settings, parts, most_bytes=most_bytes, from_leader=from_leader)
         response = self._client.start(partial(self._client.send, self._last_broker, request))
-        return _Asked(parts, [progress for _, progress in chosen], most_bytes, response)
+        return _Asked(self._last_broker, parts, [progress for _, progress in chosen], most_bytes, response)
 
     def _wanted(self, progress: RangeProgress, topic: TopicMetadata) -> tuple[int, PartWanted]:
         """Return whom to ask for what; raises kafka-python's error where nobody is known."""
@@ -196,6 +198,7 @@ class _Reading:
             return []
         now = time.monotonic()
         parts = []
+        doubted = []
         answers = read_response(self._settings, asked.wanted, response, most_bytes=asked.most_bytes)
         for progress, answer in zip(asked.ranges, answers, strict=True):
             if answer.error is not None:
@@ -206,10 +209,35 @@ class _Reading:
                 parts.append(part)
                 offsets = max(1, progress.position - part.start)
                 self._bytes_per_offset[part.topic] = len(part.records) / offsets
+            elif progress.is_in_doubt:
+                doubted.append(progress)
         if response.throttle_time_ms:
             for progress in asked.ranges:
                 progress.wait(response.throttle_time_ms / 1000, now)
+        if doubted:
+            self._settle(asked, doubted)
         return parts
+
+    def _settle(self, asked: _Asked, doubted: Sequence[RangeProgress]) -> None:
+        """Ask the leader that gave nothing whether that is because there is nothing."""
+        epochs = {(part.topic, part.partition): part.leader_epoch for part in asked.wanted}
+        keys = [(progress.wanted.topic, progress.wanted.partition) for progress in doubted]
+        ask = partial(local_log_starts, self._client, asked.broker, {key: epochs[key] for key in keys})
+        now = time.monotonic()
+        patience_s = max(_SHORTEST_PATIENCE_S, *(progress.patience_s(now) for progress in doubted))
+        starts: dict[tuple[str, int], int] | None = {}
+        try:
+            starts = self._client.run(ask, patience_s)
+        except kafka_errors.KafkaError as error:
+            _log.debug("broker %d does not say where local logs begin: %s", asked.broker, describe_failure(error))
+        now = time.monotonic()
+        for progress, key in zip(doubted, keys, strict=True):
+            if starts is None:
+                progress.settle_without_tiers(now)
+                continue
+            if key not in starts:
+                self._stale.add(progress.wanted.topic)
+            progress.settle(starts.get(key), now)
 
     def _fail(self, progress: RangeProgress, error: kafka_errors.KafkaError) -> None:
         self._stale.add(progress.wanted.topic)

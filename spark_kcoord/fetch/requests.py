@@ -2,7 +2,7 @@
 
 One request asks for many partitions, in an order that matters: a broker fills its answer from the first on until
 the answer is full. So the first partition that has data gets at least one whole batch of it, however large, and an
-empty answer proves that a partition has nothing only while no other before it got any bytes.
+empty answer tells something of a partition only while no other before it got any bytes; `progress.py` says what.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from kafka.protocol.consumer import FetchRequest
 from spark_kcoord.fetch.record_set import AbortedTransaction
 from spark_kcoord.kafka_options import KafkaSettings
 
-__all__ = ["NO_EPOCH", "NO_REPLICA", "PartAnswer", "PartWanted", "fetch_request", "read_response"]
+__all__ = ["NO_EPOCH", "NO_REPLICA", "UNKNOWN_OFFSET", "PartAnswer", "PartWanted", "fetch_request", "read_response"]
 
 NO_EPOCH: Final = -1
 NO_REPLICA: Final = -1
+UNKNOWN_OFFSET: Final = -1
 
 # Version 4 is the first with isolation levels (Kafka 0.11); from 13 on topics go by id.
 _MIN_VERSION: Final = 4
@@ -49,25 +50,29 @@ class PartWanted:
 class PartAnswer:
     """What a broker said about one partition; ``error`` is set or the rest is.
 
-    ``diverged_at`` is the offset at which the broker's log leaves the history that was read so far. ``is_proof``
-    says that the partition would have got bytes if it had any, ``is_share_small`` that it has none although the answer
-    had room for all that the partition was allowed.
+    ``diverged_at`` is the offset at which the broker's log leaves the history that was read so far. ``had_its_turn``
+    says that the answer's limits left the partition at least one batch, ``is_share_small`` that it has none although
+    the answer had room for all that the partition was allowed.
     """
 
     error: kafka_errors.KafkaError | None
     records: bytes | memoryview = b""
     aborted: tuple[AbortedTransaction, ...] | None = None
+    log_start: int = UNKNOWN_OFFSET
     readable_end: int = 0
     preferred_replica: int = NO_REPLICA
     diverged_at: int | None = None
-    is_proof: bool = False
+    had_its_turn: bool = False
     is_share_small: bool = False
 
 
-def fetch_request(settings: KafkaSettings, wanted: Sequence[PartWanted], *, most_bytes: int) -> FetchRequest:
+def fetch_request(
+    settings: KafkaSettings, wanted: Sequence[PartWanted], *, most_bytes: int, from_leader: bool = False
+) -> FetchRequest:
     """Return the request for some partitions, in whose order those of a topic must be together.
 
-    Topics go by id where all have one, so that another topic of the same name is never read.
+    Topics go by id where all have one, so that another topic of the same name is never read. A leader that is asked
+    with ``from_leader`` sends nobody to a replica.
     """
     by_topic: dict[str, list[PartWanted]] = {}
     for part in wanted:
@@ -78,7 +83,7 @@ def fetch_request(settings: KafkaSettings, wanted: Sequence[PartWanted], *, most
         min_bytes=settings.fetch_min_bytes,
         max_bytes=most_bytes,
         isolation_level=int(settings.is_read_committed),
-        rack_id=settings.rack,
+        rack_id="" if from_leader else settings.rack,
         topics=[
             FetchRequest.FetchTopic(
                 topic=topic,
@@ -104,9 +109,10 @@ def fetch_request(settings: KafkaSettings, wanted: Sequence[PartWanted], *, most
 def read_response(
     settings: KafkaSettings, wanted: Sequence[PartWanted], response: Any, *, most_bytes: int
 ) -> list[PartAnswer]:
-    """Return the answers to ``wanted``, in its order; a partition that was left out is answered with an error.
+    """Return the answers to ``wanted``, in its order.
 
-    ``wanted`` and ``most_bytes`` are those of the request, the partitions of a topic together.
+    A partition that was left out is answered with an error, or with nothing where the broker throttles: it leaves all
+    of them out then. ``wanted`` and ``most_bytes`` are those of the request, the partitions of a topic together.
     """
     if response.error_code:
         return [PartAnswer(_error(response.error_code, part)) for part in wanted]
@@ -120,17 +126,20 @@ def read_response(
     bytes_before = 0
     for part in wanted:
         data = sent.get((part.topic, part.partition))
+        if data is None and response.throttle_time_ms:
+            answers.append(PartAnswer(None))
+            continue
         if data is None:
             answers.append(PartAnswer(_error(kafka_errors.UnknownTopicOrPartitionError.errno, part)))
             continue
         has_room = bytes_before + part.most_bytes <= most_bytes
-        is_proof = not bytes_before and not response.throttle_time_ms
-        answers.append(_answer(settings, part, data, is_proof=is_proof, has_room=has_room))
+        had_its_turn = not bytes_before and not response.throttle_time_ms
+        answers.append(_answer(settings, part, data, had_its_turn=had_its_turn, has_room=has_room))
         bytes_before += len(answers[-1].records)
     return answers
 
 
-def _answer(settings: KafkaSettings, part: PartWanted, data: Any, *, is_proof: bool, has_room: bool) -> PartAnswer:
+def _answer(settings: KafkaSettings, part: PartWanted, data: Any, *, had_its_turn: bool, has_room: bool) -> PartAnswer:
     if data.error_code:
         return PartAnswer(_error(data.error_code, part))
     aborted = tuple(
@@ -143,11 +152,12 @@ def _answer(settings: KafkaSettings, part: PartWanted, data: Any, *, is_proof: b
         error=None,
         records=data.records or b"",
         aborted=aborted if settings.is_read_committed else None,
+        log_start=data.log_start_offset,
         readable_end=data.last_stable_offset if settings.is_read_committed else data.high_watermark,
         preferred_replica=data.preferred_read_replica,
         diverged_at=diverging.end_offset if has_diverged else None,
-        is_proof=is_proof,
-        is_share_small=not is_proof and has_room and not data.records,
+        had_its_turn=had_its_turn,
+        is_share_small=not had_its_turn and has_room and not data.records,
     )
 
 

@@ -12,7 +12,7 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequ
 
 from spark_kcoord.fetch.connection import TopicMetadata
 from spark_kcoord.kafka_options import KafkaSettings
-from spark_kcoord.offset_specs import EARLIEST_POSITION
+from spark_kcoord.offset_specs import EARLIEST_LOCAL_POSITION, EARLIEST_POSITION
 from tests.helpers.record_batches import Row, record_batch
 
 _TopicAnswer = FetchResponse.FetchableTopicResponse
@@ -185,7 +185,8 @@ class FakeCluster:
                 if log is None:
                     said = {"error_code": kafka_errors.UnknownTopicOrPartitionError.errno}
                 else:
-                    said = {"error_code": 0, "offset": 0 if part.timestamp == EARLIEST_POSITION else log.end}
+                    is_start = part.timestamp in (EARLIEST_POSITION, EARLIEST_LOCAL_POSITION)
+                    said = {"error_code": 0, "offset": 0 if is_start else log.end}
                 partitions.append(answer.ListOffsetsPartitionResponse(partition_index=part.partition_index, **said))
             topics.append(answer(name=topic.name, partitions=partitions))
         return ListOffsetsResponse(topics=topics)

@@ -1,127 +1,20 @@
 """Reading a range against a scripted broker: what is retried, what is skipped, what fails and how."""
 
-import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import kafka.errors as kafka_errors
 import pytest
-from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 
 from spark_kcoord.errors import DataLossError, KcoordError
-from spark_kcoord.fetch.connection import TopicMetadata
 from spark_kcoord.fetch.decode import COLUMNS
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.kafka_options import KafkaSettings
 from spark_kcoord.partition import TopicRange
 from tests.helpers.decoders import decoder as decoder
-from tests.helpers.record_batches import Row, record_batch
+from tests.helpers.scripted_kafka import SETTINGS, TIMEOUT_S, WANTED, Answer, ScriptedKafka, fetched, read, values
 from tests.helpers.waiting import wait_until
-
-TOPIC_ID = "12345678-1234-5678-1234-567812345678"
-SETTINGS = KafkaSettings(servers=("k:1",), retry_backoff_ms=1)
-WANTED = TopicRange("t", TOPIC_ID, 0, 0, 4)
-TIMEOUT_S = 0.2
-
-Answer = FetchResponse | Exception
-
-
-def fetched(
-    records: bytes = b"", *, error: int = 0, watermark: int = 4, stable: int = 4, throttle: int = 0, replica: int = -1
-) -> FetchResponse:
-    partition = FetchResponse.FetchableTopicResponse.PartitionData(
-        partition_index=0,
-        error_code=error,
-        high_watermark=watermark,
-        last_stable_offset=stable,
-        aborted_transactions=[],
-        preferred_read_replica=replica,
-        records=records,
-    )
-    topic = FetchResponse.FetchableTopicResponse(topic="t", partitions=[partition])
-    return FetchResponse(throttle_time_ms=throttle, error_code=0, responses=[topic])
-
-
-def values(*offsets: int) -> bytes:
-    return record_batch([Row(value=b"v")] * len(offsets), base_offset=offsets[0])
-
-
-class ScriptedKafka:
-    """Answers fetches from a script, in order, and everything else like a broker 1 that leads the partition."""
-
-    def __init__(self, *answers: Answer, leaders: dict[int, tuple[int, int]] | None = None) -> None:
-        self.settings = SETTINGS
-        self.answers = list(answers)
-        self.asked: list[tuple[int, int]] = []
-        self.log = (0, 4)
-        self.leaders = {0: (1, 7)} if leaders is None else leaders
-        self.refreshed = 0
-        self.is_closed = False
-
-    def run(self, work: Callable[[], Awaitable[Any]], timeout_s: float) -> Any:
-        assert timeout_s > 0
-        steps = work().__await__()
-        try:
-            next(steps)
-        except StopIteration as done:
-            return done.value
-        raise AssertionError("scripted work waits for nothing")
-
-    def start(self, work: Callable[[], Awaitable[Any]]) -> Awaitable[Any]:
-        return work()
-
-    start_soon = start
-
-    async def sleep(self, seconds: float) -> None:
-        assert seconds <= 1.2
-
-    def topic(self, name: str) -> TopicMetadata:
-        return TopicMetadata(TOPIC_ID, self.leaders, None, time.monotonic())
-
-    async def refresh(self, topics: list[str]) -> dict[str, TopicMetadata]:
-        self.refreshed += 1
-        return {name: self.topic(name) for name in topics}
-
-    async def send(self, node_id: int, request: Any) -> Any:
-        if isinstance(request, ListOffsetsRequest):
-            (partition,) = request.topics[0].partitions
-            answer = ListOffsetsResponse.ListOffsetsTopicResponse.ListOffsetsPartitionResponse(
-                partition_index=0, error_code=0, offset=self.log[0 if partition.timestamp == -2 else 1]
-            )
-            topic = ListOffsetsResponse.ListOffsetsTopicResponse(name="t", partitions=[answer])
-            return ListOffsetsResponse(topics=[topic])
-        assert isinstance(request, FetchRequest)
-        self.asked.append((node_id, request.topics[0].partitions[0].fetch_offset))
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    def catch_up(self) -> None:
-        assert not self.is_closed
-
-    def close(self) -> None:
-        self.is_closed = True
-
-
-def read(
-    kafka: ScriptedKafka,
-    *,
-    fail_on_data_loss: bool = True,
-    wanted: TopicRange = WANTED,
-    timeout_s: float = TIMEOUT_S,
-) -> list[int]:
-    pool = ClientPool(connect=lambda _: kafka)  # type: ignore[arg-type,return-value]  # a scripted stand-in
-    batches = read_ranges(
-        SETTINGS,
-        [wanted],
-        columns=COLUMNS[:-1],
-        fail_on_data_loss=fail_on_data_loss,
-        timeout_s=timeout_s,
-        pool=pool,
-    )
-    return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
 
 
 def test_next_request_is_on_its_way_while_rows_are_read() -> None:
@@ -195,13 +88,6 @@ def test_records_that_come_late_are_waited_for() -> None:
     kafka = ScriptedKafka(fetched(values(0, 1)), *[fetched(watermark=2)] * 5, fetched(values(2, 3)))
 
     assert read(kafka, timeout_s=60) == [0, 1, 2, 3]
-
-
-def test_offsets_that_hold_nothing_end_the_range_after_several_empty_answers() -> None:
-    kafka = ScriptedKafka(fetched(values(0, 1)), fetched(), fetched(), fetched())
-
-    assert read(kafka) == [0, 1]
-    assert kafka.asked == [(1, 0), (1, 2), (1, 2), (1, 2)]
 
 
 def test_end_that_the_log_does_not_reach_is_data_loss() -> None:
