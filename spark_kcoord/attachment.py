@@ -23,6 +23,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from spark_kcoord.divided_sources import say_divided
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.finished_batches import FinishedBatch, FinishedBatches
 from spark_kcoord.offsets import StreamOffset
@@ -88,6 +89,7 @@ class Attachment(StreamingQueryListener):  # type: ignore[misc]  # pyspark is un
         self._timeout_s = timeout_s
         self._finished = FinishedBatches(timeout_s=timeout_s)
         self._left_alone: set[str] = set()
+        self._said_divided: set[str] = set()
 
     def wait(self, query: StreamingQuery, timeout_s: float | None = None) -> None:
         """Wait until the last finished micro-batch of a query is committed, after it has ended or at any time.
@@ -131,6 +133,10 @@ class Attachment(StreamingQueryListener):  # type: ignore[misc]  # pyspark is un
         if run_id in self._left_alone:
             return
         offsets = _offsets_of(progress, self._coordinators)
+        divided = say_divided(offset for offset, _ in offsets.values()) if len(offsets) > 1 else None
+        if divided is not None and run_id not in self._said_divided:
+            self._said_divided.add(run_id)
+            _log.error("query %s: %s", progress.name or progress.id, divided)
         if offsets:
             self._finished.add(FinishedBatch(run_id, int(progress.batchId), offsets))
 
@@ -140,6 +146,7 @@ class Attachment(StreamingQueryListener):  # type: ignore[misc]  # pyspark is un
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         """Forget the run; what of it still waits is committed."""
         self._left_alone.discard(str(event.runId))
+        self._said_divided.discard(str(event.runId))
         self._finished.forget(str(event.runId))
 
 

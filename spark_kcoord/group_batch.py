@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, PartitionResult
+from spark_kcoord.application import application_of
 from spark_kcoord.claimed_ranges import RANGES_OPTION, ClaimedRangesSource, show_ranges
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.joining import freeze_ends, join_group, new_member
@@ -109,7 +110,9 @@ class GroupBatch:
         options, start = self._options, StreamOffset(cluster="", group=self._options.group, member="")
         try:
             frozen = freeze_ends(options)
-            client = self._client = new_member(options, start, is_finished=True)
+            client = self._client = new_member(
+                options, start, is_finished=True, application=application_of(self._spark)
+            )
             session, servers = join_group(options, client, start, frozen)
             self._session = session
             self.is_complete = self._wait_for_partitions(client).is_complete

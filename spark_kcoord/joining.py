@@ -59,10 +59,12 @@ def freeze_ends(options: SourceOptions) -> FrozenEnds:
         return FrozenEnds(ends_asked_for(options.ending, lookup, latest), lookup.cluster_id)
 
 
-def new_member(options: SourceOptions, first: StreamOffset, *, is_finished: bool) -> MemberClient:
+def new_member(
+    options: SourceOptions, first: StreamOffset, *, is_finished: bool, application: str | None
+) -> MemberClient:
     """Return the member that a stream offset tells of, or a new one; it has not joined yet.
 
-    `is_finished` says that the micro-batch of that offset is done.
+    `is_finished` says that the micro-batch of that offset is done, `application` which Spark application this is.
     """
     starts = stream_starts(options, is_new=not first.member)
     settings = MemberSettings(
@@ -86,6 +88,9 @@ def new_member(options: SourceOptions, first: StreamOffset, *, is_finished: bool
         claim_timeout_ms=options.claim_timeout_ms,
         ping_interval_ms=options.ping_interval_ms,
         join_timeout_ms=JOIN_TIMEOUT_MS,
+        application=application,
+        shares_application=options.shares_application,
+        commits=options.is_committing,
     )
     return MemberClient(
         settings,

@@ -268,7 +268,15 @@ OPTIONS: Final = (
         BOOLEAN,
         "true",
         "stream",
-        "commit what is done to the group; false reads as a member and never commits",
+        "commit what is done to the group; false reads as a member and writes no offset of the group",
+    ),
+    Option(
+        "kcoord.share.within.application",
+        "shares_application",
+        BOOLEAN,
+        "false",
+        "stream",
+        "let other queries of this Spark application, which say so too, share the group's partitions with this one",
     ),
     Option(
         "kcoord.wait.for.topics",

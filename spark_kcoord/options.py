@@ -78,6 +78,7 @@ class SourceOptions:
     offset_retries: int = 0
     offset_retry_interval_ms: int = 10
     is_committing: bool = True
+    shares_application: bool = False
     wait_for_topics: bool = False
     instance_id: str | None = None
     session_timeout_ms: int = 10_000

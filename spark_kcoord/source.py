@@ -74,6 +74,7 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
     | fetchOffset.numRetries | both | none | how often offsets are asked for again |
     | fetchOffset.retryIntervalMs | both | 10 | wait before that |
     | kcoord.commit | stream | true | commit to the group what is done |
+    | kcoord.share.within.application | stream | false | share the group with queries of the same application |
     | kcoord.wait.for.topics | stream | false | wait for topics that do not exist yet |
     | kcoord.instance.id | stream | none | static member id |
     | kcoord.session.timeout | stream | 10s | silence after which a member is dead |

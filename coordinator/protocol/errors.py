@@ -39,6 +39,7 @@ class ErrorCode(IntEnum):
     PARTITION_OWNED = 1002
     FENCED_OWNER_EPOCH = 1003
     CLAIM_CLOSED = 1004
+    SECOND_MEMBER_OF_APPLICATION = 1005
 
     @classmethod
     def _missing_(cls, value: object) -> "ErrorCode":
@@ -60,6 +61,7 @@ _RETRIABLE: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.REBALANCE_IN_PROGRESS,
         ErrorCode.MEMBER_ID_IN_USE,
+        ErrorCode.SECOND_MEMBER_OF_APPLICATION,
     }
 )
 

@@ -59,6 +59,11 @@ class RegisterConsumer(_Message, frozen=True, tag=2):
     of the session time-out; no reset policy and no claim time-out mean the group's. With `wants_streams` the
     coordinator spreads the member's partitions over its streams.
 
+    `application` names the program that the member belongs to, the same for each of its members and for those of no
+    other program. Two members of one program whose subscriptions overlap halve what each is to read; the second is
+    refused, unless both say `shares_application`. A member that does not `commits` reads and writes no offset: its
+    policy and its hints are for itself, and it claims nothing.
+
     `handover` says what becomes of a running claim whose owner is gone: `takeover` closes it when the partition has
     its next owner; `hold` keeps it until the same instance id is back, an operator lets it go, or the claim time-out
     is over.
@@ -85,6 +90,9 @@ class RegisterConsumer(_Message, frozen=True, tag=2):
     wait_for_topics: bool = False
     claim_timeout_ms: int | None = None
     wants_streams: bool = False
+    application: str | None = None
+    shares_application: bool = False
+    commits: bool = True
 
 
 class Ping(_Message, frozen=True, tag=3):

@@ -204,6 +204,7 @@ class MemberDescription(_Part, frozen=True, gc=False):
     connected: bool
     owned: int
     target: int
+    commits: bool = True
 
 
 class PartitionDescription(_Part, frozen=True, gc=False):

@@ -405,7 +405,7 @@ class Member:
 
     def _on_refused_entry(self, refusal: Refusal) -> None:
         code, message = refusal
-        if code is ErrorCode.MEMBER_ID_IN_USE:
+        if code in refusals.IN_ITS_PLACE:
             if self._in_use_since_ms is None:
                 self._in_use_since_ms = self._now_ms
                 self._notice(NoticeKind.ID_IN_USE, f"{message}; trying for {self._lease.session_timeout_ms} ms")

@@ -34,6 +34,9 @@ PASSING: Final = frozenset(
 )
 """The coordinator cannot serve now: connect again, after a backoff."""
 
+IN_ITS_PLACE: Final = frozenset({ErrorCode.MEMBER_ID_IN_USE, ErrorCode.SECOND_MEMBER_OF_APPLICATION})
+"""A living member has the place; it may be that of a query that was stopped a moment ago: try for a while."""
+
 OPTIONS: Final = {
     ErrorCode.PARTITION_OWNED: "assign",
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "startingOffsets",
@@ -42,6 +45,7 @@ OPTIONS: Final = {
     ErrorCode.UNSUPPORTED_ASSIGNOR: "kcoord.assignors",
     ErrorCode.FENCED_INSTANCE_ID: "kcoord.instance.id",
     ErrorCode.MEMBER_ID_IN_USE: "checkpointLocation",
+    ErrorCode.SECOND_MEMBER_OF_APPLICATION: "kcoord.share.within.application",
 }
 """The option of a query that a final refusal is about."""
 

@@ -50,6 +50,9 @@ def introduce(
         wait_for_topics=settings.wait_for_topics,
         claim_timeout_ms=settings.claim_timeout_ms,
         wants_streams=settings.wants_streams,
+        application=settings.application,
+        shares_application=settings.shares_application,
+        commits=settings.commits,
     )
     claims = holdings.open_claims()
     known = _start_hints(holdings, hints)

@@ -25,6 +25,10 @@ class MemberSettings:
     soon as no claim of it is open; another one does when its user says so. Without a ping interval it pings each third
     of the session time-out. With `wants_streams` the coordinator says which stream reads each partition.
 
+    `application` names the program that the member belongs to; unless it `shares_application`, no other member of the
+    program may read the same in the group. One that does not `commits` writes no offset of the group, and its starts
+    are its own.
+
     `join_timeout_ms` bounds the first join when no coordinator can be reached or none lets it in; once joined, a call
     waits `coordinator_timeout_ms` for a coordinator that is away. `hints` are those of options; a checkpoint's are
     given to the client.
@@ -53,6 +57,9 @@ class MemberSettings:
     auto_commit: bool = False
     lets_go_itself: bool = True
     wants_streams: bool = False
+    application: str | None = None
+    shares_application: bool = False
+    commits: bool = True
 
     def __post_init__(self) -> None:
         """Refuse settings no coordinator could be asked with."""

@@ -25,8 +25,8 @@ class State(Enum):
     refusal that may pass, a lost connection or 3 s of silence to WAITING; a final refusal to FAILED. Calls wait."""
     REGISTERING = "registering"
     """RegisterConsumer is out, naming what is owned and claimed. Acceptance leads to JOINED; a refusal that may pass
-    (also an id in use, for one session time-out), a lost connection or 10 s of silence to WAITING; a final refusal to
-    FAILED. Calls wait."""
+    (also a place that is taken, for one session time-out), a lost connection or 10 s of silence to WAITING; a final
+    refusal to FAILED. Calls wait."""
     JOINED = "joined"
     """A member with a coordinator: pings go out, pushes are obeyed, calls are sent one at a time. A lost connection,
     two thirds of the session time-out without an answer, being fenced or a coordinator that moved leads to WAITING; a

@@ -464,6 +464,9 @@ class NodeWorld:
         subscription: Subscription | None = None,
         pid: int = 42,
         wants_streams: bool = False,
+        application: str | None = None,
+        shares_application: bool = False,
+        commits: bool = True,
     ) -> Member:
         """Connect a member that has its registration ready and has not sent it."""
         member = self.connect()
@@ -486,6 +489,9 @@ class NodeWorld:
             wait_for_topics=wait_for_topics,
             claim_timeout_ms=claim_timeout_ms,
             wants_streams=wants_streams,
+            application=application,
+            shares_application=shares_application,
+            commits=commits,
         )
         return member
 

@@ -18,7 +18,7 @@ HINT = p.StartHint("flights", "0tQ", 3, -2, True)
 START = p.StartPartition("flights", "0tQ", 3, 41, 100, 5, "broker-1", 9092, 6)
 SUBSCRIPTION = p.Subscription(("flights",), "fl.*", (("flights", 3),), ("secret",))
 SUMMARY = p.GroupSummary("team", "Stable", 12, 2)
-MEMBER = p.MemberDescription("m1", "static-1", "spark", "10.0.0.9", 4242, "STABLE", 12, 8, True, 5, 6)
+MEMBER = p.MemberDescription("m1", "static-1", "spark", "10.0.0.9", 4242, "STABLE", 12, 8, True, 5, 6, False)
 PARTITION = p.PartitionDescription("flights", 3, 250, 900, "m1", 41, True, CLAIM, p.ClaimState.OFFERED, 5, 6)
 EVENT = p.GroupEvent(17, 1_700_000_000_000, "taken-over", "m1", "its connection closed", 12, (("flights", 3),), 1200)
 TARGET = p.ResetTarget("flights", 3, "shift", -100)
@@ -57,6 +57,9 @@ REQUESTS: tuple[m.Request, ...] = (
         wait_for_topics=True,
         claim_timeout_ms=86_400_000,
         wants_streams=True,
+        application="boot.4026531836.4000.51",
+        shares_application=True,
+        commits=False,
     ),
     m.Ping(12, (TO_COMMIT,)),
     m.FetcherStarted((OWNED,)),

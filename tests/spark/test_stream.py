@@ -131,14 +131,15 @@ def test_two_queries_share_a_group_and_read_every_row_once(
     queries: "list[StreamingQuery]",
 ) -> None:
     name = topic(4)
+    share = {"kcoord.share.within.application": "true"}
     produce_numbers(kafka.bootstrap_servers, name, 4, 0, 400)
     first = to_parquet(
-        a_stream(spark, coordinator, "shared", subscribe=name, startingOffsets="earliest"), tmp_path / "a"
+        a_stream(spark, coordinator, "shared", subscribe=name, startingOffsets="earliest", **share), tmp_path / "a"
     ).start()
     queries.append(first)
     wait_until(lambda: committed(coordinator, "shared") == 400, query=first)
     second = to_parquet(
-        a_stream(spark, coordinator, "shared", subscribe=name, startingOffsets="earliest"), tmp_path / "b"
+        a_stream(spark, coordinator, "shared", subscribe=name, startingOffsets="earliest", **share), tmp_path / "b"
     ).start()
     queries.append(second)
     wait_until(lambda: sorted(GroupView(coordinator.address, "shared").owners().values()) == [2, 2], query=second)

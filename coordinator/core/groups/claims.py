@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from coordinator.core.groups.offsets import committed_part, refused, why_backwards, why_bad_offset, why_fenced
 from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.readers import why_read_only
 from coordinator.core.groups.records import Advanced, ClaimPart, CommittedPart, ReleasedPart
 from coordinator.core.groups.state import Grant, GroupState, OpenClaim
 from coordinator.protocol.errors import ErrorCode
@@ -151,7 +152,8 @@ def _release(draft: _Draft, final: FinalOffset) -> PartitionResult:
         return PartitionResult(final.topic, final.partition, committed=draft.shown_offset(partition))
     result = PartitionResult(final.topic, final.partition)
     if final.offset is not None:
-        bad = why_bad_offset(final.offset, final.metadata)
+        read_only = why_read_only(draft.group, draft.member_id)
+        bad = (ErrorCode.INVALID_REQUEST, read_only) if read_only else why_bad_offset(final.offset, final.metadata)
         committed = draft.committed(partition, grant.topic_id)
         if bad is None and committed is not None and final.offset < committed:
             bad = ErrorCode.INVALID_REQUEST, why_backwards(final.offset, committed)

@@ -9,6 +9,7 @@ from coordinator.core.groups import offsets
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.expiry import Expiry
 from coordinator.core.groups.ownership import Ownership
+from coordinator.core.groups.readers import why_read_only
 from coordinator.core.groups.records import CommittedPart, GroupSettings, OffsetsCommitted, TopicCommit
 from coordinator.core.groups.soft import Connection, MemberSession, Owned
 from coordinator.core.groups.state import GroupState
@@ -46,6 +47,9 @@ class Commits:
         member_id, session = connection.member_id, connection.session
         assert member_id is not None
         assert session is not None
+        read_only = why_read_only(group, member_id)
+        if read_only is not None:
+            return _refused_all(group, asked, read_only), 0
         wall_ms = self._desk.clock.wall_ms
         refused: list[PartitionResult] = []
         accepted = 0
@@ -125,6 +129,15 @@ def _owned_topic_id(group: GroupState, member_id: str, session: MemberSession, a
     if topic_id is not None:
         session.owned = Owned(group.grants.changes, asked.topic, topic_id, asked.partitions, asked.owner_epochs)
     return topic_id
+
+
+def _refused_all(group: GroupState, asked: Sequence[TopicOffsets], why: str) -> tuple[PartitionResult, ...]:
+    results = []
+    for wish in one_by_one(asked):
+        committed = group.offsets.get((wish.topic, wish.partition))
+        offset = committed.offset if committed is not None else None
+        results.append(offsets.refused((wish.topic, wish.partition), ErrorCode.INVALID_REQUEST, why, offset))
+    return tuple(results)
 
 
 def _refusals(results: Sequence[PartitionResult]) -> tuple[PartitionResult, ...]:

@@ -54,6 +54,7 @@ def _describe_member(desk: Desk, group: GroupState, member_id: str) -> MemberDes
         connected=session is not None and session.connection_id is not None,
         owned=len(group.owned.get(member_id, ())),
         target=len(member.target),
+        commits=member.facts.commits,
     )
 
 

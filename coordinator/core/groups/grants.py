@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.lookups import Lookups
 from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.readers import reader_hints, reader_start
 from coordinator.core.groups.records import MOST_TOGETHER, Granted, TopicCommit
 from coordinator.core.groups.rounds import NotedStart, Round
 from coordinator.core.groups.starts import AskedStart, Hints, NoStart, hints_by_partition, start_of, usual_start
@@ -40,6 +41,7 @@ class Grants:
             granted.setdefault(member_id, []).append(partition)
             if before is not None or is_awaited:
                 self.end_wait(turn, partition, member_id, before)
+            soft.read_anew.discard(partition)
 
     def _with_starts(self, turn: Round, topic: str, free: Iterable[Free]) -> Iterator[_Begun]:
         """Yield the partitions whose start is known; what Kafka has to say of others is noted as to be asked."""
@@ -48,19 +50,28 @@ class Grants:
         topic_id, first_partitions, partitions = known.topic_id, known.first_partitions, known.partitions
         offsets = group.offsets.rows(topic)
         hints, usual, is_usual = None, usual_start(group), False
+        own_hints: dict[str, Hints] = {}
         asked = (topic_id, 0)
         for partition, member_id, before in free:
             number = partition[1]
             if number >= partitions:
                 continue
+            is_reader = member_id in group.readers
+            anew = is_reader and partition in soft.read_anew
             committed = offsets.get(number)
-            if committed is not None and is_same_topic(committed.topic_id, topic_id):
+            if committed is not None and not anew and is_same_topic(committed.topic_id, topic_id):
                 yield partition, member_id, before, _COMMITTED, (number, None, None)
                 continue
             if hints is None:
                 hints = _hints_of(turn)
                 is_usual = not hints and not group.out_of_range
-            start = usual if is_usual and number < first_partitions else start_of(group, partition, known, hints)
+            if is_reader:
+                facts = group.members[member_id].facts
+                if member_id not in own_hints:
+                    own_hints[member_id] = reader_hints(facts, hints)
+                start = reader_start(group, facts, partition, known, own_hints[member_id], anew=anew)
+            else:
+                start = usual if is_usual and number < first_partitions else start_of(group, partition, known, hints)
             if isinstance(start, AskedStart):
                 if asked[1] != start.timestamp_ms:
                     asked = (topic_id, start.timestamp_ms)
@@ -101,13 +112,16 @@ class Grants:
                     starts = TopicCommit(
                         topic, topic_id, wall_ms, partitions, offsets, (), leader_epochs if has_epochs else ()
                     )
+                epoch, is_read_only = journal.log_end_offset, member_id in group.readers
                 journal.decide(
-                    Granted(group.group_id, member_id, topic, topic_id, partitions, journal.log_end_offset, starts, why)
+                    Granted(group.group_id, member_id, topic, topic_id, partitions, epoch, starts, why, is_read_only)
                 )
 
 
 def _hints_of(turn: Round) -> Hints:
+    """Return the hints that count for the group: those of a member that commits nothing are its own."""
     soft = turn.soft
     if soft.hints is None:
-        soft.hints = hints_by_partition(hint for member in turn.group.members.values() for hint in member.facts.hints)
+        members = turn.group.members.values()
+        soft.hints = hints_by_partition(hint for one in members if one.facts.commits for hint in one.facts.hints)
     return soft.hints

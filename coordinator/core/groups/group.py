@@ -84,7 +84,7 @@ def note_deleted(group: GroupState, topic: str) -> TopicSeen | None:
 
 def say_topic_change(before: TopicState | None, after: TopicSeen) -> tuple[EventKind, str] | None:
     """Say what a look at a topic showed, unless it was the group's first."""
-    if before is None:
+    if before is None or (before.topic_id, before.partitions) == (after.topic_id, after.partitions):
         return None
     if after.partitions == 0:
         why = f"topic {after.topic} was deleted; its offsets stay until the group's expire"

@@ -108,6 +108,10 @@ def facts_of(request: RegisterConsumer, member_id: str, host: str, topics: tuple
         partitions=tuple(sorted(set(request.subscription.partitions))),
         exclusions=tuple(sorted(set(request.subscription.exclusions))),
         wants_streams=request.wants_streams,
+        application=request.application,
+        shares_application=request.shares_application,
+        commits=request.commits,
+        own_policy=None if request.commits else request.reset_policy,
     )
 
 
@@ -119,6 +123,7 @@ def why_malformed(request: RegisterConsumer, limits: Limits, known_assignors: Se
         or _why_bad_subscription(request, limits)
         or _why_bad_handover(request, limits)
         or _why_bad_start(request)
+        or _why_bad_reader(request)
         or _why_unknown_assignors(request, known_assignors)
     )
 
@@ -132,6 +137,8 @@ def _why_bad_ids(request: RegisterConsumer) -> Refusal | None:
         return Refusal(ErrorCode.INVALID_REQUEST, f"the instance id is not allowed: {why}")
     if why := why_bad_id(request.incarnation):
         return Refusal(ErrorCode.INVALID_REQUEST, f"the incarnation is not allowed: {why}; send a random text")
+    if request.application is not None and (why := why_bad_id(request.application)):
+        return Refusal(ErrorCode.INVALID_REQUEST, f"the name of the application is not allowed: {why}")
     if len(request.client_id) > MAX_ID_LENGTH or not (request.client_id == "" or request.client_id.isprintable()):
         return Refusal(
             ErrorCode.INVALID_REQUEST,
@@ -197,6 +204,14 @@ def _why_bad_handover(request: RegisterConsumer, limits: Limits) -> Refusal | No
     return None
 
 
+def _why_bad_reader(request: RegisterConsumer) -> Refusal | None:
+    if request.commits or not (request.auto_commit or request.claims):
+        return None
+    what = "auto commit" if request.auto_commit else "a claim"
+    why = f"{what} is named by a member that commits nothing; leave it out, or register as one that commits"
+    return Refusal(ErrorCode.INVALID_REQUEST, why)
+
+
 def _why_bad_start(request: RegisterConsumer) -> Refusal | None:
     policy = request.reset_policy
     if policy is not None:
@@ -258,6 +273,9 @@ def why_unfit(
             )
     if owned := why_owned(group, member_id, request.subscription.partitions):
         return Refusal(ErrorCode.PARTITION_OWNED, owned)
+    if not request.commits:
+        return None
+    others -= len(group.readers) - (member_id in group.readers)
     policy = request.reset_policy
     if others and policy is not None and group.reset_policy is not None and policy != group.reset_policy:
         return Refusal(

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 
 from coordinator.core.events import TopicsRead
 from coordinator.core.groups import claims
+from coordinator.core.groups.applications import rivals, why_second
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.holds import TAKEOVER
 from coordinator.core.groups.member import Refusal, facts_of, why_malformed, why_unfit
 from coordinator.core.groups.ownership import Ownership
 from coordinator.core.groups.records import (
@@ -18,6 +20,8 @@ from coordinator.core.groups.records import (
     ClaimsGivenUp,
     GroupSettings,
     MemberJoined,
+    Released,
+    ReleasedPart,
 )
 from coordinator.core.groups.replay import changes_target
 from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
@@ -25,7 +29,7 @@ from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.subscribed_topics import SubscribedTopics
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import Probe, RegisterConsumerResponse
+from coordinator.protocol.messages import Probe, RegisterConsumer, RegisterConsumerResponse
 
 
 class Membership:
@@ -79,7 +83,7 @@ class Membership:
             self._refuse(registration, *are_known)
         elif not are_known:
             self._wait_for_kafka(registration)
-        elif self._has_identity_to_itself(registration, member_id):
+        elif self._has_place_to_itself(registration, member_id):
             self._accept(registration, connection, member_id)
 
     def _identity(self, registration: Registration, group: GroupState | None) -> str | None:
@@ -145,28 +149,44 @@ class Membership:
         response = RegisterConsumerResponse(error=error, message=why)
         self._desk.respond(registration.connection_id, registration.correlation_id, response)
 
-    # ---- two processes, one identity --------------------------------------------------------------------------------
+    # ---- two processes, one place ------------------------------------------------------------------------------------
 
-    def _has_identity_to_itself(self, registration: Registration, member_id: str) -> bool:
-        """Return False when the connection of the same member is asked first whether it lives."""
+    def _has_place_to_itself(self, registration: Registration, member_id: str) -> bool:
+        """Return False when the connection of the member that is in its place is asked first whether it lives."""
         desk, request = self._desk, registration.request
         group = desk.group(request.group_id)
-        session = desk.session_of(request.group_id, member_id)
-        if group is None or session is None or session.connection_id is None:
+        rival = self._rival(group, registration, member_id) if group is not None else None
+        if group is None or rival is None:
             return True
-        if group.members[member_id].facts.incarnation == request.incarnation:
-            return True
+        session = desk.session_of(request.group_id, rival)
+        assert session is not None
         if session.newcomer is not None and session.newcomer.connection_id != registration.connection_id:
-            self._refuse_as_used(registration, group, member_id)
+            self._refuse_as_used(registration, group, rival)
             return False
         self.forget_registration(registration.connection_id)
         session.newcomer = registration
-        desk.newcomers[registration.connection_id] = (request.group_id, member_id)
+        desk.newcomers[registration.connection_id] = (request.group_id, rival)
         desk.connections[registration.connection_id].is_registering = True
         desk.push(session.connection_id, Probe())
-        timer = Timer(TimerKind.PROBE, request.group_id, member_id)
+        timer = Timer(TimerKind.PROBE, request.group_id, rival)
         desk.timers.set(timer, desk.now_ms + desk.limits.probe_timeout_ms)
         return False
+
+    def _rival(self, group: GroupState, registration: Registration, member_id: str) -> str | None:
+        """Return the connected member in whose place a registration would come, if there is one.
+
+        That is the same member as another process, or another member of the same program for the same topics.
+        """
+        request = registration.request
+        known = group.members.get(member_id)
+        is_other = known is not None and known.facts.incarnation != request.incarnation
+        if is_other and self._is_connected(group, member_id):
+            return member_id
+        return next((other for other in rivals(group, request, member_id) if self._is_connected(group, other)), None)
+
+    def _is_connected(self, group: GroupState, member_id: str) -> bool:
+        session = self._desk.session_of(group.group_id, member_id)
+        return session is not None and session.connection_id is not None
 
     def _close_old(self, group_id: str, member_id: str, why: str) -> None:
         session = self._desk.session_of(group_id, member_id)
@@ -175,6 +195,11 @@ class Membership:
             session.connection_id = None
 
     def _refuse_as_used(self, registration: Registration, group: GroupState, member_id: str) -> None:
+        """Refuse the registration whose place a living member has."""
+        if self._identity(registration, group) != member_id:
+            why = why_second(group, member_id, shares=registration.request.shares_application)
+            self._refuse(registration, ErrorCode.SECOND_MEMBER_OF_APPLICATION, why)
+            return
         facts = group.members[member_id].facts
         why = (
             f"member id {member_id} is in use by the process {facts.pid} on {facts.host} ({facts.client_id}), which "
@@ -232,6 +257,8 @@ class Membership:
         was_empty = not group.members
         old_facts = old.facts if old is not None else None
         facts = facts_of(request, member_id, connection.host, topics)
+        if old_facts is not None and old_facts.commits != facts.commits:
+            self._let_go_of_all(group, member_id)
         if old_facts != facts:
             soft.hints = None
             desk.journal.decide(MemberJoined(group.group_id, facts, old.member_epoch if old is not None else 0))
@@ -264,6 +291,14 @@ class Membership:
         if was_empty:
             self._ownership.note_first(group.group_id)
 
+    def _let_go_of_all(self, group: GroupState, member_id: str) -> None:
+        """Release what a member has that commits from now on, or no longer: where it starts is decided anew."""
+        desk, partitions = self._desk, sorted(group.owned_by(member_id))
+        if partitions:
+            parts = tuple(ReleasedPart(*partition, group.grants[partition].owner_epoch) for partition in partitions)
+            desk.journal.decide(Released(group.group_id, member_id, parts, ()))
+            self._ownership.note_lost(group.group_id, partitions, desk.now_ms, f"{member_id} commits otherwise")
+
     def _give_up_former(self, group: GroupState, instance_id: str | None, member_id: str) -> None:
         """Close claims that waited for an instance id which is back under another member id, with another checkpoint.
 
@@ -287,8 +322,10 @@ class Membership:
         policy = request.reset_policy
         if group is None:
             settings = GroupSettings(request.group_id, 0, "", policy, request.handover, False, request.claim_timeout_ms)
+            if not request.commits:
+                settings = GroupSettings(request.group_id, 0, "", None, TAKEOVER, is_target_stale=False)
             desk.journal.decide(settings)
-        else:
+        elif request.commits:
             is_other_handover = request.handover != group.handover
             kept_timeout_ms = None if is_other_handover else group.claim_timeout_ms
             settings = GroupSettings(
@@ -303,8 +340,11 @@ class Membership:
             before = (group.reset_policy, group.handover, group.claim_timeout_ms)
             if (settings.reset_policy, settings.handover, settings.claim_timeout_ms) != before:
                 desk.journal.decide(settings)
-        news = [topic for topic in topics if self.topics.look_at(request.group_id, topic)]
+        news = [topic for topic in topics if self._look_at(request, topic)]
         return bool(news)
+
+    def _look_at(self, request: RegisterConsumer, topic: str) -> bool:
+        return self.topics.look_at(request.group_id, topic, by_readers=not request.commits)
 
     def _note_accepted(self, group: GroupState, member_id: str, old_incarnation: str | None) -> None:
         facts = group.members[member_id].facts

@@ -40,8 +40,10 @@ def _start_partitions(
     for topic, of_topic in groupby(partitions, itemgetter(0)):
         grants, offsets = group.grants.rows(topic), group.offsets.rows(topic)
         for _, number in of_topic:
-            grant, committed = grants[number], offsets[number]
-            offset, leader_epoch, _ = committed.position_of(number)
+            grant = grants[number]
+            offset, leader_epoch = grant.start, grant.start_leader_epoch
+            if offset is None:
+                offset, leader_epoch, _ = offsets[number].position_of(number)
             host, port = catalog.leader_of(topic, number) or (None, None)
             yield StartPartition(
                 topic,

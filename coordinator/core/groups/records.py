@@ -46,6 +46,11 @@ class MemberFacts(_Part, frozen=True, gc=False):
     partitions: tuple[tuple[str, int], ...] = ()
     exclusions: tuple[str, ...] = ()
     wants_streams: bool = False
+    application: str | None = None
+    shares_application: bool = False
+    commits: bool = True
+    own_policy: ResetPolicy | None = None
+    """Where a member that commits nothing starts without an offset; of one that commits it is the group's."""
 
 
 class MemberTarget(_Part, frozen=True):
@@ -167,6 +172,8 @@ class TopicSeen(_Record, frozen=True, tag=2):
     topic_id: str
     first_partitions: int
     partitions: int
+    by_readers: bool = False
+    """Only members that commit nothing have read it, so that the group is yet to see it for the first time."""
 
 
 class MemberJoined(_Record, frozen=True, tag=3):
@@ -233,6 +240,8 @@ class Granted(_Record, frozen=True, tag=47):
     owner_epoch: int
     starts: TopicCommit | None = None
     why: str = ""
+    is_read_only: bool = False
+    """The member commits nothing: `starts` are its own, and no offset is written."""
 
 
 class Released(_Record, frozen=True, tag=9):

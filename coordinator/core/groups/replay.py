@@ -93,7 +93,7 @@ def changes_target(before: MemberFacts | None, after: MemberFacts) -> bool:
 
 
 def _wishes(facts: MemberFacts) -> tuple[object, ...]:
-    return facts.topics, facts.streams, facts.assignors, facts.pattern, facts.partitions
+    return facts.topics, facts.streams, facts.assignors, facts.pattern, facts.partitions, facts.commits
 
 
 def _group_settings(group: GroupState, record: GroupSettings) -> None:
@@ -106,7 +106,7 @@ def _group_settings(group: GroupState, record: GroupSettings) -> None:
 
 
 def _topic_seen(group: GroupState, record: TopicSeen) -> None:
-    seen = TopicState(record.topic_id, record.first_partitions, record.partitions)
+    seen = TopicState(record.topic_id, record.first_partitions, record.partitions, record.by_readers)
     before = group.topics.get(record.topic)
     if before != seen:
         group.is_target_stale = True
@@ -146,6 +146,10 @@ def _count(group: GroupState, facts: MemberFacts) -> None:
         group.instances[facts.instance_id] = facts.member_id
     for partition in facts.partitions:
         group.explicit[partition] = facts.member_id
+    if facts.application is not None:
+        group.applications.setdefault(facts.application, set()).add(facts.member_id)
+    if not facts.commits:
+        group.readers.add(facts.member_id)
     if facts.pattern is not None:
         _add(group.patterns, (facts.pattern,), 1)
     _add(group.subscribers, facts.topics, 1)
@@ -159,6 +163,9 @@ def _uncount(group: GroupState, facts: MemberFacts) -> None:
     for partition in facts.partitions:
         if group.explicit.get(partition) == facts.member_id:
             del group.explicit[partition]
+    if facts.application is not None:
+        discard(group.applications, facts.application, facts.member_id)
+    group.readers.discard(facts.member_id)
     if facts.pattern is not None:
         _add(group.patterns, (facts.pattern,), -1)
     _add(group.subscribers, facts.topics, -1)
@@ -229,9 +236,15 @@ def _granted(group: GroupState, record: Granted) -> None:
     rows = group.grants.rows_to_fill(record.topic)
     for number in record.partitions:
         rows[number] = grant
+    group.owned.setdefault(record.member_id, set()).update(partitions)
+    if record.is_read_only:
+        if record.starts is not None:
+            for number in record.partitions:
+                start, leader_epoch, _ = record.starts.position_of(number)
+                rows[number] = replace(grant, start=start, start_leader_epoch=leader_epoch)
+        return
     if group.out_of_range:
         group.out_of_range.difference_update(partitions)
-    group.owned.setdefault(record.member_id, set()).update(partitions)
     if record.starts is not None:
         group.offsets.write_together(record.starts)
 

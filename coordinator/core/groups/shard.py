@@ -7,7 +7,7 @@ shard, and the node alone looks at this one.
 from collections.abc import Callable, Mapping, Sequence
 
 from coordinator.core.events import OffsetsResolved, TopicsRead
-from coordinator.core.groups import claims, offsets
+from coordinator.core.groups import claims, offsets, readers
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.commits import Commits
 from coordinator.core.groups.departures import Departures
@@ -31,6 +31,7 @@ from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     Advance,
+    AdvanceResponse,
     ClaimsFinished,
     CommitOffsets,
     ConfirmClaims,
@@ -306,6 +307,9 @@ class Shard:
     def _out_of_range(
         self, group: GroupState, member_id: str, request: ReportOutOfRange, connection_id: int, correlation_id: int
     ) -> None:
+        if member_id in group.readers:
+            self._read_anew(group, member_id, request, connection_id, correlation_id)
+            return
         anew, results = offsets.out_of_range(group, member_id, request.partitions)
         for topic, number in anew:
             committed = group.offsets.get((topic, number))
@@ -319,9 +323,29 @@ class Shard:
         self.desk.respond(connection_id, correlation_id, ReportOutOfRangeResponse(results))
         self._after_release(group, member_id, anew)
 
+    def _read_anew(
+        self, group: GroupState, member_id: str, request: ReportOutOfRange, connection_id: int, correlation_id: int
+    ) -> None:
+        released, results = readers.read_anew(group, member_id, request.partitions)
+        partitions = [(part.topic, part.partition) for part in released]
+        if released:
+            why = "Kafka does not have the position of a member that commits nothing, which starts anew by the policy"
+            self.desk.note(group.group_id, EventKind.OUT_OF_RANGE, why, member_id=member_id, partitions=partitions)
+            self.desk.journal.decide(Released(group.group_id, member_id, released, ()))
+            soft = self.desk.soft_of(group.group_id)
+            soft.read_anew.update(partitions)
+            soft.sessions[member_id].is_told_complete = False
+        self.desk.respond(connection_id, correlation_id, ReportOutOfRangeResponse(results))
+        self._after_release(group, member_id, partitions)
+
     def _advance(
         self, group: GroupState, member_id: str, request: Advance, connection_id: int, correlation_id: int
     ) -> None:
+        read_only = readers.why_read_only(group, member_id)
+        if read_only is not None:
+            refusal = AdvanceResponse(error=ErrorCode.INVALID_REQUEST, message=read_only)
+            self.desk.respond(connection_id, correlation_id, refusal)
+            return
         decision = claims.advance(group, member_id, request, self.desk.clock.wall_ms)
         if decision.record is not None:
             self.desk.journal.decide(decision.record)

@@ -112,7 +112,7 @@ def records_of(state: ShardState) -> Iterator[Record]:
 def _records_of_group(group: GroupState) -> Iterator[Record]:
     group_id = group.group_id
     for topic, seen in group.topics.items():
-        yield TopicSeen(group_id, topic, seen.topic_id, seen.first_partitions, seen.partitions)
+        yield TopicSeen(group_id, topic, seen.topic_id, seen.first_partitions, seen.partitions, seen.by_readers)
     for member in group.members.values():
         yield MemberJoined(group_id, member.facts, member.member_epoch)
     yield from _records_of_targets(group)
@@ -196,7 +196,7 @@ def _records_of_grants(group: GroupState) -> Iterator[Record]:
             len(together) == MOST_TOGETHER
             or (grant is not shared and not _were_granted_together(together[0], shared, partition, grant))
         ):
-            yield _granted(group.group_id, shared, together)
+            yield _granted(group, shared, together)
             together = []
         shared = grant
         together.append(partition)
@@ -205,7 +205,7 @@ def _records_of_grants(group: GroupState) -> Iterator[Record]:
         if grant.stop_why is not None or grant.claim is not None:
             with_more.setdefault(grant.member_id, []).append(partition)
     if shared is not None:
-        yield _granted(group.group_id, shared, together)
+        yield _granted(group, shared, together)
     for begin in range(0, len(by_stream), _PARTS_OF_A_RECORD):
         yield StreamsAssigned(group.group_id, tuple(by_stream[begin : begin + _PARTS_OF_A_RECORD]))
     for member_id, partitions in with_more.items():
@@ -221,9 +221,19 @@ def _were_granted_together(one: TopicPartition, grant: Grant, another: TopicPart
     )
 
 
-def _granted(group_id: str, grant: Grant, partitions: list[TopicPartition]) -> Granted:
+def _granted(group: GroupState, grant: Grant, partitions: list[TopicPartition]) -> Granted:
+    topic, topic_id = partitions[0][0], grant.topic_id
     numbers = tuple([number for _, number in partitions])
-    return Granted(group_id, grant.member_id, partitions[0][0], grant.topic_id, numbers, grant.owner_epoch)
+    starts = None
+    if grant.start is not None:
+        of_all = [group.grants[partition] for partition in partitions]
+        offsets = tuple([one.start for one in of_all if one.start is not None])
+        leader_epochs = tuple([one.start_leader_epoch for one in of_all])
+        starts = TopicCommit(topic, topic_id, 0, numbers, offsets, (), leader_epochs)
+    is_read_only = grant.member_id in group.readers
+    return Granted(
+        group.group_id, grant.member_id, topic, topic_id, numbers, grant.owner_epoch, starts, is_read_only=is_read_only
+    )
 
 
 def _records_of_owner(group: GroupState, member_id: str, partitions: Iterable[TopicPartition]) -> Iterator[Record]:

@@ -169,6 +169,8 @@ class GroupSoft:
     """Members that do not hold exactly their target."""
     lookups: dict[TopicPartition, int] = field(default_factory=dict)
     """The question under way for each partition."""
+    read_anew: set[TopicPartition] = field(default_factory=set)
+    """Partitions that a member which commits nothing starts by policy, because Kafka does not have its position."""
     lost_owners: dict[TopicPartition, LostOwner] = field(default_factory=dict)
     unresolved_why: dict[TopicPartition, str] = field(default_factory=dict)
     """Why a partition has no start, as last said."""

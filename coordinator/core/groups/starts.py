@@ -68,10 +68,13 @@ def _best(hints: Iterable[StartHint], topic_id: str, *, needs_exact_id: bool) ->
     return min(fitting, key=lambda hint: (not hint.from_checkpoint, hint.offset)) if fitting else None
 
 
-def start_of(group: GroupState, partition: TopicPartition, topic: TopicState, hints: Hints) -> Start:
-    """Decide where a partition starts of which the group has no committed offset."""
+def start_of(
+    group: GroupState, partition: TopicPartition, topic: TopicState, hints: Hints, policy: ResetPolicy | None = None
+) -> Start:
+    """Decide where a partition starts of which the group has no committed offset; without a policy by the group's."""
+    policy = policy or group.reset_policy
     if partition in group.out_of_range:
-        return usual_start(group)
+        return policy_start(policy)
     came_later = partition[1] >= topic.first_partitions
     given = hints.get(partition)
     hint = _best(given, topic.topic_id, needs_exact_id=came_later) if given is not None else None
@@ -82,12 +85,17 @@ def start_of(group: GroupState, partition: TopicPartition, topic: TopicState, hi
         return KnownStart(hint.offset, f"offset {hint.offset}, by {source} of a member")
     if came_later:
         return _BEGINNING_OF_A_LATER_PARTITION
-    return usual_start(group)
+    return policy_start(policy)
 
 
 def usual_start(group: GroupState) -> Start:
     """Decide where partitions start that the group saw when it first saw the topic, and of which nobody says more."""
-    return _by_policy(group.reset_policy or DEFAULT_POLICY)
+    return policy_start(group.reset_policy)
+
+
+def policy_start(policy: ResetPolicy | None) -> Start:
+    """Decide where partitions start by a policy, or by that of groups none of whose members names one."""
+    return _by_policy(policy or DEFAULT_POLICY)
 
 
 @lru_cache(maxsize=1_000)

@@ -38,6 +38,9 @@ class Grant(msgspec.Struct, frozen=True, gc=False):
     claim: OpenClaim | None = None
     stream: int | None = None
     """Which of the owner's streams reads it, when the owner wants to be told."""
+    start: int | None = None
+    """Where an owner that commits nothing begins, when the group has no offset."""
+    start_leader_epoch: int | None = None
 
     @property
     def is_stopping(self) -> bool:
@@ -56,6 +59,8 @@ class TopicState(msgspec.Struct, frozen=True, gc=False):
     topic_id: str
     first_partitions: int
     partitions: int
+    by_readers: bool = False
+    """Only members that commit nothing have read it."""
 
 
 class MemberState(msgspec.Struct, gc=False):
@@ -100,6 +105,10 @@ class GroupState:
     """Index: the member of each instance id."""
     awaited: dict[str, str] = field(default_factory=dict)
     """The instance ids of members that are gone and whose running claims are still theirs."""
+    applications: dict[str, set[str]] = field(default_factory=dict)
+    """Index: the members of each program that names itself; no empty sets."""
+    readers: set[str] = field(default_factory=set)
+    """Index: the members that commit nothing."""
     explicit: dict[TopicPartition, str] = field(default_factory=dict)
     """Index: the member that names a partition for itself."""
     patterns: dict[str, int] = field(default_factory=dict)

@@ -4,6 +4,8 @@ A registration is refused for a topic only when Kafka has just said that it does
 what is not known yet is waited for. What a group sees of a topic is recorded before anything is decided upon it.
 """
 
+from msgspec.structs import replace
+
 from coordinator.core.events import TopicsRead
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.group import look_at_topic, note_deleted, say_topic_change
@@ -96,15 +98,18 @@ class SubscribedTopics:
             if topics != member.facts.topics:
                 changed.setdefault(topics, []).append(member_id)
         for topics, member_ids in changed.items():
+            by_readers = group.readers.issuperset(member_ids)
             for topic in topics:
-                self.look_at(group_id, topic, is_new=True)
+                self.look_at(group_id, topic, is_new=True, by_readers=by_readers)
             desk.journal.decide(TopicsMatched(group_id, tuple(member_ids), topics))
         return bool(changed)
 
-    def look_at(self, group_id: str, topic: str, *, is_new: bool = False) -> bool:
+    def look_at(self, group_id: str, topic: str, *, is_new: bool = False, by_readers: bool | None = None) -> bool:
         """Record what Kafka says of a topic that a group reads, and return whether anything is new.
 
-        A topic that `is_new` was not there before the group: all of it is read from its beginning.
+        A topic that `is_new` was not there before the group: all of it is read from its beginning. The look is
+        `by_readers` when only members that commit nothing are about to read it; the group's first look is then still
+        to come. None means that nobody is new.
         """
         desk = self._desk
         group = desk.group(group_id)
@@ -116,10 +121,17 @@ class SubscribedTopics:
         else:
             topic_id, partitions = (known.topic_id, known.partitions) if known is not None else ("", 0)
             record = look_at_topic(group, topic, topic_id, partitions)
-        if record is not None and before is None and is_new:
-            record = TopicSeen(group_id, topic, record.topic_id, 0, record.partitions)
+        is_first = before is None or (before.by_readers and by_readers is False)
+        if is_first and record is None:
+            assert before is not None
+            record = TopicSeen(group_id, topic, before.topic_id, before.partitions, before.partitions)
         if record is None:
             return False
+        if is_first:
+            first_partitions = 0 if is_new else record.partitions
+            record = TopicSeen(group_id, topic, record.topic_id, first_partitions, record.partitions, bool(by_readers))
+        elif before is not None and before.by_readers:
+            record = replace(record, by_readers=True)
         desk.journal.decide(record)
         desk.soft_of(group_id).has_news_of_topics = True
         said = say_topic_change(before, record)

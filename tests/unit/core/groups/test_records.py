@@ -66,6 +66,10 @@ FACTS = MemberFacts(
     partitions=(("t", 0),),
     exclusions=("u",),
     wants_streams=True,
+    application="boot.1.2.3",
+    shares_application=True,
+    commits=False,
+    own_policy=ResetPolicy("latest"),
 )
 COMMITTED = CommittedPart("t", "id", 0, 5, None, "", 9, 3)
 
@@ -74,10 +78,11 @@ GOLDEN: list[tuple[Record, str]] = [
         GroupSettings("g", 1, "sticky", ResetPolicy("latest"), "hold", True, 5_000),
         "019801a16701a6737469636b7992a66c6174657374c0a4686f6c64c3cd1388",
     ),
-    (TopicSeen("g", "t", "id", 2, 4), "019602a167a174a269640204"),
+    (TopicSeen("g", "t", "id", 2, 4), "019702a167a174a269640204c2"),
     (
         MemberJoined("g", FACTS, 1),
-        "019403a167dc0012a26d31a169c0a163a1680791a1740191a6737469636b79cd2710cdea60cd0bb8c290a3742e2a9192a1740091a175c301",
+        "019403a167dc0016a26d31a169c0a163a1680791a1740191a6737469636b79cd2710cdea60cd0bb8c290a3742e2a9192a1740091a175"
+        "c3aa626f6f742e312e322e33c3c292a66c6174657374c001",
     ),
     (MemberRemoved("g", "m1", True), "019404a167a26d31c3"),
     (
@@ -88,7 +93,7 @@ GOLDEN: list[tuple[Record, str]] = [
     (StopBegan("g", "m1", (("t", 0),), "why"), "019507a167a26d319192a17400a3776879"),
     (
         Granted("g", "m1", "t", "id", (0, 2), 3, TopicCommit("t", "id", 9, (0, 2), (5, 6), (), (7, None)), "why"),
-        "01992fa167a26d31a174a269649200020398a174a2696409920002920506909207c090a3776879",
+        "019a2fa167a26d31a174a269649200020398a174a2696409920002920506909207c090a3776879c2",
     ),
     (
         Released("g", "m1", (ReleasedPart("t", 0, 3),), (COMMITTED,)),

@@ -339,7 +339,14 @@ def test_final_refusal_fails_the_join_and_every_later_call() -> None:
     assert str(pair.member.fatal) == pair.errors[1]
 
 
-def test_id_in_use_is_tried_for_one_session_time_out_and_then_final() -> None:
+@pytest.mark.parametrize(
+    ("code", "option"),
+    [
+        (ErrorCode.MEMBER_ID_IN_USE, "checkpointLocation"),
+        (ErrorCode.SECOND_MEMBER_OF_APPLICATION, "kcoord.share.within.application"),
+    ],
+)
+def test_place_that_is_taken_is_tried_for_one_session_time_out_and_then_final(code: ErrorCode, option: str) -> None:
     pair = MemberPair()
     call = pair.join()
     while not pair.errors:
@@ -347,11 +354,12 @@ def test_id_in_use_is_tried_for_one_session_time_out_and_then_final() -> None:
             pair.find()
             pair.answer(
                 RegisterConsumer,
-                RegisterConsumerResponse(error=ErrorCode.MEMBER_ID_IN_USE, message="m1 runs at h2, pid 7"),
+                RegisterConsumerResponse(error=code, message="m1 runs at h2, pid 7"),
             )
         pair.pass_ms(50)
     assert 10_000 <= pair.now_ms <= 10_100
     assert "m1 runs at h2, pid 7" in pair.errors[call]
+    assert f"(option '{option}')" in pair.errors[call]
     assert pair.member.state is State.FAILED
 
 
