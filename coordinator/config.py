@@ -260,12 +260,19 @@ class GroupSettings(_Section):
     offsets_retention_ms: int = _limit(
         "offsets_retention_ms",
         1000,
-        "How long the offsets of a group without members are kept.",
+        "How long the offsets of a group without members are kept, in time in which a node ran.",
         "ms",
         315_360_000_000,
     )
     empty_group_retention_ms: int = _limit(
-        "empty_group_retention_ms", 1000, "How long a group with neither members nor offsets is kept."
+        "empty_group_retention_ms",
+        1000,
+        "How long a group with neither members nor offsets is kept, in time in which a node ran.",
+    )
+    lived_interval_ms: int = _limit(
+        "lived_interval_ms",
+        100,
+        "How often a shard writes down how long nodes ran; what a crash loses of it prolongs the retentions.",
     )
     group_max_members: int = _limit("group_max_members", 1, "Members of one group.", "members", 1_000_000)
     groups_max: int = _limit("groups_max", 1, "Groups of one shard.", "groups", 10_000_000)

@@ -18,8 +18,10 @@ from coordinator.core.groups.records import UnreadableRecordError
 from coordinator.core.log.entry import StorageError
 from coordinator.core.node import Node
 from coordinator.protocol.parts import NodeAddress
+from coordinator.runtime import clock_watch
 from coordinator.runtime.assignors import AssignorError, load_assignors
 from coordinator.runtime.clock import SystemClock
+from coordinator.runtime.clock_watch import why_far_from_log
 from coordinator.runtime.collector import Rounds
 from coordinator.runtime.disk import Disk
 from coordinator.runtime.driver import TICK_MS, Driver, Stopped
@@ -72,6 +74,9 @@ async def _serve(settings: Settings, journal: Journal) -> Stopped:
         assignors = load_assignors(log)
         node = Node(settings.limits, settings.node.shards, address, settings.kafka.bootstrap_servers, assignors)
         _load(node, disk, settings.node.shards, log)
+        why_far = why_far_from_log(node.written_at_ms, driver.clock.wall_ms())
+        if why_far is not None:
+            log.warning(clock_watch.KIND, why=why_far)
         kafka = KafkaPort(settings.kafka, driver.post, log)
         driver.connect(node, disk=disk, kafka=kafka, sender=server)
         return await _run(driver, server, disk, kafka, log)

@@ -46,9 +46,11 @@ class Limits:
     claim_age_notice_ms: int = 900_000
     """How long a claim runs before that is said: a micro-batch that hangs still pings."""
     offsets_retention_ms: int = 604_800_000
-    """How long the offsets of a group are kept that has no members."""
+    """How long the offsets of a group are kept that has no members, in time in which a node ran."""
     empty_group_retention_ms: int = 600_000
-    """How long a group is kept that has neither members nor offsets."""
+    """How long a group is kept that has neither members nor offsets, in time in which a node ran."""
+    lived_interval_ms: int = 60_000
+    """How often a shard writes down how long nodes ran: so much of it a crash can lose."""
     group_max_members: int = 10_000
     """Members of one group."""
     groups_max: int = 100_000

@@ -131,6 +131,14 @@ class Node:
         self._parking.lift(shard, journal.log_end_offset)
         self._snapshot_ends[shard] = snapshot_end
 
+    @property
+    def written_at_ms(self) -> int | None:
+        """When the log was last written by the wall clock, as shards with groups say now and then."""
+        states = [shard.desk.journal.state for shard in self._shards]
+        return max(
+            (state.lived_at_ms for state in states if state.groups and state.lived_at_ms is not None), default=None
+        )
+
     def start(self, now_ms: int, wall_ms: int) -> list[Effect]:
         """Begin to live: members get a full session time-out from now, stops in progress a full deadline."""
         assert not self._is_started, "a node is started once"

@@ -45,6 +45,7 @@ from coordinator.core.events import (
 from coordinator.core.log.entry import StorageError
 from coordinator.protocol.messages import Push, RegisterConsumer, Request, Response
 from coordinator.runtime.clock import Clock
+from coordinator.runtime.clock_watch import KIND, ClockWatch
 
 TICK_MS = 100
 TURN_MS = 10
@@ -138,6 +139,7 @@ class Driver:
         each_tick: Callable[[], None] = lambda: None,
     ) -> None:
         self.clock = clock
+        self._clock_watch = ClockWatch(clock)
         self._each_tick = each_tick
         self._node: NodeMachine
         self._disk: DiskWriter
@@ -257,6 +259,9 @@ class Driver:
                 why=f"this process stood still for {stall_ms} ms; members' deadlines were moved by as much",
                 duration_ms=stall_ms,
             )
+        why_far = self._clock_watch.why_far()
+        if why_far is not None:
+            self._log.warning(KIND, why=why_far)
         self._sender.check_deadlines(self.clock.monotonic_ms())
         self._each_tick()
 

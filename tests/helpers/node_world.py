@@ -291,6 +291,7 @@ class NodeWorld:
         self.is_durable_at_once = is_durable_at_once
         self.kafka = FakeKafka(dict(topics if topics is not None else {"t": 4}))
         self.now_ms = 1_000_000
+        self.wall_offset_ms = WALL_OFFSET_MS
         self.written: list[list[bytes]] = [[] for _ in range(shards)]
         self.synced = [0] * shards
         self.snapshots: dict[int, tuple[int, tuple[bytes, ...]]] = {}
@@ -318,7 +319,7 @@ class NodeWorld:
     def _start_node(self) -> None:
         self.node = self._new_node()
         self._is_working = True
-        self._perform(self.node.start(self.now_ms, self.now_ms + WALL_OFFSET_MS))
+        self._perform(self.node.start(self.now_ms, self.now_ms + self.wall_offset_ms))
         self._is_working = False
         self._work_off()
 
@@ -406,7 +407,7 @@ class NodeWorld:
             if self._wake_at_ms is not None and self._wake_at_ms <= next_ms:
                 self._wake_at_ms = None
             self.now_ms = next_ms
-            self.happen(Ticked(self.now_ms, self.now_ms + WALL_OFFSET_MS))
+            self.happen(Ticked(self.now_ms, self.now_ms + self.wall_offset_ms))
         self.now_ms = end_ms
 
     def settle(self) -> None:

@@ -112,7 +112,7 @@ class Checker:
     def __init__(self, kafka: Kafka, shards: int, limits: Limits) -> None:
         self._limits = limits
         self.facts = WorldFacts(kafka)
-        self.logs = [LogModel(shard, self.facts) for shard in range(shards)]
+        self.logs = [LogModel(shard, self.facts, limits) for shard in range(shards)]
         self.counts = Counts()
         self.coverage: Counter[str] = Counter()
         """How often what was exercised: faults, records, notices, refusals, by name."""

@@ -74,6 +74,17 @@ def jump_clock(world: "World") -> bool:
     return True
 
 
+def set_clock_while_node_is_away(world: "World") -> bool:
+    """Have the node start under another wall clock, which may be further off than any retention."""
+    if not world.coordinator.is_up:
+        return False
+    longest_ms = world.mix.limits.offsets_retention_ms
+    world.coordinator.kill(loses_power=False)
+    world.coordinator.wall_offset_ms += world.dice.choice((-2 * longest_ms, longest_ms, 2 * longest_ms, 5 * longest_ms))
+    world.schedule.after(world.dice.choice((0, 100, 900, 4_000)), world.coordinator.start)
+    return True
+
+
 def _some_process(world: "World") -> "tuple[Application, Process] | None":
     running = world.fleet.running()
     if not running:
@@ -247,6 +258,7 @@ FAULT_OF: dict[str, Callable[["World"], bool]] = {
     "disk-slow": slow_disk,
     "disk-failed": fail_disk,
     "clock-jumped": jump_clock,
+    "clock-set-while-node-away": set_clock_while_node_is_away,
     "process-killed": kill_process,
     "host-lost": lose_host,
     "process-paused": pause_process,

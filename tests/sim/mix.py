@@ -21,6 +21,7 @@ RARE = {
     "node-power-lost": 0.8,
     "group-paused": 0.2,
     "everybody-stopped": 0.2,
+    "clock-set-while-node-away": 0.5,
 }
 """Faults after which the group has to begin anew, and which therefore come less often than others."""
 LOSES_DATA = frozenset({"topic-recreated", "topic-vanished", "retention-passed"})
@@ -140,6 +141,7 @@ def draw_mix(dice: Random) -> Mix:
             slice_partitions=dice.choice((1, 2, 500)),
             offsets_retention_ms=dice.choice((9_000, 604_800_000, 604_800_000)),
             empty_group_retention_ms=dice.choice((3_000, 600_000)),
+            lived_interval_ms=dice.choice((200, 1_000, 60_000)),
         ),
         segment_bytes=dice.choice((4096, 16_384)),
         network_delays_ms=dice.choice(((0, 1), (0, 1, 1, 2, 5, 20), (1, 5, 20, 80, 300))),

@@ -31,6 +31,7 @@ from coordinator.core.parking import Parking
 from coordinator.protocol.messages import StartFetcher
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult, TopicOffsets
 from spark_kcoord.consumer import Consumer
+from tests.sim.mutants_retention import clock_counts_while_no_node_ran, retention_by_wall_clock
 from tests.sim.run import Outcome, run_seed
 
 SEEDS_A_MUTANT = 1_000
@@ -419,6 +420,10 @@ OWN: Mapping[str, Mutant] = {
         "what is committed together is not asked for its owner", _together_without_owner_check
     ),
     "dry-run-done": Mutant("what was only to be tried is done", _dry_run_done),
+    "retention-by-wall-clock": Mutant("a wall clock that is ahead forgets groups", retention_by_wall_clock),
+    "clock-counts-while-no-node-ran": Mutant(
+        "what the wall clock says between two starts counts as lived", clock_counts_while_no_node_ran
+    ),
 }
 """Mistakes beside the fifteen that were known from the start: in what operators do, and in what is decided at once."""
 

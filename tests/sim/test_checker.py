@@ -238,6 +238,30 @@ def test_there_is_a_rule_for_every_kind_of_record() -> None:
     assert RULES.keys() == set(get_args(r.Record))
 
 
+EXPIRED = r.GroupExpired("g", "")
+NOBODY: tuple[r.Record, ...] = (r.MemberRemoved("g", "m1", keeps_running_claims=False), r.GroupEmptied("g", 9, 0))
+
+
+@pytest.mark.parametrize("passed_ms", [0, Limits().offsets_retention_ms - 1])
+def test_a_group_that_is_forgotten_before_its_retention_is_over_is_seen(passed_ms: int) -> None:
+    log = World(*NOBODY).checker.logs[0]
+    with pytest.raises(ViolationError, match=r"^forgotten-too-early: "):
+        log.append(log.end, [r.encode_record(EXPIRED)], passed_ms)
+
+
+def test_a_group_may_be_forgotten_when_its_retention_is_over() -> None:
+    log = World(*NOBODY).checker.logs[0]
+    log.append(log.end, [r.encode_record(EXPIRED)], Limits().offsets_retention_ms)
+    assert "g" not in log.groups
+
+
+@pytest.mark.parametrize("lived_ms", [99, 1_101])
+def test_lived_time_that_goes_back_or_faster_than_time_is_seen(lived_ms: int) -> None:
+    log = World(r.TimeLived(100, 9)).checker.logs[0]
+    with pytest.raises(ViolationError, match=r"^lived-time: "):
+        log.append(log.end, [r.encode_record(r.TimeLived(lived_ms, 9))], 1_000)
+
+
 def test_a_record_without_a_rule_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(RULES, r.ClaimsRunning)
     with pytest.raises(ViolationError, match=r"^no-rule: "):

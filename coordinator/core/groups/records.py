@@ -6,7 +6,7 @@ that is not understood stops the load of its shard: state that was only half rep
 """
 
 from collections.abc import Iterator
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import msgspec
 
@@ -316,10 +316,11 @@ class TopicsMatched(_Record, frozen=True, tag=42):
 
 
 class GroupEmptied(_Record, frozen=True, tag=43):
-    """A group has no members as of this wall-clock time; when it has one again, that is over."""
+    """A group has no members as of this wall-clock and this lived time; when it has one again, that is over."""
 
     group_id: str
     at_ms: int
+    lived_ms: int = 0
 
 
 class GroupExpired(_Record, frozen=True, tag=44):
@@ -344,6 +345,15 @@ class StreamsAssigned(_Record, frozen=True, tag=46):
     """Topic, partition and stream."""
 
 
+class TimeLived(_Record, frozen=True, tag=48):
+    """Nodes of this shard have run for so long, all together; it is of no group."""
+
+    lived_ms: int
+    at_ms: int
+    """Wall-clock time, with which the next start compares its own."""
+    group_id: ClassVar[str] = ""
+
+
 Record: TypeAlias = (
     GroupSettings
     | TopicSeen
@@ -365,6 +375,7 @@ Record: TypeAlias = (
     | GroupExpired
     | WentOutOfRange
     | StreamsAssigned
+    | TimeLived
     | OperatorRecord
 )
 

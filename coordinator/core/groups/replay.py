@@ -32,6 +32,7 @@ from coordinator.core.groups.records import (
     StopBegan,
     StreamsAssigned,
     TargetsAssigned,
+    TimeLived,
     TopicSeen,
     TopicsMatched,
     WentOutOfRange,
@@ -83,8 +84,14 @@ def _group_expired(state: ShardState, record: GroupExpired) -> None:
         discard(state.groups_of_topic, topic, record.group_id)
 
 
-def _group_emptied(group: GroupState, record: GroupEmptied) -> None:
-    group.empty_since_ms = record.at_ms
+def _group_emptied(state: ShardState, record: GroupEmptied) -> None:
+    state.groups[record.group_id].emptied = record
+    if record.lived_ms > state.lived_ms:
+        state.lived_ms, state.lived_at_ms = record.lived_ms, record.at_ms
+
+
+def _time_lived(state: ShardState, record: TimeLived) -> None:
+    state.lived_ms, state.lived_at_ms = record.lived_ms, record.at_ms
 
 
 def changes_target(before: MemberFacts | None, after: MemberFacts) -> bool:
@@ -124,7 +131,7 @@ def _member_joined(group: GroupState, record: MemberJoined) -> None:
     if member is None:
         member = group.members[facts.member_id] = MemberState(facts)
         await_no_longer(group, facts.member_id)
-        group.empty_since_ms = None
+        group.emptied = None
     else:
         _uncount(group, member.facts)
         member.facts = facts
@@ -331,7 +338,6 @@ _REPLAY: Final[dict[type[Record], Callable[[GroupState, Any], None]]] = {
     IdentityAwaited: _identity_awaited,
     ClaimsGivenUp: _claims_given_up,
     TopicsMatched: _topics_matched,
-    GroupEmptied: _group_emptied,
     WentOutOfRange: _went_out_of_range,
     StreamsAssigned: _streams_assigned,
     **OPERATOR_REPLAY,
@@ -339,7 +345,9 @@ _REPLAY: Final[dict[type[Record], Callable[[GroupState, Any], None]]] = {
 
 _OF_THE_SHARD: Final[dict[type[Record], Callable[[ShardState, Any], None]]] = {
     GroupDeleted: delete_group,
+    GroupEmptied: _group_emptied,
     GroupExpired: _group_expired,
+    TimeLived: _time_lived,
 }
 
 _WITH_OWNER_EPOCH: Final = frozenset({Granted, ResetApplied})

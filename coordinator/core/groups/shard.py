@@ -14,6 +14,7 @@ from coordinator.core.groups.departures import Departures
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.expiry import Expiry
 from coordinator.core.groups.holds import ClaimWatch
+from coordinator.core.groups.lived_time import LivedTime
 from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.operators import Operators
@@ -67,7 +68,8 @@ class Shard:
         self.desk = desk
         self._ownership = Ownership(desk, assignors, new_lookup_id)
         self._claim_watch = ClaimWatch(desk)
-        self._expiry = Expiry(desk)
+        self._lived = LivedTime(desk)
+        self._expiry = Expiry(desk, self._lived)
         self._membership = Membership(desk, self._ownership, assignors)
         self._departures = Departures(desk, self._ownership, self._claim_watch, self._expiry, self._membership)
         self._commits = Commits(desk, self._ownership, self._expiry)
@@ -92,6 +94,7 @@ class Shard:
     def start(self) -> None:
         """Give every member a full session time-out and every stop a full deadline, after the load."""
         desk = self.desk
+        self._lived.start()
         for group_id, group in desk.journal.state.groups.items():
             soft = desk.soft_of(group_id)
             for member_id, member in group.members.items():
@@ -167,6 +170,9 @@ class Shard:
     def _due(self, timer: Timer) -> None:
         kind, group_id, subject = timer
         if kind is TimerKind.REST:
+            return
+        if kind is TimerKind.LIVED:
+            self._lived.is_due()
             return
         if isinstance(subject, int):
             self._membership.registration_timed_out(subject)

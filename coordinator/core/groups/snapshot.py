@@ -19,7 +19,6 @@ from coordinator.core.groups.records import (
     ClaimsRunning,
     CommittedPart,
     Granted,
-    GroupEmptied,
     GroupSettings,
     IdentityAwaited,
     MemberJoined,
@@ -29,6 +28,7 @@ from coordinator.core.groups.records import (
     StopBegan,
     StreamsAssigned,
     TargetsAssigned,
+    TimeLived,
     TopicCommit,
     TopicSeen,
     WentOutOfRange,
@@ -54,7 +54,7 @@ class GrowingSnapshot:
         self._waiting = dict.fromkeys(state.groups)
         self._copied: dict[str, GroupState] = {}
         self._under_way: Iterator[Record] = iter(())
-        self._records: list[bytes] = []
+        self._records = [encode_record(record) for record in _records_of_time(state)]
 
     def before_change(self, group_id: str) -> None:
         """Keep a group as it is, unless that has been done; call it before every record that is replayed."""
@@ -105,8 +105,14 @@ def _copy_of(group: GroupState) -> GroupState:
 
 def records_of(state: ShardState) -> Iterator[Record]:
     """Yield records whose replay on an empty state gives this state."""
+    yield from _records_of_time(state)
     for group in state.groups.values():
         yield from _records_of_group(group)
+
+
+def _records_of_time(state: ShardState) -> Iterator[Record]:
+    if state.lived_at_ms is not None:
+        yield TimeLived(state.lived_ms, state.lived_at_ms)
 
 
 def _records_of_group(group: GroupState) -> Iterator[Record]:
@@ -123,8 +129,8 @@ def _records_of_group(group: GroupState) -> Iterator[Record]:
     yield from _records_of_grants(group)
     for instance_id, member_id in group.awaited.items():
         yield IdentityAwaited(group_id, member_id, instance_id)
-    if group.empty_since_ms is not None:
-        yield GroupEmptied(group_id, group.empty_since_ms)
+    if group.emptied is not None:
+        yield group.emptied
     yield from _records_of_controls(group)
     yield GroupSettings(
         group_id,

@@ -41,6 +41,8 @@ class TimerKind(Enum):
     """Some owner that is gone may have been waited for long enough."""
     EXPIRY = "expiry"
     """A group may have been without members for long enough to be forgotten."""
+    LIVED = "lived"
+    """How long nodes ran is to be written down; of no group."""
     REGISTRATION = "registration"
     """Kafka did not say in time whether a member's topics exist; `subject` is the connection."""
 

@@ -1,8 +1,8 @@
 """The hard state of a shard: what its records say, and nothing else.
 
-Only `replay` changes it, live and loading alike. It holds no time but the wall-clock time of commits, no connections
-and no deadlines. Indexes (who owns what, which groups know a topic) are part of it and are kept by the same replay, so
-that two states made from the same records are equal field by field.
+Only `replay` changes it, live and loading alike. It holds no time but the wall-clock time of commits and how long nodes
+ran, no connections and no deadlines. Indexes (who owns what, which groups know a topic) are part of it and are kept by
+the same replay, so that two states made from the same records are equal field by field.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ import msgspec
 from coordinator.core.groups.committed_table import CommittedTable
 from coordinator.core.groups.controls import Controls
 from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
-from coordinator.core.groups.records import MemberFacts
+from coordinator.core.groups.records import GroupEmptied, MemberFacts
 from coordinator.protocol.parts import ResetPolicy
 
 
@@ -85,8 +85,8 @@ class GroupState:
     handover: str = "takeover"
     claim_timeout_ms: int | None = None
     is_target_stale: bool = False
-    empty_since_ms: int | None = None
-    """Since when it has no members, in wall-clock time."""
+    emptied: GroupEmptied | None = None
+    """Since when it has no members, while it has none."""
     topics: dict[str, TopicState] = field(default_factory=dict)
     members: dict[str, MemberState] = field(default_factory=dict)
     grants: PartitionTable[Grant] = field(default_factory=PartitionTable)
@@ -160,6 +160,10 @@ class ShardState:
     """Index: the groups that have seen a topic."""
     groups_with_patterns: set[str] = field(default_factory=set)
     """Index: the groups that subscribe by patterns."""
+    lived_ms: int = 0
+    """How long nodes ran, as last written down; see `lived_time`."""
+    lived_at_ms: int | None = None
+    """When that was by the wall clock."""
 
 
 def is_same_topic(recorded_id: str, topic_id: str) -> bool:

@@ -7,6 +7,7 @@ from msgspec import structs
 from coordinator.core.groups import operator_records as o
 from coordinator.core.groups import records as r
 from coordinator.core.groups.partition_table import TopicPartition
+from tests.sim.log.lived_time import group_expired
 from tests.sim.log.ownership import end_grant
 from tests.sim.log.state import GroupModel, Log, Rule
 
@@ -35,17 +36,14 @@ def topics_matched(log: Log, group: GroupModel, at: int, record: r.TopicsMatched
         group.facts[member_id] = structs.replace(facts, topics=record.topics)
 
 
-def group_emptied(log: Log, group: GroupModel, at: int, record: r.GroupEmptied) -> None:
-    if group.facts:
-        raise log.broken("no-such-member", at, f"{sorted(group.facts)} are members: {record}")
-
-
 def group_forgotten(log: Log, group: GroupModel, at: int, record: r.GroupExpired | o.GroupDeleted) -> None:
     if group.facts:
         raise log.broken("lost-group", at, f"{sorted(group.facts)} are members: {record}")
     held = [partition for partition in group.owners if group.is_held(partition)]
     if held and isinstance(record, r.GroupExpired):
         raise log.broken("hold-broken", at, f"{held} wait for their owners: {record}")
+    if isinstance(record, r.GroupExpired):
+        group_expired(log, group, at, record)
     del log.groups[record.group_id]
 
 
@@ -64,6 +62,7 @@ def member_joined(log: Log, group: GroupModel, at: int, record: r.MemberJoined) 
     if not set(facts.topics).isdisjoint(facts.exclusions):
         raise log.broken("foreign-topic", at, f"{facts.exclusions} are excluded: {record}")
     group.facts[member_id] = facts
+    group.emptied_at = None
     group.instances[member_id] = facts.instance_id
     group.member_epochs[member_id] = record.member_epoch
     group.targets.setdefault(member_id, frozenset())
@@ -161,7 +160,6 @@ RULES: dict[type, Rule] = {
     r.GroupSettings: group_settings,
     r.TopicSeen: topic_seen,
     r.TopicsMatched: topics_matched,
-    r.GroupEmptied: group_emptied,
     r.GroupExpired: group_forgotten,
     o.GroupDeleted: group_forgotten,
     r.MemberJoined: member_joined,

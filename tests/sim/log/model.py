@@ -13,23 +13,27 @@ from typing import Any
 from coordinator.core.groups import records as r
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.state import ShardState
-from tests.sim.log import members, offsets, operators, ownership
+from coordinator.core.limits import Limits
+from tests.sim.log import lived_time, members, offsets, operators, ownership
 from tests.sim.log.state import Facts, GroupModel, Rule, ViolationError
 
-RULES: dict[type, Rule] = members.RULES | ownership.RULES | offsets.RULES | operators.RULES
+RULES: dict[type, Rule] = lived_time.RULES | members.RULES | ownership.RULES | offsets.RULES | operators.RULES
 
 
 class LogModel:
     """One shard's log."""
 
-    def __init__(self, shard: int, facts: Facts) -> None:
+    def __init__(self, shard: int, facts: Facts, limits: Limits) -> None:
         self.shard = shard
+        self.limits = limits
         self.facts = facts
         self.records: list[Any] = []
         self.times_ms: list[int] = []
         """When each record was written, in the time of the machine room."""
         self.groups: dict[str, GroupModel] = {}
         self.newest_epoch = -1
+        self.newest_lived_at: int | None = None
+        """Where the newest record stands that says how long nodes ran."""
         self.is_reading_again = False
         """True while records are read again that made sense when they were written."""
         self.handovers = 0
@@ -55,6 +59,7 @@ class LogModel:
         kept, times_ms = self.records[:end], self.times_ms[:end]
         counted = self.handovers, self.resets
         self.records, self.times_ms, self.groups, self.newest_epoch = [], [], {}, -1
+        self.newest_lived_at = None
         self.is_reading_again = True
         for record, at_ms in zip(kept, times_ms, strict=True):
             self._take(record, at_ms)
@@ -67,7 +72,9 @@ class LogModel:
         self.times_ms.append(at_ms)
         group = self.groups.get(record.group_id)
         if group is None:
-            group = self.groups[record.group_id] = GroupModel()
+            group = GroupModel()
+            if record.group_id:
+                self.groups[record.group_id] = group
         if getattr(record, "who", None) == operators.DRY:
             raise self.broken("dry-run-done", at, f"it was only to be tried: {record}")
         rule = RULES.get(type(record))

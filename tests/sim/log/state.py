@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from coordinator.core.groups import operator_records as o
 from coordinator.core.groups import records as r
 from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.limits import Limits
 from coordinator.protocol.parts import ResetPolicy
 from tests.sim.log.history import History
 
@@ -116,6 +117,8 @@ class GroupModel:
     instances: dict[str, str | None] = field(default_factory=dict)
     """The instance id of everybody who ever was a member."""
     history: History = field(default_factory=History)
+    emptied_at: int | None = None
+    """Where it lost its last member, or was last committed to without members."""
 
     def committed(self, partition: TopicPartition, topic_id: str) -> int | None:
         """Return the committed offset of a partition of this very topic."""
@@ -146,7 +149,10 @@ class Log(Protocol):
     """The log as its rules see it."""
 
     shard: int
+    limits: Limits
+    records: list[Any]
     newest_epoch: int
+    newest_lived_at: int | None
     is_reading_again: bool
     handovers: int
     resets: int

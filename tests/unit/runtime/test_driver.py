@@ -370,6 +370,21 @@ def test_time_that_was_not_lived_through_is_not_counted(monkeypatch: pytest.Monk
     assert (clock.take_stall_ms(), clock.take_stall_ms()) == (61_000, 0)
 
 
+def test_a_clock_that_jumps_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    wall_ns = [1_700_000_000_000_000_000]
+    monkeypatch.setattr("time.time_ns", lambda: wall_ns[0])
+
+    async def act(on: World) -> None:
+        await until(lambda: any(isinstance(event, Ticked) for event in on.node.events))
+        wall_ns[0] += 86_400_000_000_000
+        await until(lambda: bool(on.log.of("clock-jumped")))
+
+    world = play(lambda _: [], act)
+    (line,) = world.log.of("clock-jumped")
+    assert line["level"] == "warning"
+    assert " s ahead. This machine was suspended, or its clock was set: " in line["why"]
+
+
 def test_a_node_that_drains_takes_nothing_new_and_still_answers_what_becomes_durable() -> None:
     def script(event: Event) -> list[Effect]:
         if isinstance(event, BecameDurable):

@@ -1,5 +1,9 @@
 """Groups without members: how long their offsets are kept, and what keeps them longer."""
 
+from dataclasses import replace
+
+import pytest
+
 from coordinator.core.groups.journal import Journal
 from coordinator.core.limits import Limits
 from coordinator.protocol.columns import OffsetToCommit, in_columns
@@ -9,7 +13,8 @@ from coordinator.protocol.parts import Subscription
 from tests.helpers.node_world import NodeWorld
 
 T0 = ("t", 0)
-LIMITS = Limits(offsets_retention_ms=60_000, empty_group_retention_ms=10_000)
+LIMITS = Limits(offsets_retention_ms=60_000, empty_group_retention_ms=10_000, lived_interval_ms=1_000)
+A_YEAR_MS = 365 * 86_400_000
 
 
 def exists(world: NodeWorld) -> bool:
@@ -47,14 +52,99 @@ def test_expiry_is_recorded_and_a_group_of_that_name_begins_anew() -> None:
     assert journal.state == world.state(shard)
 
 
-def test_restart_does_not_prolong_the_retention() -> None:
+def test_restart_prolongs_the_retention_by_no_more_than_was_not_written_down() -> None:
     world = world_with_an_empty_group()
     world.advance(40_000)
     world.restart()
     world.advance(19_800)
     assert exists(world)
-    world.advance(400)
+    world.advance(400 + LIMITS.lived_interval_ms)
     assert not exists(world)
+
+
+@pytest.mark.parametrize("jump_ms", [A_YEAR_MS, -A_YEAR_MS])
+def test_wrong_clock_at_a_start_forgets_nothing_and_keeps_nothing_longer(jump_ms: int) -> None:
+    world = world_with_an_empty_group()
+    world.advance(30_000)
+    world.wall_offset_ms += jump_ms
+    world.restart()
+    world.advance(29_900)
+    assert world.committed() == {T0: 120}
+    world.advance(300 + LIMITS.lived_interval_ms)
+    assert not exists(world)
+
+
+@pytest.mark.parametrize("jump_ms", [A_YEAR_MS, -A_YEAR_MS])
+def test_clock_that_jumps_while_a_node_runs_forgets_nothing_and_keeps_nothing_longer(jump_ms: int) -> None:
+    world = world_with_an_empty_group()
+    world.advance(30_000)
+    world.wall_offset_ms += jump_ms
+    world.advance(29_900)
+    assert world.committed() == {T0: 120}
+    world.advance(300)
+    assert not exists(world)
+
+
+def test_clock_that_was_ahead_when_the_last_member_went_does_not_keep_its_group() -> None:
+    world = NodeWorld({"t": 1}, limits=LIMITS)
+    world.wall_offset_ms += A_YEAR_MS
+    m1 = world.join("m1")
+    m1.commit(T0, 120)
+    m1.leave()
+    world.wall_offset_ms -= A_YEAR_MS
+    world.restart()
+    world.advance(60_200 + LIMITS.lived_interval_ms)
+    assert not exists(world)
+
+
+def test_time_in_which_no_node_ran_is_not_counted() -> None:
+    world = world_with_an_empty_group()
+    world.advance(30_000)
+    world.now_ms += 10 * LIMITS.offsets_retention_ms
+    world.restart()
+    world.advance(29_900)
+    assert world.committed() == {T0: 120}
+    world.advance(300 + LIMITS.lived_interval_ms)
+    assert not exists(world)
+
+
+def test_lived_time_is_in_snapshots() -> None:
+    world = NodeWorld({"t": 1}, limits=replace(LIMITS, snapshot_interval_records=1))
+    m1 = world.join("m1")
+    m1.commit(T0, 120)
+    m1.leave()
+    for _ in range(4):
+        world.advance(14_000)
+        world.restart()
+    world.advance(3_000)
+    assert world.snapshots
+    assert exists(world)
+    world.advance(1_200 + 4 * LIMITS.lived_interval_ms)
+    assert not exists(world)
+
+
+def test_log_of_groups_says_when_it_was_written() -> None:
+    world = NodeWorld({"t": 1}, limits=replace(LIMITS, offsets_retention_ms=5_000))
+    world.advance(3_000)
+    assert world.node.written_at_ms is None
+    world.join("m1", session_timeout_ms=1_800_000)
+    world.advance(10_000)
+    written_at_ms = world.node.written_at_ms
+    assert written_at_ms is not None
+    assert 0 <= world.now_ms + world.wall_offset_ms - written_at_ms <= LIMITS.lived_interval_ms
+    world.restart()
+    assert world.node.written_at_ms == written_at_ms
+    world.join("m1", session_timeout_ms=1_800_000).leave()
+    world.advance(7_000)
+    assert not exists(world)
+    world.restart()
+    assert world.node.written_at_ms is None
+
+
+def test_node_that_has_no_groups_writes_nothing_while_time_passes() -> None:
+    world = NodeWorld({"t": 1}, limits=LIMITS)
+    world.advance(100_000)
+    assert world.written == [[] for _ in range(world.shards)]
 
 
 def test_member_that_comes_back_keeps_the_offsets() -> None:
