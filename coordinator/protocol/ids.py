@@ -4,6 +4,7 @@ Group, member and instance ids are text of 1 to 250 characters without control c
 a log line, a metric label or a table without being escaped. Nothing here knows what an id is used for.
 """
 
+import re
 from typing import Final
 
 MAX_ID_LENGTH: Final = 250
@@ -18,11 +19,47 @@ MAX_LIST_ITEMS: Final = 20_000
 MAX_TOPIC_LENGTH: Final = 249
 """Longest name of a topic, in characters; it is Kafka's."""
 
+MAX_PARTITION: Final = 2**31 - 1
+"""Largest number of a partition, and largest leader epoch; it is Kafka's."""
+
+MAX_OFFSET: Final = 2**63 - 1
+"""Largest offset, and largest time in milliseconds since 1970; it is Kafka's."""
+
 EARLIEST: Final = -2
 """Stands for the first offset of a partition where an offset is asked for (Kafka's ListOffsets number)."""
 
 LATEST: Final = -1
 """Stands for the end of a partition where an offset is asked for (Kafka's ListOffsets number)."""
+
+
+_TOPIC: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_TOPIC_LENGTH}}}")
+
+
+def why_bad_topic(name: str) -> str | None:
+    """Say why Kafka can have no topic of this name, or return None."""
+    if _TOPIC.fullmatch(name) and name not in {".", ".."}:
+        return None
+    return f"{name[:250]!r} is no name of a Kafka topic: 1 to {MAX_TOPIC_LENGTH} of a-z A-Z 0-9 . _ - are allowed"
+
+
+def why_bad_partition(topic: str, number: int) -> str | None:
+    """Say why Kafka can have no such partition, or return None."""
+    if why := why_bad_topic(topic):
+        return why
+    if number < 0:
+        return f"partition {number} of {topic} is negative"
+    if number > MAX_PARTITION:
+        return f"partition {number} of {topic} is more than Kafka can number; {MAX_PARTITION} is the last"
+    return None
+
+
+def why_bad_time(timestamp_ms: int) -> str | None:
+    """Say why Kafka cannot be asked about a time, or return None."""
+    if timestamp_ms < 0:
+        return f"the timestamp {timestamp_ms} is negative"
+    if timestamp_ms > MAX_OFFSET:
+        return f"the timestamp {timestamp_ms} is later than Kafka can say; {MAX_OFFSET} is the last, in milliseconds"
+    return None
 
 
 def why_bad_id(text: str) -> str | None:

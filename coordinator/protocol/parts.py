@@ -9,11 +9,15 @@ from typing import Annotated, TypeAlias, TypeVar
 import msgspec
 
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import MAX_LIST_ITEMS, MAX_TOPIC_LENGTH
+from coordinator.protocol.ids import MAX_LIST_ITEMS, MAX_OFFSET, MAX_PARTITION, MAX_TOPIC_LENGTH
 
 _Item = TypeVar("_Item")
 Listed: TypeAlias = Annotated[tuple[_Item, ...], msgspec.Meta(max_length=MAX_LIST_ITEMS)]
 """A list in a request: one that is longer than MAX_LIST_ITEMS is refused before any item of it is made."""
+Offset: TypeAlias = Annotated[int, msgspec.Meta(le=MAX_OFFSET)]
+"""An offset that a peer says; one that Kafka could not have is no message at all."""
+LeaderEpoch: TypeAlias = Annotated[int, msgspec.Meta(le=MAX_PARTITION)]
+"""A leader epoch that a peer says, likewise."""
 
 
 class _Part(msgspec.Struct, frozen=True, array_like=True):
@@ -44,8 +48,8 @@ class Claim(_Part, frozen=True, gc=False):
     topic_id: str
     partition: int
     owner_epoch: int
-    from_offset: int
-    until_offset: int
+    from_offset: Offset
+    until_offset: Offset
 
 
 class StartHint(_Part, frozen=True, gc=False):
@@ -100,8 +104,8 @@ class FinalOffset(_Part, frozen=True, gc=False):
     topic: str
     partition: int
     owner_epoch: int
-    offset: int | None = None
-    leader_epoch: int | None = None
+    offset: Offset | None = None
+    leader_epoch: LeaderEpoch | None = None
     metadata: str = ""
 
 
@@ -115,9 +119,9 @@ class TopicOffsets(_Part, frozen=True, gc=False):
 
     topic: Annotated[str, msgspec.Meta(max_length=MAX_TOPIC_LENGTH)]
     partitions: Listed[int]
-    offsets: Listed[int]
+    offsets: Listed[Offset]
     owner_epochs: Listed[int | None] = ()
-    leader_epochs: Listed[int | None] = ()
+    leader_epochs: Listed[LeaderEpoch | None] = ()
     metadata: Listed[str] = ()
 
     def __post_init__(self) -> None:

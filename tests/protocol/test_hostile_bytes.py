@@ -134,8 +134,10 @@ def _wild(described) -> st.SearchStrategy:
     match described:
         case msgspec.inspect.StrType():
             return st.text(max_size=20)
-        case msgspec.inspect.IntType():
+        case msgspec.inspect.IntType(le=None):
             return numbers
+        case msgspec.inspect.IntType(le=most):
+            return numbers.map(lambda number: min(number, most))
         case msgspec.inspect.BoolType():
             return st.booleans()
         case msgspec.inspect.NoneType():

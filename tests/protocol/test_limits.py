@@ -223,3 +223,20 @@ def test_a_frame_of_tiny_items_costs_little_more_than_its_size(head):
             list(coordinator.receive_bytes(data))
 
     assert memory_of(receive) < 4 * REQUEST_LIMIT
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        m.CommitOffsets("g", (p.TopicOffsets("t", (0,), (2**63,)),)),
+        m.CommitOffsets("g", (p.TopicOffsets("t", (0,), (1,), (), (2**31,)),)),
+        m.Advance((), (p.Claim("t", "", 0, 1, 0, 2**63),)),
+        m.FetcherStopped((p.FinalOffset("t", 0, 1, 2**63),)),
+    ],
+)
+def test_numbers_that_kafka_cannot_hold_are_no_message(request_):
+    pair = SessionPair().greet()
+    _, data = pair.member.send_request(request_)
+    with pytest.raises(RemoteProtocolError, match="cannot be read") as caught:
+        list(pair.coordinator.receive_bytes(data))
+    assert caught.value.code is ErrorCode.INVALID_REQUEST

@@ -15,7 +15,15 @@ from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.subscriptions import why_bad_subscription, why_owned
 from coordinator.core.limits import Limits
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import EARLIEST, LATEST, MAX_ID_LENGTH, why_bad_id
+from coordinator.protocol.ids import (
+    EARLIEST,
+    LATEST,
+    MAX_ID_LENGTH,
+    MAX_OFFSET,
+    why_bad_id,
+    why_bad_partition,
+    why_bad_time,
+)
 from coordinator.protocol.messages import RegisterConsumer
 from coordinator.protocol.parts import ResetPolicy, StartHint
 
@@ -224,15 +232,19 @@ def _why_bad_start(request: RegisterConsumer) -> Refusal | None:
             return Refusal(
                 ErrorCode.INVALID_REQUEST, "a timestamp belongs to the reset policy 'timestamp', and to no other"
             )
-        if policy.timestamp_ms is not None and policy.timestamp_ms < 0:
-            return Refusal(ErrorCode.INVALID_REQUEST, f"the timestamp {policy.timestamp_ms} is negative")
+        if policy.timestamp_ms is not None and (why := why_bad_time(policy.timestamp_ms)):
+            return Refusal(ErrorCode.INVALID_REQUEST, why)
     for hint in request.hints:
+        if why := why_bad_partition(hint.topic, hint.partition):
+            return Refusal(ErrorCode.INVALID_REQUEST, f"a start cannot be given: {why}")
         if why := _why_bad_hint(hint):
             return Refusal(ErrorCode.INVALID_REQUEST, f"the start {hint.offset} of {hint.topic}-{hint.partition} {why}")
     return None
 
 
 def _why_bad_hint(hint: StartHint) -> str | None:
+    if hint.offset > MAX_OFFSET:
+        return f"is more than Kafka can count; {MAX_OFFSET} is the last"
     if hint.offset >= 0:
         return None
     if hint.from_checkpoint:

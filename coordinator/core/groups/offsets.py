@@ -14,7 +14,7 @@ from coordinator.core.groups.records import MOST_TOGETHER, CommittedPart, TopicC
 from coordinator.core.groups.state import Grant, GroupState, is_same_topic
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import MAX_METADATA_BYTES
+from coordinator.protocol.ids import MAX_METADATA_BYTES, why_bad_partition
 from coordinator.protocol.parts import CommittedOffset, OwnedPartition, PartitionResult, TopicOffsets
 
 
@@ -127,6 +127,9 @@ def commit_by_operator(
     results = []
     for asked in offsets:
         partition = (asked.topic, asked.partition)
+        if why_bad := why_bad_partition(*partition):
+            results.append(PartitionResult(*partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why_bad))
+            continue
         grant = group.grants.get(partition)
         if grant is not None:
             why = (

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from coordinator.core.events import ResolvedOffset
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import EARLIEST, LATEST
+from coordinator.protocol.ids import EARLIEST, LATEST, why_bad_partition, why_bad_time
 from coordinator.protocol.parts import ResetTarget
 
 KINDS_WITH_VALUE: Final = frozenset({"offset", "timestamp", "duration", "shift"})
@@ -39,15 +39,17 @@ class NoOffset:
 
 def why_bad_target(target: ResetTarget) -> str | None:
     """Say what is wrong with a target, or return None."""
-    name = f"{target.topic[:250]}-{target.partition}"
-    if target.partition < 0:
-        return f"partition {target.partition} of {target.topic[:250]} is negative"
+    if why := why_bad_partition(target.topic, target.partition):
+        return why
+    name = f"{target.topic}-{target.partition}"
     if target.kind not in RESET_KINDS:
         return f"{name} is to be set to {target.kind[:50]!r}; use one of {', '.join(sorted(RESET_KINDS))}"
     if (target.kind in KINDS_WITH_VALUE) != (target.value is not None):
         return f"{name}: a value belongs to {', '.join(sorted(KINDS_WITH_VALUE))}, and to no other"
-    if target.value is not None and target.kind in {"timestamp", "duration"} and target.value < 0:
-        return f"{name}: the {target.kind} {target.value} is negative"
+    if target.kind == "timestamp" and target.value is not None and (why := why_bad_time(target.value)):
+        return f"{name}: {why}"
+    if target.kind == "duration" and target.value is not None and target.value < 0:
+        return f"{name}: the duration {target.value} is negative"
     return None
 
 
@@ -86,7 +88,12 @@ def new_offset(target: ResetTarget, committed: int | None, answers: Answers, wal
         case "latest":
             return _as_answered(answers[LATEST])
         case "current":
-            return NewOffset(committed) if committed is not None else _as_answered(answers[LATEST])
+            if committed is not None:
+                return NewOffset(committed)
+            if LATEST not in answers:
+                why = "its committed offset was deleted while the other partitions were looked up; ask again"
+                return NoOffset(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
+            return _as_answered(answers[LATEST])
         case "timestamp" | "duration":
             found = answers[timestamp_of(target, wall_ms)]
             return _as_answered(found if found.offset != LATEST else answers[LATEST])

@@ -17,13 +17,12 @@ from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import MemberFacts
 from coordinator.core.groups.state import GroupState
 from coordinator.core.limits import Limits
-from coordinator.protocol.ids import MAX_TOPIC_LENGTH
+from coordinator.protocol.ids import why_bad_partition, why_bad_topic
 from coordinator.protocol.parts import Subscription
 
 MAX_PATTERN_LENGTH: Final = 1_000
 """Longest pattern, in characters."""
 
-_TOPIC_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_TOPIC_LENGTH}}}")
 _PATTERN_BYTES: Final = 1 << 20
 
 
@@ -86,15 +85,13 @@ def why_bad_subscription(subscription: Subscription, limits: Limits) -> str | No
             "subscribe by a pattern"
         )
     for topic in sorted(named):
-        if not _TOPIC_NAME.fullmatch(topic) or topic in {".", ".."}:
-            return (
-                f"{topic[:250]!r} is no name of a Kafka topic: 1 to {MAX_TOPIC_LENGTH} of a-z A-Z 0-9 . _ - are allowed"
-            )
+        if why := why_bad_topic(topic):
+            return why
     if subscription.topics and not named_topics(subscription):
         return "the subscription excludes every topic it names; name at least one that it does not"
     for topic, partition in subscription.partitions:
-        if partition < 0:
-            return f"partition {partition} of {topic} is negative"
+        if why := why_bad_partition(topic, partition):
+            return why
     return None
 
 

@@ -69,6 +69,15 @@ def test_operator_moves_nothing_back_even_when_kafka_is_away() -> None:
     assert (result.error, world.committed()) == (ErrorCode.INVALID_REQUEST, {T0: 100})
 
 
+@pytest.mark.parametrize("partition", [("a/b", 0), ("\U0001d565" * 249, 0), ("t", 2**40), ("t", -1), ("..", 0)])
+def test_operator_commits_for_nothing_that_kafka_cannot_have(partition: tuple[str, int]) -> None:
+    world = NodeWorld()
+    asked = CommitOffsets("g", in_columns((OffsetToCommit(*partition, 5), OffsetToCommit("u", 0, 6))))
+    response = world.connect().ask(asked, CommitOffsetsResponse)
+    assert [result.error for result in response.refused] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert (response.accepted, world.committed()) == (1, {("u", 0): 6})
+
+
 def test_owner_epoch_from_a_connection_without_a_member_is_refused() -> None:
     world = NodeWorld()
     asked = CommitOffsets("g", in_columns((OffsetToCommit("t", 0, 42, owner_epoch=3),)))

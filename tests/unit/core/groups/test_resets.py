@@ -18,6 +18,7 @@ from coordinator.protocol.operator_messages import (
     ChangePause,
     ChangePauseResponse,
     DeleteGroup,
+    DeleteOffsets,
     DescribeControls,
     DescribeControlsResponse,
     ResetOffsets,
@@ -147,6 +148,10 @@ class TestWhereTo:
             (ResetTarget(*T0, "earliest", 5),),
             (ResetTarget(*T0, "timestamp", -1),),
             (ResetTarget("t", -1, "earliest"),),
+            (ResetTarget("t", 2**40, "earliest"),),
+            (ResetTarget("t" * 40_000, 0, "earliest"),),
+            (ResetTarget("\U0001d565" * 249, 0, "latest"),),
+            (ResetTarget(*T0, "timestamp", 2**63),),
         ],
     )
     def test_targets_that_make_no_sense_are_refused_before_kafka_is_asked(
@@ -388,6 +393,20 @@ class TestAcrossFailures:
         world.kafka.resolve = delete_first  # type: ignore[method-assign]
         response = world.connect().ask(ResetOffsets("g", (ResetTarget(*T0, "earliest"),), ANN), ResetOffsetsResponse)
         assert response.error is ErrorCode.GROUP_ID_NOT_FOUND
+
+    def test_offset_deleted_while_the_other_targets_are_asked_is_no_offset(self) -> None:
+        world = idle_group()
+        held = world.kafka.resolve
+
+        def delete_first(asked, now_ms):  # type: ignore[no-untyped-def]
+            world.connect().send(DeleteOffsets("g", (T0,), ANN, "", is_dry_run=False))
+            return held(asked, now_ms)
+
+        world.kafka.resolve = delete_first  # type: ignore[method-assign]
+        gone, other = reset(world, ResetTarget(*T0, "current"), ResetTarget(*T1, "earliest"))
+        assert (gone.error, gone.new_offset) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, None)
+        assert "was deleted" in gone.message
+        assert other.error is ErrorCode.NONE
 
     def test_empty_answer_of_kafka_is_no_offset(self) -> None:
         world = idle_group()

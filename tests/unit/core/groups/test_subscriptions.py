@@ -247,6 +247,7 @@ def test_explicit_partition_that_does_not_exist_is_refused_or_waited_for() -> No
         (Subscription(topics=("t",), pattern="t"), "choose one"),
         (Subscription(partitions=(T0,), exclusions=("t",)), "leave those partitions out"),
         (Subscription(partitions=(("t", -1),)), "partition -1 of t is negative"),
+        (Subscription(partitions=(("t", 2**40),)), "partition 1099511627776 of t is more than Kafka can number"),
         (Subscription(partitions=(("a/b", 0),)), "is no name of a Kafka topic"),
         (Subscription(topics=("t",), exclusions=("t",)), "excludes every topic it names"),
     ],
