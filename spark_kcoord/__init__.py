@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from spark_kcoord.attachment import Attachment, attach
-    from spark_kcoord.errors import DataLossError, KcoordError, OptionError
+    from spark_kcoord.errors import DataLossError, KcoordError, OptionError, UnreadBatchError
     from spark_kcoord.group_batch import GroupBatch, batch
     from spark_kcoord.lag_listener import LagListener, LagReport
 
@@ -23,6 +23,7 @@ __all__ = [
     "LagListener",
     "LagReport",
     "OptionError",
+    "UnreadBatchError",
     "attach",
     "batch",
 ]
@@ -35,6 +36,7 @@ _HOMES: Final = {
     "LagListener": "lag_listener",
     "LagReport": "lag_listener",
     "OptionError": "errors",
+    "UnreadBatchError": "errors",
     "attach": "attachment",
     "batch": "group_batch",
 }

@@ -94,7 +94,8 @@ class Attachment(StreamingQueryListener):  # type: ignore[misc]  # pyspark is un
     def wait(self, query: StreamingQuery, timeout_s: float | None = None) -> None:
         """Wait until the last finished micro-batch of a query is committed, after it has ended or at any time.
 
-        Raises KcoordError when the coordinator could not be told, or after `timeout_s` (default: that of `attach`).
+        Raises UnreadBatchError when Spark has not read it, KcoordError when the coordinator could not be told, or after
+        `timeout_s` (default: that of `attach`).
         """
         progress = query.lastProgress
         if progress is None or str(progress["runId"]) in self._left_alone:

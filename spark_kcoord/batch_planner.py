@@ -37,6 +37,7 @@ from spark_kcoord.questions import (
     ask_offsets,
 )
 from spark_kcoord.rate_limit import BatchLimits, fraction_within, limit_ends, must_wait
+from spark_kcoord.unread_batches import must_have_been_read
 
 __all__ = ["UNLIMITED", "BatchPlanner"]
 
@@ -379,6 +380,7 @@ class BatchPlanner:
         return ends
 
     def _settle(self, start: StreamOffset, finished: Sequence[Claim], results: Sequence[PartitionResult]) -> None:
+        must_have_been_read(self._group_id, finished, results)
         self._settled = start
         for claim, result in zip(finished, results, strict=True):
             key = (claim.topic, claim.partition, claim.owner_epoch)

@@ -1,16 +1,16 @@
 """What the Spark side of kcoord raises: one family whose messages say what failed, why, and what to do.
 
 Spark shows a Python data source's failure as its message and traceback, so the message has to stand alone. No
-message contains a secret. Three kinds are classes of their own because code treats them differently: data loss
-(``failOnDataLoss`` may turn it into a warning), an unknown topic (``kcoord.wait.for.topics`` may wait) and a Kafka
-that gives no answer (a running query waits for it).
+message contains a secret. Four kinds are classes of their own because code treats them differently: data loss
+(``failOnDataLoss`` may turn it into a warning), an unknown topic (``kcoord.wait.for.topics`` may wait), a Kafka that
+gives no answer (a running query waits for it) and a batch that counts as done and was not read (no later try helps).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["DataLossError", "KafkaAwayError", "KcoordError", "OptionError", "UnknownTopicError"]
+__all__ = ["DataLossError", "KafkaAwayError", "KcoordError", "OptionError", "UnknownTopicError", "UnreadBatchError"]
 
 
 class KcoordError(Exception):
@@ -27,6 +27,10 @@ class DataLossError(KcoordError):
 
 class KafkaAwayError(KcoordError):
     """Kafka gave no answer in the time there was; the same question may be answered later."""
+
+
+class UnreadBatchError(KcoordError):
+    """A batch that is said to be done and of which nothing was planned to be read; it is not committed."""
 
 
 class UnknownTopicError(KcoordError):

@@ -2,7 +2,8 @@
 
 Only the newest micro-batch of each source of a run is kept waiting: that it could be built shows that the one before
 it was committed. Saying it twice, late, or after the member has said it itself is harmless, since the coordinator
-commits a claim only while it runs under the owner epoch that the stream offset names. Knows nothing of Spark.
+commits a claim only while it runs under the owner epoch that the stream offset names. A micro-batch that Spark counts
+as done and never planned does not run: it is not committed, and `wait` says so. Knows nothing of Spark.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import Final
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FinishClaims, FinishClaimsResponse, Request, Response
-from spark_kcoord.errors import KcoordError
+from spark_kcoord.errors import KcoordError, UnreadBatchError
 from spark_kcoord.member.one_shot import request_once
 from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.unread_batches import must_have_been_read
 
 __all__ = ["FinishedBatch", "FinishedBatches"]
 
@@ -79,7 +81,7 @@ class FinishedBatches:
     def wait(self, run_id: str, batch_id: int, timeout_s: float) -> None:
         """Wait until this micro-batch of a run, or a later one, has been told.
 
-        Raises KcoordError when it could not be told or the time is over.
+        Raises UnreadBatchError when Spark has not read it, KcoordError when it could not be told or the time is over.
         """
         deadline_s = time.monotonic() + timeout_s
         with self._changed:
@@ -135,12 +137,15 @@ class FinishedBatches:
             return self._waiting.pop(run_id)
 
     def _tell(self, batch: FinishedBatch) -> KcoordError | None:
-        failure = None
+        failure: KcoordError | None = None
         for place, (offset, coordinators) in batch.offsets.items():
             if not offset.claims or self._said.get((batch.run_id, place)) == offset:
                 continue
             try:
                 self._tell_source(offset, coordinators)
+            except UnreadBatchError as error:
+                _log.error("group %s: micro-batch %d is not committed: %s", offset.group, batch.batch_id, error)
+                failure = error
             except KcoordError as error:
                 _log.warning(
                     "group %s: micro-batch %d is finished and could not be committed at once: %s The query's next "
@@ -174,6 +179,7 @@ class FinishedBatches:
                 result.error.name,
                 result.message,
             )
+        must_have_been_read(offset.group, offset.claims, response.results)
 
 
 RUNS_REMEMBERED: Final = 1_000

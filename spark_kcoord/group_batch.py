@@ -2,13 +2,14 @@
 
 The member lives in the user's Spark driver program: it joins when the block is entered, claims what it was assigned up
 to ends that are fixed then, keeps its session alive from a background thread while Spark works, and leaves when the
-block ends. Only a block without an error commits. A program that dies in its block commits nothing: its claims are
-taken over, or wait for it under ``kcoord.handover=hold``.
+block ends. Only a block without an error commits, and only when Spark has planned to read what it claimed. A program
+that dies in its block commits nothing: its claims are taken over, or wait for it under ``kcoord.handover=hold``.
 """
 
 from __future__ import annotations
 
 import logging
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -17,13 +18,16 @@ from typing import TYPE_CHECKING, Final, Self
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, PartitionResult
 from spark_kcoord.application import application_of
-from spark_kcoord.claimed_ranges import RANGES_OPTION, ClaimedRangesSource, show_ranges
-from spark_kcoord.errors import KcoordError
+from spark_kcoord.batch_blocks import note_ended, over
+from spark_kcoord.claimed_ranges import ClaimedRangesSource, claim_options
+from spark_kcoord.errors import KcoordError, UnreadBatchError
 from spark_kcoord.joining import freeze_ends, join_group, new_member
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.options import SourceOptions, parse_options
 from spark_kcoord.partition import TopicRange
+from spark_kcoord.planned_claims import not_planned
 from spark_kcoord.rate_limit import BatchLimits
+from spark_kcoord.unread_batches import show_claims
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,7 +67,8 @@ def batch(
 
     Entering it raises KcoordError when no coordinator or Kafka can be reached, when the coordinator refuses, and when
     the other members let go of no partition within `assignment_timeout_s`; leaving it when something could not be
-    committed, naming the ranges. An error in the block goes on, and nothing is committed.
+    committed, naming the ranges, and UnreadBatchError, with nothing committed, when there are rows and no action read
+    them. An error in the block goes on, and nothing is committed.
     """
     names = {name.lower() for name in options}
     given = dict(options)
@@ -75,13 +80,8 @@ def batch(
 
 
 class GroupBatch:
-    """What `batch` returns; `rows` and `ranges` are there inside of its block.
+    """What `batch` returns; `rows` and `ranges` are there inside of its block."""
 
-    `rows` is lazy as every DataFrame: read it inside of the block, since what is read later is committed already.
-    """
-
-    rows: DataFrame
-    """The records of the ranges, with the columns of ``format("kcoord")``."""
     ranges: tuple[TopicRange, ...]
     """The claimed ranges by topic and partition; none when there is nothing new."""
     is_complete: bool
@@ -97,6 +97,20 @@ class GroupBatch:
         self._client: MemberClient | None = None
         self._session: DriverSession | None = None
         self._claims: tuple[Claim, ...] = ()
+        self._member_id = ""
+        self._block = secrets.token_hex(4)
+        self._frame: DataFrame | None = None
+
+    @property
+    def rows(self) -> DataFrame:
+        """The records of the ranges, with the columns of ``format("kcoord")``.
+
+        Lazy as every DataFrame: read it inside of the block. Afterwards it raises KcoordError, as do actions on what
+        was made of it.
+        """
+        if self._frame is None:
+            raise over() if self._client is not None else KcoordError("Enter the block first: with … as new: new.rows.")
+        return self._frame
 
     @property
     def records(self) -> int:
@@ -122,12 +136,12 @@ class GroupBatch:
                 is_single_run=False,
                 others=BatchLimits(max_bytes=options.max_bytes_per_trigger),
             )
-            self._claims = session.readable(offset)
+            self._claims, self._member_id = offset.claims, offset.member
             self.ranges = tuple(
                 TopicRange(c.topic, c.topic_id or None, c.partition, c.from_offset, c.until_offset)
                 for c in self._claims
             )
-            self.rows = self._rows(servers)
+            self._frame = self._rows(servers)
         except BaseException:
             self._let_go()
             raise
@@ -144,7 +158,9 @@ class GroupBatch:
             else:
                 _log.warning("group %s: the block failed, nothing is committed", self._options.group)
         finally:
+            self._frame = None
             self._let_go()
+            note_ended(self._spark, self._block)
 
     def _wait_for_partitions(self, client: MemberClient) -> Assignment:
         deadline_s = time.monotonic() + self._assignment_timeout_s
@@ -174,12 +190,20 @@ class GroupBatch:
         options = {name: text for name, text in self._given.items() if name.lower() != "kafka.bootstrap.servers"}
         reader = self._spark.read.format(ClaimedRangesSource.name()).options(**options)
         reader = reader.option("kafka.bootstrap.servers", ",".join(servers))
-        return reader.option(RANGES_OPTION, show_ranges(self.ranges)).load()
+        member_id = self._member_id if self._options.is_committing else None
+        return reader.options(**claim_options(self._claims, block=self._block, member_id=member_id)).load()
 
     def _commit(self) -> None:
         if not self._claims or not self._options.is_committing:
             return
         assert self._client is not None
+        unread = not_planned(self._options, self._member_id, self._claims)
+        if unread:
+            raise UnreadBatchError(
+                f"Nothing of group '{self._options.group}' is committed, because no action in the block read "
+                f"{show_claims(unread)}. Write or collect the rows inside of the block. Where they are to be passed "
+                "over unread, reset the group's offsets instead (kcoord group reset-offsets)."
+            )
         outcome = self._client.advance(self._claims, ())
         failed = [
             (claim, result)

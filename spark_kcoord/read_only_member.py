@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
+from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, OwnedPartition, PartitionResult
 from spark_kcoord.driver_session import Member
 from spark_kcoord.member.client import AdvanceOutcome, Assignment, Joined
 from spark_kcoord.offsets import StreamOffset
 
 __all__ = ["ReadOnlyMember"]
+
+_UNPLANNED: Final = ErrorCode.CLAIM_NOT_RUNNING
 
 
 class ReadOnlyMember:
@@ -29,6 +33,7 @@ class ReadOnlyMember:
         self._read_to = {(one.topic, one.topic_id, one.partition): one.until_offset for one in first.ranges}
         self._seen: Assignment | None = None
         self._shown = Assignment()
+        self._offered: frozenset[Claim] = frozenset()
 
     def join(self) -> Joined:
         """Wait until the member is registered."""
@@ -44,16 +49,31 @@ class ReadOnlyMember:
 
     def confirm_claims(self, claims: Sequence[Claim]) -> tuple[ClaimStatus, ...]:
         """Say of every range that it may be read."""
+        self._offered = self._offered.difference(claims)
         return tuple(ClaimStatus(one.topic, one.partition, one.owner_epoch, ClaimState.RUNNING) for one in claims)
 
     def advance(self, finished: Sequence[Claim], claims: Sequence[Claim]) -> AdvanceOutcome:
-        """Remember what is finished and let every range be read; the coordinator is not asked."""
-        self._read_to.update({(one.topic, one.topic_id, one.partition): one.until_offset for one in finished})
+        """Remember what is finished and let every range be read; the coordinator is not asked.
+
+        As with the coordinator, a range is not finished that was not planned after it was offered here.
+        """
+        done = tuple(
+            PartitionResult(one.topic, one.partition, _UNPLANNED if one in self._offered else ErrorCode.NONE)
+            for one in finished
+        )
+        self._read_to.update(
+            {
+                (one.topic, one.topic_id, one.partition): one.until_offset
+                for one, result in zip(finished, done, strict=True)
+                if result.error is ErrorCode.NONE
+            }
+        )
         if finished:
             self._seen = None
+        self._offered = frozenset(claims)
         return AdvanceOutcome(
             claimed=tuple(claims),
-            finished=tuple(PartitionResult(one.topic, one.partition) for one in finished),
+            finished=done,
             claims=tuple(PartitionResult(one.topic, one.partition) for one in claims),
             released=(),
         )

@@ -42,6 +42,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import why_bad_id
 from coordinator.protocol.messages import (
     Advance,
+    BeginClaims,
     CommitOffsets,
     ConfirmClaims,
     DescribeGroup,
@@ -259,6 +260,8 @@ class Node:
                 self._list_claims(connection, event, request)
             case FinishClaims():
                 self._shard(request.group_id).handle_finish(connection, correlation_id, request)
+            case BeginClaims():
+                self._shard(request.group_id).handle_begin(connection, correlation_id, request)
             case FindCoordinator():
                 self._respond_now(event, self._find_coordinator(request))
             case ListGroups():

@@ -40,6 +40,7 @@ class ErrorCode(IntEnum):
     FENCED_OWNER_EPOCH = 1003
     CLAIM_CLOSED = 1004
     SECOND_MEMBER_OF_APPLICATION = 1005
+    CLAIM_NOT_RUNNING = 1006
 
     @classmethod
     def _missing_(cls, value: object) -> "ErrorCode":

@@ -212,6 +212,19 @@ class FinishClaims(_Message, frozen=True, tag=32):
     claims: Listed[Claim]
 
 
+class BeginClaims(_Message, frozen=True, tag=33):
+    """Mark open claims of a member as running, on any connection, for somebody else who has planned to read them.
+
+    Spark plans a batch read in a process of its own, which is not the member's. The answer is that of ConfirmClaims.
+    With `is_question` nothing is marked: how each claim stands is answered alone.
+    """
+
+    group_id: str
+    member_id: str
+    claims: Listed[Claim]
+    is_question: bool = False
+
+
 # ---- responses ------------------------------------------------------------------------------------------------------
 
 
@@ -294,7 +307,8 @@ class AdvanceResponse(_Message, frozen=True, tag=108):
     """Answers Advance: a result for each finished, claimed and released partition, in the order asked.
 
     A finished range that was not committed now says why and does not refuse the rest; one that was committed before
-    is answered with NONE. A range that was not claimed says why: it must not be read.
+    is answered with NONE, and one that nobody has asked to be read is not committed. A range that was not claimed says
+    why: it must not be read.
     """
 
     error: ErrorCode = ErrorCode.NONE
@@ -369,6 +383,14 @@ class FinishClaimsResponse(_Message, frozen=True, tag=132):
     results: tuple[PartitionResult, ...] = ()
 
 
+class BeginClaimsResponse(_Message, frozen=True, tag=133):
+    """Answers BeginClaims, a status a claim in the order asked."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    claims: tuple[ClaimStatus, ...] = ()
+
+
 # ---- pushes ---------------------------------------------------------------------------------------------------------
 
 
@@ -428,6 +450,7 @@ Request: TypeAlias = (
     | ReportOutOfRange
     | ListClaims
     | FinishClaims
+    | BeginClaims
     | OperatorRequest
 )
 Response: TypeAlias = (
@@ -448,6 +471,7 @@ Response: TypeAlias = (
     | ReportOutOfRangeResponse
     | ListClaimsResponse
     | FinishClaimsResponse
+    | BeginClaimsResponse
     | OperatorResponse
 )
 Push: TypeAlias = StartFetcher | StopFetcher | Probe | Fenced | ClaimsFinished
@@ -470,6 +494,7 @@ RESPONSE_OF: Final[dict[type[Request], type[Response]]] = {
     ReportOutOfRange: ReportOutOfRangeResponse,
     ListClaims: ListClaimsResponse,
     FinishClaims: FinishClaimsResponse,
+    BeginClaims: BeginClaimsResponse,
     operator.ChangePause: operator.ChangePauseResponse,
     operator.ChangeDrain: operator.ChangeDrainResponse,
     operator.ResetOffsets: operator.ResetOffsetsResponse,

@@ -43,6 +43,7 @@ class FakeMember:
     refused: Mapping[int, ErrorCode] = field(default_factory=dict)
     lost: frozenset[int] = frozenset()
     closed_claims: frozenset[int] = frozenset()
+    unread: frozenset[int] = frozenset()
     committed: int = 99
     waits: list[tuple[bool, float]] = field(default_factory=list)
     is_closed: bool = False
@@ -83,7 +84,9 @@ class FakeMember:
             finished=tuple(
                 PartitionResult(c.topic, c.partition, ErrorCode.CLAIM_CLOSED, "taken over by m-2", self.committed)
                 if c.partition in self.lost
-                else PartitionResult(c.topic, c.partition)
+                else PartitionResult(
+                    c.topic, c.partition, ErrorCode.CLAIM_NOT_RUNNING if c.partition in self.unread else OK
+                )
                 for c in finished
             ),
             claimed=tuple(c for c in claims if c.partition not in self.refused),

@@ -1,8 +1,9 @@
 """Decisions about claims: what a finished micro-batch commits, what may be claimed next, what is let go.
 
 A claim is a range of a partition that its owner reads under one owner epoch. It is finished only by the owner that
-holds it open; a claim that was closed, taken over or belongs to an earlier grant is skipped, never committed, and
-refuses nothing else of the request. Nothing here changes state: records and answers are returned.
+holds it open, and only once it runs: a range that nobody planned to read was not read. A claim that was closed, taken
+over or belongs to an earlier grant is skipped, never committed, and refuses nothing else of the request. Nothing here
+changes state: records and answers are returned.
 """
 
 from collections.abc import Iterable, Sequence
@@ -94,17 +95,11 @@ class Finishing:
 
 
 def finish(group: GroupState, member_id: str, claims: Sequence[Claim], commit_ms: int) -> Finishing:
-    """Decide a FinishClaims: only what is running can have been finished; what else is offered stays so."""
+    """Decide a FinishClaims; what is offered stays so."""
     draft = _Draft(group, member_id, commit_ms)
     results, closed = [], []
     for claim in claims:
         partition = (claim.topic, claim.partition)
-        grant = draft.grant_of(partition, claim.owner_epoch)
-        open_claim = draft.claim_of(partition, grant) if grant is not None else None
-        if open_claim is not None and not open_claim.is_running:
-            why = f"the claim {_range(claim)} is not running: its micro-batch has not begun"
-            results.append(draft.refused(partition, ErrorCode.CLAIM_CLOSED, why))
-            continue
         is_new = partition not in draft.finished
         results.append(_finish(draft, claim))
         if is_new and partition in draft.finished:
@@ -133,7 +128,10 @@ def _finish(draft: _Draft, claim: Claim) -> PartitionResult:
         return PartitionResult(claim.topic, claim.partition, committed=draft.shown_offset(partition))
     grant = draft.grant_of(partition, claim.owner_epoch)
     open_claim = draft.claim_of(partition, grant) if grant is not None else None
-    if grant is not None and _is_same_range(open_claim, claim):
+    if grant is not None and open_claim is not None and _is_same_range(open_claim, claim):
+        if not open_claim.is_running:
+            why = f"the claim {_range(claim)} does not run: nobody has planned to read it, so that it is not done"
+            return draft.refused(partition, ErrorCode.CLAIM_NOT_RUNNING, why)
         draft.finished[partition] = committed_part(grant, partition, claim.until_offset, draft.commit_ms)
         return PartitionResult(claim.topic, claim.partition, committed=claim.until_offset)
     done = draft.finished.get(partition) or draft.group.offsets.get(partition)

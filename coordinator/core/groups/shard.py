@@ -33,6 +33,8 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     Advance,
     AdvanceResponse,
+    BeginClaims,
+    BeginClaimsResponse,
     ClaimsFinished,
     CommitOffsets,
     ConfirmClaims,
@@ -52,7 +54,7 @@ from coordinator.protocol.messages import (
     Response,
 )
 from coordinator.protocol.operator_messages import OperatorRequest
-from coordinator.protocol.parts import ClaimState, FinalOffset, PartitionResult
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, FinalOffset, PartitionResult
 
 MemberRequest = Ping | FetcherStarted | FetcherStopped | Advance | ConfirmClaims | LeaveGroup | ReportOutOfRange
 
@@ -276,7 +278,7 @@ class Shard:
                 self._advance(group, member_id, request, connection.connection_id, correlation_id)
                 return
             case ConfirmClaims():
-                response = self._confirm(group, member_id, request)
+                response = ConfirmClaimsResponse(claims=self._begin(group, member_id, request.claims))
             case LeaveGroup():
                 self._release(group, member_id, request.partitions)
                 self.desk.respond(connection.connection_id, correlation_id, LeaveGroupResponse())
@@ -369,16 +371,29 @@ class Shard:
             released = [(part.topic, part.partition) for part in decision.record.released]
             self._after_release(group, member_id, released)
 
-    def _confirm(self, group: GroupState, member_id: str, request: ConfirmClaims) -> ConfirmClaimsResponse:
-        found = claims.statuses(group, member_id, request.claims)
+    def _begin(self, group: GroupState, member_id: str, asked: Sequence[Claim]) -> tuple[ClaimStatus, ...]:
+        """Mark claims as running where they are open, and say how each stands."""
+        found = claims.statuses(group, member_id, asked)
         offered = tuple(
             dict.fromkeys((status.topic, status.partition) for status in found if status.state is ClaimState.OFFERED)
         )
-        if offered:
-            self.desk.journal.decide(ClaimsRunning(group.group_id, offered))
-            self._claim_watch.note_running(group, offered)
-            found = claims.statuses(group, member_id, request.claims)
-        return ConfirmClaimsResponse(claims=found)
+        if not offered:
+            return found
+        self.desk.journal.decide(ClaimsRunning(group.group_id, offered))
+        self._claim_watch.note_running(group, offered)
+        return claims.statuses(group, member_id, asked)
+
+    def handle_begin(self, connection: Connection, correlation_id: int, request: BeginClaims) -> None:
+        """Mark claims of a member as running for somebody who has planned to read them, or tell how they stand."""
+        group = self.desk.group(request.group_id)
+        if group is None:
+            why = f"there is no group {request.group_id[:250]!r}"
+            response = BeginClaimsResponse(error=ErrorCode.GROUP_ID_NOT_FOUND, message=why)
+        elif request.is_question:
+            response = BeginClaimsResponse(claims=claims.statuses(group, request.member_id, request.claims))
+        else:
+            response = BeginClaimsResponse(claims=self._begin(group, request.member_id, request.claims))
+        self.desk.respond(connection.connection_id, correlation_id, response)
 
     def handle_finish(self, connection: Connection, correlation_id: int, request: FinishClaims) -> None:
         """Commit micro-batches that a member has finished, as somebody else says who saw it."""

@@ -8,7 +8,7 @@ import pytest
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FinishClaims, FinishClaimsResponse
 from coordinator.protocol.parts import Claim, PartitionResult
-from spark_kcoord.errors import KcoordError
+from spark_kcoord.errors import KcoordError, UnreadBatchError
 from spark_kcoord.finished_batches import FinishedBatch, FinishedBatches
 from spark_kcoord.offsets import StreamOffset
 
@@ -90,6 +90,19 @@ def test_a_range_that_is_closed_is_no_failure(code: ErrorCode) -> None:
     finished = FinishedBatches(timeout_s=1, ask=coordinator)
     finished.add(a_batch(0))
     finished.wait("run", 0, 10)
+    finished.close()
+
+
+def test_a_micro_batch_that_spark_has_not_read_is_an_error_that_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    coordinator = Coordinator()
+    coordinator.error = ErrorCode.CLAIM_NOT_RUNNING
+    finished = FinishedBatches(timeout_s=1, ask=coordinator)
+    finished.add(a_batch(3))
+    with pytest.raises(UnreadBatchError, match=r"has not read it, so that \[30, 40\) of t-0 are not committed"):
+        finished.wait("run", 3, 10)
+    assert [record.levelname for record in caplog.records if "micro-batch 3 is not committed" in record.message] == [
+        "ERROR"
+    ]
     finished.close()
 
 

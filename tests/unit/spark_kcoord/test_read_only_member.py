@@ -1,6 +1,9 @@
 """A query that never commits: the coordinator hears of no claim and no commit, and the checkpoint says where it is."""
 
+import pytest
+
 from spark_kcoord.driver_session import DriverSession
+from spark_kcoord.errors import UnreadBatchError
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.read_only_member import ReadOnlyMember
 from tests.helpers.fake_member import FakeEnds, FakeMember, a_session, claim, owned
@@ -38,6 +41,7 @@ def test_a_partition_that_was_moved_here_starts_at_the_groups_offset() -> None:
     member = FakeMember((owned(0, 5),))
     session = read_only(member, FakeEnds({0: 9, 1: 9}))
     first = session.next_offset(session.identity, None, is_single_run=False)
+    session.readable(first)
     member.partitions = (owned(0, 5), owned(1, 6))
 
     assert session.next_offset(first, None, is_single_run=False).claims == (claim(1, 6, 9),)
@@ -50,3 +54,11 @@ def test_a_replayed_batch_is_read_as_it_was() -> None:
 
     assert session.readable(end) == end.claims
     assert session.next_offset(end, None, is_single_run=False) == end
+
+
+def test_a_batch_that_nobody_planned_is_no_progress() -> None:
+    member, ends = FakeMember((owned(0, 5),)), FakeEnds({0: 9})
+    session = read_only(member, ends)
+    first = session.next_offset(session.identity, 2, is_single_run=False)
+    with pytest.raises(UnreadBatchError, match=r"\[5, 7\) of t-0"):
+        session.next_offset(first, None, is_single_run=False)

@@ -58,8 +58,8 @@ def test_claim_that_does_not_run_is_not_finished_and_stays_offered() -> None:
     offered = m1.claim(T1, b, b + 5)
     m1.advance(claims=[offered])
     results = finish(world, running, offered)
-    assert errors(results) == [ErrorCode.NONE, ErrorCode.CLAIM_CLOSED]
-    assert "has not begun" in results[1].message
+    assert errors(results) == [ErrorCode.NONE, ErrorCode.CLAIM_NOT_RUNNING]
+    assert "nobody has planned to read it" in results[1].message
     assert world.committed()[T1] == b
     m1.confirm(offered)
     assert errors(finish(world, offered)) == [ErrorCode.NONE]

@@ -1,0 +1,63 @@
+"""Micro-batches that Spark counts as done and has not read: they are an error, and never committed.
+
+A sink that remembers the numbers of micro-batches, as Spark's file sink does in ``_spark_metadata``, passes over one
+that it knows before it is planned, and Spark notes it as done. After a restart that is right: the sink has the rows,
+and their claims run since the process before. With a new checkpoint, whose numbers begin at 0 again, the rows are in no
+sink. The coordinator tells the two apart, since only a planned micro-batch has running claims.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from spark_kcoord.errors import UnreadBatchError
+
+if TYPE_CHECKING:
+    from coordinator.protocol.parts import Claim, PartitionResult
+
+__all__ = ["must_have_been_read", "show_claims", "unread_claims", "warn_of_known_group"]
+
+_log = logging.getLogger(__name__)
+
+_SHOWN: Final = 5
+
+
+def unread_claims(finished: Iterable[Claim], results: Iterable[PartitionResult]) -> tuple[Claim, ...]:
+    """Return the claims that the coordinator did not commit because nobody has planned to read them."""
+    from coordinator.protocol.errors import ErrorCode
+
+    return tuple(
+        claim for claim, result in zip(finished, results, strict=True) if result.error is ErrorCode.CLAIM_NOT_RUNNING
+    )
+
+
+def must_have_been_read(group_id: str, finished: Sequence[Claim], results: Sequence[PartitionResult]) -> None:
+    """Raise UnreadBatchError when a micro-batch is said to be finished of which Spark has planned nothing."""
+    unread = unread_claims(finished, results)
+    if unread:
+        raise UnreadBatchError(
+            f"Spark counts the last micro-batch of group '{group_id}' as done and has not read it, so that "
+            f"{show_claims(unread)} are not committed. A sink passes over numbers of micro-batches that it knows, so "
+            "this checkpoint is not the one that the output was written with: it was made anew, or is an older copy. "
+            "Start the query with the output's own checkpoint, or give this checkpoint a new output; what was not "
+            "read is read then."
+        )
+
+
+def show_claims(claims: Sequence[Claim]) -> str:
+    """Return ranges as text, the first few of many."""
+    shown = [f"[{one.from_offset}, {one.until_offset}) of {one.topic}-{one.partition}" for one in claims[:_SHOWN]]
+    return ", ".join(shown) + (f" and {len(claims) - _SHOWN} more ranges" if len(claims) > _SHOWN else "")
+
+
+def warn_of_known_group(group_id: str, committed: int) -> None:
+    """Warn that a checkpoint is new and its group is not."""
+    _log.warning(
+        "group %s: the checkpoint is new and the group has committed offsets of %d partitions, where the query goes "
+        "on. A new checkpoint needs a new output: a sink that remembers numbers of micro-batches, such as the "
+        "directory of a file sink, passes over those it knows.",
+        group_id,
+        committed,
+    )

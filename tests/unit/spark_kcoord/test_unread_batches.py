@@ -1,0 +1,30 @@
+"""A micro-batch that Spark counts as done without having planned it ends the query, with nothing of it committed."""
+
+import pytest
+
+from spark_kcoord.errors import UnreadBatchError
+from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.unread_batches import show_claims
+from tests.helpers.fake_member import FakeMember, a_session, claim, owned
+
+
+def test_a_finished_batch_that_was_never_planned_ends_the_query_naming_its_ranges() -> None:
+    start = StreamOffset("c", "g", "m-1", (claim(0, 5, 9), claim(1, 3, 4)))
+    session = a_session(FakeMember((owned(0, 5), owned(1, 4)), unread=frozenset({0})), {0: 12, 1: 4})
+    with pytest.raises(UnreadBatchError, match=r"has not read it, so that \[5, 9\) of t-0 are not committed") as unread:
+        session.next_offset(start, None, is_single_run=False)
+    assert "give this checkpoint a new output" in str(unread.value)
+
+
+def test_it_is_said_again_until_the_query_ends() -> None:
+    start = StreamOffset("c", "g", "m-1", (claim(0, 5, 9),))
+    session = a_session(FakeMember((owned(0, 5),), unread=frozenset({0})), {0: 12})
+    for _ in range(2):
+        with pytest.raises(UnreadBatchError):
+            session.next_offset(start, None, is_single_run=False)
+
+
+def test_many_ranges_are_shown_by_the_first_few() -> None:
+    shown = show_claims([claim(number, 0, 10) for number in range(7)])
+    assert shown.startswith("[0, 10) of t-0, [0, 10) of t-1")
+    assert shown.endswith("of t-4 and 2 more ranges")
