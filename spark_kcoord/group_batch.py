@@ -129,7 +129,9 @@ class GroupBatch:
             )
             session, servers = join_group(options, client, start, frozen)
             self._session = session
-            self.is_complete = self._wait_for_partitions(client).is_complete
+            assignment = self._wait_for_partitions(client)
+            self.is_complete = assignment.is_complete
+            _say_starts(options.group, assignment.notes)
             offset = session.next_offset(
                 start,
                 options.max_offsets_per_trigger,
@@ -231,6 +233,17 @@ class GroupBatch:
             session.close()
         else:
             client.close()
+
+
+def _say_starts(group: str, notes: Sequence[str]) -> None:
+    """Say where partitions start that the group has no offset of: if they had one, it was forgotten."""
+    for note in notes:
+        _log.warning(
+            "group %s: %s. That is so in a first batch; if batches have read them before, the group was forgotten "
+            "(expired, deleted, or the coordinator's disk was lost) and starts over here.",
+            group,
+            note,
+        )
 
 
 def _show(failed: Sequence[tuple[Claim, PartitionResult]]) -> str:

@@ -58,6 +58,7 @@ class StreamOffset:
                 partition=item.partition,
                 offset=item.until_offset if is_finished else item.from_offset,
                 from_checkpoint=True,
+                owner_epoch=item.owner_epoch,
             )
             for item in self.ranges
         )

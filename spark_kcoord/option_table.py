@@ -145,7 +145,7 @@ OPTIONS: Final = (
         "latest in a stream, earliest in a batch",
         "both",
         "where to start: earliest, latest (stream), committed or JSON; a stream uses any of these options only where "
-        "neither the group nor the checkpoint has an offset",
+        "neither the group nor the checkpoint has an offset, and not in a group that was forgotten",
     ),
     Option(
         "endingTimestamp",

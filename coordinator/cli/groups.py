@@ -31,7 +31,7 @@ from coordinator.protocol.parts import ControlDescription, GroupEvent, MemberDes
 app = typer.Typer(help="Look at consumer groups, and operate them.", no_args_is_help=True)
 
 
-REBALANCING_STATES: Final = frozenset({GroupStatus.ASSIGNING, GroupStatus.RECONCILING})
+REBALANCING_STATES: Final = frozenset({GroupStatus.ASSIGNING, GroupStatus.RECOVERING, GroupStatus.RECONCILING})
 
 PARTITION_COLUMNS: Final = (
     "GROUP",

@@ -57,7 +57,8 @@ class RegisterConsumer(_Message, frozen=True, tag=2):
     other claim of the same identity is dropped. Those that came before on this connection in ListClaims count as
     named here. Nothing reads `owned`: what a member has it is told anew; leave it empty. No ping interval means a third
     of the session time-out; no reset policy and no claim time-out mean the group's. With `wants_streams` the
-    coordinator spreads the member's partitions over its streams.
+    coordinator spreads the member's partitions over its streams. `is_returning` says that the member has been in the
+    group before, as its checkpoint or the process itself knows; then topics it brings start at earliest.
 
     `application` names the program that the member belongs to, the same for each of its members and for those of no
     other program. Two members of one program whose subscriptions overlap halve what each is to read; the second is
@@ -93,6 +94,7 @@ class RegisterConsumer(_Message, frozen=True, tag=2):
     application: str | None = None
     shares_application: bool = False
     commits: bool = True
+    is_returning: bool = False
 
 
 class Ping(_Message, frozen=True, tag=3):
@@ -399,13 +401,15 @@ class StartFetcher(_Message, frozen=True, tag=200):
 
     `is_complete` says that with this message the member holds the whole of its target assignment, which may be
     empty; a long list comes in several messages and only the last can be complete. A partition the member already
-    has under the same owner epoch changes nothing but, where it names another, the stream that reads it.
+    has under the same owner epoch changes nothing but, where it names another, the stream that reads it. `notes` say
+    which of them the group had no offset of, where they start and why.
     """
 
     partitions: tuple[StartPartition, ...]
     is_complete: bool
     member_epoch: int
     group_epoch: int
+    notes: tuple[str, ...] = ()
 
 
 class StopFetcher(_Message, frozen=True, tag=201):

@@ -56,7 +56,8 @@ class StartHint(_Part, frozen=True, gc=False):
     """Where a partition is to start if the group has no committed offset for it.
 
     From a checkpoint it is the exclusive end of what was finished; from an option it may also be EARLIEST or LATEST.
-    An empty topic id stands for whichever the topic has now. A checkpoint's hint goes before an option's.
+    An empty topic id stands for whichever the topic has now. A checkpoint's hint goes before an option's, and among
+    those of checkpoints that of the greatest owner epoch, under which the member had the partition.
     """
 
     topic: str
@@ -64,6 +65,7 @@ class StartHint(_Part, frozen=True, gc=False):
     partition: int
     offset: int
     from_checkpoint: bool
+    owner_epoch: int | None = None
 
 
 class ResetPolicy(_Part, frozen=True):

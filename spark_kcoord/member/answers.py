@@ -3,6 +3,8 @@
 Holdings take what was answered; nothing here decides what to do next.
 """
 
+from collections.abc import Sequence
+
 from coordinator.protocol.columns import one_by_one, results_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
@@ -17,12 +19,14 @@ from coordinator.protocol.messages import (
     ReportOutOfRange,
     ReportOutOfRangeResponse,
     Response,
+    StartFetcher,
 )
-from coordinator.protocol.parts import Claim, PartitionResult
+from coordinator.protocol.parts import Claim, FinalOffset, OwnedPartition, PartitionResult, StartPartition
 from spark_kcoord.member.calls import CallRequest
 from spark_kcoord.member.effects import AdvanceOutcome, CallResult, Notice, NoticeKind
 from spark_kcoord.member.holdings import Holdings, partition_of
 from spark_kcoord.member.refusals import show_refusal
+from spark_kcoord.member.registration import Registration
 from spark_kcoord.member.settings import Address
 
 
@@ -43,6 +47,23 @@ def is_whole(request: CallRequest, response: Response) -> bool:
             return len(response.results) == len(request.partitions)
         case _:
             return True
+
+
+def notices_of_start(push: StartFetcher, registration: Registration | None) -> list[Notice]:
+    """Return what is worth a notice of partitions that were granted.
+
+    That one which had been in the group before gets some without an offset is said loudly.
+    """
+    was_there = registration is not None and registration.request.is_returning
+    kind = NoticeKind.BEGUN_ANEW if was_there else NoticeKind.BEGUN
+    started = [Notice(NoticeKind.STARTED, show_partitions(push.partitions))] if push.partitions else []
+    return started + [Notice(kind, note) for note in push.notes]
+
+
+def show_partitions(parts: Sequence[OwnedPartition | FinalOffset | StartPartition]) -> str:
+    """Return the first of some partitions as people read them, and how many more there are."""
+    shown = [f"{part.topic}-{part.partition}" for part in parts[:8]]
+    return ", ".join(shown) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
 
 
 def take_answer(

@@ -80,6 +80,7 @@ _LOUD: Final = frozenset(
         NoticeKind.FENCED,
         NoticeKind.SESSION_LOST,
         NoticeKind.ID_IN_USE,
+        NoticeKind.BEGUN_ANEW,
     }
 )
 """Notices that are warnings; the others are information: what becomes of claims, the reader says loudly itself."""

@@ -54,6 +54,8 @@ class NoticeKind(Enum):
     REJOINED = "rejoined"
     DISCONNECTED = "disconnected"
     STARTED = "partitions-started"
+    BEGUN = "start-resolved"
+    BEGUN_ANEW = "start-resolved-anew"
     STOPPING = "partitions-stopping"
     RELEASED = "partitions-released"
     FENCED = "fenced"

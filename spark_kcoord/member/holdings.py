@@ -6,6 +6,7 @@ registration counts for nothing until it is granted again, but a partition grant
 keeps its position. A partition has at most one open claim.
 """
 
+from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
@@ -27,6 +28,7 @@ from coordinator.protocol.parts import (
 TopicPartition: TypeAlias = tuple[str, int]
 
 RELEASED_WITH_ADVANCE: Final = 1_000
+MOST_NOTES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ class Assignment:
     member_epoch: int = 0
     finished: tuple[Claim, ...] = ()
     """The claims that were committed by somebody who saw their micro-batch end; the last of each partition."""
+    notes: tuple[str, ...] = ()
+    """Sentences about partitions that were granted without a committed offset: where they start and why; the last."""
 
     def is_awaited(self, *, complete: bool) -> bool:
         """True when it ends a wait for any partition, or with `complete` for the whole target, which may be empty."""
@@ -96,6 +100,7 @@ class Holdings:
         self._claims = {partition_of(claim): _OpenClaim(claim, is_running=False) for claim in claims}
         self._noted: dict[TopicPartition, OffsetToCommit] = {}
         self._finished: dict[TopicPartition, Claim] = {}
+        self._notes: deque[str] = deque(maxlen=MOST_NOTES)
         self._is_complete = False
         self._member_epoch = 0
         self._assignment: Assignment | None = None
@@ -121,6 +126,7 @@ class Holdings:
                 self._is_complete,
                 self._member_epoch,
                 tuple(self._finished[key] for key in sorted(self._finished)),
+                tuple(self._notes),
             )
         return self._assignment
 
@@ -145,7 +151,7 @@ class Holdings:
     def ends(self) -> tuple[StartHint, ...]:
         """Return where each partition ever held goes on as far as this member knows, for a group that lost it."""
         return tuple(
-            StartHint(key[0], grant.topic_id, key[1], grant.committed, from_checkpoint=True)
+            StartHint(key[0], grant.topic_id, key[1], grant.committed, True, grant.owner_epoch)
             for key, grant in sorted((self._remembered | self._grants).items())
         )
 
@@ -177,6 +183,7 @@ class Holdings:
             claim = self._claims.get(key)
             if claim is not None and claim.claim.owner_epoch != part.owner_epoch:
                 del self._claims[key]
+        self._notes.extend(push.notes)
         self._is_complete = push.is_complete
         self._member_epoch = push.member_epoch
         self._assignment = None

@@ -36,7 +36,7 @@ from coordinator.protocol.messages import (
     StartFetcher,
     StopFetcher,
 )
-from coordinator.protocol.parts import Claim, FinalOffset, OwnedPartition, StartHint, StartPartition
+from coordinator.protocol.parts import Claim, FinalOffset, OwnedPartition, StartHint
 from coordinator.protocol.session import HelloReceived, PushReceived, ResponseReceived
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member import answers, refusals
@@ -440,10 +440,11 @@ class Member:
                 self._open_conversation.confirm_started(
                     [OwnedPartition(part.topic, part.partition, part.owner_epoch) for part in push.partitions]
                 )
-                if push.partitions:
-                    self._notice(NoticeKind.STARTED, _show_partitions(push.partitions))
+                if push.is_complete:
+                    self._hints = ()  # what is not its now is somebody's who knows more than its checkpoint did
+                self._effects += answers.notices_of_start(push, self._introduction)
             case StopFetcher():
-                self._notice(NoticeKind.STOPPING, f"{_show_partitions(push.partitions)}: {push.why}")
+                self._notice(NoticeKind.STOPPING, f"{answers.show_partitions(push.partitions)}: {push.why}")
                 not_held = self._holdings.stop(push)
                 self._release([FinalOffset(part.topic, part.partition, part.owner_epoch) for part in not_held])
             case ClaimsFinished():
@@ -515,13 +516,13 @@ class Member:
     def _with_releases(self, request: Advance) -> Advance:
         released = self._holdings.release_finished(request.finished, request.claims)
         if released:
-            self._notice(NoticeKind.RELEASED, _show_partitions(released))
+            self._notice(NoticeKind.RELEASED, answers.show_partitions(released))
         return msgspec.structs.replace(request, released=released)
 
     def _release(self, parts: Sequence[FinalOffset]) -> None:
         self._open_conversation.release(parts)
         if parts:
-            self._notice(NoticeKind.RELEASED, _show_partitions(parts))
+            self._notice(NoticeKind.RELEASED, answers.show_partitions(parts))
 
     def _ping(self) -> None:
         offsets = next(portions(self._holdings.uncommitted(), bytes_of), ()) if self.settings.auto_commit else ()
@@ -646,8 +647,3 @@ _SILENCE: Final = {
     State.FINDING: f"it did not answer within {ANSWER_TIMEOUT_MS} ms",
     State.REGISTERING: f"it did not answer the registration within {REGISTER_TIMEOUT_MS} ms",
 }
-
-
-def _show_partitions(parts: Sequence[OwnedPartition | FinalOffset | StartPartition]) -> str:
-    shown = [f"{part.topic}-{part.partition}" for part in parts[:8]]
-    return ", ".join(shown) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")

@@ -53,6 +53,7 @@ def introduce(
         application=settings.application,
         shares_application=settings.shares_application,
         commits=settings.commits,
+        is_returning=bool(member_id),
     )
     claims = holdings.open_claims()
     known = _start_hints(holdings, hints)

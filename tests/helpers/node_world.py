@@ -468,6 +468,7 @@ class NodeWorld:
         application: str | None = None,
         shares_application: bool = False,
         commits: bool = True,
+        is_returning: bool = False,
     ) -> Member:
         """Connect a member that has its registration ready and has not sent it."""
         member = self.connect()
@@ -493,6 +494,7 @@ class NodeWorld:
             application=application,
             shares_application=shares_application,
             commits=commits,
+            is_returning=is_returning,
         )
         return member
 

@@ -14,7 +14,7 @@ COMMITTED = p.CommittedOffset("flights", "0tQ", 3, 250, 5, "batch 9", 1_700_000_
 RESULT = p.PartitionResult("flights", 3, ErrorCode.FENCED_OWNER_EPOCH, "it is m2's now", 300)
 STATUS = p.ClaimStatus("flights", 3, 41, p.ClaimState.RUNNING, "taken over", 300)
 POLICY = p.ResetPolicy("timestamp", 1_600_000_000_000)
-HINT = p.StartHint("flights", "0tQ", 3, -2, True)
+HINT = p.StartHint("flights", "0tQ", 3, -2, True, 41)
 START = p.StartPartition("flights", "0tQ", 3, 41, 100, 5, "broker-1", 9092, 6)
 SUBSCRIPTION = p.Subscription(("flights",), "fl.*", (("flights", 3),), ("secret",))
 SUMMARY = p.GroupSummary("team", "Stable", 12, 2)
@@ -60,6 +60,7 @@ REQUESTS: tuple[m.Request, ...] = (
         application="boot.4026531836.4000.51",
         shares_application=True,
         commits=False,
+        is_returning=True,
     ),
     m.Ping(12, (TO_COMMIT,)),
     m.FetcherStarted((OWNED,)),
@@ -120,7 +121,7 @@ RESPONSES: tuple[m.Response, ...] = (
 )  # fmt: skip
 
 PUSHES: tuple[m.Push, ...] = (
-    m.StartFetcher((START,), True, 11, 12),
+    m.StartFetcher((START,), True, 11, 12, ("the group has no offset of flights-3: latest, by the group's policy",)),
     m.StopFetcher((OWNED,), 300_000, "m2 joined"),
     m.Probe(),
     m.Fenced(ErrorCode.FENCED_MEMBER_EPOCH, "it did not stop in time"),

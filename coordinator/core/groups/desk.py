@@ -27,6 +27,7 @@ _TIMERS_OF_A_GROUP = (
     TimerKind.CLAIM_AGE,
     TimerKind.CLAIM_TIMEOUT,
     TimerKind.EXPIRY,
+    TimerKind.RECOVERY,
 )
 
 

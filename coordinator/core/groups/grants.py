@@ -23,6 +23,8 @@ _Begun: TypeAlias = tuple[TopicPartition, str, Grant | None, str, NotedStart]
 """The same, and why it starts where it does."""
 
 _COMMITTED: Final = "the committed offset"
+_NAMED: Final = 8
+"""Partitions that one sentence names."""
 
 
 class Grants:
@@ -51,6 +53,7 @@ class Grants:
         offsets = group.offsets.rows(topic)
         hints, usual, is_usual = None, usual_start(group), False
         own_hints: dict[str, Hints] = {}
+        waits = group.recovery_ms is not None
         asked = (topic_id, 0)
         for partition, member_id, before in free:
             number = partition[1]
@@ -62,9 +65,11 @@ class Grants:
             if committed is not None and not anew and is_same_topic(committed.topic_id, topic_id):
                 yield partition, member_id, before, _COMMITTED, (number, None, None)
                 continue
+            if waits and not is_reader and partition not in group.by_policy:
+                continue
             if hints is None:
                 hints = _hints_of(turn)
-                is_usual = not hints and not group.out_of_range
+                is_usual = not hints and not group.by_policy and not known.earliest_why
             if is_reader:
                 facts = group.members[member_id].facts
                 if member_id not in own_hints:
@@ -104,6 +109,8 @@ class Grants:
         journal, group, wall_ms = self._desk.journal, turn.group, self._desk.clock.wall_ms
         for (member_id, topic, why), noted in turn.grants.items():
             topic_id = group.topics[topic].topic_id
+            if why != _COMMITTED:
+                turn.notes.setdefault(member_id, []).append(_say_start(topic, noted, why))
             for begin in range(0, len(noted), MOST_TOGETHER):
                 partitions, offsets, leader_epochs = zip(*noted[begin : begin + MOST_TOGETHER], strict=True)
                 starts = None
@@ -116,6 +123,12 @@ class Grants:
                 journal.decide(
                     Granted(group.group_id, member_id, topic, topic_id, partitions, epoch, starts, why, is_read_only)
                 )
+
+
+def _say_start(topic: str, noted: list[NotedStart], why: str) -> str:
+    named = ", ".join(f"{topic}-{number}" for number, _, _ in noted[:_NAMED])
+    more = f" and {len(noted) - _NAMED} more" if len(noted) > _NAMED else ""
+    return f"the group has no offset of {named}{more}: {why}"
 
 
 def _hints_of(turn: Round) -> Hints:

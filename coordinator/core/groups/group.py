@@ -21,6 +21,9 @@ class GroupStatus(StrEnum):
     """It has no members; its offsets and abandoned claims stay. A member that joins leads out."""
     ASSIGNING = "Assigning"
     """A change came and waits for others; what is owned stays owned. The window's end leads out."""
+    RECOVERING = "Recovering"
+    """It was forgotten, and waits for what the checkpoints of its members show; nothing without an offset is granted.
+    A session time-out leads out, or checkpoints that show every partition."""
     RECONCILING = "Reconciling"
     """Some member does not hold exactly its target. Releases and grants lead out, or the next change."""
     STABLE = "Stable"
@@ -31,6 +34,7 @@ GROUP_TRANSITIONS: Final[Mapping[GroupStatus, Mapping[GroupStatus, str]]] = {
     GroupStatus.EMPTY: {
         GroupStatus.EMPTY: "nobody joins",
         GroupStatus.ASSIGNING: "a member joins and its window is open",
+        GroupStatus.RECOVERING: "a member is back of whose group nothing is known",
         GroupStatus.RECONCILING: "a member joins whose partitions have no start yet",
         GroupStatus.STABLE: "a member joins and gets all at once",
     },
@@ -38,6 +42,13 @@ GROUP_TRANSITIONS: Final[Mapping[GroupStatus, Mapping[GroupStatus, str]]] = {
         GroupStatus.ASSIGNING: "another change",
         GroupStatus.RECONCILING: "the window ends and partitions have to move",
         GroupStatus.STABLE: "the window ends and nothing has to move",
+        GroupStatus.EMPTY: "the last member goes",
+    },
+    GroupStatus.RECOVERING: {
+        GroupStatus.RECOVERING: "other members come, or nothing changes",
+        GroupStatus.ASSIGNING: "the wait is over amid a change",
+        GroupStatus.RECONCILING: "the wait is over, and starts are asked for",
+        GroupStatus.STABLE: "checkpoints show every partition",
         GroupStatus.EMPTY: "the last member goes",
     },
     GroupStatus.RECONCILING: {
@@ -59,6 +70,8 @@ def group_status(group: GroupState, soft: GroupSoft) -> GroupStatus:
     """Return the state of a group."""
     if not group.members:
         return GroupStatus.EMPTY
+    if group.recovery_ms is not None:
+        return GroupStatus.RECOVERING
     if group.is_target_stale:
         return GroupStatus.ASSIGNING
     return GroupStatus.RECONCILING if soft.unsettled else GroupStatus.STABLE
@@ -72,7 +85,8 @@ def look_at_topic(group: GroupState, topic: str, topic_id: str, partitions: int)
     if seen.topic_id != topic_id:
         return TopicSeen(group.group_id, topic, topic_id, 0, partitions)
     if seen.partitions < partitions:
-        return TopicSeen(group.group_id, topic, topic_id, seen.first_partitions, partitions)
+        first_partitions, why = seen.first_partitions, seen.earliest_why
+        return TopicSeen(group.group_id, topic, topic_id, first_partitions, partitions, earliest_why=why)
     return None
 
 

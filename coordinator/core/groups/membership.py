@@ -23,6 +23,7 @@ from coordinator.core.groups.records import (
     Released,
     ReleasedPart,
 )
+from coordinator.core.groups.recovery import Recovery, is_yet_to_begin
 from coordinator.core.groups.replay import changes_target
 from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
 from coordinator.core.groups.state import GroupState
@@ -39,10 +40,12 @@ class Membership:
         self,
         desk: Desk,
         ownership: Ownership,
+        recovery: Recovery,
         assignors: Mapping[str, Assignor],
     ) -> None:
         self._desk = desk
         self._ownership = ownership
+        self._recovery = recovery
         self._known_assignors = tuple(assignors)
         self.topics = SubscribedTopics(desk)
 
@@ -250,7 +253,10 @@ class Membership:
         before = desk.group(request.group_id)
         old = before.members.get(member_id) if before is not None else None
         topics = self.topics.standing_for(request.subscription, old)
-        has_news_of_topics = self._settle_group(registration, topics)
+        is_new_group = before is None or is_yet_to_begin(before)
+        is_known = old is not None and old.facts.commits
+        earliest_why = self._recovery.why_earliest(request, before, is_new_group=is_new_group, is_known=is_known)
+        has_news_of_topics = self._settle_group(registration, topics, earliest_why)
         group = desk.group(request.group_id)
         assert group is not None
         soft = desk.soft_of(request.group_id)
@@ -281,6 +287,7 @@ class Membership:
         self._note_accepted(group, member_id, old_facts.incarnation if old_facts is not None else None)
         self._respond_accepted(registration, group, member_id)
         self._ownership.tellings.whole(group.group_id, member_id)
+        self._recovery.note_registered(group, member_id, request, is_new_group=is_new_group)
         stopping = sorted(group.stopping.get(member_id, ()))
         self._ownership.stops.push(group.group_id, member_id, stopping)
         self._ownership.hold_back(group.group_id, member_id)
@@ -315,7 +322,7 @@ class Membership:
         self._ownership.note_lost(group.group_id, partitions, desk.now_ms, why)
         self._ownership.note_change(group.group_id, why)
 
-    def _settle_group(self, registration: Registration, topics: tuple[str, ...]) -> bool:
+    def _settle_group(self, registration: Registration, topics: tuple[str, ...], earliest_why: str) -> bool:
         """Record what the registration says of its group, and return whether its topics are news."""
         desk, request = self._desk, registration.request
         group = desk.group(request.group_id)
@@ -340,11 +347,11 @@ class Membership:
             before = (group.reset_policy, group.handover, group.claim_timeout_ms)
             if (settings.reset_policy, settings.handover, settings.claim_timeout_ms) != before:
                 desk.journal.decide(settings)
-        news = [topic for topic in topics if self._look_at(request, topic)]
+        news = [topic for topic in topics if self._look_at(request, topic, earliest_why)]
         return bool(news)
 
-    def _look_at(self, request: RegisterConsumer, topic: str) -> bool:
-        return self.topics.look_at(request.group_id, topic, by_readers=not request.commits)
+    def _look_at(self, request: RegisterConsumer, topic: str, earliest_why: str) -> bool:
+        return self.topics.look_at(request.group_id, topic, by_readers=not request.commits, earliest_why=earliest_why)
 
     def _note_accepted(self, group: GroupState, member_id: str, old_incarnation: str | None) -> None:
         facts = group.members[member_id].facts

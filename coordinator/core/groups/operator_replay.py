@@ -66,7 +66,7 @@ def _reset_applied(group: GroupState, record: ResetApplied) -> None:
         record.topic, record.topic_id, record.partition, record.offset, record.leader_epoch, "", record.at_ms, None
     )
     commit(group, (part,))
-    group.out_of_range.discard(partition)
+    group.by_policy.discard(partition)
     if record.member_id is not None:
         assert record.owner_epoch is not None, "a grant has an owner epoch"
         group.grants[partition] = Grant(record.member_id, record.topic_id, record.owner_epoch)
@@ -81,6 +81,7 @@ def _resets_cancelled(group: GroupState, record: ResetsCancelled) -> None:
 def _offsets_deleted(group: GroupState, record: OffsetsDeleted) -> None:
     for partition in record.partitions:
         del group.offsets[partition]
+        group.by_policy.add(partition)
 
 
 def _claims_released(group: GroupState, record: ClaimsReleased) -> None:

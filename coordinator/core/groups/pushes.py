@@ -1,14 +1,18 @@
 """What members are told about their partitions, cut into pushes of bounded size."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
+from typing import Final
 
 from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.state import GroupState
 from coordinator.protocol.messages import StartFetcher, StopFetcher
 from coordinator.protocol.parts import OwnedPartition, StartPartition
+
+_MOST_NOTES: Final = 20
+"""Sentences of one push; the timeline has them all."""
 
 
 def start_fetchers(
@@ -19,6 +23,7 @@ def start_fetchers(
     most: int,
     *,
     is_complete: bool,
+    notes: Sequence[str] = (),
 ) -> Iterator[StartFetcher]:
     """Yield at least one push that names these partitions of a member; only the last can be complete."""
     member = group.members[member_id]
@@ -31,6 +36,7 @@ def start_fetchers(
             is_complete=is_complete and index == last,
             member_epoch=member.member_epoch,
             group_epoch=group.group_epoch,
+            notes=tuple(notes[:_MOST_NOTES]) if index == 0 else (),
         )
 
 

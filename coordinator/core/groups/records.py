@@ -164,7 +164,8 @@ class GroupSettings(_Record, frozen=True, tag=1):
 class TopicSeen(_Record, frozen=True, tag=2):
     """A group has seen a topic, with its id and size.
 
-    Partitions from `first_partitions` on came after the group first saw the topic and start at its beginning.
+    Partitions from `first_partitions` on came after the group first saw the topic and start at its beginning. With
+    `earliest_why`, which says why, the others do so too where no checkpoint shows more.
     """
 
     group_id: str
@@ -174,6 +175,7 @@ class TopicSeen(_Record, frozen=True, tag=2):
     partitions: int
     by_readers: bool = False
     """Only members that commit nothing have read it, so that the group is yet to see it for the first time."""
+    earliest_why: str = ""
 
 
 class MemberJoined(_Record, frozen=True, tag=3):
@@ -354,6 +356,13 @@ class TimeLived(_Record, frozen=True, tag=48):
     group_id: ClassVar[str] = ""
 
 
+class RecoveryChanged(_Record, frozen=True, tag=52):
+    """A group was forgotten, and waits so long for the checkpoints of former members; without a time, no longer."""
+
+    group_id: str
+    wait_ms: int | None
+
+
 Record: TypeAlias = (
     GroupSettings
     | TopicSeen
@@ -376,6 +385,7 @@ Record: TypeAlias = (
     | WentOutOfRange
     | StreamsAssigned
     | TimeLived
+    | RecoveryChanged
     | OperatorRecord
 )
 

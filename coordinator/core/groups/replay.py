@@ -28,6 +28,7 @@ from coordinator.core.groups.records import (
     MemberRemoved,
     OffsetsCommitted,
     Record,
+    RecoveryChanged,
     Released,
     StopBegan,
     StreamsAssigned,
@@ -113,13 +114,15 @@ def _group_settings(group: GroupState, record: GroupSettings) -> None:
 
 
 def _topic_seen(group: GroupState, record: TopicSeen) -> None:
-    seen = TopicState(record.topic_id, record.first_partitions, record.partitions, record.by_readers)
+    seen = TopicState(
+        record.topic_id, record.first_partitions, record.partitions, record.by_readers, record.earliest_why
+    )
     before = group.topics.get(record.topic)
-    if before != seen:
+    if before is None or (before.topic_id, before.partitions) != (seen.topic_id, seen.partitions):
         group.is_target_stale = True
     if before is not None and before.topic_id != record.topic_id:
-        # What was out of range was of the topic that is gone; the new one is read from its beginning.
-        group.out_of_range = {partition for partition in group.out_of_range if partition[0] != record.topic}
+        # Whose offset was taken away was of the topic that is gone; the new one is read from its beginning.
+        group.by_policy = {partition for partition in group.by_policy if partition[0] != record.topic}
     group.topics[record.topic] = seen
 
 
@@ -250,8 +253,8 @@ def _granted(group: GroupState, record: Granted) -> None:
                 start, leader_epoch, _ = record.starts.position_of(number)
                 rows[number] = replace(grant, start=start, start_leader_epoch=leader_epoch)
         return
-    if group.out_of_range:
-        group.out_of_range.difference_update(partitions)
+    if group.by_policy:
+        group.by_policy.difference_update(partitions)
     if record.starts is not None:
         group.offsets.write_together(record.starts)
 
@@ -262,7 +265,7 @@ def _went_out_of_range(group: GroupState, record: WentOutOfRange) -> None:
             release(group, partition)
         if partition in group.offsets:
             del group.offsets[partition]
-        group.out_of_range.add(partition)
+        group.by_policy.add(partition)
 
 
 def _released(group: GroupState, record: Released) -> None:
@@ -316,6 +319,11 @@ def _claims_given_up(group: GroupState, record: ClaimsGivenUp) -> None:
     group.is_target_stale = True
 
 
+def _recovery_changed(group: GroupState, record: RecoveryChanged) -> None:
+    group.was_forgotten = True
+    group.recovery_ms = record.wait_ms
+
+
 def _streams_assigned(group: GroupState, record: StreamsAssigned) -> None:
     for topic, number, stream in record.streams:
         group.grants[topic, number] = replace(group.grants[topic, number], stream=stream)
@@ -340,6 +348,7 @@ _REPLAY: Final[dict[type[Record], Callable[[GroupState, Any], None]]] = {
     TopicsMatched: _topics_matched,
     WentOutOfRange: _went_out_of_range,
     StreamsAssigned: _streams_assigned,
+    RecoveryChanged: _recovery_changed,
     **OPERATOR_REPLAY,
 }
 

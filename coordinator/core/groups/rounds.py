@@ -34,6 +34,8 @@ class Round:
     durations: dict[str, int] = field(default_factory=dict)
     lookups: dict[TopicPartition, tuple[str, int]] = field(default_factory=dict)
     starts: dict[str, list[TopicPartition]] = field(default_factory=dict)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    """What members are told about starts that were not committed."""
     resets: dict[str, list[TopicPartition]] = field(default_factory=dict)
 
 

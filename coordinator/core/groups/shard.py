@@ -26,6 +26,7 @@ from coordinator.core.groups.records import (
     Released,
     WentOutOfRange,
 )
+from coordinator.core.groups.recovery import Recovery
 from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
 from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.timeline import EventKind
@@ -72,7 +73,8 @@ class Shard:
         self._claim_watch = ClaimWatch(desk)
         self._lived = LivedTime(desk)
         self._expiry = Expiry(desk, self._lived)
-        self._membership = Membership(desk, self._ownership, assignors)
+        self._recovery = Recovery(desk, self._ownership)
+        self._membership = Membership(desk, self._ownership, self._recovery, assignors)
         self._departures = Departures(desk, self._ownership, self._claim_watch, self._expiry, self._membership)
         self._commits = Commits(desk, self._ownership, self._expiry)
         self._operators = Operators(desk, self._ownership, new_lookup_id)
@@ -110,6 +112,7 @@ class Shard:
                     soft.unsettled.add(member_id)
             self._claim_watch.start(group)
             self._expiry.start(group)
+            self._recovery.start(group)
             if group.is_target_stale:
                 self._ownership.note_change(group_id, "the coordinator restarted amid a change")
             elif soft.unsettled:
@@ -184,7 +187,7 @@ class Shard:
             self._ownership.next_slice(group_id)
         elif kind is TimerKind.LOOKUP:
             self._ownership.grant_what_is_free(group_id)
-        elif kind in {TimerKind.CLAIM_AGE, TimerKind.CLAIM_TIMEOUT, TimerKind.EXPIRY}:
+        elif kind in {TimerKind.CLAIM_AGE, TimerKind.CLAIM_TIMEOUT, TimerKind.EXPIRY, TimerKind.RECOVERY}:
             self._group_is_due(kind, group_id)
         elif kind is TimerKind.GRACE:
             self._departures.grace_is_over(group_id, subject)
@@ -200,6 +203,8 @@ class Shard:
             return
         if kind is TimerKind.EXPIRY:
             self._expiry.is_due(group)
+        elif kind is TimerKind.RECOVERY:
+            self._recovery.is_due(group)
         elif kind is TimerKind.CLAIM_AGE:
             self._claim_watch.ages_are_due(group)
         elif given_up := self._claim_watch.timeout_is_due(group):

@@ -25,6 +25,7 @@ from coordinator.core.groups.records import (
     MemberTarget,
     OffsetsCommitted,
     Record,
+    RecoveryChanged,
     StopBegan,
     StreamsAssigned,
     TargetsAssigned,
@@ -94,7 +95,7 @@ def _copy_of(group: GroupState) -> GroupState:
         },
         grants=group.grants.copy(),
         offsets=group.offsets.copy(),
-        out_of_range=set(group.out_of_range),
+        by_policy=set(group.by_policy),
         controls=replace(
             controls, paused=dict(controls.paused), drained=dict(controls.drained), resets=dict(controls.resets)
         ),
@@ -118,12 +119,20 @@ def _records_of_time(state: ShardState) -> Iterator[Record]:
 def _records_of_group(group: GroupState) -> Iterator[Record]:
     group_id = group.group_id
     for topic, seen in group.topics.items():
-        yield TopicSeen(group_id, topic, seen.topic_id, seen.first_partitions, seen.partitions, seen.by_readers)
+        yield TopicSeen(
+            group_id,
+            topic,
+            seen.topic_id,
+            seen.first_partitions,
+            seen.partitions,
+            seen.by_readers,
+            seen.earliest_why,
+        )
     for member in group.members.values():
         yield MemberJoined(group_id, member.facts, member.member_epoch)
     yield from _records_of_targets(group)
-    if group.out_of_range:
-        yield WentOutOfRange(group_id, tuple(sorted(group.out_of_range)))
+    if group.by_policy:
+        yield WentOutOfRange(group_id, tuple(sorted(group.by_policy)))
     for topic in group.offsets.topics():
         yield from _records_of_offsets(group_id, group.offsets.rows(topic))
     yield from _records_of_grants(group)
@@ -131,6 +140,8 @@ def _records_of_group(group: GroupState) -> Iterator[Record]:
         yield IdentityAwaited(group_id, member_id, instance_id)
     if group.emptied is not None:
         yield group.emptied
+    if group.was_forgotten:
+        yield RecoveryChanged(group_id, group.recovery_ms)
     yield from _records_of_controls(group)
     yield GroupSettings(
         group_id,

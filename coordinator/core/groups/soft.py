@@ -43,6 +43,8 @@ class TimerKind(Enum):
     """A group may have been without members for long enough to be forgotten."""
     LIVED = "lived"
     """How long nodes ran is to be written down; of no group."""
+    RECOVERY = "recovery"
+    """A group that was forgotten has waited long enough for the checkpoints of its members."""
     REGISTRATION = "registration"
     """Kafka did not say in time whether a member's topics exist; `subject` is the connection."""
 

@@ -1,8 +1,10 @@
 """Where a partition starts: decided once, from what is known, or by a question to Kafka.
 
-In this order: the group's committed offset for this very topic; the smallest end a member's checkpoint shows; an
-option of a member; the group's policy. Partitions that came after the group first saw the topic start at its
-beginning instead of by policy. What is unknown is never taken for offset 0.
+In this order: the group's committed offset for this very topic; the end that a member's checkpoint shows; an option of
+a member; the group's policy. Partitions that came after the group first saw the topic start at its beginning instead of
+by policy or option; so do all of a topic that somebody brought who had been in the group before, since others may have
+read of it what nobody here knows. Partitions whose offset was taken from them start by the policy alone. What is
+unknown is never taken for offset 0.
 """
 
 from collections.abc import Iterable
@@ -59,13 +61,21 @@ def hints_by_partition(hints: Iterable[StartHint]) -> Hints:
 
 
 def _best(hints: Iterable[StartHint], topic_id: str, *, needs_exact_id: bool) -> StartHint | None:
-    """Return the hint that counts: a checkpoint's before an option's, then the smallest offset."""
+    """Return the hint that counts: a checkpoint's before an option's, then the newest grant's, then the smallest.
+
+    Who was granted the partition last knows best how far it is; who had it before may have it at less or, since an
+    operator can set it back, at more.
+    """
     fitting = [
         hint
         for hint in hints
         if (hint.topic_id == topic_id if needs_exact_id else is_same_topic(hint.topic_id, topic_id))
     ]
-    return min(fitting, key=lambda hint: (not hint.from_checkpoint, hint.offset)) if fitting else None
+    return min(fitting, key=_rank) if fitting else None
+
+
+def _rank(hint: StartHint) -> tuple[bool, int, int]:
+    return not hint.from_checkpoint, -1 if hint.owner_epoch is None else -hint.owner_epoch - 2, hint.offset
 
 
 def start_of(
@@ -73,19 +83,27 @@ def start_of(
 ) -> Start:
     """Decide where a partition starts of which the group has no committed offset; without a policy by the group's."""
     policy = policy or group.reset_policy
-    if partition in group.out_of_range:
+    if partition in group.by_policy:
         return policy_start(policy)
     came_later = partition[1] >= topic.first_partitions
     given = hints.get(partition)
     hint = _best(given, topic.topic_id, needs_exact_id=came_later) if given is not None else None
-    if hint is not None:
+    if hint is not None and (hint.from_checkpoint or not topic.earliest_why):
         source = "a checkpoint" if hint.from_checkpoint else "an option"
         if hint.offset in {EARLIEST, LATEST}:
             return AskedStart(hint.offset, f"{_name(hint.offset)}, by {source} of a member")
         return KnownStart(hint.offset, f"offset {hint.offset}, by {source} of a member")
     if came_later:
         return _BEGINNING_OF_A_LATER_PARTITION
-    return policy_start(policy)
+    usual = policy_start(policy)
+    if topic.earliest_why and isinstance(usual, AskedStart):
+        return _beginning(topic.earliest_why)
+    return usual
+
+
+@lru_cache(maxsize=10)
+def _beginning(why: str) -> Start:
+    return AskedStart(EARLIEST, f"earliest, because {why}")
 
 
 def usual_start(group: GroupState) -> Start:

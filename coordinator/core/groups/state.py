@@ -61,6 +61,8 @@ class TopicState(msgspec.Struct, frozen=True, gc=False):
     partitions: int
     by_readers: bool = False
     """Only members that commit nothing have read it."""
+    earliest_why: str = ""
+    """Why its first partitions start at their beginning too, and not by the policy; empty where the policy counts."""
 
 
 class MemberState(msgspec.Struct, gc=False):
@@ -91,8 +93,13 @@ class GroupState:
     members: dict[str, MemberState] = field(default_factory=dict)
     grants: PartitionTable[Grant] = field(default_factory=PartitionTable)
     offsets: CommittedTable = field(default_factory=CommittedTable)
-    out_of_range: set[TopicPartition] = field(default_factory=set)
-    """Partitions that start by the policy alone, because Kafka does not have the offset they had."""
+    by_policy: set[TopicPartition] = field(default_factory=set)
+    """Partitions that start by the policy alone, whatever members show: their offset was taken from them, because Kafka
+    does not have it or because an operator deleted it. So what a member shows counts for the first start only."""
+    was_forgotten: bool = False
+    """Its first member had been in it before: what members remember counts, and no topic starts by the policy."""
+    recovery_ms: int | None = None
+    """How long it waits for the checkpoints of former members, while it does; see `recovery`."""
     controls: Controls = field(default_factory=Controls)
     """What operators decided."""
     target_owners: dict[TopicPartition, str] = field(default_factory=dict)

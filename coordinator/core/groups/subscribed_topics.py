@@ -104,12 +104,21 @@ class SubscribedTopics:
             desk.journal.decide(TopicsMatched(group_id, tuple(member_ids), topics))
         return bool(changed)
 
-    def look_at(self, group_id: str, topic: str, *, is_new: bool = False, by_readers: bool | None = None) -> bool:
+    def look_at(
+        self,
+        group_id: str,
+        topic: str,
+        *,
+        is_new: bool = False,
+        by_readers: bool | None = None,
+        earliest_why: str = "",
+    ) -> bool:
         """Record what Kafka says of a topic that a group reads, and return whether anything is new.
 
         A topic that `is_new` was not there before the group: all of it is read from its beginning. The look is
         `by_readers` when only members that commit nothing are about to read it; the group's first look is then still
-        to come. None means that nobody is new.
+        to come. None means that nobody is new. `earliest_why` says why a topic at which the group looks for the first
+        time starts at earliest where no checkpoint shows more.
         """
         desk = self._desk
         group = desk.group(group_id)
@@ -129,7 +138,9 @@ class SubscribedTopics:
             return False
         if is_first:
             first_partitions = 0 if is_new else record.partitions
-            record = TopicSeen(group_id, topic, record.topic_id, first_partitions, record.partitions, bool(by_readers))
+            record = TopicSeen(
+                group_id, topic, record.topic_id, first_partitions, record.partitions, bool(by_readers), earliest_why
+            )
         elif before is not None and before.by_readers:
             record = replace(record, by_readers=True)
         desk.journal.decide(record)

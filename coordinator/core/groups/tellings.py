@@ -4,7 +4,7 @@ The streams of a member that wants to be told them are decided here too, for the
 partition is hard state and decided by reconciliation.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.member import is_complete
@@ -38,7 +38,7 @@ class Tellings:
         if complete:
             turn.soft.unsettled.discard(member_id)
         if granted or (complete and not turn.soft.sessions[member_id].is_told_complete):
-            self._push(turn.group, turn.soft, member_id, granted, complete=complete)
+            self._push(turn.group, turn.soft, member_id, granted, turn.notes.get(member_id, ()), complete=complete)
 
     def _assign_streams(self, group: GroupState, member_id: str) -> frozenset[TopicPartition]:
         """Spread a member's partitions over its streams, if it wants it, and return those that change theirs."""
@@ -54,11 +54,13 @@ class Tellings:
         soft: GroupSoft,
         member_id: str,
         partitions: Collection[TopicPartition],
+        notes: Sequence[str] = (),
         *,
         complete: bool,
     ) -> None:
         desk, session = self._desk, soft.sessions[member_id]
         most = desk.limits.push_max_partitions
-        for push in start_fetchers(group, member_id, partitions, desk.catalog, most, is_complete=complete):
+        catalog = desk.catalog
+        for push in start_fetchers(group, member_id, partitions, catalog, most, is_complete=complete, notes=notes):
             desk.push(session.connection_id, push)
         session.is_told_complete = complete

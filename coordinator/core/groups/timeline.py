@@ -32,6 +32,8 @@ class EventKind(StrEnum):
     START_RESOLVED = "start-resolved"
     START_UNRESOLVED = "start-unresolved"
     OUT_OF_RANGE = "out-of-range"
+    RECOVERING = "recovering"
+    RECOVERED = "recovered"
     TOPIC_GROWN = "topic-grown"
     TOPIC_DELETED = "topic-deleted"
     TOPIC_RECREATED = "topic-recreated"

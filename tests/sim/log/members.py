@@ -9,6 +9,7 @@ from coordinator.core.groups import records as r
 from coordinator.core.groups.partition_table import TopicPartition
 from tests.sim.log.lived_time import group_expired
 from tests.sim.log.ownership import end_grant
+from tests.sim.log.recovery import note_joined, note_topic
 from tests.sim.log.state import GroupModel, Log, Rule
 
 
@@ -24,11 +25,15 @@ def group_settings(log: Log, group: GroupModel, at: int, record: r.GroupSettings
 def topic_seen(log: Log, group: GroupModel, at: int, record: r.TopicSeen) -> None:
     before = group.topics.get(record.topic)
     if before is not None and before[0] != record.topic_id:
-        group.out_of_range = {partition for partition in group.out_of_range if partition[0] != record.topic}
+        group.by_policy = {partition for partition in group.by_policy if partition[0] != record.topic}
+    if before is None:
+        note_topic(group, record.topic)
     group.topics[record.topic] = (record.topic_id, record.partitions)
 
 
 def topics_matched(log: Log, group: GroupModel, at: int, record: r.TopicsMatched) -> None:
+    group.never_by_policy.update(group.just_seen)
+    group.just_seen.clear()
     for member_id in record.member_ids:
         facts = group.facts[member_id]
         if facts.pattern is None or not set(record.topics).isdisjoint(facts.exclusions):
@@ -61,6 +66,7 @@ def member_joined(log: Log, group: GroupModel, at: int, record: r.MemberJoined) 
             raise log.broken("double-claimant", at, f"{other.member_id} has named {other.partitions}: {record}")
     if not set(facts.topics).isdisjoint(facts.exclusions):
         raise log.broken("foreign-topic", at, f"{facts.exclusions} are excluded: {record}")
+    note_joined(log, record.group_id, group, member_id, is_known=member_id in group.facts)
     group.facts[member_id] = facts
     group.emptied_at = None
     group.instances[member_id] = facts.instance_id

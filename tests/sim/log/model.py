@@ -14,10 +14,12 @@ from coordinator.core.groups import records as r
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
-from tests.sim.log import lived_time, members, offsets, operators, ownership
+from tests.sim.log import lived_time, members, offsets, operators, ownership, recovery
 from tests.sim.log.state import Facts, GroupModel, Rule, ViolationError
 
-RULES: dict[type, Rule] = lived_time.RULES | members.RULES | ownership.RULES | offsets.RULES | operators.RULES
+RULES: dict[type, Rule] = (
+    lived_time.RULES | members.RULES | ownership.RULES | offsets.RULES | operators.RULES | recovery.RULES
+)
 
 
 class LogModel:
@@ -31,6 +33,10 @@ class LogModel:
         self.times_ms: list[int] = []
         """When each record was written, in the time of the machine room."""
         self.groups: dict[str, GroupModel] = {}
+        self.known_members: dict[str, set[str]] = {}
+        """Who was ever in a group, also before it was forgotten."""
+        self.known_before: dict[str, set[str]] = {}
+        """The same of a log that is lost."""
         self.newest_epoch = -1
         self.newest_lived_at: int | None = None
         """Where the newest record stands that says how long nodes ran."""
@@ -60,6 +66,7 @@ class LogModel:
         counted = self.handovers, self.resets
         self.records, self.times_ms, self.groups, self.newest_epoch = [], [], {}, -1
         self.newest_lived_at = None
+        self.known_members = {group_id: set(known) for group_id, known in self.known_before.items()}
         self.is_reading_again = True
         for record, at_ms in zip(kept, times_ms, strict=True):
             self._take(record, at_ms)
@@ -126,7 +133,7 @@ class LogModel:
                 (controls.group_pause is not None, controls.paused.keys(), controls.drained.keys()),
                 (ours.is_paused, ours.paused, ours.drained),
             )
-            _same("lost starts", group_id, theirs.out_of_range, ours.out_of_range)
+            _same("lost starts", group_id, theirs.by_policy, ours.by_policy)
             _same("epoch", group_id, theirs.group_epoch, ours.group_epoch)
 
 

@@ -2,7 +2,9 @@
 
 from coordinator.core.groups import records as r
 from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.protocol.parts import StartHint
 from tests.helpers.committed_parts import in_parts, parts_of
+from tests.sim.log.recovery import must_pass_nothing_over
 from tests.sim.log.state import Commit, GroupModel, Log, Owner, Rule
 
 
@@ -60,8 +62,8 @@ def start(log: Log, group: GroupModel, at: int, record: r.Granted, number: int) 
     """Check where a granted partition starts: at the committed offset, or where this very record says that it does."""
     partition = (record.topic, number)
     committed = group.committed(partition, record.topic_id)
-    was_out_of_range = partition in group.out_of_range
-    group.out_of_range.discard(partition)
+    has_lost_offset = partition in group.by_policy
+    group.by_policy.discard(partition)
     starts = in_parts(record.starts) if record.starts is not None else ()
     resolved = next((part for part in starts if part.partition == number), None)
     if resolved is None:
@@ -74,19 +76,21 @@ def start(log: Log, group: GroupModel, at: int, record: r.Granted, number: int) 
     if committed is not None:
         raise log.broken("start-resolved-again", at, f"{partition} is at {committed}: {record}")
     is_answer = log.facts.was_answered(record.topic, record.topic_id, number, resolved.offset)
-    hints = {
-        hint.offset
-        for facts in group.facts.values()
-        for hint in facts.hints
-        if (hint.topic, hint.partition) == partition
-    }
-    is_hint = not was_out_of_range and resolved.offset in hints
+    hints = {hint.offset for hint in _hints_of(group, partition)}
+    is_hint = not has_lost_offset and resolved.offset in hints
     if is_hint and not is_answer and not log.facts.was_reached(record.topic_id, number, resolved.offset):
         raise log.broken("lost-record", at, f"nobody ever got as far as offset {resolved.offset}: {record}")
     if not is_hint and not is_answer:
         raise log.broken("phantom-commit", at, f"nobody ever named offset {resolved.offset}: {record}")
+    if not has_lost_offset:
+        shown = {hint.offset for hint in _hints_of(group, partition) if hint.from_checkpoint}
+        must_pass_nothing_over(log, group, at, partition, record.topic_id, resolved.offset, shown)
     group.history.moved((record.topic, record.topic_id, number), resolved.offset, record.why)
     commit(log, group, at, resolved)
+
+
+def _hints_of(group: GroupModel, partition: TopicPartition) -> list[StartHint]:
+    return [hint for facts in group.facts.values() for hint in facts.hints if (hint.topic, hint.partition) == partition]
 
 
 RULES: dict[type, Rule] = {r.OffsetsCommitted: offsets_committed}

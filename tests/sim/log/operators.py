@@ -54,7 +54,7 @@ def reset_applied(log: Log, group: GroupModel, at: int, record: o.ResetApplied) 
         grant(log, group, at, partition, Owner(record.member_id, record.topic_id, record.owner_epoch))
     elif owner is not None:
         end_grant(group, at, partition)
-    group.out_of_range.discard(partition)
+    group.by_policy.discard(partition)
     group.history.moved((record.topic, record.topic_id, record.partition), record.offset, "a reset")
     offsets.write(group, at, partition, record.topic_id, record.offset, None)
     log.resets += 1
@@ -67,6 +67,7 @@ def offsets_deleted(log: Log, group: GroupModel, at: int, record: o.OffsetsDelet
         if not group.commits.get(partition) or group.commits[partition][-1].offset is None:
             raise log.broken("phantom-delete", at, f"{partition} had no offset: {record}")
         offsets.forget(group, at, partition)
+        group.by_policy.add(partition)
 
 
 def claims_released(log: Log, group: GroupModel, at: int, record: o.ClaimsReleased) -> None:

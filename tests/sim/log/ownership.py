@@ -114,7 +114,7 @@ def went_out_of_range(log: Log, group: GroupModel, at: int, record: r.WentOutOfR
             raise log.broken("lost-commit", at, f"{partition} is at {offset}, which Kafka has: {record}")
         end_grant(group, at, partition)
         offsets.forget(group, at, partition)
-        group.out_of_range.add(partition)
+        group.by_policy.add(partition)
 
 
 # ---- claims ---------------------------------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ class GroupModel:
     is_paused: bool = False
     paused: set[TopicPartition] = field(default_factory=set)
     drained: set[str] = field(default_factory=set)
-    out_of_range: set[TopicPartition] = field(default_factory=set)
+    by_policy: set[TopicPartition] = field(default_factory=set)
     facts: dict[str, r.MemberFacts] = field(default_factory=dict)
     member_epochs: dict[str, int] = field(default_factory=dict)
     targets: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
@@ -119,6 +119,13 @@ class GroupModel:
     history: History = field(default_factory=History)
     emptied_at: int | None = None
     """Where it lost its last member, or was last committed to without members."""
+    was_forgotten: bool = False
+    """The first member that it had in this life had been in it before."""
+    is_recovering: bool = False
+    just_seen: set[str] = field(default_factory=set)
+    """Topics that were seen for the first time by whoever joins next."""
+    never_by_policy: set[str] = field(default_factory=set)
+    """Topics that somebody brought who had been in the group before, or that came into a group that was forgotten."""
 
     def committed(self, partition: TopicPartition, topic_id: str) -> int | None:
         """Return the committed offset of a partition of this very topic."""
@@ -158,6 +165,7 @@ class Log(Protocol):
     resets: int
     facts: Facts
     groups: dict[str, GroupModel]
+    known_members: dict[str, set[str]]
     times_ms: list[int]
 
     def broken(self, name: str, at: int, why: str) -> ViolationError:

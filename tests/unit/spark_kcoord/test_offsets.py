@@ -37,8 +37,8 @@ def test_claims_are_the_ranges_with_something_to_read() -> None:
 
 def test_hints_are_ends_of_a_finished_batch_and_beginnings_of_an_unfinished_one() -> None:
     offset = an_offset(a_range(0, 3, 4))
-    assert offset.hints(is_finished=True) == (StartHint("flights", "id-of-flights", 0, 4, True),)
-    assert offset.hints(is_finished=False) == (StartHint("flights", "id-of-flights", 0, 3, True),)
+    assert offset.hints(is_finished=True) == (StartHint("flights", "id-of-flights", 0, 4, True, 7),)
+    assert offset.hints(is_finished=False) == (StartHint("flights", "id-of-flights", 0, 3, True, 7),)
 
 
 @pytest.mark.parametrize(

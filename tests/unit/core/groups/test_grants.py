@@ -93,14 +93,14 @@ def test_partitions_with_and_without_a_committed_offset_are_granted_by_different
 def test_starts_for_different_reasons_are_in_different_records() -> None:
     world = NodeWorld({"t": 4})
     hints = [
-        StartHint("t", "id-t", 0, 31, from_checkpoint=True),
+        StartHint("t", "id-t", 0, 31, from_checkpoint=False),
         StartHint("t", "id-t", 1, EARLIEST, from_checkpoint=False),
-        StartHint("t", "id-t", 2, 31, from_checkpoint=True),
+        StartHint("t", "id-t", 2, 31, from_checkpoint=False),
     ]
     m1 = world.join("m1", hints=hints)
     said = {record.partitions: (record.starts.offsets, record.why) for record in grants_of(world) if record.starts}
     assert said == {
-        (0, 2): ((31, 31), "offset 31, by a checkpoint of a member"),
+        (0, 2): ((31, 31), "offset 31, by an option of a member"),
         (1,): ((10,), "earliest, by an option of a member"),
         (3,): ((100,), "latest, by the group's policy"),
     }
@@ -109,7 +109,7 @@ def test_starts_for_different_reasons_are_in_different_records() -> None:
 
 def test_leader_epochs_are_written_where_kafka_has_said_them() -> None:
     world = NodeWorld({"t": 2})
-    world.join("m1", hints=[StartHint("t", "id-t", 0, 31, from_checkpoint=True)])
+    world.join("m1", hints=[StartHint("t", "id-t", 0, 31, from_checkpoint=False)])
     assert [record.starts.leader_epochs for record in grants_of(world) if record.starts] == [(), (7,)]
 
 

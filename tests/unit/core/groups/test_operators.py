@@ -24,8 +24,9 @@ from coordinator.protocol.operator_messages import (
     ReleaseClaims,
     ReleaseClaimsResponse,
 )
-from coordinator.protocol.parts import ControlDescription, ResetPolicy
+from coordinator.protocol.parts import ControlDescription, ResetPolicy, StartHint
 from tests.helpers.node_world import WALL_OFFSET_MS, NodeWorld
+from tests.helpers.passing_time import let_pass
 
 T0, T1, T2, T3 = [("t", number) for number in range(4)]
 ANN = "ann@ops"
@@ -262,6 +263,36 @@ class TestDeletion:
         delete_offsets(world, T0)
         assert world.join("m2").owned[T0].offset == 10
 
+    def test_deleted_offset_of_a_running_query_is_resolved_by_policy_and_not_where_its_process_began(self) -> None:
+        world = NodeWorld({"t": 2})
+        began = [StartHint("t", "id-t", number, 30, from_checkpoint=True) for number in range(2)]
+        m1 = world.join("m1", hints=began)
+        m1.commit(T0, 80)
+        pause(world, T0, T1)
+        m1.stop_all()
+        delete_offsets(world, T0, T1)
+        world.restart()
+        again = world.connect()
+        again.registration = m1.registration
+        again.register()
+        pause(world, T0, is_paused=False)
+        assert again.owned[T0].offset == 100
+        newer = world.join("m2", hints=[StartHint("t", "id-t", 1, 60, True, 1_000_000)])
+        pause(world, T1, is_paused=False)
+        let_pass(world, 500, again, newer)
+        assert world.committed() == {T0: 100, T1: 100}
+
+    def test_deleted_offset_of_a_partition_that_came_later_is_resolved_by_policy_too(self) -> None:
+        world = NodeWorld({"t": 1})
+        m1 = world.join("m1")
+        world.kafka.topics["t"] = 2
+        world.poll_topics()
+        world.settle()
+        assert m1.owned[T1].offset == 10
+        m1.leave()
+        delete_offsets(world, T1)
+        assert world.join("m2").owned[T1].offset == 100
+
     def test_offset_of_an_owned_partition_is_not_deleted(self) -> None:
         world = NodeWorld({"t": 2})
         m1 = world.join("m1")
@@ -302,6 +333,7 @@ class TestDeletion:
         world.restart()
         assert without_time(world.state(0)) == ShardState()
         again = world.join("m1", claims=(claim,))
+        let_pass(world, 10_000, again)
         assert again.owned[T0].owner_epoch > claim.owner_epoch
 
     @pytest.mark.parametrize("is_dry_run", [True, False])

@@ -188,7 +188,7 @@ def test_position_out_of_range_starts_anew_for_the_reader_and_the_groups_offset_
     assert reader.epoch(T0) > before
     assert reader.is_complete
     assert world.committed() == ({} if committed is None else {T0: committed})
-    assert world.group().out_of_range == set()
+    assert world.group().by_policy == set()
     reader.leave()
     owner = world.join("owner", reset_policy=LATEST)
     assert owner.owned[T0].offset == (100 if committed is None else committed)

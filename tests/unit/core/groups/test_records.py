@@ -34,6 +34,7 @@ from coordinator.core.groups.records import (
     MemberTarget,
     OffsetsCommitted,
     Record,
+    RecoveryChanged,
     Released,
     ReleasedPart,
     StopBegan,
@@ -79,7 +80,8 @@ GOLDEN: list[tuple[Record, str]] = [
         GroupSettings("g", 1, "sticky", ResetPolicy("latest"), "hold", True, 5_000),
         "019801a16701a6737469636b7992a66c6174657374c0a4686f6c64c3cd1388",
     ),
-    (TopicSeen("g", "t", "id", 2, 4), "019702a167a174a269640204c2"),
+    (TopicSeen("g", "t", "id", 2, 4, True, "why"), "019802a167a174a269640204c3a3776879"),
+    (RecoveryChanged("g", 6_000), "019334a167cd1770"),
     (
         MemberJoined("g", FACTS, 1),
         "019403a167dc0016a26d31a169c0a163a1680791a1740191a6737469636b79cd2710cdea60cd0bb8c290a3742e2a9192a1740091a175"

@@ -15,7 +15,7 @@ from coordinator.protocol.messages import (
     FetcherStartedResponse,
     RegisterConsumerResponse,
 )
-from coordinator.protocol.parts import OwnedPartition
+from coordinator.protocol.parts import OwnedPartition, StartHint
 from tests.helpers.node_world import Member, NodeWorld
 
 SESSION_MS = 10_000
@@ -222,7 +222,7 @@ def test_table_of_member_states_holds_what_happens() -> None:
 
 # ---- groups ---------------------------------------------------------------------------------------------------------
 
-EMPTY, ASSIGNING, RECONCILING, SETTLED = (str(status) for status in GroupStatus)
+EMPTY, ASSIGNING, RECOVERING, RECONCILING, SETTLED = (str(status) for status in GroupStatus)
 
 
 def empty_group() -> NodeWorld:
@@ -239,6 +239,12 @@ def assigning_group() -> NodeWorld:
     return world
 
 
+def recovering_group() -> NodeWorld:
+    world = NodeWorld({"t": 4})
+    join(world, "m1", hints=[StartHint("t", "id-t", 0, 50, from_checkpoint=True)])
+    return world
+
+
 def reconciling_group() -> NodeWorld:
     return unrevoked()[0]
 
@@ -247,7 +253,13 @@ def settled_group() -> NodeWorld:
     return stable()[0]
 
 
-GROUPS = {EMPTY: empty_group, ASSIGNING: assigning_group, RECONCILING: reconciling_group, SETTLED: settled_group}
+GROUPS = {
+    EMPTY: empty_group,
+    ASSIGNING: assigning_group,
+    RECOVERING: recovering_group,
+    RECONCILING: reconciling_group,
+    SETTLED: settled_group,
+}
 
 
 def someone_joins(world: NodeWorld) -> None:
@@ -280,18 +292,18 @@ def the_coordinator_restarts(world: NodeWorld) -> None:
 
 
 GROUP_LEADS_TO = {
-    #                         Empty    Assigning    Reconciling  Stable
-    someone_joins: (SETTLED, ASSIGNING, ASSIGNING, ASSIGNING),
-    the_window_ends: (EMPTY, RECONCILING, RECONCILING, SETTLED),
-    all_let_go: (EMPTY, ASSIGNING, SETTLED, SETTLED),
-    everybody_leaves: (EMPTY, EMPTY, EMPTY, EMPTY),
-    the_topic_grows: (EMPTY, ASSIGNING, ASSIGNING, ASSIGNING),
-    the_coordinator_restarts: (EMPTY, ASSIGNING, RECONCILING, SETTLED),
+    #                         Empty    Assigning    Recovering  Reconciling  Stable
+    someone_joins: (SETTLED, ASSIGNING, RECOVERING, ASSIGNING, ASSIGNING),
+    the_window_ends: (EMPTY, RECONCILING, RECOVERING, RECONCILING, SETTLED),
+    all_let_go: (EMPTY, ASSIGNING, RECOVERING, SETTLED, SETTLED),
+    everybody_leaves: (EMPTY, EMPTY, EMPTY, EMPTY, EMPTY),
+    the_topic_grows: (EMPTY, ASSIGNING, RECOVERING, ASSIGNING, ASSIGNING),
+    the_coordinator_restarts: (EMPTY, ASSIGNING, RECOVERING, RECONCILING, SETTLED),
 }
 
 
 @pytest.mark.parametrize("event", list(GROUP_LEADS_TO), ids=lambda event: event.__name__)
-@pytest.mark.parametrize("column", range(4), ids=list(GROUPS))
+@pytest.mark.parametrize("column", range(5), ids=list(GROUPS))
 def test_group_in_every_state_meets_every_event(column: int, event: Callable[[NodeWorld], None]) -> None:
     before = list(GROUPS)[column]
     world = GROUPS[before]()

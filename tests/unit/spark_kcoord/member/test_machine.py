@@ -244,7 +244,8 @@ def test_coordinator_that_lost_a_group_is_told_how_far_it_was_read_and_not_where
 
     request = pair.come_back()
 
-    assert request.hints == (StartHint("t", "id", 0, 8, from_checkpoint=True), other)
+    assert request.hints == (StartHint("t", "id", 0, 8, True, 10),)
+    assert request.is_returning
 
 
 def test_member_goes_to_the_node_that_coordinates_its_group() -> None:

@@ -1,0 +1,157 @@
+"""Groups that were forgotten: expired, deleted, or lost with the coordinator's disk, while members remember them.
+
+A registration that shows that its member was in the group before is no first member's. What such a member brings into
+view starts at earliest where no checkpoint shows more: by the policy `latest` it would pass over what nobody has read.
+If the group is not known at all, it first waits a session time-out for the checkpoints of the others, so that one
+member's return does not have everything read again that another one's checkpoint shows as done. The wait is hard state
+and begins anew with a restart; it ends at once when checkpoints show every partition. Whoever comes later, new members
+too, brings no topic that starts by the policy: somebody who is not back yet may have read of it.
+"""
+
+from typing import Final
+
+from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.ownership import Ownership
+from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.records import RecoveryChanged, TopicSeen
+from coordinator.core.groups.soft import Timer, TimerKind
+from coordinator.core.groups.state import GroupState, is_same_topic
+from coordinator.core.groups.timeline import EventKind
+from coordinator.protocol.messages import RegisterConsumer
+
+FORGOTTEN: Final = "the group was forgotten and no checkpoint shows where it was"
+ADDED: Final = "a member that had been in the group before brought the topic"
+
+_MEMBERS_ASKED_ONE_BY_ONE: Final = 100
+"""A larger group waits its time out: to look at all that is shown with each member that comes would be dear."""
+
+
+def was_member(request: RegisterConsumer) -> bool:
+    """True when a registration says or shows that its member was in the group before."""
+    return request.is_returning or bool(request.claims) or any(hint.from_checkpoint for hint in request.hints)
+
+
+def is_yet_to_begin(group: GroupState) -> bool:
+    """True when only members that commit nothing have been in the group, so that nothing is known of where it was."""
+    return not group.offsets and all(topic.by_readers for topic in group.topics.values())
+
+
+class Recovery:
+    """The forgotten groups of one shard."""
+
+    def __init__(self, desk: Desk, ownership: Ownership) -> None:
+        self._desk = desk
+        self._ownership = ownership
+
+    def why_earliest(
+        self, request: RegisterConsumer, group: GroupState | None, *, is_new_group: bool, is_known: bool
+    ) -> str:
+        """Say why topics that a registration is the first to bring start at earliest; empty if the policy counts.
+
+        `is_known` says that its member is in the group already.
+        """
+        if group is not None and group.was_forgotten:
+            return FORGOTTEN
+        if not request.commits:
+            return ""
+        if was_member(request):
+            return FORGOTTEN if is_new_group else ADDED
+        return ADDED if is_known else ""
+
+    def note_registered(
+        self, group: GroupState, member_id: str, request: RegisterConsumer, *, is_new_group: bool
+    ) -> None:
+        """Begin to wait for other checkpoints if the group was forgotten, and wait no longer if nothing is missing."""
+        if group.recovery_ms is None:
+            if not was_member(request) or not request.commits:
+                return
+            lost = self._lost_topics(group, request)
+            if not is_new_group and not lost:
+                return
+            self._begin(group, member_id, lost)
+        elif len(group.members) <= _MEMBERS_ASKED_ONE_BY_ONE and self._is_all_shown(group):
+            self._end(group, "the checkpoints show every partition")
+
+    def _begin(self, group: GroupState, member_id: str, lost: list[str]) -> None:
+        desk = self._desk
+        for topic in lost:
+            seen = group.topics[topic]
+            desk.journal.decide(
+                TopicSeen(
+                    group.group_id,
+                    topic,
+                    seen.topic_id,
+                    seen.first_partitions,
+                    seen.partitions,
+                    earliest_why=FORGOTTEN,
+                )
+            )
+        if self._is_all_shown(group):
+            desk.journal.decide(RecoveryChanged(group.group_id, None))
+            return
+        wait_ms = group.members[member_id].facts.session_timeout_ms
+        desk.journal.decide(RecoveryChanged(group.group_id, wait_ms))
+        self._wait(group)
+        why = (
+            f"{member_id} was in this group before, and where the group was is not known here; waiting {wait_ms} ms "
+            "for the checkpoints of others, then what none shows starts at earliest"
+        )
+        desk.note(group.group_id, EventKind.RECOVERING, why, member_id=member_id)
+
+    def _lost_topics(self, group: GroupState, request: RegisterConsumer) -> list[str]:
+        """Return known topics of which a checkpoint shows a partition that the group has no offset of, and once had."""
+        lost = {
+            hint.topic
+            for hint in request.hints
+            if hint.from_checkpoint
+            and (seen := group.topics.get(hint.topic)) is not None
+            and seen.partitions > hint.partition
+            and not seen.earliest_why
+            and is_same_topic(hint.topic_id, seen.topic_id)
+            and (hint.topic, hint.partition) not in group.by_policy
+            and group.committed_offset((hint.topic, hint.partition), seen.topic_id) is None
+        }
+        return sorted(lost)
+
+    def _is_all_shown(self, group: GroupState) -> bool:
+        """True when each partition has an offset, or a checkpoint shows where it was."""
+        shown: set[tuple[TopicPartition, str]] = {
+            ((hint.topic, hint.partition), hint.topic_id)
+            for member in group.members.values()
+            for hint in member.facts.hints
+            if hint.from_checkpoint and member.facts.commits
+        }
+        for topic in group.subscribers:
+            seen = group.topics.get(topic)
+            for number in range(seen.partitions if seen is not None else 0):
+                assert seen is not None
+                partition = (topic, number)
+                if group.committed_offset(partition, seen.topic_id) is not None or partition in group.by_policy:
+                    continue
+                if (partition, seen.topic_id) not in shown and (partition, "") not in shown:
+                    return False
+        return True
+
+    # ---- time -------------------------------------------------------------------------------------------------------
+
+    def start(self, group: GroupState) -> None:
+        """Go on waiting after a load: the members have to come back first."""
+        if group.recovery_ms is not None:
+            self._wait(group)
+
+    def _wait(self, group: GroupState) -> None:
+        assert group.recovery_ms is not None, f"group {group.group_id} waits for nothing"
+        timer = Timer(TimerKind.RECOVERY, group.group_id)
+        self._desk.timers.set(timer, self._desk.now_ms + group.recovery_ms)
+
+    def is_due(self, group: GroupState) -> None:
+        """Wait no longer."""
+        if group.recovery_ms is not None:
+            self._end(group, f"{group.recovery_ms} ms are over")
+
+    def _end(self, group: GroupState, why: str) -> None:
+        desk = self._desk
+        desk.journal.decide(RecoveryChanged(group.group_id, None))
+        desk.timers.cancel(Timer(TimerKind.RECOVERY, group.group_id))
+        desk.note(group.group_id, EventKind.RECOVERED, f"it waits for no more checkpoints: {why}")
+        self._ownership.grant_what_is_free(group.group_id)
