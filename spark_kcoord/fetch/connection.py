@@ -52,14 +52,18 @@ class TopicMetadata:
 
 @dataclass(slots=True)
 class Backoff:
-    """Waits that double, up to a second, with jitter; ends at a deadline of the monotonic clock."""
+    """Waits that double, up to a second, with jitter; ends at a deadline of the monotonic clock.
+
+    ``uniform`` draws a number between two.
+    """
 
     wait_s: float
     deadline: float
+    uniform: Callable[[float, float], float] = random.uniform
 
     def next_wait(self) -> float:
         """Return how long to wait now, never past the deadline."""
-        wait = min(self.wait_s * random.uniform(0.8, 1.2), max(0.0, self.deadline - time.monotonic()))  # noqa: S311
+        wait = min(self.wait_s * self.uniform(0.8, 1.2), max(0.0, self.deadline - time.monotonic()))
         self.wait_s = min(self.wait_s * 2, _BACKOFF_LIMIT_S)
         return wait
 

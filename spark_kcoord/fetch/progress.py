@@ -19,6 +19,8 @@ ends with one more empty answer to a fetch by the topic's id, which a topic made
 from __future__ import annotations
 
 import logging
+import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,6 +45,8 @@ _SHARE_GROWS: Final = 8
 _TOPIC_GONE: Final = frozenset({3, 100, 103})
 """UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID."""
 _OUT_OF_RANGE: Final = kafka_errors.OffsetOutOfRangeError.errno
+_UNKNOWN: Final = kafka_errors.UnknownError.errno
+"""A broker's failure without a number of its own, such as that of a remote tier: it may pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ class RangeProgress:
         "_settings",
         "_stalled_since",
         "_timeout_s",
+        "_uniform",
         "is_in_doubt",
         "last_epoch",
         "needs_leader",
@@ -87,7 +92,13 @@ class RangeProgress:
     )
 
     def __init__(
-        self, wanted: TopicRange, settings: KafkaSettings, *, fail_on_data_loss: bool, timeout_s: float
+        self,
+        wanted: TopicRange,
+        settings: KafkaSettings,
+        *,
+        fail_on_data_loss: bool,
+        timeout_s: float,
+        uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         self.wanted = wanted
         self.position = wanted.start
@@ -99,6 +110,7 @@ class RangeProgress:
         self._settings = settings
         self._fail_on_data_loss = fail_on_data_loss
         self._timeout_s = timeout_s
+        self._uniform = uniform
         self._least_bytes = _SMALLEST_SHARE
         self._hole_at = UNKNOWN_OFFSET
         self._log_start = UNKNOWN_OFFSET
@@ -176,7 +188,7 @@ class RangeProgress:
                 return False
         else:
             self._gone_since = None
-            if not is_out_of_range and not error.retriable:
+            if not is_out_of_range and errno != _UNKNOWN and not error.retriable:
                 raise self._failure(error)
         if self._is_stalled(now):
             raise self._failure(error)
@@ -315,5 +327,5 @@ class RangeProgress:
     def _next_wait_s(self) -> float:
         """Return how long to wait after one more failure without progress."""
         if self._backoff is None:
-            self._backoff = Backoff(self._settings.retry_backoff_ms / 1000, float("inf"))
+            self._backoff = Backoff(self._settings.retry_backoff_ms / 1000, float("inf"), self._uniform)
         return self._backoff.next_wait()

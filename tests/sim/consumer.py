@@ -24,6 +24,7 @@ from spark_kcoord.partition import TopicRange
 from tests.sim.facts import OwnedLog
 from tests.sim.member_process import MemberProcess
 from tests.sim.process import TopicPartition
+from tests.sim.reading import NothingCameError
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -60,7 +61,7 @@ class Consumer(MemberProcess):
                 columns=COLUMNS,
             ),
             member=_Port(self),
-            records=_Records(world),
+            records=_Records(world, name),
             clock=lambda: self.now_ms() / 1000,
         )
 
@@ -109,6 +110,8 @@ class Consumer(MemberProcess):
             work()
         except _AskedMeanwhileError as asked:
             self.call(asked.build, self._on_answer, self._fail)
+        except NothingCameError:
+            self._poll_later()
         except KcoordError as error:
             if "were refused" in str(error):
                 self._poll_later()
@@ -198,8 +201,10 @@ class _Port:
 class _Records:
     """Kafka as the product's consumer knows it."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: "World", name: str) -> None:
         self._kafka = world.kafka
+        self._brokers = world.brokers
+        self._name = name
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         return self._known(self._kafka.ends(sorted(partitions)))
@@ -220,13 +225,13 @@ class _Records:
             raise KafkaAwayError("Kafka could not be asked for records.")
         if not topic.begins[wanted.partition] <= wanted.start <= wanted.end <= topic.ends[wanted.partition]:
             raise DataLossError(f"{wanted} is not there: {topic}")
-        count = wanted.end - wanted.start
-        columns: dict[str, Any] = {
-            "topic": [wanted.topic] * count,
-            "partition": [wanted.partition] * count,
-            "offset": range(wanted.start, wanted.end),
-        }
-        yield pa.RecordBatch.from_arrays([pa.array(columns[f.name], f.type) for f in SCHEMA], schema=SCHEMA)
+        for start, end in self._brokers.read_at_once(self._name, wanted):
+            columns: dict[str, Any] = {
+                "topic": [wanted.topic] * (end - start),
+                "partition": [wanted.partition] * (end - start),
+                "offset": range(start, end),
+            }
+            yield pa.RecordBatch.from_arrays([pa.array(columns[f.name], f.type) for f in SCHEMA], schema=SCHEMA)
 
     def close(self) -> None:
         """Close nothing."""

@@ -21,6 +21,7 @@ from coordinator.core.groups.starts import POLICY_KINDS
 from coordinator.core.groups.timeline import EventKind
 from tests.sim.faults import FAULT_OF
 from tests.sim.log.model import LogModel
+from tests.sim.reading import ANSWERS
 
 ENOUGH_RUNS = 500
 """From so many runs on everything has to have happened."""
@@ -47,6 +48,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "assignor": tuple(ASSIGNORS),
     "policy": (*POLICY_KINDS, "default"),
     "handover": ("takeover", "hold", "hold for a time"),
+    "answer": ANSWERS,
 }
 """Everything that has to happen, by what it is."""
 

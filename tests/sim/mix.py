@@ -10,6 +10,7 @@ from random import Random
 from coordinator.core.limits import Limits
 from coordinator.protocol.parts import ResetPolicy
 from tests.sim.faults import FAULT_OF
+from tests.sim.reading import ReadingMix, draw_reading
 
 RARE = {
     "topic-recreated": 0.15,
@@ -83,6 +84,7 @@ class Mix:
     """Chance that a query dies at one of the steps between two of Spark's calls."""
     fault_every_ms: int
     weights: dict[str, float]
+    reading: ReadingMix
 
     @property
     def fails_on_data_loss(self) -> bool:
@@ -152,6 +154,7 @@ def draw_mix(dice: Random) -> Mix:
         crash_at_step=dice.choice((0.0, 0.0, 0.004, 0.02)),
         fault_every_ms=dice.choice((300, 800, 2_000)),
         weights=weights,
+        reading=draw_reading(dice),
     )
 
 

@@ -147,6 +147,8 @@ class Query(MemberProcess):
         self.world.note_batch(StreamOffset.from_json(batch.end).claims)
         yield self._step("partitions returned")
         yield Step("tasks are reading", self.world.batch_ms())
+        for wait_ms in self.world.brokers.read(self.name, claims):
+            yield Step("Kafka sends nothing", wait_ms)
         if self._joined is not None:
             self.world.deliver(self, self._joined.member_id, claims)
         yield self._step("sink written")

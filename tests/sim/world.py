@@ -23,6 +23,8 @@ from tests.sim.mix import Mix
 from tests.sim.network import Network
 from tests.sim.process import Process
 from tests.sim.query import Query
+from tests.sim.reading import EXPECTED_ENDS as EXPECTED_ENDS_OF_READS
+from tests.sim.reading import Brokers
 from tests.sim.schedule import Schedule
 
 FEWEST_ACKED, FEWEST_FAULTS, FEWEST_HANDOVERS = 20, 5, 1
@@ -46,6 +48,7 @@ EXPECTED_ENDS = (
     "FENCED_INSTANCE_ID",
     "was deleted and made again",
     "the group's policy is none",
+    *EXPECTED_ENDS_OF_READS,
 )
 """Words of the errors that a process may end with in a world full of faults."""
 
@@ -60,6 +63,7 @@ class World:
         self.schedule = Schedule()
         self.kafka = Kafka(dice, mix.topics)
         self.checker = Checker(self.kafka, mix.shards, mix.limits)
+        self.brokers = Brokers(self)
         self.coordinator = Coordinator(dice, self.schedule, mix, self.kafka, self.checker)
         self.network = Network(dice, self.schedule, mix.network_delays_ms, self.coordinator)
         self.coordinator.sender = self.network

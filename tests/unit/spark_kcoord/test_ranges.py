@@ -37,6 +37,7 @@ def test_range_ends_although_more_was_sent() -> None:
         fetched(error=kafka_errors.FencedLeaderEpochError.errno),
         fetched(error=kafka_errors.UnknownTopicOrPartitionError.errno),
         fetched(error=kafka_errors.KafkaStorageError.errno),
+        fetched(error=kafka_errors.UnknownError.errno),
         kafka_errors.KafkaConnectionError("reset by peer"),
         kafka_errors.RequestTimedOutError(),
         kafka_errors.NodeNotReadyError(1),
