@@ -8,6 +8,7 @@ the driver and the executors run. A micro-batch is committed as soon as it is do
 Ctrl-C to this Python process end the query between two micro-batches.
 A SIGTERM to spark-submit itself reaches the Java process alone, which ends at once: the micro-batch in flight is then
 replayed at the next start. `python jobs/ingest_stream.py …` with PYSPARK_SUBMIT_ARGS="… pyspark-shell" avoids that.
+A new checkpoint needs a new output: one that an earlier query wrote with another checkpoint is refused.
 Exit codes: 0 the query ended as asked, 1 it failed, 2 the arguments are wrong.
 """
 
@@ -25,8 +26,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import spark_kcoord
-from spark_kcoord.errors import KcoordError
+from spark_kcoord.errors import KcoordError, UnreadBatchError
 from spark_kcoord.job_arguments import add_source_arguments, read_pairs, source_options
+from spark_kcoord.job_outputs import names_in, why_not_together
 from spark_kcoord.job_runs import run_in_spark, start_log
 from spark_kcoord.options import parse_options
 
@@ -157,15 +159,24 @@ def follow(query: StreamingQuery, asked: list[int], stop_s: float) -> None:
 
 
 def wait_for_commit(attachment: spark_kcoord.Attachment, query: StreamingQuery, timeout_s: float) -> None:
-    """Wait until the last micro-batch is committed; where it cannot be, say that the next start does it."""
+    """Wait until the last micro-batch is committed; where it cannot be, say that the next start does it.
+
+    Raises UnreadBatchError when it was not read: no start commits that.
+    """
     try:
         attachment.wait(query, timeout_s)
+    except UnreadBatchError:
+        raise
     except KcoordError as error:
         log.warning("the last micro-batch is done, and will be committed when the query starts again: %s", error)
 
 
 def ingest(spark: SparkSession, arguments: argparse.Namespace, name: str, asked: list[int]) -> int:
     """Run the query to its end, or until a signal has been received, and return the exit code."""
+    why = why_not_together(arguments.output, arguments.checkpoint, lambda directory: names_in(spark, directory))
+    if why is not None:
+        log.error("nothing was read: %s", why)
+        return 2
     attachment = spark_kcoord.attach(spark)
     query = start_query(spark, arguments, name)
     log.info("query %s runs, checkpoint %s", query.id, arguments.checkpoint)

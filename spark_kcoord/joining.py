@@ -30,6 +30,7 @@ from spark_kcoord.resolve import (
     subscribed_topics,
 )
 from spark_kcoord.stream_starts import stream_starts
+from spark_kcoord.unread_batches import warn_where_group_is_known
 
 __all__ = ["FrozenEnds", "freeze_ends", "join_group", "new_member"]
 
@@ -105,6 +106,8 @@ def join_group(
     options: SourceOptions, client: MemberClient, first: StreamOffset, frozen: FrozenEnds | None
 ) -> tuple[DriverSession, tuple[str, ...]]:
     """Let a member join and return its session and the Kafka servers; raises KcoordError."""
+    if options.mode == "stream" and not first.member:
+        warn_where_group_is_known(options)
     client.start()
     joined = client.join()
     first.must_belong_to(cluster=joined.kafka_cluster_id, group=options.group)

@@ -9,19 +9,21 @@ sink. The coordinator tells the two apart, since only a planned micro-batch has 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import TYPE_CHECKING, Final
 
-from spark_kcoord.errors import UnreadBatchError
+from spark_kcoord.errors import KcoordError, UnreadBatchError
+from spark_kcoord.options import SourceOptions, host_ports
 
 if TYPE_CHECKING:
     from coordinator.protocol.parts import Claim, PartitionResult
 
-__all__ = ["must_have_been_read", "show_claims", "unread_claims", "warn_of_known_group"]
+__all__ = ["must_have_been_read", "show_claims", "unread_claims", "warn_where_group_is_known"]
 
 _log = logging.getLogger(__name__)
 
 _SHOWN: Final = 5
+_ASK_TIMEOUT_S: Final = 2.0
 
 
 def unread_claims(finished: Iterable[Claim], results: Iterable[PartitionResult]) -> tuple[Claim, ...]:
@@ -52,12 +54,29 @@ def show_claims(claims: Sequence[Claim]) -> str:
     return ", ".join(shown) + (f" and {len(claims) - _SHOWN} more ranges" if len(claims) > _SHOWN else "")
 
 
-def warn_of_known_group(group_id: str, committed: int) -> None:
-    """Warn that a checkpoint is new and its group is not."""
-    _log.warning(
-        "group %s: the checkpoint is new and the group has committed offsets of %d partitions, where the query goes "
-        "on. A new checkpoint needs a new output: a sink that remembers numbers of micro-batches, such as the "
-        "directory of a file sink, passes over those it knows.",
-        group_id,
-        committed,
-    )
+def warn_where_group_is_known(
+    options: SourceOptions, *, committed: Callable[[SourceOptions], Sized] | None = None
+) -> None:
+    """Warn that a query's checkpoint is new where its group has offsets, before the query joins.
+
+    Without an answer nothing is said: the join that follows tells why the coordinator gives none.
+    """
+    try:
+        found = len((committed or _committed)(options))
+    except KcoordError as error:
+        _log.debug("group %s: it is not known whether it has offsets: %s", options.group, error)
+        return
+    if found:
+        _log.warning(
+            "group %s: the checkpoint is new and the group has offsets of %d partitions, where the query goes on. A "
+            "new checkpoint needs a new output: a sink that remembers numbers of micro-batches, such as the directory "
+            "of a file sink, passes over those it knows.",
+            options.group,
+            found,
+        )
+
+
+def _committed(options: SourceOptions) -> Sized:
+    from spark_kcoord.member.one_shot import fetch_offsets
+
+    return fetch_offsets(host_ports(options.coordinators), options.group, timeout_s=_ASK_TIMEOUT_S)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 import spark_kcoord
 from coordinator.local.kafka import LocalKafka
@@ -139,9 +141,10 @@ def test_partitions_that_nobody_lets_go_of_are_waited_for_in_bounds(
     name = topic(2)
     view = GroupView(coordinator.address, name)
     produce_numbers(kafka.bootstrap_servers, name, 2, 0, 10)
-    with spark_kcoord.batch(spark, options(coordinator, name)) as first:
-        assert first.records == 10
-        waiting = spark_kcoord.batch(spark, options(coordinator, name), assignment_timeout_s=0.5)
+    shared = options(coordinator, name, **{"kcoord.share.within.application": "true"})
+    with spark_kcoord.batch(spark, shared) as first:
+        assert numbers(first.rows) == Counter(range(10))
+        waiting = spark_kcoord.batch(spark, shared, assignment_timeout_s=0.5)
         with pytest.raises(spark_kcoord.KcoordError, match=r"let go of no partition within 0\.5 s"), waiting:
             raise AssertionError("there is nothing to read")
         assert len(view.describe().members) == 1
@@ -163,6 +166,53 @@ def test_a_claim_that_was_lost_meanwhile_fails_the_block_at_its_end(
 
     with pytest.raises(spark_kcoord.KcoordError, match=r"of 2 ranges .*kcoord\.rebalance\.timeout"):
         outstay()
+
+
+def test_a_block_in_which_no_action_read_its_rows_commits_nothing_and_says_so(
+    spark: "SparkSession", kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str]
+) -> None:
+    name = topic(2)
+    view = GroupView(coordinator.address, name)
+    produce_numbers(kafka.bootstrap_servers, name, 2, 0, 30)
+
+    def only_look() -> None:
+        with spark_kcoord.batch(spark, options(coordinator, name)) as unread:
+            unread.rows.where("offset > 3").explain()
+            states = [partition.claim_state for partition in view.describe().partitions]
+            assert states == [ClaimState.OFFERED] * 2
+
+    with pytest.raises(spark_kcoord.UnreadBatchError, match=r"no action in the block read \[0, 15\) of "):
+        only_look()
+    assert (view.committed(), view.describe().members) == (0, ())
+    with spark_kcoord.batch(spark, options(coordinator, name)) as again:
+        assert numbers(again.rows) == Counter(range(30))
+    assert view.committed() == 30
+
+
+def test_rows_of_a_block_that_is_over_are_refused_whether_they_were_planned_or_not(
+    spark: "SparkSession", kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str]
+) -> None:
+    name = topic(2)
+    produce_numbers(kafka.bootstrap_servers, name, 2, 0, 30)
+    with spark_kcoord.batch(spark, options(coordinator, name)) as first:
+        planned = first.rows
+        assert numbers(planned) == Counter(range(30))
+    produce_numbers(kafka.bootstrap_servers, name, 2, 30, 10)
+    kept = []
+
+    def fail() -> None:
+        with spark_kcoord.batch(spark, options(coordinator, name)) as second:
+            kept.append(second.rows)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    refusals = (spark_kcoord.KcoordError, PySparkException, Py4JJavaError)
+    for read in (lambda: first.rows, planned.count, planned.collect, kept[0].collect):
+        with pytest.raises(refusals, match=r"spark_kcoord\.batch.* is over"):
+            read()
+    with spark_kcoord.batch(spark, options(coordinator, name)) as third:
+        assert numbers(third.rows) == Counter(range(30, 40))
 
 
 def test_the_listener_reports_how_far_a_query_is_behind(

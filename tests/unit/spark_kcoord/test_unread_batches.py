@@ -1,10 +1,13 @@
 """A micro-batch that Spark counts as done without having planned it ends the query, with nothing of it committed."""
 
+import logging
+
 import pytest
 
-from spark_kcoord.errors import UnreadBatchError
+from spark_kcoord.errors import KcoordError, UnreadBatchError
 from spark_kcoord.offsets import StreamOffset
-from spark_kcoord.unread_batches import show_claims
+from spark_kcoord.options import SourceOptions, parse_options
+from spark_kcoord.unread_batches import show_claims, warn_where_group_is_known
 from tests.helpers.fake_member import FakeMember, a_session, claim, owned
 
 
@@ -28,3 +31,24 @@ def test_many_ranges_are_shown_by_the_first_few() -> None:
     shown = show_claims([claim(number, 0, 10) for number in range(7)])
     assert shown.startswith("[0, 10) of t-0, [0, 10) of t-1")
     assert shown.endswith("of t-4 and 2 more ranges")
+
+
+OPTIONS = parse_options({"kcoord.bootstrap.servers": "c1:7600", "kcoord.group.id": "g", "subscribe": "t"}, "stream")
+
+
+@pytest.mark.parametrize(("committed", "warnings"), [({("t", 0): 0, ("t", 1): 7}, 1), ({}, 0)])
+def test_a_new_checkpoint_in_a_group_that_has_offsets_is_told_to_need_a_new_output(
+    committed: dict[tuple[str, int], int], warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    warn_where_group_is_known(OPTIONS, committed=lambda _: committed)
+    said = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(said) == warnings
+    assert all("offsets of 2 partitions" in line and "needs a new output" in line for line in said)
+
+
+def test_a_coordinator_that_is_away_is_told_of_by_the_join(caplog: pytest.LogCaptureFixture) -> None:
+    def away(options: SourceOptions) -> dict[str, int]:
+        raise KcoordError("No kcoord coordinator answered.")
+
+    warn_where_group_is_known(OPTIONS, committed=away)
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
