@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 import uuid
+from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
 
@@ -70,6 +71,8 @@ async def _serve(settings: Settings, journal: Journal) -> Stopped:
     try:
         for notice in disk.notices:
             log.warning("disk", why=notice)
+        if disk.is_new:
+            log.warning("new-data-directory", why=_why_look(settings.node.data_dir))
         address = await _bind(settings, server)
         assignors = load_assignors(log)
         node = Node(settings.limits, settings.node.shards, address, settings.kafka.bootstrap_servers, assignors)
@@ -124,6 +127,13 @@ async def _drain(disk: Disk, log: FilteringBoundLogger) -> None:
         log.error(  # noqa: TRY400 - the world's fault, no traceback
             "drain-failed", why=f"not everything that waited was written, and none of it acknowledged: {error}"
         )
+
+
+def _why_look(data_dir: Path) -> str:
+    return (
+        f"{data_dir.absolute()} was empty: no group is known, and members begin where their checkpoints and options "
+        "say. If there ought to be groups, stop this node and start it with their directory (--data, node.data_dir)"
+    )
 
 
 def _open_disk(settings: Settings, driver: Driver) -> Disk:
@@ -184,7 +194,14 @@ def _load(node: Node, disk: Disk, shards: int, log: FilteringBoundLogger) -> Non
             said_s = time.monotonic()
             log.info("loading", shards=f"{shard + 1} of {shards}", records=records)
     Rounds(asyncio.get_running_loop()).begin()
-    log.info("loaded", shards=shards, records=records, duration_ms=round((time.monotonic() - started_s) * 1000))
+    groups = sum(len(node.hard_state(shard).groups) for shard in range(shards))
+    log.info(
+        "loaded",
+        shards=shards,
+        groups=groups,
+        records=records,
+        duration_ms=round((time.monotonic() - started_s) * 1000),
+    )
 
 
 def _stop_signals() -> "asyncio.Future[str]":

@@ -4,6 +4,7 @@ It is the real command, `kcoord serve --standalone`, run with this Python. Knows
 exit code and the line it prints when it serves.
 """
 
+import os
 import re
 import sys
 import time
@@ -23,8 +24,9 @@ _POLL_S = 0.02
 class LocalCoordinator:
     """One node over one data directory; a context manager that starts and stops it.
 
-    `port` 0 means any free one, kept over restarts. `settings` are given with `--set`, by dotted key. The node writes
-    to `data_dir/node.log`, beside its data in `data_dir/data`. Not thread safe.
+    `port` 0 means any free one, kept over restarts. `settings` are given with `--set`, by dotted key, and `environment`
+    is added to this process's. The node writes to `data_dir/node.log`, beside its data in `data_dir/data`. Not thread
+    safe.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class LocalCoordinator:
         *,
         port: int = 0,
         settings: Mapping[str, object] | None = None,
+        environment: Mapping[str, str] | None = None,
         start_timeout_s: float = 30.0,
         stop_timeout_s: float = 15.0,
     ) -> None:
@@ -41,6 +44,7 @@ class LocalCoordinator:
         self._kafka_bootstrap = kafka_bootstrap
         self._port = port
         self._settings = dict(settings or {})
+        self._environment = dict(environment or {})
         self._start_timeout_s = start_timeout_s
         self._stop_timeout_s = stop_timeout_s
         self._child: ChildProcess | None = None
@@ -98,7 +102,11 @@ class LocalCoordinator:
             *[part for key, value in self._settings.items() for part in ("--set", f"{key}={value}")],
         ]
         self._child = ChildProcess(
-            "The coordinator", command, log_path=self.log_path, stop_timeout_s=self._stop_timeout_s
+            "The coordinator",
+            command,
+            log_path=self.log_path,
+            environment=os.environ | self._environment,
+            stop_timeout_s=self._stop_timeout_s,
         )
         self._child.start()
         try:

@@ -22,6 +22,7 @@ from coordinator.core.log.meta import DirectoryMeta, decode_meta, encode_meta
 from coordinator.core.log.queue import AppendQueue, QueueFullError
 from coordinator.core.log.snapshot import Snapshot
 from coordinator.core.log.storage import RecoveredShard
+from coordinator.runtime.data_directory import MAKING, META, refuse_what_is_not_ours
 from coordinator.runtime.files import DirectoryLock, DiskError, Files, OsFiles, explained, write_atomically
 from coordinator.runtime.shard_files import ShardFiles
 
@@ -49,6 +50,7 @@ class Disk:
         meta: DirectoryMeta,
         shards: Sequence[ShardFiles],
         *,
+        is_new: bool,
         max_pending_bytes: int,
         wait_s: float,
         on_durable: Callable[[int, int], None],
@@ -57,6 +59,8 @@ class Disk:
     ) -> None:
         self._lock = lock
         self._meta = meta
+        self.is_new = is_new
+        """True when the directory was made by this opening of it."""
         self._shards = shards
         self._wait_s = wait_s
         self._on_durable = on_durable
@@ -102,9 +106,10 @@ class Disk:
         files = files or OsFiles()
         with explained("make the directory", data_dir):
             files.make_directory(data_dir)
+        refuse_what_is_not_ours(files, data_dir)
         lock = DirectoryLock.acquire(data_dir)
         try:
-            meta = _open_directory(files, data_dir, shards, new_directory_id, segment_bytes)
+            meta, is_new = _open_directory(files, data_dir, shards, new_directory_id, segment_bytes)
             opened = [ShardFiles(files, _shard_directory(data_dir, n), segment_bytes) for n in range(shards)]
         except BaseException:
             lock.release()
@@ -113,6 +118,7 @@ class Disk:
             lock,
             meta,
             opened,
+            is_new=is_new,
             max_pending_bytes=max_pending_bytes,
             wait_s=wait_s,
             on_durable=on_durable,
@@ -273,12 +279,16 @@ class Disk:
 
 def _open_directory(
     files: Files, data_dir: Path, shards: int, new_directory_id: str, segment_bytes: int
-) -> DirectoryMeta:
-    """Read the meta file, or make the directory: marked while it is being made, the meta file last."""
-    path, marker = data_dir / "meta.json", data_dir / "making"
+) -> tuple[DirectoryMeta, bool]:
+    """Read the meta file, or make the directory: marked while it is being made, the meta file last.
+
+    Returns what the file says and whether the directory was made.
+    """
+    path, marker = data_dir / META, data_dir / MAKING
     with explained("read", data_dir):
         names = files.names(data_dir)
-    if path.name not in names:
+    is_new = path.name not in names
+    if is_new:
         made = [name for name in names if _SHARD_NAME.fullmatch(name)]
         if made and marker.name not in names:
             raise DiskError(
@@ -302,7 +312,7 @@ def _open_directory(
         with explained("delete", marker):
             files.delete(marker)
             files.sync_directory(data_dir)
-    return meta
+    return meta, is_new
 
 
 def _shard_directory(data_dir: Path, shard: int) -> Path:

@@ -42,6 +42,8 @@ def _advice(error: OSError) -> str:
             return "Make room on this file system (or raise the quota or size limit) and start the node again"
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return "Give the node's user read and write permission to it and start the node again"
+        case errno.EEXIST:
+            return "Something that is not a directory has this name: check the path of the data directory"
         case errno.ENOENT | errno.ENOTDIR | errno.EISDIR:
             return "Check the path of the data directory, or restore what is missing from a copy"
         case errno.EMFILE | errno.ENFILE:

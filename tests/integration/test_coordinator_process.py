@@ -207,7 +207,27 @@ def test_a_data_directory_that_is_a_file_is_a_clear_error(tmp_path: Path) -> Non
     (tmp_path / "data").write_text("x")
     said = exit_of(LocalCoordinator(NO_KAFKA, tmp_path))
     assert "error: the data directory" in said
+    assert "Something that is not a directory has this name: check the path of the data directory" in said
     assert "Traceback" not in said
+
+
+def test_the_parent_of_a_data_directory_is_a_clear_error(tmp_path: Path) -> None:
+    with LocalCoordinator(NO_KAFKA, tmp_path / "data"):
+        pass
+    said = exit_of(LocalCoordinator(NO_KAFKA, tmp_path))
+    assert "exit code 1" in said
+    assert f"{tmp_path / 'data' / 'data'} does: is it the one that was meant?" in said
+    assert "Traceback" not in said
+
+
+def test_an_empty_data_directory_is_said_when_it_is_taken_and_never_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        with LocalCoordinator(NO_KAFKA, tmp_path) as node:
+            pass
+    warned = [line for line in node.log_path.read_text().splitlines() if "new-data-directory" in line]
+    assert len(warned) == 1
+    assert f"{tmp_path / 'data'} was empty: no group is known" in warned[0]
+    assert '"warning"' in warned[0]
 
 
 @pytest.mark.kafka
