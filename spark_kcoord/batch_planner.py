@@ -20,7 +20,7 @@ from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, Partition
 from spark_kcoord.errors import DataLossError, KafkaAwayError, UnknownTopicError
 from spark_kcoord.log_bounds import LogBounds, OutOfRange
 from spark_kcoord.member.effects import AdvanceOutcome, Joined
-from spark_kcoord.member.holdings import AssignedPartition, Assignment
+from spark_kcoord.member.holdings import AssignedPartition, Assignment, starts_anew
 from spark_kcoord.member.settings import Address
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.questions import (
@@ -152,7 +152,13 @@ class BatchPlanner:
                 finished = ()
                 positions = self._positions(usable, finished)
             ends = yield from self._ends(positions, timeout_s=self._kafka_timeout_s)
-        gone = yield from self._bounds.out_of_range(usable, positions, ends, is_frozen=self._frozen is not None)
+        gone = yield from self._bounds.out_of_range(
+            usable,
+            positions,
+            ends,
+            is_frozen=self._frozen is not None,
+            is_patient=self._fail_on_data_loss and not is_single_run,
+        )
         lost = self._pass_over_aged_out(gone)
         if lost:
             if finished or self._has_offers:
@@ -166,6 +172,7 @@ class BatchPlanner:
         if not next_claims and not finished and not self._has_offers:
             self._settled = start
             self._quiet = (assignment, tuple(sorted(positions)), ends) if self._frozen is None else None
+            self._quiet_until = min(self._quiet_until, self._bounds.look_again_at)
             return self._unchanged(start)
         accepted = yield from self._advance(start, finished, next_claims)
         if len(accepted) < len(next_claims) and (known := self._positions(usable, ())) != positions:
@@ -340,18 +347,32 @@ class BatchPlanner:
         return tuple(one for one in gone if not one.has_aged_out)
 
     def _give_up(self, lost: Sequence[OutOfRange]) -> Planning[None]:
-        """Have partitions start anew by the group's policy, because the brokers do not have their positions."""
-        for one in lost:
-            self._data_lost(one.why)
+        """Have partitions start anew by the group's policy whose positions are gone, if the coordinator finds so too.
+
+        What it finds otherwise is left alone for a while.
+        """
+        if self._fail_on_data_loss:
+            self._data_lost(lost[0].why)
         results = yield AskReport(tuple(one.owned for one in lost))
         assert isinstance(results, tuple)
+        anew: set[PartitionKey] = set()
         for one, result in zip(lost, results, strict=True):
             assert isinstance(result, PartitionResult)
+            owned = one.owned
             if result.error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise DataLossError(f"{one.why} {result.message}.")
-        if self._allowed is not None:
+            if result.error is not ErrorCode.NONE:
+                self._bounds.put_off(owned)
+                said = result.message or result.error.name
+                _log.warning("group %s: %s The coordinator says: %s.", self._group_id, one.why, said)
+                continue
+            self._data_lost(one.why)
+            if starts_anew(result):
+                anew.add((owned.topic, owned.partition))
+            elif result.committed is not None:
+                self._finished_until[owned.topic, owned.partition, owned.owner_epoch] = result.committed
+        if anew and self._allowed is not None:
             assignment = yield from ask_assignment(AwaitAssignment(complete=True, timeout_s=FIRST_ASSIGNMENT_TIMEOUT_S))
-            anew = {(one.owned.topic, one.owned.partition) for one in lost}
             self._allowed |= {
                 (p.topic, p.partition, p.owner_epoch) for p in assignment.partitions if (p.topic, p.partition) in anew
             }

@@ -20,13 +20,13 @@ import pyarrow as pa
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.parts import FinalOffset, OwnedPartition, PartitionResult, ResetPolicy
+from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResult, ResetPolicy
 from spark_kcoord.consumer_records import KafkaRecords, Position, Records, Rows, Turns
 from spark_kcoord.errors import DataLossError, KcoordError
 from spark_kcoord.fetch.columns import COLUMNS, arrow_schema
 from spark_kcoord.kafka_options import KafkaSettings, parse_kafka_options
 from spark_kcoord.member.client import Assignment, Joined, MemberClient, MemberSettings, fetch_offsets
-from spark_kcoord.member.holdings import AssignedPartition
+from spark_kcoord.member.holdings import AssignedPartition, starts_anew
 from spark_kcoord.options import host_ports
 
 __all__ = ["Consumer", "ConsumerSettings"]
@@ -37,6 +37,9 @@ PartitionKey: TypeAlias = tuple[str, int]
 Listener: TypeAlias = Callable[[Sequence[PartitionKey]], None]
 
 _NEEDED: Final = ("topic", "partition", "offset")
+
+REPORT_PAUSE_S: Final = 1.0
+"""How long a partition is left alone when a report that its position is gone has changed nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +105,7 @@ class ConsumerSettings:
             join_timeout_ms=self.join_timeout_ms,
             auto_commit=self.auto_commit,
             lets_go_itself=False,
+            isolation_level=self.kafka_settings(()).isolation_level,
         )
 
     def kafka_settings(self, told: Sequence[str]) -> KafkaSettings:
@@ -131,8 +135,8 @@ class Member(Protocol):
     def release(self, finals: Sequence[FinalOffset]) -> None:
         """Let go of partitions."""
 
-    def report_out_of_range(self, partitions: Sequence[OwnedPartition]) -> tuple[PartitionResult, ...]:
-        """Have partitions start anew by the group's policy."""
+    def report_out_of_range(self, partitions: Sequence[LostPosition]) -> tuple[PartitionResult, ...]:
+        """Have partitions start anew by the group's policy, if the coordinator finds their positions gone too."""
 
     def leave(self, finals: Sequence[FinalOffset] = ()) -> None:
         """Leave the group."""
@@ -148,6 +152,7 @@ class _Held:
     granted: AssignedPartition
     position: int
     done: int
+    left_alone_until: float = float("-inf")
 
     @property
     def key(self) -> PartitionKey:
@@ -249,9 +254,11 @@ class Consumer:
             self._member.note_positions([held.to_commit(held.position) for held in moved])
 
     def _next_rows(self, turns: Turns) -> Rows | None:
+        now = self._clock()
         positions = {
             key: Position(held.granted.topic_id, held.granted.owner_epoch, held.position)
             for key, held in self._held.items()
+            if held.left_alone_until <= now
         }
         try:
             return turns.next_rows(positions)
@@ -260,9 +267,13 @@ class Consumer:
             return None
 
     def _start_anew(self, error: DataLossError) -> None:
-        """Have the partitions whose positions the brokers do not have start by the group's policy."""
+        """Have the partitions whose positions the brokers do not have start by the group's policy.
+
+        The coordinator asks Kafka too; a partition about which it finds otherwise is left alone for a while, or goes on
+        at the group's offset where Kafka has that one.
+        """
         assert self._records is not None
-        first, end = self._records.earliest_offsets(self._held), self._records.end_offsets(self._held)
+        first, end = self._records.earliest_offsets(self._held), self._records.high_watermarks(self._held)
         gone = [
             held
             for key, held in self._held.items()
@@ -270,12 +281,21 @@ class Consumer:
         ]
         if not gone:
             raise error
-        _log.warning("group %s: %s Going on by the group's policy.", self._settings.group_id, error)
-        parts = [OwnedPartition(*held.key, held.granted.owner_epoch) for held in gone]
+        group_id = self._settings.group_id
+        parts = [LostPosition(*held.key, held.granted.owner_epoch, held.position) for held in gone]
         for held, result in zip(gone, self._member.report_out_of_range(parts), strict=True):
             if result.error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise DataLossError(f"{error} {result.message}.") from error
-            del self._held[held.key]
+            if result.error is not ErrorCode.NONE:
+                _log.warning("group %s: %s The coordinator says: %s.", group_id, error, result.message)
+                held.left_alone_until = self._clock() + REPORT_PAUSE_S
+            elif starts_anew(result):
+                _log.warning("group %s: %s Going on by the group's policy.", group_id, error)
+                del self._held[held.key]
+            else:
+                _log.warning("group %s: %s Going on at the group's offset %s.", group_id, error, result.committed)
+                assert result.committed is not None, "what neither starts anew nor is refused names the group's offset"
+                held.position = held.done = result.committed
 
     # ---- partitions -------------------------------------------------------------------------------------------------
 

@@ -46,6 +46,9 @@ class Records(Protocol):
     def end_offsets(self, partitions: Collection[PartitionKey]) -> Mapping[PartitionKey, int]:
         """Return the exclusive end of each partition; raises UnknownTopicError naming topics that are gone."""
 
+    def high_watermarks(self, partitions: Collection[PartitionKey]) -> Mapping[PartitionKey, int]:
+        """Return where the log of each partition ends, whatever the isolation level; raises as `end_offsets`."""
+
     def earliest_offsets(self, partitions: Collection[PartitionKey]) -> Mapping[PartitionKey, int]:
         """Return the first offset of each partition; raises as `end_offsets`."""
 
@@ -69,6 +72,10 @@ class KafkaRecords:
     def end_offsets(self, partitions: Collection[PartitionKey]) -> Mapping[PartitionKey, int]:
         """Return the exclusive end of each partition."""
         return self._lookup.end_offsets(partitions)
+
+    def high_watermarks(self, partitions: Collection[PartitionKey]) -> Mapping[PartitionKey, int]:
+        """Return where the log of each partition ends, whatever the isolation level."""
+        return self._lookup.high_watermarks(partitions)
 
     def earliest_offsets(self, partitions: Collection[PartitionKey]) -> Mapping[PartitionKey, int]:
         """Return the first offset of each partition."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from coordinator.protocol.parts import Claim, ClaimStatus, OwnedPartition, PartitionResult
+from coordinator.protocol.parts import Claim, ClaimStatus, LostPosition, PartitionResult
 from spark_kcoord.batch_planner import UNLIMITED, BatchPlanner
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import AdvanceOutcome, Assignment, Joined
@@ -26,6 +26,7 @@ from spark_kcoord.questions import (
     Question,
     ReadAssignment,
     ReadEnds,
+    ReadHighWatermarks,
     ReadSizes,
     ReadStarts,
 )
@@ -55,8 +56,8 @@ class Member(Protocol):
     def advance(self, finished: Sequence[Claim], claims: Sequence[Claim]) -> AdvanceOutcome:
         """Commit what is finished, let go of what is wanted back, claim what is next."""
 
-    def report_out_of_range(self, partitions: Sequence[OwnedPartition]) -> tuple[PartitionResult, ...]:
-        """Have partitions start anew by the group's policy, because the brokers do not have their positions."""
+    def report_out_of_range(self, partitions: Sequence[LostPosition]) -> tuple[PartitionResult, ...]:
+        """Have partitions start anew whose positions the brokers do not have, if the coordinator finds so too."""
 
     def close(self) -> None:
         """Close the connection; no leave, no commit."""
@@ -73,6 +74,9 @@ class LogOffsets(Protocol):
         Raises UnknownTopicError naming topics that are gone, KafkaAwayError after `timeout_s` (None: soon) without an
         answer, another KcoordError when Kafka refuses.
         """
+
+    def high_watermarks(self, partitions: Sequence[PartitionKey]) -> Mapping[PartitionKey, int]:
+        """Return where the log of each partition ends, whatever the isolation level; raises as `end_offsets`, soon."""
 
     def earliest_offsets(self, partitions: Sequence[PartitionKey]) -> Mapping[PartitionKey, int]:
         """Return the first offset of each partition; raises as `end_offsets`, soon."""
@@ -191,6 +195,8 @@ class DriverSession:
                 return self._member.confirm_claims(claims)
             case ReadStarts(partitions):
                 return self._kafka.earliest_offsets(partitions)
+            case ReadHighWatermarks(partitions):
+                return self._kafka.high_watermarks(partitions)
             case AskReport(partitions):
                 return self._member.report_out_of_range(partitions)
 

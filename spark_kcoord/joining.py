@@ -88,6 +88,7 @@ def new_member(
         handover=options.handover,
         claim_timeout_ms=options.claim_timeout_ms,
         ping_interval_ms=options.ping_interval_ms,
+        isolation_level=options.kafka.isolation_level,
         join_timeout_ms=JOIN_TIMEOUT_MS,
         application=application,
         shares_application=options.shares_application,

@@ -144,7 +144,7 @@ KAFKA_OPTIONS: Final = tuple(
             choice(("read_uncommitted", "read_committed")),
             None,
             "read_uncommitted",
-            "read_committed hides aborted and unfinished transactions",
+            "read_committed hides aborted and unfinished transactions; `latest` is then the last stable offset",
         ),
     )
 )
@@ -212,6 +212,11 @@ class KafkaSettings:
     request_timeout_ms: int = 30_000
     retry_backoff_ms: int = 100
     metadata_max_age_ms: int = 300_000
+
+    @property
+    def isolation_level(self) -> str:
+        """Kafka's word for up to where is read."""
+        return "read_committed" if self.is_read_committed else "read_uncommitted"
 
 
 _FETCH_FIELDS: Final[Mapping[str, str]] = {

@@ -1,25 +1,35 @@
 """Whether positions lie within what the brokers have, before they are read.
 
-Ends come with every look; where partitions begin is asked when a partition is new to its owner and now and then after,
-because brokers delete old records meanwhile. Executors look once more when they read. What is to be done about a
-position that is gone is not decided here.
+A position is compared with [log start, high watermark], whatever the isolation level: between the last stable offset
+and the high watermark there is nothing to read yet, and nothing is lost. Ends come with every look; where partitions
+begin is asked when a partition is new to its owner and now and then after, because brokers delete old records
+meanwhile. The high watermark is asked where a position is behind the end that was read, which is as old as a moment
+and, as a broker that has just lost its leadership knows it, older. Executors look once more when they read. What is to
+be done about a position that is gone is not decided here.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
-from coordinator.protocol.parts import OwnedPartition
+from coordinator.protocol.parts import LostPosition
 from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
 from spark_kcoord.member.holdings import AssignedPartition
-from spark_kcoord.questions import PartitionKey, Planning, ReadStarts, ask_offsets
+from spark_kcoord.questions import PartitionKey, Planning, ReadHighWatermarks, ReadStarts, ask_offsets
 
 __all__ = ["LogBounds", "OutOfRange"]
 
 STARTS_AGE_S: Final = 10.0
-"""How old what is known of the beginnings may be."""
+"""How old what is known of the beginnings may be, and how long a position that the log reached is not looked at."""
+END_AGE_S: Final = 3.0
+"""How long a position has to lie behind the high watermark before it is taken for gone: an answer can be old."""
+PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+"""How long a partition is left alone after each report in a row that changed nothing."""
+
+_Grant: TypeAlias = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +39,37 @@ class OutOfRange:
     `has_aged_out` says that records were deleted from its beginning, so that what is left is still to be read.
     """
 
-    owned: OwnedPartition
+    owned: LostPosition
     why: str
     has_aged_out: bool
 
 
 class LogBounds:
-    """What is known of the beginnings of one member's partitions; `clock` returns monotonic seconds."""
+    """What is known of the beginnings and ends of one member's partitions; `clock` returns monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._asked_at = float("-inf")
-        self._known: set[tuple[str, int, int]] = set()
+        self._known: set[_Grant] = set()
+        self._reached: dict[_Grant, tuple[int, float]] = {}
+        """The positions that the log was found to have reached, and when."""
+        self._behind: dict[_Grant, tuple[int, float]] = {}
+        """The positions that were found behind the high watermark, and since when."""
+        self._put_off: dict[_Grant, tuple[int, float]] = {}
+        """How many reports in a row changed nothing, and until when there is to be no other."""
+
+    @property
+    def look_again_at(self) -> float:
+        """When partitions that nothing is decided about yet are to be looked at again."""
+        times = [until for _, until in self._put_off.values() if until > self._clock()]
+        times += [since + END_AGE_S for _, since in self._behind.values()]
+        return min(times, default=math.inf)
+
+    def put_off(self, owned: LostPosition) -> None:
+        """Leave a partition alone for a while, because a report about it has changed nothing."""
+        grant = (owned.topic, owned.partition, owned.owner_epoch)
+        times = self._put_off.get(grant, (0, 0.0))[0]
+        self._put_off[grant] = (times + 1, self._clock() + PAUSES_S[min(times, len(PAUSES_S) - 1)])
 
     def out_of_range(
         self,
@@ -49,35 +78,97 @@ class LogBounds:
         ends: Mapping[PartitionKey, int],
         *,
         is_frozen: bool,
+        is_patient: bool = False,
     ) -> Planning[tuple[OutOfRange, ...]]:
-        """Return the partitions whose position lies before their first offset or behind their end.
+        """Return the partitions whose position lies before their first offset or behind their high watermark.
 
-        Frozen ends say nothing of where a partition ends now.
+        Frozen ends say nothing of where a partition ends now. One who `is_patient` hears of a position behind the high
+        watermark only when it has been there for a while.
         """
-        starts = yield from self._starts([owned for owned in usable if _has_more(owned, positions, ends)])
+        now = self._clock()
+        looked_at = [owned for owned in usable if self._put_off.get(_grant(owned), (0, 0.0))[1] <= now]
+        starts = yield from self._starts([owned for owned in looked_at if _has_more(owned, positions, ends)])
+        behind: Mapping[PartitionKey, int] = {}
+        if not is_frozen:
+            behind = yield from self._behind_the_log(looked_at, positions, ends)
+        self._forget_others(usable, behind, positions)
         found = []
-        for owned in usable:
-            key = (owned.topic, owned.partition)
-            position, end, first = positions[key], ends.get(key), starts.get(key)
-            why = None
-            if end is not None and end < position and not is_frozen:
-                why = (
-                    f"ends at offset {end} at the broker, before offset {position} where this group would go on: it "
-                    "was truncated, or the topic was deleted and created again."
-                )
-            elif first is not None and first > position:
+        for owned in looked_at:
+            key = _key(owned)
+            position, first = positions[key], starts.get(key)
+            has_aged_out = first is not None and first > position
+            if has_aged_out:
                 why = (
                     f"begins at offset {first} at the broker, after offset {position} where this group would go on: "
                     "what was between has aged out or was deleted."
                 )
-            if why is not None:
-                part = OwnedPartition(owned.topic, owned.partition, owned.owner_epoch)
-                has_aged_out = first is not None and first > position
-                found.append(OutOfRange(part, f"Partition {owned.topic}-{owned.partition} {why}", has_aged_out))
+            elif key in behind and self._is_over(owned, position, is_patient=is_patient):
+                why = (
+                    f"ends at offset {behind[key]} at the broker, before offset {position} where this group would go "
+                    "on: it was truncated, or the topic was deleted and created again."
+                )
+            else:
+                continue
+            part = LostPosition(owned.topic, owned.partition, owned.owner_epoch, position)
+            found.append(OutOfRange(part, f"Partition {owned.topic}-{owned.partition} {why}", has_aged_out))
         return tuple(found)
 
+    def _behind_the_log(
+        self,
+        looked_at: Sequence[AssignedPartition],
+        positions: Mapping[PartitionKey, int],
+        ends: Mapping[PartitionKey, int],
+    ) -> Planning[Mapping[PartitionKey, int]]:
+        """Return the high watermarks of the partitions whose position is behind theirs."""
+        now = self._clock()
+        asked = [
+            owned
+            for owned in looked_at
+            if ends.get(_key(owned), math.inf) < positions[_key(owned)]
+            and not self._has_reached(owned, positions[_key(owned)], now)
+        ]
+        if not asked:
+            return {}
+        try:
+            marks = yield from ask_offsets(ReadHighWatermarks(tuple(sorted(map(_key, asked)))))
+        except (KafkaAwayError, UnknownTopicError):
+            return {}
+        for owned in asked:
+            if marks.get(_key(owned), -1) >= positions[_key(owned)]:
+                self._reached[_grant(owned)] = (positions[_key(owned)], now)
+        return {
+            _key(owned): marks[_key(owned)]
+            for owned in asked
+            if _key(owned) in marks and marks[_key(owned)] < positions[_key(owned)]
+        }
+
+    def _has_reached(self, owned: AssignedPartition, position: int, now: float) -> bool:
+        reached, at = self._reached.get(_grant(owned), (-1, 0.0))
+        return reached >= position and now - at < STARTS_AGE_S
+
+    def _is_over(self, owned: AssignedPartition, position: int, *, is_patient: bool) -> bool:
+        """Return whether a position behind the high watermark has been there for long enough, noting it."""
+        since = self._behind.setdefault(_grant(owned), (position, self._clock()))[1]
+        return not is_patient or self._clock() - since >= END_AGE_S
+
+    def _forget_others(
+        self,
+        usable: Sequence[AssignedPartition],
+        behind: Mapping[PartitionKey, int],
+        positions: Mapping[PartitionKey, int],
+    ) -> None:
+        """Forget what is known of grants that are over, and of positions that are not behind the log any more."""
+        grants = {_grant(owned) for owned in usable}
+        self._reached = {grant: known for grant, known in self._reached.items() if grant in grants}
+        self._put_off = {grant: known for grant, known in self._put_off.items() if grant in grants}
+        self._behind = {
+            grant: known
+            for grant, known in self._behind.items()
+            if grant in grants and grant[:2] in behind and positions[grant[:2]] == known[0]
+        }
+
     def _starts(self, to_read: Sequence[AssignedPartition]) -> Planning[Mapping[PartitionKey, int]]:
-        grants = {(owned.topic, owned.partition, owned.owner_epoch) for owned in to_read}
+        grants = {_grant(owned) for owned in to_read}
         now = self._clock()
         is_old = now - self._asked_at >= STARTS_AGE_S
         wanted = grants if is_old else grants - self._known
@@ -92,9 +183,16 @@ class LogBounds:
         return starts
 
 
+def _key(owned: AssignedPartition) -> PartitionKey:
+    return (owned.topic, owned.partition)
+
+
+def _grant(owned: AssignedPartition) -> _Grant:
+    return (owned.topic, owned.partition, owned.owner_epoch)
+
+
 def _has_more(
     owned: AssignedPartition, positions: Mapping[PartitionKey, int], ends: Mapping[PartitionKey, int]
 ) -> bool:
-    key = (owned.topic, owned.partition)
-    end = ends.get(key)
-    return end is not None and end > positions[key]
+    end = ends.get(_key(owned))
+    return end is not None and end > positions[_key(owned)]

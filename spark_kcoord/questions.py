@@ -9,7 +9,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar, cast
 
-from coordinator.protocol.parts import Claim, ClaimStatus, OwnedPartition, PartitionResult
+from coordinator.protocol.parts import Claim, ClaimStatus, LostPosition, PartitionResult
 from spark_kcoord.member.effects import AdvanceOutcome
 from spark_kcoord.member.holdings import Assignment
 
@@ -39,6 +39,16 @@ class ReadEnds:
 
     partitions: tuple[PartitionKey, ...]
     timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadHighWatermarks:
+    """Where do the logs of these partitions end, whatever the isolation level? Answered and failing as ReadEnds, soon.
+
+    The answer is as new as the question.
+    """
+
+    partitions: tuple[PartitionKey, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +85,24 @@ class AskConfirm:
 
 @dataclass(frozen=True, slots=True)
 class AskReport:
-    """Say that the brokers do not have the positions of these partitions; answered with a result of each."""
+    """Say that the brokers do not have the positions of these partitions; answered with a result of each.
 
-    partitions: tuple[OwnedPartition, ...]
+    The coordinator asks Kafka too: what it finds otherwise is as it was.
+    """
+
+    partitions: tuple[LostPosition, ...]
 
 
 Question: TypeAlias = (
-    ReadAssignment | AwaitAssignment | ReadEnds | ReadStarts | ReadSizes | AskAdvance | AskConfirm | AskReport
+    ReadAssignment
+    | AwaitAssignment
+    | ReadEnds
+    | ReadHighWatermarks
+    | ReadStarts
+    | ReadSizes
+    | AskAdvance
+    | AskConfirm
+    | AskReport
 )
 Answer: TypeAlias = (
     Assignment
@@ -106,7 +127,7 @@ def ask_assignment(question: ReadAssignment | AwaitAssignment) -> Planning[Assig
     return answer
 
 
-def ask_offsets(question: ReadEnds | ReadStarts) -> Planning[Mapping[PartitionKey, int]]:
+def ask_offsets(question: ReadEnds | ReadHighWatermarks | ReadStarts) -> Planning[Mapping[PartitionKey, int]]:
     """Ask the brokers for offsets."""
     answer = yield question
     assert isinstance(answer, Mapping)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, OwnedPartition, PartitionResult
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, LostPosition, PartitionResult
 from spark_kcoord.driver_session import Member
 from spark_kcoord.member.client import AdvanceOutcome, Assignment, Joined
 from spark_kcoord.offsets import StreamOffset
@@ -78,12 +78,13 @@ class ReadOnlyMember:
             released=(),
         )
 
-    def report_out_of_range(self, partitions: Sequence[OwnedPartition]) -> tuple[PartitionResult, ...]:
+    def report_out_of_range(self, partitions: Sequence[LostPosition]) -> tuple[PartitionResult, ...]:
         """Have partitions start anew by the group's policy, because the brokers do not have their positions."""
-        gone = {(one.topic, one.partition) for one in partitions}
+        results = self._member.report_out_of_range(partitions)
+        gone = {(one.topic, one.partition) for one in results if one.error is ErrorCode.NONE}
         self._read_to = {key: end for key, end in self._read_to.items() if (key[0], key[2]) not in gone}
         self._seen = None
-        return self._member.report_out_of_range(partitions)
+        return results
 
     def close(self) -> None:
         """Close the connection; no leave, no commit."""

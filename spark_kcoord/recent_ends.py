@@ -45,6 +45,10 @@ class RecentEnds:
             return self._ends
         return {key: self._ends[key] for key in partitions if key in self._ends}
 
+    def high_watermarks(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+        """Return where the logs end whatever the isolation level, always asking the brokers."""
+        return self._lookup.high_watermarks(partitions)
+
     def earliest_offsets(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
         """Return the first offset of each partition, always asking the brokers."""
         return self._lookup.earliest_offsets(partitions)

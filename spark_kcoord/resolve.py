@@ -144,11 +144,14 @@ def resolve_ranges(
     latest = lookup.end_offsets(partitions)
     starts = _starts(options, lookup, earliest, latest)
     ends = ends_asked_for(options.ending, lookup, latest)
+    marks = _high_watermarks(lookup, starts, ends, latest)
     ranges = []
     for key in partitions:
         if key not in earliest or key not in latest:
             continue  # the topic is being made again with fewer partitions
         name, number = key
+        if ends[key] < starts[key] <= marks.get(key, -1):
+            continue  # all that is new is behind an open transaction
         if starts[key] > ends[key]:
             raise KcoordError(
                 f"topic '{name}' partition {number}: the start {starts[key]} lies after the end {ends[key]} "
@@ -158,6 +161,20 @@ def resolve_ranges(
         if starts[key] < ends[key]:
             ranges.append(TopicRange(name, topics[name].topic_id, number, starts[key], ends[key]))
     return _narrowed(ranges, narrowing, lookup)
+
+
+def _high_watermarks(
+    lookup: KafkaLookup,
+    starts: Mapping[Partition, int],
+    ends: Mapping[Partition, int],
+    latest: Mapping[Partition, int],
+) -> Mapping[Partition, int]:
+    """Return where the logs end of partitions that are to be read to their end and whose start lies after it.
+
+    What one reads of committed records only can end before what others have committed to the group.
+    """
+    behind = [key for key, end in latest.items() if key in starts and ends[key] == end < starts[key]]
+    return lookup.high_watermarks(behind) if behind else {}
 
 
 def ends_asked_for(spec: OffsetSpec, lookup: KafkaLookup, latest: Mapping[Partition, int]) -> Mapping[Partition, int]:

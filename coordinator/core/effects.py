@@ -65,11 +65,15 @@ class WatchTopics:
 
 
 class OffsetToResolve(msgspec.Struct, frozen=True, gc=False):
-    """A partition and EARLIEST, LATEST or a timestamp in milliseconds."""
+    """A partition and EARLIEST, LATEST or a timestamp in milliseconds.
+
+    The log ends at the high watermark, or for somebody who reads committed records only at the last stable offset.
+    """
 
     topic: str
     partition: int
     timestamp_ms: int
+    is_read_committed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ class ErrorCode(IntEnum):
     INVALID_REQUEST = 42
     NON_EMPTY_GROUP = 68
     GROUP_ID_NOT_FOUND = 69
+    OFFSET_NOT_AVAILABLE = 78
     GROUP_MAX_SIZE_REACHED = 81
     FENCED_INSTANCE_ID = 82
     UNKNOWN_TOPIC_ID = 100
@@ -61,6 +62,7 @@ _RETRIABLE: Final = frozenset(
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
         ErrorCode.MEMBER_ID_IN_USE,
         ErrorCode.SECOND_MEMBER_OF_APPLICATION,
     }

@@ -14,6 +14,7 @@ import msgspec
 
 from coordinator.protocol import operator_messages as operator
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import READ_UNCOMMITTED
 from coordinator.protocol.operator_messages import OperatorRequest, OperatorResponse
 from coordinator.protocol.parts import (
     Claim,
@@ -23,6 +24,7 @@ from coordinator.protocol.parts import (
     GroupEvent,
     GroupSummary,
     Listed,
+    LostPosition,
     MemberDescription,
     NodeAddress,
     OwnedPartition,
@@ -68,6 +70,9 @@ class RegisterConsumer(_Message, frozen=True, tag=2):
     `handover` says what becomes of a running claim whose owner is gone: `takeover` closes it when the partition has
     its next owner; `hold` keeps it until the same instance id is back, an operator lets it go, or the claim time-out
     is over.
+
+    `isolation_level` says up to where the member reads: read_uncommitted to the high watermark, read_committed to the
+    last stable offset. A start at the end is resolved accordingly.
     """
 
     group_id: str
@@ -95,6 +100,7 @@ class RegisterConsumer(_Message, frozen=True, tag=2):
     shares_application: bool = False
     commits: bool = True
     is_returning: bool = False
+    isolation_level: str = READ_UNCOMMITTED
 
 
 class Ping(_Message, frozen=True, tag=3):
@@ -184,10 +190,12 @@ class ListGroupEvents(_Message, frozen=True, tag=13):
 class ReportOutOfRange(_Message, frozen=True, tag=30):
     """Say that Kafka no longer has, or does not have yet, the offset at which the member is to read partitions.
 
-    Their starts are resolved anew by the group's policy and granted under new owner epochs; claims on them are closed.
+    The coordinator asks Kafka itself. Where neither the position nor the group's offset lies within [log start, high
+    watermark], the start is resolved anew by the group's policy and granted under a new owner epoch; claims on the
+    partition are closed. Anything else leaves the partition as it is.
     """
 
-    partitions: Listed[OwnedPartition]
+    partitions: Listed[LostPosition]
 
 
 class ListClaims(_Message, frozen=True, tag=31):

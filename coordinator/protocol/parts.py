@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias, TypeVar
 import msgspec
 
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import MAX_LIST_ITEMS, MAX_OFFSET, MAX_PARTITION, MAX_TOPIC_LENGTH
+from coordinator.protocol.ids import MAX_LIST_ITEMS, MAX_OFFSET, MAX_PARTITION, MAX_TOPIC_LENGTH, READ_UNCOMMITTED
 
 _Item = TypeVar("_Item")
 Listed: TypeAlias = Annotated[tuple[_Item, ...], msgspec.Meta(max_length=MAX_LIST_ITEMS)]
@@ -155,6 +155,15 @@ class CommittedOffset(_Part, frozen=True, gc=False):
     commit_ms: int
 
 
+class LostPosition(_Part, frozen=True, gc=False):
+    """A partition under the owner epoch of its grant, and where its owner is to read; None where that is not known."""
+
+    topic: str
+    partition: int
+    owner_epoch: int
+    position: Offset | None = None
+
+
 class PartitionResult(_Part, frozen=True, gc=False):
     """What became of one partition of a request; `committed` is the group's offset afterwards, if it has one."""
 
@@ -211,6 +220,7 @@ class MemberDescription(_Part, frozen=True, gc=False):
     owned: int
     target: int
     commits: bool = True
+    isolation_level: str = READ_UNCOMMITTED
 
 
 class PartitionDescription(_Part, frozen=True, gc=False):

@@ -126,7 +126,11 @@ class KafkaClient:
         ends = {
             (answer.topic, answer.partition): answer
             for answer in self._list_once(
-                [OffsetToResolve(asked.topic, asked.partition, _LIST_LATEST) for asked in after_the_end], leaders
+                [
+                    OffsetToResolve(asked.topic, asked.partition, _LIST_LATEST, asked.is_read_committed)
+                    for asked in after_the_end
+                ],
+                leaders,
             )
         }
         return [ends[answer.topic, answer.partition] if answer.offset == _LIST_LATEST else answer for answer in found]
@@ -147,22 +151,22 @@ class KafkaClient:
     def _list_once(
         self, offsets: Sequence[OffsetToResolve], leaders: Mapping[tuple[str, int], int]
     ) -> list[ResolvedOffset]:
-        by_leader: dict[int, list[OffsetToResolve]] = {}
+        by_leader: dict[tuple[int, bool], list[OffsetToResolve]] = {}
         answers: dict[tuple[str, int], ResolvedOffset] = {}
         for asked in offsets:
             leader = leaders.get((asked.topic, asked.partition))
             if leader is None:
                 answers[asked.topic, asked.partition] = _unknown(asked, "the partition has no leader now")
             else:
-                by_leader.setdefault(leader, []).append(asked)
+                by_leader.setdefault((leader, asked.is_read_committed), []).append(asked)
         try:
             results = self._manager.run(self._ask_leaders, by_leader)
         except _FAULTS as error:
             raise self._away(error) from error
-        for leader, result in results:
+        for key, result in results:
             if isinstance(result, KafkaError):
-                for asked in by_leader[leader]:
-                    answers[asked.topic, asked.partition] = _unknown(asked, f"broker {leader} did not answer: {result}")
+                for asked in by_leader[key]:
+                    answers[asked.topic, asked.partition] = _unknown(asked, f"broker {key[0]} did not answer: {result}")
             else:
                 answers.update(_answers_of(result))
         return [
@@ -170,20 +174,24 @@ class KafkaClient:
             for asked in offsets
         ]
 
-    async def _ask_leaders(self, by_leader: Mapping[int, Sequence[OffsetToResolve]]) -> list[tuple[int, Any]]:
-        """Ask all leaders at once; runs in the library's loop."""
+    async def _ask_leaders(
+        self, by_leader: Mapping[tuple[int, bool], Sequence[OffsetToResolve]]
+    ) -> list[tuple[tuple[int, bool], Any]]:
+        """Ask all leaders at once, in a request for each isolation level; runs in the library's loop."""
         asked = []
-        results: list[tuple[int, Any]] = []
-        for leader, offsets in by_leader.items():
+        results: list[tuple[tuple[int, bool], Any]] = []
+        for key, offsets in by_leader.items():
+            leader, is_read_committed = key
             try:
-                asked.append((leader, self._manager.send(_list_request(offsets), node_id=leader)))
+                request = _list_request(offsets, is_read_committed=is_read_committed)
+                asked.append((key, self._manager.send(request, node_id=leader)))
             except KafkaError as error:
-                results.append((leader, error))
-        for leader, answer in asked:
+                results.append((key, error))
+        for key, answer in asked:
             try:
-                results.append((leader, await answer))
+                results.append((key, await answer))
             except KafkaError as error:
-                results.append((leader, error))
+                results.append((key, error))
         return results
 
     def _require_reachable(self, timeout_s: float) -> None:
@@ -205,14 +213,14 @@ class KafkaClient:
         return KafkaAwayError(f"Kafka at {self._names} cannot be reached: {error}")
 
 
-def _list_request(offsets: Sequence[OffsetToResolve]) -> ListOffsetsRequest:
+def _list_request(offsets: Sequence[OffsetToResolve], *, is_read_committed: bool) -> ListOffsetsRequest:
     by_topic: dict[str, list[OffsetToResolve]] = {}
     for asked in offsets:
         by_topic.setdefault(asked.topic, []).append(asked)
     topic_class = ListOffsetsRequest.ListOffsetsTopic
     return ListOffsetsRequest(
         replica_id=_REPLICA_ID_OF_CLIENTS,
-        isolation_level=0,
+        isolation_level=int(is_read_committed),
         topics=[
             topic_class(
                 name=topic,

@@ -109,6 +109,18 @@ class KafkaLookup:
         """Return the offset after the last readable record of each partition that Kafka has, leaving out the others."""
         return self._known(dict.fromkeys(partitions, LATEST_POSITION), timeout_s)
 
+    def high_watermarks(
+        self, partitions: Collection[Partition], *, timeout_s: float | None = None
+    ) -> dict[Partition, int]:
+        """Return where the log of each partition ends, whatever the isolation level, leaving out unknown ones."""
+        positions = dict.fromkeys(partitions, LATEST_POSITION)
+        if not positions:
+            return {}
+        found = self._run(
+            lambda deadline: list_offsets(self._client, positions, deadline, is_read_committed=False), timeout_s
+        )
+        return {partition: offset for partition, offset in found.items() if offset is not None}
+
     def earliest_offsets(
         self, partitions: Collection[Partition], *, timeout_s: float | None = None
     ) -> dict[Partition, int]:
@@ -162,15 +174,23 @@ class KafkaLookup:
 
 
 async def list_offsets(
-    client: KafkaClient, positions: Mapping[Partition, int], deadline: float
+    client: KafkaClient,
+    positions: Mapping[Partition, int],
+    deadline: float,
+    *,
+    is_read_committed: bool | None = None,
 ) -> dict[Partition, int | None]:
     """Ask the leaders for offsets: -2 earliest, -1 latest, or from a time in ms; retries until ``deadline``.
 
-    A partition that the topic no longer has, because it was made again with fewer, is left out.
+    The latest is the last stable offset if asked for by one who ``is_read_committed`` (None: as the client's settings
+    say), else the high watermark. A partition that the topic no longer has, because it was made again with fewer, is
+    left out.
 
     Raises UnknownTopicError, or kafka-python's last error when the time is over.
     """
     answers: dict[Partition, int | None] = {}
+    if is_read_committed is None:
+        is_read_committed = client.settings.is_read_committed
     backoff = Backoff(client.settings.retry_backoff_ms / 1000, deadline)
     known = {name: client.topic(name) for name, _ in positions}
     stale = {name for name, found in known.items() if found is None or found.error is not None}
@@ -185,7 +205,7 @@ async def list_offsets(
             if stale:
                 found = await _topics(client, stale, deadline)
                 absences.update(key for key in waiting if key[0] in found and key[1] not in found[key[0]].leaders)
-            failure = await _ask_leaders(client, waiting, answers)
+            failure = await _ask_leaders(client, waiting, answers, is_read_committed=is_read_committed)
         except kafka_errors.KafkaError as error:
             failure = error
         if failure is None or all(key in answers or absences[key] >= _ABSENCES_PROVE for key in positions):
@@ -247,7 +267,11 @@ async def _topics(client: KafkaClient, names: Collection[str], deadline: float) 
 
 
 async def _ask_leaders(
-    client: KafkaClient, waiting: Mapping[Partition, int], answers: dict[Partition, int | None]
+    client: KafkaClient,
+    waiting: Mapping[Partition, int],
+    answers: dict[Partition, int | None],
+    *,
+    is_read_committed: bool,
 ) -> kafka_errors.KafkaError | None:
     """Send one request a leader for ``waiting``, put answers in ``answers``; returns the last failure."""
     failure: kafka_errors.KafkaError | None = None
@@ -264,7 +288,10 @@ async def _ask_leaders(
                 partition_index=partition, current_leader_epoch=epoch, timestamp=position
             )
             by_leader.setdefault(leader, {}).setdefault(name, []).append(asked)
-    pending = [client.start_soon(partial(_ask, client, leader, topics)) for leader, topics in by_leader.items()]
+    pending = [
+        client.start_soon(partial(_ask, client, leader, topics, is_read_committed=is_read_committed))
+        for leader, topics in by_leader.items()
+    ]
     for answer in pending:
         try:
             response = await answer
@@ -284,10 +311,15 @@ async def _ask_leaders(
 
 
 async def _ask(
-    client: KafkaClient, leader: int, topics: Mapping[str, list[Any]], *, min_version: int = _LIST_OFFSETS_MIN_VERSION
+    client: KafkaClient,
+    leader: int,
+    topics: Mapping[str, list[Any]],
+    *,
+    is_read_committed: bool = False,
+    min_version: int = _LIST_OFFSETS_MIN_VERSION,
 ) -> Any:
     request = ListOffsetsRequest(
-        isolation_level=int(client.settings.is_read_committed),
+        isolation_level=int(is_read_committed),
         topics=[
             ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in topics.items()
         ],

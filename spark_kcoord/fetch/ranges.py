@@ -251,7 +251,8 @@ class _Reading:
         try:
             for position in (EARLIEST_POSITION, LATEST_POSITION):
                 deadline = time.monotonic() + self._timeout_s
-                ask = partial(list_offsets, self._client, {key: position}, deadline)
+                # Out of range is what the log does not have, and not what is behind an open transaction.
+                ask = partial(list_offsets, self._client, {key: position}, deadline, is_read_committed=False)
                 offset = self._client.run(ask, self._timeout_s + 1).get(key)
                 if offset is None:
                     progress.lose_topic()

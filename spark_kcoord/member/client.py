@@ -19,7 +19,7 @@ from itertools import count
 from typing import Any, Final, TypeVar, cast
 
 from coordinator.protocol.columns import OffsetToCommit
-from coordinator.protocol.parts import Claim, ClaimStatus, FinalOffset, OwnedPartition, PartitionResult, StartHint
+from coordinator.protocol.parts import Claim, ClaimStatus, FinalOffset, LostPosition, PartitionResult, StartHint
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.effects import (
     AdvanceOutcome,
@@ -86,7 +86,7 @@ _LOUD: Final = frozenset(
 """Notices that are warnings; the others are information: what becomes of claims, the reader says loudly itself."""
 
 _log = logging.getLogger("spark_kcoord")
-_Piece = TypeVar("_Piece", OwnedPartition, OffsetToCommit, FinalOffset)
+_Piece = TypeVar("_Piece", LostPosition, OffsetToCommit, FinalOffset)
 
 
 def _call_event(kind: Callable[..., Event], call_id: int, **what: Any) -> Callable[[int], Event]:
@@ -235,11 +235,14 @@ class MemberClient:
             outcomes.append(result)
         return join_outcomes(asked, outcomes, finished, claims)
 
-    def report_out_of_range(self, partitions: Sequence[OwnedPartition]) -> tuple[PartitionResult, ...]:
+    def report_out_of_range(self, partitions: Sequence[LostPosition]) -> tuple[PartitionResult, ...]:
         """Say that Kafka does not have the positions of partitions; return a result for each, in order.
 
-        Those with NONE are not owned any more and come back with a start by the group's policy; the policy none is
-        answered OFFSET_OUT_OF_RANGE.
+        The coordinator asks Kafka before it changes anything. Those with NONE are not owned any more and come back with
+        a start by the group's policy, but if the result names the group's offset: that one Kafka has, and the partition
+        goes on from there under the same grant. OFFSET_NOT_AVAILABLE says that nothing was changed, because Kafka has
+        the position or could not say; report it again later if it is still so. The policy none is answered
+        OFFSET_OUT_OF_RANGE.
         """
         return self._results(partial(_call_event, ReportAsked, partitions=portion) for portion in _cut(partitions))
 

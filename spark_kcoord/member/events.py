@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from coordinator.protocol.columns import OffsetToCommit
-from coordinator.protocol.parts import Claim, FinalOffset, OwnedPartition
+from coordinator.protocol.parts import Claim, FinalOffset, LostPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,12 @@ class CommitAsked:
 class ReportAsked:
     """Kafka does not have the positions of these partitions; answered with a result for each.
 
-    Those whose result is NONE are not owned any more, and come back with a new start.
+    Those whose result is NONE without an offset are not owned any more, and come back with a new start.
     """
 
     now_ms: int
     call_id: int
-    partitions: tuple[OwnedPartition, ...]
+    partitions: tuple[LostPosition, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from coordinator.protocol.parts import (
     ClaimState,
     ClaimStatus,
     FinalOffset,
+    LostPosition,
     OwnedPartition,
     PartitionResult,
     StartHint,
@@ -85,10 +86,15 @@ class _OpenClaim:
 
 
 def partition_of(
-    part: Claim | OwnedPartition | StartPartition | PartitionResult | FinalOffset | OffsetToCommit,
+    part: Claim | LostPosition | OwnedPartition | StartPartition | PartitionResult | FinalOffset | OffsetToCommit,
 ) -> TopicPartition:
     """Return the topic and number of the partition something speaks of."""
     return (part.topic, part.partition)
+
+
+def starts_anew(result: PartitionResult) -> bool:
+    """Say whether a reported partition was given up for a new grant; if not, its grant is as it was."""
+    return result.error is ErrorCode.NONE and result.committed is None
 
 
 class Holdings:
@@ -273,12 +279,14 @@ class Holdings:
                 # It is refused for good: the position is not this member's to commit, or does not go forward.
                 del self._noted[key]
 
-    def answer_report(self, partitions: Sequence[OwnedPartition], results: Sequence[PartitionResult]) -> None:
-        """Take the results of a report that positions are out of range: what was accepted is owned no more."""
+    def answer_report(self, partitions: Sequence[LostPosition], results: Sequence[PartitionResult]) -> None:
+        """Take the results of a report that positions are out of range: what starts anew is owned no more."""
         for part, result in zip(partitions, results, strict=True):
             key = partition_of(part)
             grant = self._grants.get(key)
-            if result.error is ErrorCode.NONE and grant is not None and grant.owner_epoch == part.owner_epoch:
+            if not starts_anew(result):
+                continue
+            if grant is not None and grant.owner_epoch == part.owner_epoch:
                 self._release(key)
                 del self._remembered[key]
                 self._claims.pop(key, None)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
 from coordinator.protocol.columns import OffsetToCommit
-from coordinator.protocol.parts import Claim, FinalOffset, OwnedPartition, StartHint
+from coordinator.protocol.parts import Claim, FinalOffset, LostPosition, OwnedPartition, StartHint
 from spark_kcoord.member.effects import AdvanceOutcome
 from spark_kcoord.member.holdings import TopicPartition, partition_of
 
-Piece: TypeAlias = Claim | StartHint | OwnedPartition | FinalOffset | OffsetToCommit
+Piece: TypeAlias = Claim | StartHint | LostPosition | OwnedPartition | FinalOffset | OffsetToCommit
 _Item = TypeVar("_Item")
 
 MAX_BYTES: Final = 512 * 1024
@@ -30,7 +30,7 @@ def bytes_of(piece: Piece) -> int:
             return size + len(piece.topic_id.encode())
         case FinalOffset() | OffsetToCommit():
             return size + len(piece.metadata.encode())
-        case OwnedPartition():
+        case LostPosition() | OwnedPartition():
             return size
 
 

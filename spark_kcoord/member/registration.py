@@ -54,6 +54,7 @@ def introduce(
         shares_application=settings.shares_application,
         commits=settings.commits,
         is_returning=bool(member_id),
+        isolation_level=settings.isolation_level,
     )
     claims = holdings.open_claims()
     known = _start_hints(holdings, hints)

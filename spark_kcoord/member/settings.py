@@ -7,6 +7,7 @@ that error messages mention are the Spark source's.
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from coordinator.protocol.ids import READ_UNCOMMITTED
 from coordinator.protocol.parts import ResetPolicy, StartHint
 
 Address: TypeAlias = tuple[str, int]
@@ -30,7 +31,8 @@ class MemberSettings:
     are its own.
 
     `join_timeout_ms` bounds the first join when no coordinator can be reached or none lets it in; once joined, a call
-    waits `coordinator_timeout_ms` for a coordinator that is away. `hints` are those of options; a checkpoint's are
+    waits `coordinator_timeout_ms` for a coordinator that is away. By `isolation_level` the coordinator knows where the
+    partitions end for this member. `hints` are those of options; a checkpoint's are
     given to the client.
     """
 
@@ -60,6 +62,7 @@ class MemberSettings:
     application: str | None = None
     shares_application: bool = False
     commits: bool = True
+    isolation_level: str = READ_UNCOMMITTED
 
     def __post_init__(self) -> None:
         """Refuse settings no coordinator could be asked with."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, OwnedPartition, PartitionResult
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, LostPosition, PartitionResult
 from spark_kcoord.driver_session import DriverSession, Member
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import AdvanceOutcome, AssignedPartition, Assignment, Joined
@@ -47,8 +47,9 @@ class FakeMember:
     committed: int = 99
     waits: list[tuple[bool, float]] = field(default_factory=list)
     is_closed: bool = False
-    reported: list[OwnedPartition] = field(default_factory=list)
-    refuses_reports: bool = False
+    reported: list[LostPosition] = field(default_factory=list)
+    report_error: ErrorCode = ErrorCode.NONE
+    report_committed: int | None = None
     granted_anew: tuple[AssignedPartition, ...] = ()
     nodes: tuple[tuple[str, int], ...] = ()
     finished: tuple[Claim, ...] = ()
@@ -95,17 +96,14 @@ class FakeMember:
             nodes=self.nodes,
         )
 
-    def report_out_of_range(self, partitions: Sequence[OwnedPartition]) -> tuple[PartitionResult, ...]:
+    def report_out_of_range(self, partitions: Sequence[LostPosition]) -> tuple[PartitionResult, ...]:
         self.reported.extend(partitions)
-        refused = {part.partition for part in partitions} if self.refuses_reports else set()
         named = {(part.partition, part.owner_epoch) for part in partitions}
-        if not refused:
+        if self.report_error is OK and self.report_committed is None:
             self.partitions = tuple(p for p in self.partitions if (p.partition, p.owner_epoch) not in named)
             self.partitions += self.granted_anew
         return tuple(
-            PartitionResult(
-                "t", part.partition, ErrorCode.OFFSET_OUT_OF_RANGE if part.partition in refused else OK, "the policy"
-            )
+            PartitionResult("t", part.partition, self.report_error, "the policy", self.report_committed)
             for part in partitions
         )
 
@@ -118,6 +116,9 @@ class FakeEnds:
     """Kafka's ends, beginnings and record sizes of topic t by partition, as told; remembers what was asked."""
 
     ends: dict[int, int] = field(default_factory=dict)
+    marks: dict[int, int] = field(default_factory=dict)
+    """High watermarks, where they are not the ends."""
+    marks_asked: int = 0
     asked: int = 0
     failures: list[KcoordError] = field(default_factory=list)
     patience: list[float | None] = field(default_factory=list)
@@ -134,6 +135,11 @@ class FakeEnds:
         if self.failures:
             raise self.failures.pop(0)
         return {key: self.ends[key[1]] for key in partitions if key[1] in self.ends}
+
+    def high_watermarks(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+        self.marks_asked += 1
+        known = self.ends | self.marks
+        return {key: known[key[1]] for key in partitions if key[1] in known}
 
     def earliest_offsets(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
         self.starts_asked.append(tuple(number for _, number in partitions))

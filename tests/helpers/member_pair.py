@@ -21,6 +21,7 @@ from coordinator.protocol.parts import (
     Claim,
     ClaimState,
     ClaimStatus,
+    LostPosition,
     NodeAddress,
     OwnedPartition,
     PartitionResult,
@@ -164,7 +165,7 @@ class MemberPair:
     def commit(self, *offsets: OffsetToCommit) -> int:
         return self._call(lambda now_ms, call_id: CommitAsked(now_ms, call_id, offsets))
 
-    def report(self, *partitions: OwnedPartition) -> int:
+    def report(self, *partitions: LostPosition) -> int:
         return self._call(lambda now_ms, call_id: ReportAsked(now_ms, call_id, partitions))
 
     def close(self) -> None:

@@ -97,9 +97,15 @@ class FakeKafka:
     ids: dict[str, str] = field(default_factory=dict)
     begins: dict[TopicPartition, int] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
+    stable: dict[TopicPartition, int] = field(default_factory=dict)
+    """Last stable offsets, where they are not the ends."""
     at_timestamp: dict[TopicPartition, int] = field(default_factory=dict)
     is_away: bool = False
+    is_late: bool = False
+    """Questions about offsets are kept until NodeWorld.answer_late, and answered as things are when they were asked."""
     cannot_resolve: bool = False
+    answers_left: int | None = None
+    """How many more questions about offsets it has an answer to; None for all."""
     absent: set[TopicPartition] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
     resolved: list[ResolveOffsets] = field(default_factory=list)
@@ -123,7 +129,7 @@ class FakeKafka:
         for item in asked.offsets:
             partition = (item.topic, item.partition)
             offset: int | None
-            if self.cannot_resolve:
+            if self.cannot_resolve or self.answers_left == 0:
                 answers.append(ResolvedOffset(item.topic, item.partition, None, why="no leader"))
                 continue
             if partition in self.absent:
@@ -134,9 +140,13 @@ class FakeKafka:
                 offset = self.begins.get(partition, 10)
             elif item.timestamp_ms == LATEST:
                 offset = self.ends.get(partition, 100)
+                if item.is_read_committed:
+                    offset = self.stable.get(partition, offset)
             else:
                 offset = self.at_timestamp.get(partition, -1)
             answers.append(ResolvedOffset(item.topic, item.partition, offset, leader_epoch=7))
+        if self.answers_left:
+            self.answers_left -= 1
         return OffsetsResolved(now_ms, asked.lookup_id, tuple(answers))
 
 
@@ -301,6 +311,7 @@ class NodeWorld:
         self.halted: Halt | None = None
         self.members: dict[int, Member] = {}
         self._events: deque[Event] = deque()
+        self._late: list[OffsetsResolved] = []
         self._is_working = False
         self._wake_at_ms: int | None = None
         self._ids = 0
@@ -422,7 +433,16 @@ class NodeWorld:
         else:
             self.happen(self.kafka.read(self.now_ms, self.watched, lists_all=self.lists_all))
 
+    def answer_late(self) -> None:
+        """Give the answers of a Kafka that was late."""
+        late, self._late = self._late, []
+        for answer in late:
+            self.happen(OffsetsResolved(self.now_ms, answer.lookup_id, answer.offsets))
+
     def _resolve(self, asked: ResolveOffsets) -> None:
+        if self.kafka.is_late:
+            self._late.append(self.kafka.resolve(asked, self.now_ms))
+            return
         if self.kafka.is_away:
             failed = replace(self.kafka, cannot_resolve=True).resolve(asked, self.now_ms)
             self.happen(failed)
@@ -469,6 +489,7 @@ class NodeWorld:
         shares_application: bool = False,
         commits: bool = True,
         is_returning: bool = False,
+        isolation_level: str = "read_uncommitted",
     ) -> Member:
         """Connect a member that has its registration ready and has not sent it."""
         member = self.connect()
@@ -495,6 +516,7 @@ class NodeWorld:
             shares_application=shares_application,
             commits=commits,
             is_returning=is_returning,
+            isolation_level=isolation_level,
         )
         return member
 

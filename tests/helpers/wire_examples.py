@@ -8,6 +8,7 @@ from coordinator.protocol.errors import ErrorCode
 NODE = p.NodeAddress(7, "node-7.example", 9393)
 CLAIM = p.Claim("flights", "0tQ", 3, 41, 100, 250)
 OWNED = p.OwnedPartition("flights", 3, 41)
+LOST = p.LostPosition("flights", 3, 41, 260)
 FINAL = p.FinalOffset("flights", 3, 41, 250, 5, "batch 9")
 TO_COMMIT = p.TopicOffsets("flights", (3,), (250,), (41,), (5,), ("batch 9",))
 COMMITTED = p.CommittedOffset("flights", "0tQ", 3, 250, 5, "batch 9", 1_700_000_000_000)
@@ -18,7 +19,9 @@ HINT = p.StartHint("flights", "0tQ", 3, -2, True, 41)
 START = p.StartPartition("flights", "0tQ", 3, 41, 100, 5, "broker-1", 9092, 6)
 SUBSCRIPTION = p.Subscription(("flights",), "fl.*", (("flights", 3),), ("secret",))
 SUMMARY = p.GroupSummary("team", "Stable", 12, 2)
-MEMBER = p.MemberDescription("m1", "static-1", "spark", "10.0.0.9", 4242, "STABLE", 12, 8, True, 5, 6, False)
+MEMBER = p.MemberDescription(
+    "m1", "static-1", "spark", "10.0.0.9", 4242, "STABLE", 12, 8, True, 5, 6, False, "read_committed"
+)
 PARTITION = p.PartitionDescription("flights", 3, 250, 900, "m1", 41, True, CLAIM, p.ClaimState.OFFERED, 5, 6)
 EVENT = p.GroupEvent(17, 1_700_000_000_000, "taken-over", "m1", "its connection closed", 12, (("flights", 3),), 1200)
 TARGET = p.ResetTarget("flights", 3, "shift", -100)
@@ -27,7 +30,7 @@ CONTROL = p.ControlDescription("reset-pending", "ann@ops-1", "bad deploy", 1_700
 
 PARTS = (
     NODE, SUBSCRIPTION, CLAIM, HINT, POLICY, OWNED, START, FINAL, TO_COMMIT, COMMITTED, RESULT, STATUS, SUMMARY, MEMBER,
-    PARTITION, EVENT, TARGET, RESET, CONTROL,
+    PARTITION, EVENT, LOST, TARGET, RESET, CONTROL,
 )  # fmt: skip
 
 _REFUSED = {"error": ErrorCode.INVALID_REQUEST, "message": "no"}
@@ -61,6 +64,7 @@ REQUESTS: tuple[m.Request, ...] = (
         shares_application=True,
         commits=False,
         is_returning=True,
+        isolation_level="read_committed",
     ),
     m.Ping(12, (TO_COMMIT,)),
     m.FetcherStarted((OWNED,)),
@@ -73,7 +77,7 @@ REQUESTS: tuple[m.Request, ...] = (
     m.ListGroups(),
     m.DescribeGroup("team"),
     m.ListGroupEvents("team", 16),
-    m.ReportOutOfRange((OWNED,)),
+    m.ReportOutOfRange((LOST,)),
     m.ListClaims((CLAIM,), (HINT,)),
     m.FinishClaims("team", "m1", (CLAIM,)),
     m.BeginClaims("team", "m1", (CLAIM,), True),

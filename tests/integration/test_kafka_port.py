@@ -1,4 +1,5 @@
 import gc
+import itertools
 import logging
 import socket
 import threading
@@ -103,6 +104,35 @@ def test_new_topics_are_asked_about_at_once_with_ids_and_leaders(
         assert metadata.topic_id == str(admin.describe_topics([there])[0]["topic_id"])
         assert missing not in admin.list_topics()
         admin.close()
+
+
+@pytest.mark.kafka
+def test_the_end_of_a_log_with_an_open_transaction_is_told_by_isolation_level(
+    kafka: "LocalKafka", topic: Callable[..., str]
+) -> None:
+    name = topic(1)
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=f"tx-{name}")
+    producer.init_transactions()
+    producer.begin_transaction()
+    for _ in range(3):
+        producer.send(name, b"x", partition=0, timestamp_ms=1_000)
+    producer.flush()
+
+    def asked(port: KafkaPort, inbox: Inbox, lookup_id: int, position: int, *, is_read_committed: bool) -> int | None:
+        port.resolve_offsets(lookup_id, (OffsetToResolve(name, 0, position, is_read_committed),))
+        return inbox.wait_for(OffsetsResolved, lambda event: event.lookup_id == lookup_id).offsets[0].offset
+
+    try:
+        with running(kafka.bootstrap_servers) as (port, inbox):
+            assert asked(port, inbox, 1, LATEST, is_read_committed=False) == 3
+            assert asked(port, inbox, 2, LATEST, is_read_committed=True) == 0
+            assert asked(port, inbox, 3, EARLIEST, is_read_committed=True) == 0
+            assert asked(port, inbox, 4, 500, is_read_committed=True) == 0, "nothing can be read at that time"
+            producer.abort_transaction()
+            ids = itertools.count(5)
+            eventually(lambda: asked(port, inbox, next(ids), LATEST, is_read_committed=True) == 4)
+    finally:
+        producer.close()
 
 
 @pytest.mark.kafka

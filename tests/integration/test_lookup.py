@@ -1,13 +1,16 @@
 """What a Spark driver asks a real broker about topics, times and sizes."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
+from kafka import KafkaProducer
 
 from coordinator.local.kafka import LocalKafka
 from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.kafka_options import KafkaSettings
 from tests.helpers.kafka_topics import produce
+from tests.helpers.processes import eventually
 from tests.helpers.record_batches import Row
 
 pytestmark = pytest.mark.kafka
@@ -55,3 +58,27 @@ def test_sizes_are_those_of_the_records_at_a_position(
     assert 10 < sizes[name, 0] < 100
     assert 1_000 < sizes[name, 1] < 1_100
     assert lookup.bytes_per_offset({(name, 0): 99_999}) == {}
+
+
+def test_log_of_an_open_transaction_ends_behind_what_can_be_read(kafka: LocalKafka, topic: Callable[..., str]) -> None:
+    name = topic()
+    key = (name, 0)
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=f"tx-{name}")
+    producer.init_transactions()
+    producer.begin_transaction()
+    for value in (b"1", b"2", b"3"):
+        producer.send(name, value=value, partition=0)
+    producer.flush()
+    settings = KafkaSettings(servers=(kafka.bootstrap_servers,), client=(("client_id", "tests"),))
+    committed = KafkaLookup(replace(settings, is_read_committed=True))
+    everything = KafkaLookup(settings)
+    try:
+        assert (committed.end_offsets([key]), committed.high_watermarks([key])) == ({key: 0}, {key: 3})
+        assert (everything.end_offsets([key]), everything.high_watermarks([key])) == ({key: 3}, {key: 3})
+        assert committed.offsets_at({key: 0}) == {key: None}
+        producer.commit_transaction()
+        eventually(lambda: committed.end_offsets([key]) == {key: 4})
+    finally:
+        producer.close()
+        committed.close()
+        everything.close()

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.parts import FinalOffset, OwnedPartition, PartitionResult
+from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResult
 from spark_kcoord import consumer as product
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError
 from spark_kcoord.fetch.columns import arrow_schema
@@ -183,7 +183,7 @@ class _Port:
             return ()
         raise _AskedMeanwhileError(lambda now_ms, call_id: events.CommitAsked(now_ms, call_id, asked))
 
-    def report_out_of_range(self, partitions: Sequence[OwnedPartition]) -> tuple[PartitionResult, ...]:
+    def report_out_of_range(self, partitions: Sequence[LostPosition]) -> tuple[PartitionResult, ...]:
         asked = tuple(partitions)
         raise _AskedMeanwhileError(lambda now_ms, call_id: events.ReportAsked(now_ms, call_id, asked))
 
@@ -207,6 +207,9 @@ class _Records:
         self._name = name
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return self._known(self._kafka.ends(sorted(partitions)))
+
+    def high_watermarks(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         return self._known(self._kafka.ends(sorted(partitions)))
 
     def earliest_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:

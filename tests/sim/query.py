@@ -26,6 +26,7 @@ from spark_kcoord.questions import (
     Question,
     ReadAssignment,
     ReadEnds,
+    ReadHighWatermarks,
     ReadSizes,
     ReadStarts,
 )
@@ -250,6 +251,8 @@ class Query(MemberProcess):
                 if starts is None:
                     raise KafkaAwayError("Kafka could not be asked where partitions begin.")
                 return starts
+            case ReadHighWatermarks(partitions):
+                return (yield from self._ends(partitions, SOON_MS))
             case ReadSizes(positions):
                 return dict.fromkeys(positions, 100.0)
             case AskReport(partitions):

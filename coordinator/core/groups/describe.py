@@ -55,6 +55,7 @@ def _describe_member(desk: Desk, group: GroupState, member_id: str) -> MemberDes
         owned=len(group.owned.get(member_id, ())),
         target=len(member.target),
         commits=member.facts.commits,
+        isolation_level=member.facts.isolation_level,
     )
 
 

@@ -13,8 +13,10 @@ from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.readers import reader_hints, reader_start
 from coordinator.core.groups.records import MOST_TOGETHER, Granted, TopicCommit
 from coordinator.core.groups.rounds import NotedStart, Round
+from coordinator.core.groups.soft import AskedOffset
 from coordinator.core.groups.starts import AskedStart, Hints, NoStart, hints_by_partition, start_of, usual_start
-from coordinator.core.groups.state import Grant, is_same_topic
+from coordinator.core.groups.state import Grant, GroupState, is_same_topic
+from coordinator.protocol.ids import EARLIEST, READ_COMMITTED
 
 Free: TypeAlias = tuple[TopicPartition, str, Grant | None]
 """A partition that no member owns, the member that is to have it, and the grant it has of somebody who is gone."""
@@ -54,7 +56,7 @@ class Grants:
         hints, usual, is_usual = None, usual_start(group), False
         own_hints: dict[str, Hints] = {}
         waits = group.recovery_ms is not None
-        asked = (topic_id, 0)
+        asked = AskedOffset(topic_id, 0)
         for partition, member_id, before in free:
             number = partition[1]
             if number >= partitions:
@@ -78,8 +80,10 @@ class Grants:
             else:
                 start = usual if is_usual and number < first_partitions else start_of(group, partition, known, hints)
             if isinstance(start, AskedStart):
-                if asked[1] != start.timestamp_ms:
-                    asked = (topic_id, start.timestamp_ms)
+                # Where a log begins is the same for everybody.
+                is_read_committed = start.timestamp_ms != EARLIEST and _reads_committed(group, member_id)
+                if asked[1:] != (start.timestamp_ms, is_read_committed):
+                    asked = AskedOffset(topic_id, start.timestamp_ms, is_read_committed)
                 answer = answers.get(partition)
                 if answer is None or answer.asked != asked:
                     if partition not in soft.lookups:
@@ -129,6 +133,11 @@ def _say_start(topic: str, noted: list[NotedStart], why: str) -> str:
     named = ", ".join(f"{topic}-{number}" for number, _, _ in noted[:_NAMED])
     more = f" and {len(noted) - _NAMED} more" if len(noted) > _NAMED else ""
     return f"the group has no offset of {named}{more}: {why}"
+
+
+def _reads_committed(group: GroupState, member_id: str) -> bool:
+    member = group.members.get(member_id)
+    return member is not None and member.facts.isolation_level == READ_COMMITTED
 
 
 def _hints_of(turn: Round) -> Hints:

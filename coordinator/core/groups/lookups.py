@@ -11,7 +11,7 @@ from coordinator.core.effects import OffsetToResolve, ResolveOffsets
 from coordinator.core.events import OffsetsResolved
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.soft import Lookup, ResolvedStart, Timer, TimerKind
+from coordinator.core.groups.soft import AskedOffset, Lookup, ResolvedStart, Timer, TimerKind
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.ids import LATEST
 
@@ -31,8 +31,8 @@ class Lookups:
         self._desk = desk
         self._new_lookup_id = new_lookup_id
 
-    def ask(self, group_id: str, wanted: dict[TopicPartition, tuple[str, int]], *, is_for_end: bool = False) -> None:
-        """Ask where partitions start, given the topic id and the wanted timestamp of each."""
+    def ask(self, group_id: str, wanted: dict[TopicPartition, AskedOffset], *, is_for_end: bool = False) -> None:
+        """Ask where partitions start; with `is_for_end` where they end, for those whose wanted time is after it."""
         lookup_id = self._new_lookup_id()
         self._desk.lookups[lookup_id] = Lookup(group_id, wanted, is_for_end)
         self._desk.soft_of(group_id).lookups.update(dict.fromkeys(wanted, lookup_id))
@@ -40,8 +40,8 @@ class Lookups:
             ResolveOffsets(
                 lookup_id,
                 tuple(
-                    OffsetToResolve(topic, number, LATEST if is_for_end else timestamp_ms)
-                    for (topic, number), (_, timestamp_ms) in wanted.items()
+                    OffsetToResolve(topic, number, LATEST if is_for_end else one.timestamp_ms, one.is_read_committed)
+                    for (topic, number), one in wanted.items()
                 ),
             )
         )
@@ -53,7 +53,7 @@ class Lookups:
             return None
         soft = self._desk.soft_of(lookup.group_id)
         lookups, lookup_id, wanted = soft.lookups, event.lookup_id, lookup.asked
-        ask_for_end: dict[TopicPartition, tuple[str, int]] = {}
+        ask_for_end: dict[TopicPartition, AskedOffset] = {}
         starts: dict[TopicPartition, ResolvedStart] = {}
         for answer in event.offsets:
             partition = (answer.topic, answer.partition)

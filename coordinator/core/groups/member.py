@@ -17,6 +17,7 @@ from coordinator.core.limits import Limits
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import (
     EARLIEST,
+    ISOLATION_LEVELS,
     LATEST,
     MAX_ID_LENGTH,
     MAX_OFFSET,
@@ -120,6 +121,7 @@ def facts_of(request: RegisterConsumer, member_id: str, host: str, topics: tuple
         shares_application=request.shares_application,
         commits=request.commits,
         own_policy=None if request.commits else request.reset_policy,
+        isolation_level=request.isolation_level,
     )
 
 
@@ -132,6 +134,7 @@ def why_malformed(request: RegisterConsumer, limits: Limits, known_assignors: Se
         or _why_bad_handover(request, limits)
         or _why_bad_start(request)
         or _why_bad_reader(request)
+        or _why_bad_isolation_level(request)
         or _why_unknown_assignors(request, known_assignors)
     )
 
@@ -185,6 +188,15 @@ def _why_bad_numbers(request: RegisterConsumer, limits: Limits) -> Refusal | Non
 def _why_bad_subscription(request: RegisterConsumer, limits: Limits) -> Refusal | None:
     why = why_bad_subscription(request.subscription, limits)
     return Refusal(ErrorCode.INVALID_REQUEST, why) if why is not None else None
+
+
+def _why_bad_isolation_level(request: RegisterConsumer) -> Refusal | None:
+    if request.isolation_level in ISOLATION_LEVELS:
+        return None
+    return Refusal(
+        ErrorCode.INVALID_REQUEST,
+        f"the isolation level {request.isolation_level[:50]!r} is not known; use one of {', '.join(ISOLATION_LEVELS)}",
+    )
 
 
 def _why_bad_handover(request: RegisterConsumer, limits: Limits) -> Refusal | None:

@@ -15,7 +15,7 @@ from coordinator.core.groups.state import Grant, GroupState, is_same_topic
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import MAX_METADATA_BYTES, why_bad_partition
-from coordinator.protocol.parts import CommittedOffset, OwnedPartition, PartitionResult, TopicOffsets
+from coordinator.protocol.parts import CommittedOffset, PartitionResult, TopicOffsets
 
 
 def why_bad_offset(offset: int, metadata: str) -> tuple[ErrorCode, str] | None:
@@ -200,29 +200,6 @@ def fetch(group: GroupState, partitions: Iterable[TopicPartition] | None) -> tup
                 CommittedOffset(topic, known.topic_id, number, offset, leader_epoch, metadata, known.commit_ms)
             )
     return tuple(found)
-
-
-def out_of_range(
-    group: GroupState, member_id: str, partitions: Iterable[OwnedPartition]
-) -> tuple[tuple[TopicPartition, ...], tuple[PartitionResult, ...]]:
-    """Decide which partitions start anew because Kafka does not have their offset, with a result each."""
-    anew: dict[TopicPartition, None] = {}
-    results = []
-    for owned in partitions:
-        partition = (owned.topic, owned.partition)
-        if group.grant_of(*partition, member_id, owned.owner_epoch) is None:
-            why = why_fenced(group, partition, owned.owner_epoch, member_id)
-            results.append(_refused(group, partition, ErrorCode.FENCED_OWNER_EPOCH, why))
-        elif group.reset_policy is not None and group.reset_policy.kind == "none":
-            why = (
-                f"Kafka does not have offset {_offset(group, partition)} of {owned.topic}-{owned.partition} and the "
-                "group's policy is none; reset the group's offset, or choose another policy"
-            )
-            results.append(_refused(group, partition, ErrorCode.OFFSET_OUT_OF_RANGE, why))
-        else:
-            anew[partition] = None
-            results.append(PartitionResult(owned.topic, owned.partition))
-    return tuple(anew), tuple(results)
 
 
 def _refused(group: GroupState, partition: TopicPartition, code: ErrorCode, why: str) -> PartitionResult:

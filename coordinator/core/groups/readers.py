@@ -5,15 +5,11 @@ its own hints, those of the members that commit, and its own policy before the g
 partition had never been read.
 """
 
-from collections.abc import Iterable
-
-from coordinator.core.groups.offsets import refused, why_fenced
 from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.records import MemberFacts, ReleasedPart
+from coordinator.core.groups.records import MemberFacts
 from coordinator.core.groups.starts import Hints, Start, hints_by_partition, policy_start, start_of
 from coordinator.core.groups.state import GroupState, TopicState
-from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.parts import OwnedPartition, PartitionResult
+from coordinator.protocol.parts import ResetPolicy
 
 
 def why_read_only(group: GroupState, member_id: str) -> str | None:
@@ -42,30 +38,6 @@ def reader_hints(facts: MemberFacts, others: Hints) -> Hints:
     return others | hints_by_partition(facts.hints) if facts.hints else others
 
 
-def read_anew(
-    group: GroupState, member_id: str, partitions: Iterable[OwnedPartition]
-) -> tuple[tuple[ReleasedPart, ...], tuple[PartitionResult, ...]]:
-    """Decide which partitions such a member lets go of, to begin anew by policy, with a result each.
-
-    The group's offsets stay: that Kafka does not have the position of a reader says nothing about them.
-    """
-    policy = group.members[member_id].facts.own_policy or group.reset_policy
-    anew: dict[TopicPartition, ReleasedPart] = {}
-    results = []
-    for owned in partitions:
-        partition = (owned.topic, owned.partition)
-        committed = group.offsets.get(partition)
-        offset = committed.offset if committed is not None else None
-        if group.grant_of(*partition, member_id, owned.owner_epoch) is None:
-            why = why_fenced(group, partition, owned.owner_epoch, member_id)
-            results.append(refused(partition, ErrorCode.FENCED_OWNER_EPOCH, why, offset))
-        elif policy is not None and policy.kind == "none":
-            why = (
-                f"Kafka does not have the position of {owned.topic}-{owned.partition} and the policy is none; choose "
-                "another policy"
-            )
-            results.append(refused(partition, ErrorCode.OFFSET_OUT_OF_RANGE, why, offset))
-        else:
-            anew[partition] = ReleasedPart(owned.topic, owned.partition, owned.owner_epoch)
-            results.append(PartitionResult(owned.topic, owned.partition))
-    return tuple(anew.values()), tuple(results)
+def reader_policy(group: GroupState, member_id: str) -> ResetPolicy | None:
+    """Return the policy that counts for such a member: its own before the group's."""
+    return group.members[member_id].facts.own_policy or group.reset_policy

@@ -11,6 +11,7 @@ from typing import ClassVar, Final, TypeAlias
 import msgspec
 
 from coordinator.core.groups.operator_records import OperatorRecord
+from coordinator.protocol.ids import READ_UNCOMMITTED
 from coordinator.protocol.parts import ResetPolicy, StartHint
 
 FORMAT_VERSION: Final = 1
@@ -51,6 +52,7 @@ class MemberFacts(_Part, frozen=True, gc=False):
     commits: bool = True
     own_policy: ResetPolicy | None = None
     """Where a member that commits nothing starts without an offset; of one that commits it is the group's."""
+    isolation_level: str = READ_UNCOMMITTED
 
 
 class MemberTarget(_Part, frozen=True):

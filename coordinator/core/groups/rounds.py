@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.soft import GroupSoft, ResolvedStart
+from coordinator.core.groups.soft import AskedOffset, GroupSoft, ResolvedStart
 from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.timeline import EventKind
 
@@ -32,7 +32,7 @@ class Round:
     """The same by member alone, and what was granted with a reset."""
     taken_over: dict[tuple[str, str], list[TopicPartition]] = field(default_factory=dict)
     durations: dict[str, int] = field(default_factory=dict)
-    lookups: dict[TopicPartition, tuple[str, int]] = field(default_factory=dict)
+    lookups: dict[TopicPartition, AskedOffset] = field(default_factory=dict)
     starts: dict[str, list[TopicPartition]] = field(default_factory=dict)
     notes: dict[str, list[str]] = field(default_factory=dict)
     """What members are told about starts that were not committed."""

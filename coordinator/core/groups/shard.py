@@ -24,9 +24,10 @@ from coordinator.core.groups.records import (
     ClaimsGivenUp,
     ClaimsRunning,
     Released,
-    WentOutOfRange,
 )
 from coordinator.core.groups.recovery import Recovery
+from coordinator.core.groups.releases import after_release
+from coordinator.core.groups.reports import Reports
 from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
 from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.timeline import EventKind
@@ -51,7 +52,6 @@ from coordinator.protocol.messages import (
     Ping,
     PingResponse,
     ReportOutOfRange,
-    ReportOutOfRangeResponse,
     Response,
 )
 from coordinator.protocol.operator_messages import OperatorRequest
@@ -78,6 +78,7 @@ class Shard:
         self._departures = Departures(desk, self._ownership, self._claim_watch, self._expiry, self._membership)
         self._commits = Commits(desk, self._ownership, self._expiry)
         self._operators = Operators(desk, self._ownership, new_lookup_id)
+        self._reports = Reports(desk, self._ownership, new_lookup_id)
 
     def watched_topics(self) -> set[str]:
         """Return the topics that Kafka is to be asked about for this shard."""
@@ -235,12 +236,15 @@ class Shard:
 
     def awaits(self, lookup_id: int) -> bool:
         """True when an answer of Kafka is meant for this shard."""
-        return lookup_id in self.desk.lookups or self._operators.awaits(lookup_id)
+        rooms = (self._operators, self._reports)
+        return lookup_id in self.desk.lookups or any(room.awaits(lookup_id) for room in rooms)
 
     def handle_resolved(self, event: OffsetsResolved) -> None:
-        """Take in where partitions start, or what an operator wanted to know."""
+        """Take in where partitions start, or what an operator or a member's report wanted to know."""
         if self._operators.awaits(event.lookup_id):
             self._operators.handle_resolved(event)
+        elif self._reports.awaits(event.lookup_id):
+            self._reports.handle_resolved(event)
         else:
             self._ownership.handle_resolved(event)
 
@@ -274,10 +278,10 @@ class Shard:
             case FetcherStopped():
                 results, released = self._release(group, member_id, request.partitions)
                 self.desk.respond(connection.connection_id, correlation_id, FetcherStoppedResponse(results))
-                self._after_release(group, member_id, released)
+                after_release(self.desk, self._ownership, group, member_id, released)
                 return
             case ReportOutOfRange():
-                self._out_of_range(group, member_id, request, connection.connection_id, correlation_id)
+                self._reports.handle(connection.connection_id, correlation_id, group, member_id, request)
                 return
             case Advance():
                 self._advance(group, member_id, request, connection.connection_id, correlation_id)
@@ -308,49 +312,6 @@ class Shard:
             self.desk.journal.decide(Released(group.group_id, member_id, released, committed))
         return results, [(part.topic, part.partition) for part in released]
 
-    def _after_release(self, group: GroupState, member_id: str, released: Sequence[TopicPartition]) -> None:
-        if not released:
-            return
-        why = f"{member_id} let go"
-        self._ownership.stops.forget(group.group_id, member_id, released)
-        self._ownership.note_lost(group.group_id, released, self.desk.now_ms, why)
-        self.desk.note(group.group_id, EventKind.RELEASED, why, member_id=member_id, partitions=released)
-        self._ownership.reconcile(group.group_id, released, (member_id,))
-
-    def _out_of_range(
-        self, group: GroupState, member_id: str, request: ReportOutOfRange, connection_id: int, correlation_id: int
-    ) -> None:
-        if member_id in group.readers:
-            self._read_anew(group, member_id, request, connection_id, correlation_id)
-            return
-        anew, results = offsets.out_of_range(group, member_id, request.partitions)
-        for topic, number in anew:
-            committed = group.offsets.get((topic, number))
-            why = f"Kafka does not have offset {committed.offset if committed else None}; it starts anew by the policy"
-            partitions = ((topic, number),)
-            self.desk.note(group.group_id, EventKind.OUT_OF_RANGE, why, member_id=member_id, partitions=partitions)
-        if anew:
-            self.desk.journal.decide(WentOutOfRange(group.group_id, anew))
-            # What the member was told is complete is not any more; it hears when it is again.
-            self.desk.soft_of(group.group_id).sessions[member_id].is_told_complete = False
-        self.desk.respond(connection_id, correlation_id, ReportOutOfRangeResponse(results))
-        self._after_release(group, member_id, anew)
-
-    def _read_anew(
-        self, group: GroupState, member_id: str, request: ReportOutOfRange, connection_id: int, correlation_id: int
-    ) -> None:
-        released, results = readers.read_anew(group, member_id, request.partitions)
-        partitions = [(part.topic, part.partition) for part in released]
-        if released:
-            why = "Kafka does not have the position of a member that commits nothing, which starts anew by the policy"
-            self.desk.note(group.group_id, EventKind.OUT_OF_RANGE, why, member_id=member_id, partitions=partitions)
-            self.desk.journal.decide(Released(group.group_id, member_id, released, ()))
-            soft = self.desk.soft_of(group.group_id)
-            soft.read_anew.update(partitions)
-            soft.sessions[member_id].is_told_complete = False
-        self.desk.respond(connection_id, correlation_id, ReportOutOfRangeResponse(results))
-        self._after_release(group, member_id, partitions)
-
     def _advance(
         self, group: GroupState, member_id: str, request: Advance, connection_id: int, correlation_id: int
     ) -> None:
@@ -374,7 +335,7 @@ class Shard:
         self.desk.respond(connection_id, correlation_id, decision.response)
         if decision.record is not None:
             released = [(part.topic, part.partition) for part in decision.record.released]
-            self._after_release(group, member_id, released)
+            after_release(self.desk, self._ownership, group, member_id, released)
 
     def _begin(self, group: GroupState, member_id: str, asked: Sequence[Claim]) -> tuple[ClaimStatus, ...]:
         """Mark claims as running where they are open, and say how each stands."""

@@ -124,11 +124,18 @@ class MemberSession(msgspec.Struct, gc=False):
         return self.last_heard_ms + self.timeout_ms
 
 
+class AskedOffset(NamedTuple):
+    """What Kafka is asked about a partition of the topic with this id, and for whom."""
+
+    topic_id: str
+    timestamp_ms: int
+    is_read_committed: bool = False
+
+
 class ResolvedStart(msgspec.Struct, frozen=True, gc=False):
     """Kafka's answer to where a partition starts; it counts while the same question is open."""
 
-    asked: tuple[str, int]
-    """Topic id and wanted timestamp."""
+    asked: AskedOffset
     offset: int
     leader_epoch: int | None
 
@@ -145,6 +152,14 @@ class RunningSince(NamedTuple):
 
     owner_epoch: int
     from_offset: int
+    at_ms: int
+
+
+class BeyondEnd(NamedTuple):
+    """Since when Kafka has said that a partition ends before these offsets of its owner and of the group."""
+
+    position: int | None
+    committed: int | None
     at_ms: int
 
 
@@ -182,6 +197,8 @@ class GroupSoft:
     """Claims whose age has not been said; a claim that is over may still be here."""
     matched_listing: int | None = None
     """The listing of all topics that the patterns were matched against last."""
+    beyond_end: dict[TopicPartition, BeyondEnd] = field(default_factory=dict)
+    """Offsets that were found behind the end of a partition, and are to be found there once more; may be over."""
     awaited_since: dict[TopicPartition, int] = field(default_factory=dict)
     """Since when a held partition waits for its owner; one that is over may still be here."""
 
@@ -191,7 +208,6 @@ class Lookup:
     """A question to Kafka under way."""
 
     group_id: str
-    asked: dict[TopicPartition, tuple[str, int]]
-    """Topic id and wanted timestamp, by partition."""
+    asked: dict[TopicPartition, AskedOffset]
     is_for_end: bool = False
     """True when the ends are asked for because nothing lies at or after the wanted timestamps."""

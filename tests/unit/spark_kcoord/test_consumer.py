@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.parts import FinalOffset, OwnedPartition, PartitionResult
+from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResult
 from spark_kcoord.consumer import Consumer, ConsumerSettings
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, UnknownTopicError
 from spark_kcoord.fetch.columns import arrow_schema
@@ -33,7 +33,7 @@ class FakeMember:
     noted: list[tuple[OffsetToCommit, ...]] = field(default_factory=list)
     committed: list[tuple[OffsetToCommit, ...]] = field(default_factory=list)
     released: list[tuple[FinalOffset, ...]] = field(default_factory=list)
-    reported: list[OwnedPartition] = field(default_factory=list)
+    reported: list[LostPosition] = field(default_factory=list)
     left_with: list[FinalOffset] | None = None
     is_closed: bool = False
     refusals: dict[int, ErrorCode] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class FakeMember:
     def release(self, finals: Sequence[FinalOffset]) -> None:
         self.released.append(tuple(finals))
 
-    def report_out_of_range(self, partitions: Sequence[OwnedPartition]) -> tuple[PartitionResult, ...]:
+    def report_out_of_range(self, partitions: Sequence[LostPosition]) -> tuple[PartitionResult, ...]:
         self.reported += partitions
         if not self.refusals:
             self.give(*self.granted_anew)
@@ -96,6 +96,7 @@ class FakeKafka:
 
     ends: dict[Key, int] = field(default_factory=dict)
     begins: dict[Key, int] = field(default_factory=dict)
+    marks: dict[Key, int] = field(default_factory=dict)
     gaps: frozenset[int] = frozenset()
     rows_of_batch: int = 4
     looks: int = 0
@@ -108,6 +109,10 @@ class FakeKafka:
         if self.failures:
             raise self.failures.pop(0)
         return {key: self.ends[key] for key in partitions if key in self.ends}
+
+    def high_watermarks(self, partitions: Collection[Key]) -> Mapping[Key, int]:
+        known = self.ends | self.marks
+        return {key: known[key] for key in partitions if key in known}
 
     def earliest_offsets(self, partitions: Collection[Key]) -> Mapping[Key, int]:
         return {key: self.begins.get(key, 0) for key in partitions}
@@ -351,7 +356,7 @@ def test_a_position_that_is_gone_is_started_anew_by_the_groups_policy(caplog: py
     rig = Rig(FakeKafka({("t", 0): 10}, begins={("t", 0): 5}))
     rig.member.granted_anew = (owned(0, start=5, epoch=8),)
     assert rig.poll()[0] == (0, 5)
-    assert rig.member.reported == [OwnedPartition("t", 0, 7)]
+    assert rig.member.reported == [LostPosition("t", 0, 7, 0)]
     assert "offset 0 is gone Going on by the group's policy" in caplog.text
 
 

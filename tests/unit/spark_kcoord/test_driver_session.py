@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.parts import OwnedPartition
+from coordinator.protocol.parts import LostPosition
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, UnknownTopicError
 from spark_kcoord.member.client import Assignment
 from spark_kcoord.offsets import StreamOffset
@@ -125,9 +125,12 @@ def test_another_topic_id_is_data_loss_naming_both() -> None:
     assert lenient.next_offset(start, None, is_single_run=False).claims == (claim(0, 0, 3, epoch=8, topic_id="new"),)
 
 
-def test_an_end_before_the_position_is_data_loss_naming_both() -> None:
-    member = FakeMember((owned(0, 50),))
-    session = a_session(member, {0: 9})
+def test_an_end_before_the_position_is_data_loss_naming_both_once_it_has_been_so_for_a_while() -> None:
+    now = [0.0]
+    session = a_session(FakeMember((owned(0, 50),)), {0: 9}, clock=lambda: now[0])
+    for now[0] in (0.0, 1.0, 2.9):
+        assert session.next_offset(session.identity, None, is_single_run=False) == session.identity
+    now[0] = 3.0
     with pytest.raises(DataLossError, match=r"offset 9 .*offset 50"):
         session.next_offset(session.identity, None, is_single_run=False)
 
@@ -230,7 +233,7 @@ def test_a_truncated_partition_is_started_anew_by_the_groups_policy_where_losses
     member = FakeMember((owned(0, 50),), granted_anew=(owned(0, 5, epoch=8),))
     session = a_session(member, {0: 9}, fail=False)
     batch = session.next_offset(session.identity, None, is_single_run=False)
-    assert member.reported == [OwnedPartition("t", 0, 7)]
+    assert member.reported == [LostPosition("t", 0, 7, 50)]
     assert batch.claims == (claim(0, 5, 9, epoch=8),)
     assert caplog.text.count("ends at offset 9 at the broker, before offset 50") == 1
 
@@ -254,7 +257,7 @@ def test_what_is_done_is_committed_before_its_partition_is_started_anew() -> Non
     kafka.ends = {0: 55, 1: 9}
     second = session.next_offset(first, None, is_single_run=False)
     assert member.advanced[1:] == [((claim(0, 50, 60), claim(1, 0, 5)), ()), ((), (claim(1, 5, 9),))]
-    assert member.reported == [OwnedPartition("t", 0, 7)]
+    assert member.reported == [LostPosition("t", 0, 7, 60)]
     assert second.claims == (claim(1, 5, 9),)
 
 
@@ -267,7 +270,7 @@ def test_a_position_that_aged_out_is_data_loss_naming_both() -> None:
 
 
 def test_the_policy_none_makes_a_lost_position_an_error_even_where_losses_are_tolerated() -> None:
-    session = a_session(FakeMember((owned(0, 50),), refuses_reports=True), {0: 9}, fail=False)
+    session = a_session(FakeMember((owned(0, 50),), report_error=ErrorCode.OFFSET_OUT_OF_RANGE), {0: 9}, fail=False)
     with pytest.raises(DataLossError, match=r"before offset 50 .* the policy"):
         session.next_offset(session.identity, None, is_single_run=False)
 

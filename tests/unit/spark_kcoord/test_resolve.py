@@ -39,6 +39,9 @@ class FakeLookup:
     def end_offsets(self, keys: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
         return dict.fromkeys(keys, 10)
 
+    def high_watermarks(self, keys: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        return dict.fromkeys(keys, 12)
+
     def offsets_at(self, times: dict[tuple[str, int], int]) -> dict[tuple[str, int], int | None]:
         return {key: max(2, -(-time // 100)) if time <= 900 else None for key, time in times.items()}
 
@@ -223,3 +226,12 @@ def test_kafka_of_another_cluster_than_the_coordinators_is_refused_naming_both()
         must_be_same_cluster("ours", "theirs", ("k:1",))
     for found in ("ours", None):
         must_be_same_cluster("ours", found, ("k:1",))
+
+
+def test_start_behind_an_open_transaction_is_read_when_that_ends() -> None:
+    # Logs are [2, 12) and can be read to 10: another member of the group has read what is not committed yet.
+    assert ranges(startingOffsets='{"t": {"0": 11, "1": 12, "2": 9}}') == [(2, 9, 10)]
+    with pytest.raises(KcoordError, match="start 13 lies after the end 10"):
+        ranges(startingOffsets='{"t": {"0": 13, "1": 12, "2": 9}}')
+    with pytest.raises(KcoordError, match="start 11 lies after the end 9"):
+        ranges(startingOffsets='{"t": {"0": 11, "1": 2, "2": 2}}', endingOffsets='{"t": {"0": 9, "1": 9, "2": 9}}')

@@ -21,7 +21,7 @@ from coordinator.protocol.messages import (
     ReportOutOfRange,
     ReportOutOfRangeResponse,
 )
-from coordinator.protocol.parts import FinalOffset, OwnedPartition, ResetPolicy, StartHint
+from coordinator.protocol.parts import FinalOffset, LostPosition, ResetPolicy, StartHint
 from tests.helpers.node_world import Member, NodeWorld
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -182,7 +182,7 @@ def test_position_out_of_range_starts_anew_for_the_reader_and_the_groups_offset_
     reader = world.join("reader", commits=False, reset_policy=EARLIEST)
     before = reader.epoch(T0)
     world.kafka.begins[T0] = 60
-    asked = ReportOutOfRange((OwnedPartition("t", 0, before),))
+    asked = ReportOutOfRange((LostPosition("t", 0, before, reader.owned[T0].offset),))
     assert reader.ask(asked, ReportOutOfRangeResponse).results[0].error is ErrorCode.NONE
     assert reader.owned[T0].offset == 60
     assert reader.epoch(T0) > before
@@ -198,7 +198,8 @@ def test_position_out_of_range_of_a_reader_without_a_policy_is_an_error() -> Non
     world = NodeWorld({"t": 1})
     world.connect().ask(CommitOffsets("g", in_columns((OffsetToCommit("t", 0, 42),))), CommitOffsetsResponse)
     reader = world.join("reader", commits=False, reset_policy=ResetPolicy("none"))
-    asked = ReportOutOfRange((OwnedPartition("t", 0, reader.epoch(T0)),))
+    world.kafka.begins[T0] = 60
+    asked = ReportOutOfRange((LostPosition("t", 0, reader.epoch(T0), 42),))
     result = reader.ask(asked, ReportOutOfRangeResponse).results[0]
     assert (result.error, result.committed) == (ErrorCode.OFFSET_OUT_OF_RANGE, 42)
     assert world.owners() == {T0: "reader"}
@@ -208,13 +209,24 @@ def test_offset_that_kafka_does_not_have_stays_out_of_range_while_a_reader_reads
     world = NodeWorld({"t": 1})
     hint = StartHint("t", "id-t", 0, 50, from_checkpoint=True)
     owner = world.join("owner", reset_policy=EARLIEST, hints=(hint,))
-    world.kafka.cannot_resolve = True
-    owner.ask(ReportOutOfRange((OwnedPartition("t", 0, owner.epoch(T0)),)), ReportOutOfRangeResponse)
+    world.kafka.begins[T0] = 60
+    world.kafka.answers_left = 2
+    owner.ask(ReportOutOfRange((LostPosition("t", 0, owner.epoch(T0), 50),)), ReportOutOfRangeResponse)
     owner.leave()
-    world.kafka.cannot_resolve = False
+    world.kafka.answers_left = None
     world.join("reader", commits=False).leave()
     again = world.join("owner", hints=(hint,))
-    assert again.owned[T0].offset == 10
+    assert again.owned[T0].offset == 60
+
+
+def test_a_report_of_a_reader_is_not_believed_that_kafka_contradicts() -> None:
+    world, reader = alone()
+    world.kafka.stable[T0] = 11
+    for position in (10, 11, 12, 100):
+        asked = ReportOutOfRange((LostPosition("t", 0, reader.epoch(T0), position),))
+        (result,) = reader.ask(asked, ReportOutOfRangeResponse).results
+        assert result.error is ErrorCode.OFFSET_NOT_AVAILABLE
+    assert (reader.owned[T0].offset, reader.is_complete) == (10, True)
 
 
 def test_reader_that_commits_from_now_on_starts_anew() -> None:

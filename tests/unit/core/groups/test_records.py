@@ -72,6 +72,7 @@ FACTS = MemberFacts(
     shares_application=True,
     commits=False,
     own_policy=ResetPolicy("latest"),
+    isolation_level="read_committed",
 )
 COMMITTED = CommittedPart("t", "id", 0, 5, None, "", 9, 3)
 
@@ -84,8 +85,7 @@ GOLDEN: list[tuple[Record, str]] = [
     (RecoveryChanged("g", 6_000), "019334a167cd1770"),
     (
         MemberJoined("g", FACTS, 1),
-        "019403a167dc0016a26d31a169c0a163a1680791a1740191a6737469636b79cd2710cdea60cd0bb8c290a3742e2a9192a1740091a175"
-        "c3aa626f6f742e312e322e33c3c292a66c6174657374c001",
+        "019403a167dc0017a26d31a169c0a163a1680791a1740191a6737469636b79cd2710cdea60cd0bb8c290a3742e2a9192a1740091a175c3aa626f6f742e312e322e33c3c292a66c6174657374c0ae726561645f636f6d6d697474656401",
     ),
     (MemberRemoved("g", "m1", True), "019404a167a26d31c3"),
     (

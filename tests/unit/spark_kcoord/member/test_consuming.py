@@ -23,7 +23,7 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.parts import (
     FinalOffset,
-    OwnedPartition,
+    LostPosition,
     PartitionResult,
     StartHint,
     StartPartition,
@@ -259,7 +259,7 @@ def test_final_offsets_go_with_the_leave() -> None:
 
 def test_reported_partition_is_owned_no_more_until_it_is_granted_anew() -> None:
     pair = consuming()
-    call = pair.report(OwnedPartition("t", 0, 10))
+    call = pair.report(LostPosition("t", 0, 10, 0))
     pair.answer(ReportOutOfRange, ReportOutOfRangeResponse((PartitionResult("t", 0),)))
     assert pair.results[call] == (PartitionResult("t", 0),)
     assert (owned(pair), pair.member.assignment.is_complete) == ([1], False)
@@ -269,7 +269,7 @@ def test_reported_partition_is_owned_no_more_until_it_is_granted_anew() -> None:
 
 def test_position_out_of_range_is_not_shown_as_a_start_afterwards() -> None:
     pair = consuming()
-    pair.report(OwnedPartition("t", 0, 10))
+    pair.report(LostPosition("t", 0, 10, 0))
     pair.answer(ReportOutOfRange, ReportOutOfRangeResponse((PartitionResult("t", 0),)))
     assert [hint.partition for hint in pair.come_back().hints] == [1]
 
@@ -277,9 +277,21 @@ def test_position_out_of_range_is_not_shown_as_a_start_afterwards() -> None:
 def test_refused_report_leaves_the_partition_with_the_member() -> None:
     pair = consuming()
     refused = PartitionResult("t", 0, ErrorCode.OFFSET_OUT_OF_RANGE, "the group's policy is none")
-    call = pair.report(OwnedPartition("t", 0, 10))
+    call = pair.report(LostPosition("t", 0, 10, 0))
     pair.answer(ReportOutOfRange, ReportOutOfRangeResponse((refused,)))
     assert (pair.results[call], owned(pair)) == ((refused,), [0, 1])
+
+
+def test_a_report_that_changes_nothing_leaves_the_partition_with_the_member() -> None:
+    for result in (
+        PartitionResult("t", 0, ErrorCode.OFFSET_NOT_AVAILABLE, "Kafka has it", 5),
+        PartitionResult("t", 0, message="Kafka has the group's offset", committed=3),
+    ):
+        pair = consuming()
+        call = pair.report(LostPosition("t", 0, 10, 5))
+        pair.answer(ReportOutOfRange, ReportOutOfRangeResponse((result,)))
+        assert (pair.results[call], owned(pair)) == ((result,), [0, 1])
+        assert 0 in [hint.partition for hint in pair.come_back().hints]
 
 
 # ---- streams --------------------------------------------------------------------------------------------------------
