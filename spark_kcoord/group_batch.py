@@ -125,7 +125,7 @@ class GroupBatch:
         try:
             frozen = freeze_ends(options)
             client = self._client = new_member(
-                options, start, is_finished=True, application=application_of(self._spark)
+                options, start, is_finished=True, application=application_of(self._spark), plans_itself=False
             )
             session, servers = join_group(options, client, start, frozen)
             self._session = session

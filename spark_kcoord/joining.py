@@ -61,11 +61,17 @@ def freeze_ends(options: SourceOptions) -> FrozenEnds:
 
 
 def new_member(
-    options: SourceOptions, first: StreamOffset, *, is_finished: bool, application: str | None
+    options: SourceOptions,
+    first: StreamOffset,
+    *,
+    is_finished: bool,
+    application: str | None,
+    plans_itself: bool = True,
 ) -> MemberClient:
     """Return the member that a stream offset tells of, or a new one; it has not joined yet.
 
-    `is_finished` says that the micro-batch of that offset is done, `application` which Spark application this is.
+    `is_finished` says that the micro-batch of that offset is done, `application` which Spark application this is,
+    `plans_itself` that nobody but this member says that its claims are about to be read.
     """
     starts = stream_starts(options, is_new=not first.member)
     settings = MemberSettings(
@@ -93,6 +99,7 @@ def new_member(
         application=application,
         shares_application=options.shares_application,
         commits=options.is_committing,
+        plans_itself=plans_itself,
     )
     return MemberClient(
         settings,

@@ -316,7 +316,7 @@ OPTIONS: Final = (
         duration_ms("1s", "24h"),
         "5m",
         "stream",
-        "how long a partition waits for a running micro-batch; must exceed batch time plus trigger interval",
+        "how long a partition waits for a running micro-batch; read twice if batch plus trigger interval exceed it",
     ),
     Option(
         "kcoord.streams",

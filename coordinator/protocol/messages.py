@@ -445,6 +445,16 @@ class ClaimsFinished(_Message, frozen=True, tag=204):
     claims: tuple[Claim, ...]
 
 
+class FetcherTaken(_Message, frozen=True, tag=205):
+    """These partitions are not the member's any more, because it did not let go of them in time.
+
+    Their claims are closed. It stays a member, and keeps whatever else it has.
+    """
+
+    partitions: tuple[OwnedPartition, ...]
+    why: str
+
+
 Request: TypeAlias = (
     FindCoordinator
     | RegisterConsumer
@@ -486,7 +496,7 @@ Response: TypeAlias = (
     | BeginClaimsResponse
     | OperatorResponse
 )
-Push: TypeAlias = StartFetcher | StopFetcher | Probe | Fenced | ClaimsFinished
+Push: TypeAlias = StartFetcher | StopFetcher | Probe | Fenced | ClaimsFinished | FetcherTaken
 Message: TypeAlias = Request | Response | Push
 
 RESPONSE_OF: Final[dict[type[Request], type[Response]]] = {

@@ -78,6 +78,7 @@ _LOUD: Final = frozenset(
         NoticeKind.DISCONNECTED,
         NoticeKind.REJOINED,
         NoticeKind.FENCED,
+        NoticeKind.TAKEN,
         NoticeKind.SESSION_LOST,
         NoticeKind.ID_IN_USE,
         NoticeKind.BEGUN_ANEW,

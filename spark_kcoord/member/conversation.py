@@ -75,6 +75,18 @@ class Conversation:
             self._to_confirm.pop(partition_of(part), None)
             self._to_release[partition_of(part)] = part
 
+    def releases_before(self, request: Request) -> Iterator[Request]:
+        """Yield what is queued to be let go, if a request asks whether claims on some of it may be read.
+
+        Otherwise the coordinator would say that they may, and then hear that their partitions are let go.
+        """
+        if isinstance(request, ConfirmClaims) and not self._to_release.keys().isdisjoint(
+            map(partition_of, request.claims)
+        ):
+            finals, self._to_release = tuple(self._to_release.values()), {}
+            for portion in portions(finals, bytes_of):
+                yield FetcherStopped(portion)
+
     def next_queued(self) -> Request | None:
         """Return the next request of what is queued, releases first, if one of its kind is not out already."""
         out = {type(asked.request) for asked in self._asked.values()}

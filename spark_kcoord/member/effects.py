@@ -58,6 +58,7 @@ class NoticeKind(Enum):
     BEGUN_ANEW = "start-resolved-anew"
     STOPPING = "partitions-stopping"
     RELEASED = "partitions-released"
+    TAKEN = "partitions-taken"
     FENCED = "fenced"
     SESSION_LOST = "session-lost"
     ID_IN_USE = "member-id-in-use"

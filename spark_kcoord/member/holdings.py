@@ -1,7 +1,7 @@
 """What a member holds: granted partitions, which of them it is asked to give back, and the claims still open.
 
 Pure bookkeeping of what the coordinator has said; the coordinator alone decides. A partition is released once it is
-being stopped, has no open claim under its owner epoch and no call in flight that touches it. What was held before a
+being stopped, has no running claim under its owner epoch and no call in flight that touches it. What was held before a
 registration counts for nothing until it is granted again, but a partition granted again under the same owner epoch
 keeps its position. A partition has at most one open claim.
 """
@@ -13,7 +13,14 @@ from typing import Final, TypeAlias
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import Advance, AdvanceResponse, ClaimsFinished, StartFetcher, StopFetcher
+from coordinator.protocol.messages import (
+    Advance,
+    AdvanceResponse,
+    ClaimsFinished,
+    FetcherTaken,
+    StartFetcher,
+    StopFetcher,
+)
 from coordinator.protocol.parts import (
     Claim,
     ClaimState,
@@ -165,6 +172,10 @@ class Holdings:
         held = self._claims.get(key)
         return held.claim if held is not None and held.claim.owner_epoch == owner_epoch else None
 
+    def _is_kept(self, key: TopicPartition, owner_epoch: int, *, drops_offered: bool) -> bool:
+        is_open = self._claim_under(key, owner_epoch) is not None
+        return is_open and (self._claims[key].is_running or not drops_offered)
+
     # ---- what the coordinator says ----------------------------------------------------------------------------------
 
     def set_member_epoch(self, member_epoch: int) -> None:
@@ -207,6 +218,18 @@ class Holdings:
         self._is_complete = False
         self._assignment = None
         return tuple(not_held)
+
+    def take(self, push: FetcherTaken) -> None:
+        """Own partitions no more that were taken for being late, with the claims on them."""
+        for part in push.partitions:
+            key = partition_of(part)
+            grant, held = self._grants.get(key), self._claims.get(key)
+            if grant is not None and grant.owner_epoch == part.owner_epoch:
+                self._release(key)
+            if held is not None and held.claim.owner_epoch == part.owner_epoch:
+                del self._claims[key]
+        self._is_complete = False
+        self._assignment = None
 
     def forget_grants(self) -> None:
         """Own nothing until it is granted again; positions are kept for grants under the same owner epoch."""
@@ -321,15 +344,22 @@ class Holdings:
 
     # ---- letting go -------------------------------------------------------------------------------------------------
 
-    def release_idle(self, busy: Collection[TopicPartition]) -> tuple[FinalOffset, ...]:
-        """Let go of stopping partitions without an open claim, but those in `busy`, and return them."""
+    def release_idle(self, busy: Collection[TopicPartition], *, drops_offered: bool) -> tuple[FinalOffset, ...]:
+        """Let go of stopping partitions that nobody reads, but those in `busy`, and return them.
+
+        With `drops_offered` a claim that is only offered goes too: when its micro-batch is planned, it is found closed.
+        """
         idle = [
             (key, grant)
             for key, grant in sorted(self._grants.items())
-            if grant.is_stopping and key not in busy and self._claim_under(key, grant.owner_epoch) is None
+            if grant.is_stopping
+            and key not in busy
+            and not self._is_kept(key, grant.owner_epoch, drops_offered=drops_offered)
         ]
-        for key, _ in idle:
+        for key, grant in idle:
             self._release(key)
+            if self._claim_under(key, grant.owner_epoch) is not None:
+                del self._claims[key]
         return tuple(FinalOffset(key[0], key[1], grant.owner_epoch) for key, grant in idle)
 
     def release(self, finals: Sequence[FinalOffset]) -> tuple[FinalOffset, ...]:

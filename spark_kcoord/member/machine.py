@@ -4,7 +4,7 @@ It decides whom to talk to, what to say and what the member owns. Time comes wit
 It knows no sockets, threads, clocks or logs, so a simulator can run it unchanged. It keeps these promises: a partition
 is owned only as long as the coordinator could not have given it away; nothing that was granted before a registration
 is owned after it; a call is sent again after a lost connection until it is answered or its deadline has passed; a
-partition asked back is let go as soon as no claim of it is open.
+partition asked back is let go as soon as no claim of it is running.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,6 +20,7 @@ from coordinator.protocol.messages import (
     CommitOffsets,
     ConfirmClaims,
     Fenced,
+    FetcherTaken,
     FindCoordinator,
     FindCoordinatorResponse,
     LeaveGroup,
@@ -447,6 +448,9 @@ class Member:
                 self._notice(NoticeKind.STOPPING, f"{answers.show_partitions(push.partitions)}: {push.why}")
                 not_held = self._holdings.stop(push)
                 self._release([FinalOffset(part.topic, part.partition, part.owner_epoch) for part in not_held])
+            case FetcherTaken():
+                self._holdings.take(push)
+                self._notice(NoticeKind.TAKEN, f"{answers.show_partitions(push.partitions)}: {push.why}")
             case ClaimsFinished():
                 self._holdings.finish(push)
             case Probe():
@@ -494,7 +498,9 @@ class Member:
         self._send_next_call()
         conversation = self._open_conversation
         if self.settings.lets_go_itself:
-            self._release(self._holdings.release_idle(conversation.busy_partitions()))
+            self._release(
+                self._holdings.release_idle(conversation.busy_partitions(), drops_offered=self.settings.plans_itself)
+            )
         while (request := conversation.next_queued()) is not None:
             self._send(request)
 
@@ -503,6 +509,8 @@ class Member:
             if isinstance(call.request, Advance) and not call.was_sent:
                 call.request = self._with_releases(call.request)
             call.was_sent = True
+            for release in self._open_conversation.releases_before(call.request):
+                self._send(release)
             try:
                 self._send(call.request)
             except LocalProtocolError as error:

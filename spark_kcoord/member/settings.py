@@ -23,7 +23,8 @@ class MemberSettings:
 
     Exactly one of `topics`, `pattern` (RE2, matched against whole names) and `partitions` (topic and number, the
     member's alone) is given; `exclusions` are topics left out. A member that `lets_go_itself` gives a partition back as
-    soon as no claim of it is open; another one does when its user says so. Without a ping interval it pings each third
+    soon as no claim of it is running; another one does when its user says so. Unless a member `plans_itself`, others
+    may have begun to read a claim that is offered to it, so it keeps that. Without a ping interval it pings each third
     of the session time-out. With `wants_streams` the coordinator says which stream reads each partition.
 
     `application` names the program that the member belongs to; unless it `shares_application`, no other member of the
@@ -58,6 +59,7 @@ class MemberSettings:
     ping_interval_ms: int | None = None
     auto_commit: bool = False
     lets_go_itself: bool = True
+    plans_itself: bool = True
     wants_streams: bool = False
     application: str | None = None
     shares_application: bool = False

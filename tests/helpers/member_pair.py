@@ -7,6 +7,8 @@ from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.messages import (
     Advance,
     AdvanceResponse,
+    ConfirmClaims,
+    ConfirmClaimsResponse,
     FindCoordinator,
     FindCoordinatorResponse,
     Push,
@@ -109,6 +111,13 @@ def accepted(request: Advance) -> AdvanceResponse:
     )
 
 
+def confirmed(request: ConfirmClaims, state: ClaimState = ClaimState.RUNNING) -> ConfirmClaimsResponse:
+    """Return the response of a coordinator that has all claims asked about in this state."""
+    return ConfirmClaimsResponse(
+        claims=tuple(ClaimStatus(c.topic, c.partition, c.owner_epoch, state) for c in request.claims)
+    )
+
+
 def whole(data: bytes) -> Iterable[bytes]:
     return [data]
 
@@ -158,6 +167,13 @@ class MemberPair:
 
     def confirm(self, *claims: Claim) -> int:
         return self._call(lambda now_ms, call_id: ConfirmAsked(now_ms, call_id, claims))
+
+    def read(self, *claims: Claim) -> None:
+        """Claim ranges and begin to read them."""
+        self.advance((), claims)
+        self.answer(Advance, accepted)
+        self.confirm(*claims)
+        self.answer(ConfirmClaims, confirmed)
 
     def leave(self) -> int:
         return self._call(LeaveAsked)

@@ -56,6 +56,7 @@ from coordinator.protocol.messages import (
     Fenced,
     FetcherStopped,
     FetcherStoppedResponse,
+    FetcherTaken,
     FetchOffsets,
     FetchOffsetsResponse,
     LeaveGroup,
@@ -162,6 +163,7 @@ class Member:
     owned: dict[TopicPartition, StartPartition] = field(default_factory=dict)
     stopping: dict[TopicPartition, str] = field(default_factory=dict)
     is_complete: bool = False
+    taken: list[TopicPartition] = field(default_factory=list)
     fenced: Fenced | None = None
     closed_why: str | None = None
     asked: dict[int, Request] = field(default_factory=dict)
@@ -193,6 +195,13 @@ class Member:
                 self.is_complete = False
                 for owned in push.partitions:
                     self.stopping[owned.topic, owned.partition] = push.why
+            case FetcherTaken():
+                for owned in push.partitions:
+                    known = self.owned.get((owned.topic, owned.partition))
+                    if known is not None and known.owner_epoch == owned.owner_epoch:
+                        del self.owned[owned.topic, owned.partition]
+                    self.stopping.pop((owned.topic, owned.partition), None)
+                    self.taken.append((owned.topic, owned.partition))
             case Fenced():
                 self.fenced = push
                 self.owned.clear()

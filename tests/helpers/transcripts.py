@@ -31,6 +31,7 @@ from coordinator.protocol.messages import (
     ErrorResponse,
     Fenced,
     FetcherStoppedResponse,
+    FetcherTaken,
     FetchOffsets,
     FetchOffsetsResponse,
     LeaveGroupResponse,
@@ -325,6 +326,9 @@ def say_push(push: Push) -> str:
         case StopFetcher():
             parts = say_partitions((part.topic, part.partition) for part in push.partitions)
             return f"stop [{parts}] within {push.deadline_ms} ms: {push.why}"
+        case FetcherTaken():
+            parts = say_partitions((part.topic, part.partition) for part in push.partitions)
+            return f"taken [{parts}]: {push.why}"
         case Probe():
             return "probe"
         case Fenced():

@@ -130,6 +130,7 @@ PUSHES: tuple[m.Push, ...] = (
     m.Probe(),
     m.Fenced(ErrorCode.FENCED_MEMBER_EPOCH, "it did not stop in time"),
     m.ClaimsFinished((CLAIM,)),
+    m.FetcherTaken((OWNED,), "not let go within 300000 ms"),
 )
 
 MESSAGES: tuple[m.Message, ...] = REQUESTS + RESPONSES + PUSHES

@@ -22,6 +22,7 @@ from coordinator.core.groups.records import (
     OffsetsCommitted,
     Record,
     Released,
+    Taken,
     decode_record,
 )
 from coordinator.core.groups.replay import replay
@@ -131,6 +132,10 @@ class LogReader:
                 for partition in record.partitions:
                     self._close_claim(partition)
             case ClaimsGivenUp():
+                self._release(record.partitions)
+            case Taken():
+                for partition in record.partitions:
+                    assert self.owners[partition][0] == record.member_id in self.members
                 self._release(record.partitions)
             case MemberRemoved():
                 self.members.discard(record.member_id)

@@ -30,6 +30,7 @@ from coordinator.protocol.messages import (
     Fenced,
     FetcherStopped,
     FetcherStoppedResponse,
+    FetcherTaken,
     FetchOffsets,
     FetchOffsetsResponse,
     FinishClaims,
@@ -456,6 +457,10 @@ class Checker:
                     if not fitting:
                         raise ViolationError("phantom-commit", f"{claim} is said to be committed: {commits}")
                     self._must_be_durable(shard, fitting[0], f"commit of {claim}")
+            case FetcherTaken():
+                for owned in push.partitions:
+                    partition = (owned.topic, owned.partition)
+                    self._must_be_durable(shard, group.ended[partition, owned.owner_epoch], f"end of {partition}")
             case Fenced():
                 self.counts.fenced += 1
                 if removed is not None:

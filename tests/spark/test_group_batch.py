@@ -162,7 +162,7 @@ def test_a_claim_that_was_lost_meanwhile_fails_the_block_at_its_end(
     def outstay() -> None:
         with spark_kcoord.batch(spark, impatient) as rows, a_member(coordinator, name, name):
             assert numbers(rows.rows) == Counter(range(20))
-            wait_until(lambda: view.events("member-fenced") != [], timeout_s=10)
+            wait_until(lambda: view.events("taken-late") != [], timeout_s=10)
 
     with pytest.raises(spark_kcoord.KcoordError, match=r"of 2 ranges .*kcoord\.rebalance\.timeout"):
         outstay()

@@ -1,4 +1,4 @@
-"""How members go: a closed connection and its grace, silence, a stop not done in time, and leaving.
+"""How members go: a closed connection and its grace, silence, and leaving.
 
 A member that is gone leaves the group in one record: what it had is released, but for running claims that may be
 waited for. A process that waited for its place registers then. Who comes is `membership`'s business.
@@ -6,11 +6,10 @@ waited for. A process that waited for its place registers then. Who comes is `me
 
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.expiry import Expiry
-from coordinator.core.groups.holds import HOLD, ClaimWatch, outlives_stop
+from coordinator.core.groups.holds import ClaimWatch
 from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.ownership import Ownership
-from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.records import ClaimsClosed, MemberRemoved
+from coordinator.core.groups.records import MemberRemoved
 from coordinator.core.groups.soft import Connection, MemberSession, Timer, TimerKind
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
@@ -92,59 +91,6 @@ class Departures:
         if newcomer is not None:
             self._membership.register(newcomer)
 
-    def stop_timed_out(self, group_id: str, member_id: str) -> None:
-        """Fence a member that has not let go of partitions by its deadline."""
-        session = self._desk.session_of(group_id, member_id)
-        if session is None:
-            return
-        late = self._late_stops(group_id, member_id, session)
-        if not late:
-            return
-        names = ", ".join(f"{topic}-{number}" for topic, number in sorted(late)[:5])
-        why = f"it has not let go of {names} within its rebalance time-out"
-        newcomer = self._membership.take_newcomer(group_id, member_id)
-        self._say_fenced(session, ErrorCode.FENCED_MEMBER_EPOCH, f"{why}; forget what you own and register again")
-        group = self._desk.group(group_id)
-        assert group is not None
-        keeps = group.handover == HOLD
-        self._remove(group_id, member_id, EventKind.MEMBER_FENCED, why, None, keeps_running_claims=keeps)
-        if newcomer is not None:
-            self._membership.register(newcomer)
-
-    def _late_stops(self, group_id: str, member_id: str, session: MemberSession) -> list[TopicPartition]:
-        """Return what should have been let go by now; a running claim under `hold` has its claim time-out instead."""
-        desk = self._desk
-        group = desk.group(group_id)
-        assert group is not None
-        timeout_ms = group.members[member_id].facts.rebalance_timeout_ms
-        late, given_up, kept = [], [], []
-        for partition, deadline_ms in sorted(session.stop_deadlines.items()):
-            if deadline_ms > desk.now_ms:
-                continue
-            if not outlives_stop(group, partition):
-                late.append(partition)
-                continue
-            since_ms = session.overstaying_since_ms.get(partition)
-            if since_ms is None:
-                since_ms = session.overstaying_since_ms[partition] = desk.now_ms - timeout_ms
-                kept.append(partition)
-            end_ms = None if group.claim_timeout_ms is None else since_ms + group.claim_timeout_ms
-            if end_ms is not None and end_ms <= desk.now_ms:
-                given_up.append(partition)
-            else:
-                again_ms = desk.now_ms + timeout_ms
-                session.stop_deadlines[partition] = again_ms if end_ms is None else min(end_ms, again_ms)
-        if given_up:
-            why = f"they ran on for the whole claim time-out of {group.claim_timeout_ms} ms after they were wanted back"
-            desk.journal.decide(ClaimsClosed(group_id, tuple(given_up)))
-            desk.note(group_id, EventKind.CLAIM_GIVEN_UP, why, member_id=member_id, partitions=given_up)
-        elif kept:
-            why = f"the rebalance time-out of {timeout_ms} ms is over, and running claims under hold outlive it"
-            desk.note(group_id, EventKind.CLAIM_HELD, why, member_id=member_id, partitions=kept)
-        if not late and not given_up:
-            self._ownership.stops.set_timer(group_id, member_id)
-        return late + given_up
-
     def leave(self, group_id: str, member_id: str, why: str) -> None:
         """Remove a member that wants to go; its claims are closed and everything is released."""
         newcomer = self._membership.take_newcomer(group_id, member_id)
@@ -187,9 +133,6 @@ class Departures:
         desk.note(group_id, kind, why, member_id=member_id, partitions=released)
         self._claim_watch.note_abandoned(group, member_id)
         self._expiry.note_used(group)
-        cause = f"{member_id} left" if kind is EventKind.MEMBER_LEFT else f"{member_id} {_SAID_OF[kind]}: {why}"
+        cause = f"{member_id} left" if kind is EventKind.MEMBER_LEFT else f"{member_id} expired: {why}"
         self._ownership.note_change(group_id, cause, is_urgent=True)
         self._ownership.reconcile(group_id, had, ())
-
-
-_SAID_OF = {EventKind.MEMBER_EXPIRED: "expired", EventKind.MEMBER_FENCED: "was fenced"}

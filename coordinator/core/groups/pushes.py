@@ -8,7 +8,7 @@ from typing import Final
 from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.state import GroupState
-from coordinator.protocol.messages import StartFetcher, StopFetcher
+from coordinator.protocol.messages import FetcherTaken, StartFetcher, StopFetcher
 from coordinator.protocol.parts import OwnedPartition, StartPartition
 
 _MOST_NOTES: Final = 20
@@ -76,3 +76,12 @@ def stop_fetchers(
     for why, parts in by_why.items():
         for begin in range(0, len(parts), most):
             yield StopFetcher(partitions=tuple(parts[begin : begin + most]), deadline_ms=deadline_ms, why=why)
+
+
+def fetchers_taken(
+    group: GroupState, partitions: Collection[TopicPartition], why: str, most: int
+) -> Iterator[FetcherTaken]:
+    """Yield the pushes that say that these partitions, which are still granted, are about to be taken."""
+    parts = [OwnedPartition(*partition, group.grants[partition].owner_epoch) for partition in partitions]
+    for begin in range(0, len(parts), most):
+        yield FetcherTaken(partitions=tuple(parts[begin : begin + most]), why=why)

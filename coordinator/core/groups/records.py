@@ -365,6 +365,15 @@ class RecoveryChanged(_Record, frozen=True, tag=52):
     wait_ms: int | None
 
 
+class Taken(_Record, frozen=True, tag=49):
+    """Partitions were taken from a member, which had not let go of them in time; their claims are closed with that."""
+
+    group_id: str
+    member_id: str
+    partitions: tuple[tuple[str, int], ...]
+    why: str
+
+
 Record: TypeAlias = (
     GroupSettings
     | TopicSeen
@@ -388,6 +397,7 @@ Record: TypeAlias = (
     | StreamsAssigned
     | TimeLived
     | RecoveryChanged
+    | Taken
     | OperatorRecord
 )
 

@@ -32,6 +32,7 @@ from coordinator.core.groups.records import (
     Released,
     StopBegan,
     StreamsAssigned,
+    Taken,
     TargetsAssigned,
     TimeLived,
     TopicSeen,
@@ -324,6 +325,11 @@ def _recovery_changed(group: GroupState, record: RecoveryChanged) -> None:
     group.recovery_ms = record.wait_ms
 
 
+def _taken(group: GroupState, record: Taken) -> None:
+    for partition in record.partitions:
+        release(group, partition)
+
+
 def _streams_assigned(group: GroupState, record: StreamsAssigned) -> None:
     for topic, number, stream in record.streams:
         group.grants[topic, number] = replace(group.grants[topic, number], stream=stream)
@@ -349,6 +355,7 @@ _REPLAY: Final[dict[type[Record], Callable[[GroupState, Any], None]]] = {
     WentOutOfRange: _went_out_of_range,
     StreamsAssigned: _streams_assigned,
     RecoveryChanged: _recovery_changed,
+    Taken: _taken,
     **OPERATOR_REPLAY,
 }
 

@@ -14,6 +14,7 @@ from coordinator.core.groups.departures import Departures
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.expiry import Expiry
 from coordinator.core.groups.holds import ClaimWatch
+from coordinator.core.groups.late_stops import LateStops
 from coordinator.core.groups.lived_time import LivedTime
 from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.membership import Membership
@@ -76,6 +77,7 @@ class Shard:
         self._recovery = Recovery(desk, self._ownership)
         self._membership = Membership(desk, self._ownership, self._recovery, assignors)
         self._departures = Departures(desk, self._ownership, self._claim_watch, self._expiry, self._membership)
+        self._late_stops = LateStops(desk, self._ownership)
         self._commits = Commits(desk, self._ownership, self._expiry)
         self._operators = Operators(desk, self._ownership, new_lookup_id)
         self._reports = Reports(desk, self._ownership, new_lookup_id)
@@ -196,7 +198,7 @@ class Shard:
             self._membership.probe_timed_out(group_id, subject)
         else:
             assert kind is TimerKind.STOP, f"nothing is known to do about {timer}"
-            self._departures.stop_timed_out(group_id, subject)
+            self._late_stops.stop_timed_out(group_id, subject)
 
     def _group_is_due(self, kind: TimerKind, group_id: str) -> None:
         group = self.desk.group(group_id)

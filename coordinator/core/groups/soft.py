@@ -113,7 +113,7 @@ class MemberSession(msgspec.Struct, gc=False):
     is_told_complete: bool = False
     stop_deadlines: dict[TopicPartition, int] = msgspec.field(default_factory=dict)
     overstaying_since_ms: dict[TopicPartition, int] = msgspec.field(default_factory=dict)
-    """Since when a partition has been wanted back whose running claim outlives the stop's deadline."""
+    """Since when a partition has been wanted back whose owner is waited for beyond the stop's deadline."""
     newcomer: Registration | None = None
     owned: Owned | None = None
     """What the member committed last, which is most often what it commits next."""
@@ -145,6 +145,14 @@ class LostOwner(msgspec.Struct, frozen=True, gc=False):
 
     at_ms: int
     why: str
+
+
+class LateOwners(msgspec.Struct, frozen=True, gc=False):
+    """From whom a partition was taken because they had not let go in time; it counts while the offset is this one."""
+
+    committed: int | None
+    member_ids: frozenset[str] = frozenset()
+    times: int = 0
 
 
 class RunningSince(NamedTuple):
@@ -201,6 +209,8 @@ class GroupSoft:
     """Offsets that were found behind the end of a partition, and are to be found there once more; may be over."""
     awaited_since: dict[TopicPartition, int] = field(default_factory=dict)
     """Since when a held partition waits for its owner; one that is over may still be here."""
+    late_owners: dict[TopicPartition, LateOwners] = field(default_factory=dict)
+    """Who was late with a partition; one that is over may still be here."""
 
 
 @dataclass(frozen=True, slots=True)

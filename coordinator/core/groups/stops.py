@@ -6,6 +6,7 @@ load, or when a member comes back, each counts in full anew.
 
 from collections.abc import Collection, Iterable
 
+from coordinator.core.groups import patience
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.pushes import stop_fetchers
@@ -19,19 +20,21 @@ class Stops:
         self._desk = desk
 
     def push(self, group_id: str, member_id: str, partitions: Collection[TopicPartition]) -> None:
-        """Ask a member to let go of partitions within its rebalance time-out, counted from now."""
+        """Ask a member to let go of partitions within the time it has for each, counted from now."""
         if not partitions:
             return
         desk = self._desk
         group, soft = desk.group(group_id), desk.soft_of(group_id)
         assert group is not None, f"group {group_id} is not known"
-        timeout_ms = group.members[member_id].facts.rebalance_timeout_ms
         session = soft.sessions[member_id]
         session.is_told_complete = False
+        by_timeout: dict[int, list[TopicPartition]] = {}
         for partition in partitions:
-            session.stop_deadlines[partition] = desk.now_ms + timeout_ms
-        for push in stop_fetchers(group, partitions, timeout_ms, desk.limits.push_max_partitions):
-            desk.push(session.connection_id, push)
+            by_timeout.setdefault(patience.timeout_ms(group, soft, partition), []).append(partition)
+        for timeout_ms, stopping in by_timeout.items():
+            session.stop_deadlines.update(dict.fromkeys(stopping, desk.now_ms + timeout_ms))
+            for push in stop_fetchers(group, stopping, timeout_ms, desk.limits.push_max_partitions):
+                desk.push(session.connection_id, push)
         self.set_timer(group_id, member_id)
 
     def forget(self, group_id: str, member_id: str, partitions: Iterable[TopicPartition]) -> None:

@@ -44,6 +44,9 @@ class LogModel:
         """True while records are read again that made sense when they were written."""
         self.handovers = 0
         self.resets = 0
+        self.takings = 0
+        self.life = 0
+        """How often the coordinator was started again."""
         self.kinds: Counter[type] = Counter()
         """How often each kind of record was written; what a crash lost stays counted."""
 
@@ -63,7 +66,7 @@ class LogModel:
     def cut(self, end: int) -> None:
         """Forget what a crash has lost: read the log again up to its new end."""
         kept, times_ms = self.records[:end], self.times_ms[:end]
-        counted = self.handovers, self.resets
+        counted = self.handovers, self.resets, self.takings
         self.records, self.times_ms, self.groups, self.newest_epoch = [], [], {}, -1
         self.newest_lived_at = None
         self.known_members = {group_id: set(known) for group_id, known in self.known_before.items()}
@@ -71,7 +74,8 @@ class LogModel:
         for record, at_ms in zip(kept, times_ms, strict=True):
             self._take(record, at_ms)
         self.is_reading_again = False
-        self.handovers, self.resets = counted
+        self.handovers, self.resets, self.takings = counted
+        self.life += 1
 
     def _take(self, record: Any, at_ms: int) -> None:
         at = self.end

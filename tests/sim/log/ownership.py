@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from coordinator.core.groups import records as r
 from coordinator.core.groups.partition_table import TopicPartition
-from tests.sim.log import offsets
+from tests.sim.log import lateness, offsets
 from tests.sim.log.state import ClaimEntry, GroupModel, Log, Owner, Rule
 
 
@@ -81,6 +81,16 @@ def release(
         owner = owner_of(log, group, at, partition, member_id)
         if owner.owner_epoch != released_part.owner_epoch:
             raise log.broken("zombie-release", at, f"owner epoch is {owner.owner_epoch}: {released_part}")
+        end_grant(group, at, partition)
+
+
+def taken(log: Log, group: GroupModel, at: int, record: r.Taken) -> None:
+    """Partitions are taken from a member that lives: each after its time, and for nobody who was late with it."""
+    for partition in record.partitions:
+        owner = owner_of(log, group, at, partition, record.member_id)
+        if not owner.is_stopping:
+            raise log.broken("taken-unasked", at, f"{owner} was not asked for {partition}")
+        lateness.take(log, group, at, partition, owner)
         end_grant(group, at, partition)
 
 
@@ -212,6 +222,7 @@ RULES: dict[type, Rule] = {
     r.StopBegan: stop_began,
     r.Granted: granted,
     r.Released: released,
+    r.Taken: taken,
     r.WentOutOfRange: went_out_of_range,
     r.Advanced: advanced,
     r.StreamsAssigned: streams_assigned,

@@ -87,6 +87,15 @@ class Commit:
 
 
 @dataclass(slots=True)
+class Late:
+    """From whom a partition was taken in one life of the coordinator, while its committed offset was this one."""
+
+    life: int
+    offset: int | None
+    member_ids: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
 class GroupModel:
     """One group, with the history of what is asked about later."""
 
@@ -116,6 +125,8 @@ class GroupModel:
     removed_at: dict[str, list[int]] = field(default_factory=dict)
     instances: dict[str, str | None] = field(default_factory=dict)
     """The instance id of everybody who ever was a member."""
+    late: dict[TopicPartition, Late] = field(default_factory=dict)
+    """Who was late with a partition, as last seen."""
     history: History = field(default_factory=History)
     emptied_at: int | None = None
     """Where it lost its last member, or was last committed to without members."""
@@ -163,6 +174,8 @@ class Log(Protocol):
     is_reading_again: bool
     handovers: int
     resets: int
+    takings: int
+    life: int
     facts: Facts
     groups: dict[str, GroupModel]
     known_members: dict[str, set[str]]

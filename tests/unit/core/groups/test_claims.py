@@ -235,16 +235,6 @@ def test_claims_that_a_returning_identity_does_not_list_are_dropped() -> None:
     assert [status.state for status in again.confirm(kept, dropped).claims] == [ClaimState.RUNNING, ClaimState.CLOSED]
 
 
-def test_fenced_member_loses_its_running_claims() -> None:
-    world = NodeWorld({"t": 2})
-    m1 = world.join("m1", rebalance_timeout_ms=2_000)
-    m1.run(T1, 100, 110)
-    m2 = world.join("m2")
-    world.advance(2_000)
-    assert m1.fenced is not None
-    assert sorted(m2.owned) == [T0, T1]
-
-
 # ---- plain commits --------------------------------------------------------------------------------------------------
 
 

@@ -44,9 +44,9 @@ def test_stop_is_said_again_to_a_member_that_comes_back_with_a_full_deadline() -
     (stop,) = [push for push in again.inbox if isinstance(push, StopFetcher)]
     assert (stop.deadline_ms, [part.partition for part in stop.partitions]) == (4_000, [1])
     world.advance(3_900)
-    assert again.fenced is None
+    assert again.taken == []
     world.advance(100)
-    assert again.fenced is not None
+    assert again.taken == [("t", 1)]
 
 
 def test_changed_subscription_at_registration_rebalances() -> None:

@@ -100,12 +100,12 @@ class TestPause:
         m1.stop_all()
         assert (world.committed(), world.owners()) == ({T0: 110}, {})
 
-    def test_owner_that_does_not_stop_a_paused_partition_is_fenced(self) -> None:
+    def test_paused_partition_that_is_not_let_go_in_time_is_taken(self) -> None:
         world = NodeWorld({"t": 1})
         m1 = world.join("m1", rebalance_timeout_ms=1_000, session_timeout_ms=60_000)
         pause(world, T0)
         world.advance(1_100)
-        assert m1.fenced is not None
+        assert (m1.taken, m1.is_complete) == ([T0], True)
         assert world.owners() == {}
 
     def test_paused_group_gives_nothing_to_a_newcomer_and_counts_as_complete(self) -> None:

@@ -121,27 +121,6 @@ def test_final_offset_before_the_committed_one_is_refused_and_the_partition_rele
     assert (world.owners()[T1], world.committed()[T1]) == ("m2", 150)
 
 
-def test_member_that_does_not_let_go_in_time_is_fenced_and_its_partitions_go_on() -> None:
-    world = NodeWorld({"t": 2})
-    m1 = world.join("m1", rebalance_timeout_ms=5_000, session_timeout_ms=60_000)
-    m2 = world.join("m2", session_timeout_ms=60_000)
-    world.advance(4_800)
-    assert m1.fenced is None
-    world.advance(200)
-    assert m1.fenced is not None
-    assert m1.fenced.error is ErrorCode.FENCED_MEMBER_EPOCH
-    assert (sorted(m2.owned), m2.is_complete) == ([T0, T1], True)
-
-
-def test_fenced_member_may_register_again_on_the_same_connection() -> None:
-    world = NodeWorld({"t": 2})
-    m1 = world.join("m1", rebalance_timeout_ms=1_000)
-    world.join("m2")
-    world.advance(1_000)
-    assert m1.fenced is not None
-    assert m1.register().error is ErrorCode.NONE
-
-
 def test_pushes_are_cut_and_only_the_last_is_complete() -> None:
     world = NodeWorld({"t": 5}, limits=Limits(push_max_partitions=2))
     m1 = world.join("m1")

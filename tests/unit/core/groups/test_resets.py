@@ -205,15 +205,15 @@ class TestOfAnOwnedPartition:
         assert m1.advance([claim]).finished[0].error is ErrorCode.FENCED_OWNER_EPOCH
         assert world.committed() == {T0: 20}
 
-    def test_owner_that_does_not_stop_in_time_is_fenced_and_the_reset_is_done(self) -> None:
+    def test_reset_is_done_at_the_deadline_of_the_stop_and_the_owner_starts_from_there(self) -> None:
         world = NodeWorld({"t": 1})
         m1 = world.join("m1", rebalance_timeout_ms=1_000, session_timeout_ms=60_000)
-        m1.run(T0, 100, 110)
-        m2 = world.join("m2", session_timeout_ms=60_000)
+        claim = m1.run(T0, 100, 110)
         reset(world, to(20))
         world.advance(1_100)
-        assert m1.fenced is not None
-        assert (world.committed(), m2.owned[T0].offset) == ({T0: 20}, 20)
+        assert (m1.taken, m1.owned[T0].offset, m1.is_complete) == ([T0], 20, True)
+        assert m1.advance([claim]).finished[0].error is ErrorCode.FENCED_OWNER_EPOCH
+        assert world.committed() == {T0: 20}
 
     def test_reset_goes_on_when_the_owner_dies_and_another_takes_over(self) -> None:
         world = NodeWorld({"t": 1})

@@ -539,8 +539,7 @@ def test_partition_without_a_claim_is_released_at_once(cut: Callable[[bytes], li
 
 def test_partition_with_a_claim_is_released_by_the_advance_that_finishes_it() -> None:
     pair = MemberPair().joined(start_fetcher(0, 1))
-    pair.advance((), (claim(0), claim(1)))
-    pair.answer(Advance, accepted)
+    pair.read(claim(0), claim(1))
     pair.push(stop_fetcher(1))
     assert pair.count(FetcherStopped) == 0
     assert [part.is_stopping for part in pair.member.assignment.partitions] == [False, True]
@@ -563,8 +562,8 @@ def test_partition_asked_back_while_an_advance_claims_it_waits_for_the_answer() 
     pair.answer(Advance, accepted)
 
     assert pair.results[call].claimed == (claim(),)
-    assert pair.count(FetcherStopped) == 0
-    assert pair.member.assignment.partitions[0].is_stopping
+    assert pair.take(FetcherStopped).partitions == (FinalOffset("t", 0, 10),)
+    assert owned(pair) == []
 
 
 def test_claim_refused_because_the_partition_is_asked_back_leads_to_its_release() -> None:
@@ -581,8 +580,7 @@ def test_claim_refused_because_the_partition_is_asked_back_leads_to_its_release(
 
 def test_partition_asked_back_while_its_last_claim_is_being_finished_is_released_after_the_answer() -> None:
     pair = MemberPair().joined(start_fetcher(0))
-    pair.advance((), (claim(),))
-    pair.answer(Advance, accepted)
+    pair.read(claim())
     pair.advance((claim(),), ())
     pair.push(stop_fetcher(0))
     assert pair.count(FetcherStopped) == 0
@@ -694,8 +692,7 @@ def test_advance_whose_answer_was_lost_is_asked_again_unchanged(was_applied: boo
 
 def test_stop_pushed_again_while_the_repeated_advance_is_out_waits_for_it() -> None:
     pair = MemberPair().joined(start_fetcher(0))
-    pair.advance((), (claim(),))
-    pair.answer(Advance, accepted)
+    pair.read(claim())
     pair.push(stop_fetcher(0))
     call = pair.advance((claim(),), ())
     assert pair.take(Advance).released == (FinalOffset("t", 0, 10),)
@@ -833,8 +830,7 @@ def test_node_without_a_coordinator_to_name_is_left() -> None:
 def test_claim_that_was_finished_for_the_member_is_closed_and_its_partition_let_go_when_wanted_back() -> None:
     pair = MemberPair().joined(start_fetcher(0, 1))
     mine = claim(0), claim(1)
-    pair.advance((), mine)
-    pair.answer(Advance, accepted)
+    pair.read(*mine)
     pair.push(stop_fetcher(0))
     assert pair.count(FetcherStopped) == 0
     pair.push(ClaimsFinished(mine))
