@@ -31,6 +31,7 @@ from tests.chaos.log_of_cuts import cuts
 from tests.chaos.producer import Producer
 from tests.chaos.verdict import Verdict, delivered, describe_cuts, judge
 from tests.helpers.group_view import GroupView
+from tests.helpers.leaving_no_process import leaving_no_process
 
 SHARDS = 8
 PARTITIONS = 6
@@ -273,4 +274,6 @@ def _report(verdicts: dict[str, Verdict], counts: Counts, seed: int, seconds: in
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with leaving_no_process():
+        code = main()
+    sys.exit(code)

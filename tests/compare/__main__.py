@@ -21,6 +21,7 @@ from coordinator.local.spark_kafka import SPARK_KAFKA_JARS
 from tests.compare.cases import all_cases
 from tests.compare.corpus import SETTINGS, Place, write_topic
 from tests.compare.runs import Comparison
+from tests.helpers.leaving_no_process import leaving_no_process
 
 LEAST_CASES = 40
 PREFIX = "compare"
@@ -88,4 +89,6 @@ def _spark(folder: Path) -> Iterator[SparkSession]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    with leaving_no_process():
+        code = main(sys.argv[1:])
+    sys.exit(code)

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from tests.helpers.leaving_no_process import leaving_no_process
 from tests.promises import schedules
 from tests.promises.place import Place
 from tests.promises.schedule import BrokenError, Schedule
@@ -87,4 +88,6 @@ def _error_of(schedule: Schedule, place: Place) -> BaseException | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    with leaving_no_process():
+        code = main(sys.argv[1:])
+    sys.exit(code)
