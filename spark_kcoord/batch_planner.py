@@ -17,7 +17,9 @@ from typing import Final
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
+from spark_kcoord.claim_reports import report_not_committed, report_not_read, report_refused
 from spark_kcoord.errors import DataLossError, KafkaAwayError, UnknownTopicError
+from spark_kcoord.frozen_run import FrozenRun
 from spark_kcoord.log_bounds import LogBounds, OutOfRange
 from spark_kcoord.member.effects import AdvanceOutcome, Joined
 from spark_kcoord.member.holdings import AssignedPartition, Assignment, starts_anew
@@ -35,8 +37,10 @@ from spark_kcoord.questions import (
     ReadSizes,
     ask_assignment,
     ask_offsets,
+    ask_sizes,
 )
 from spark_kcoord.rate_limit import BatchLimits, fraction_within, limit_ends, must_wait
+from spark_kcoord.topic_watch import TopicWatch
 from spark_kcoord.unread_batches import must_have_been_read
 
 __all__ = ["UNLIMITED", "BatchPlanner"]
@@ -81,14 +85,15 @@ class BatchPlanner:
         self._last_batch_at: float | None = None
         self._bytes_per_offset: Mapping[PartitionKey, float] = {}
         self._running_since: float | None = None
-        self._said_gone: set[PartitionKey] = set()
+        self._topics = TopicWatch(clock)
         self._bounds = LogBounds(clock)
         self._nodes: tuple[Address, ...] = ()
         self._frozen: Mapping[PartitionKey, int] | None = None
-        self._allowed: frozenset[tuple[str, int, int]] | None = None
+        self._run: FrozenRun | None = None
         self._has_waited = False
         self._settled: StreamOffset | None = None
         self._has_offers = False
+        self._planned = Assignment()
         self._finished_until: dict[tuple[str, int, int], int] = {}
 
     @property
@@ -97,7 +102,10 @@ class BatchPlanner:
         return StreamOffset(self._joined.kafka_cluster_id or "", self._group_id, self._joined.member_id)
 
     def freeze_ends(self, ends: Mapping[PartitionKey, int]) -> None:
-        """Read no further than these ends in this run, and only partitions assigned when its first batch is made."""
+        """Read no further than these ends in this run, and only partitions assigned when its first batch is made.
+
+        A run that ends by itself ends no sooner either; see FrozenRun.
+        """
         self._frozen = dict(ends)
 
     # ---- the next micro-batch ---------------------------------------------------------------------------------------
@@ -112,6 +120,22 @@ class BatchPlanner:
         first call waits for a complete assignment, and nothing waits for more data.
         """
         start.must_belong_to(cluster=self._joined.kafka_cluster_id, group=self._group_id)
+        while True:
+            latest = yield from self._next_offset(start, limit, others, is_single_run=is_single_run)
+            if latest != start or self._run is None or (yield from self._is_over(self._run)):
+                return latest
+
+    def _is_over(self, run: FrozenRun) -> Planning[bool]:
+        try:
+            return (yield from run.is_over(self._planned))
+        except DataLossError as error:
+            self._data_lost(str(error))
+            run.accept_short()
+            return False
+
+    def _next_offset(
+        self, start: StreamOffset, limit: int | None, others: BatchLimits, *, is_single_run: bool
+    ) -> Planning[StreamOffset]:
         for _ in range(MOST_REPORTS):
             latest = yield from self._plan(start, limit, others, is_single_run=is_single_run)
             if latest is not None:
@@ -126,7 +150,9 @@ class BatchPlanner:
             assignment = yield from ask_assignment(ReadAssignment())
         else:
             assignment = yield from self._first_assignment(start, is_single_run=is_single_run)
+        self._planned = assignment
         self._watch_batch_time()
+        yield from self._check_topics(start, assignment)
         finished = () if start == self._settled else self._not_yet_finished(start, assignment)
         if not finished and not self._has_offers:
             is_quiet = not assignment.partitions
@@ -136,9 +162,10 @@ class BatchPlanner:
                 self._settled = start
                 return self._unchanged(start)
         usable = self._usable(assignment)
-        owned = {(p.topic, p.partition, p.owner_epoch) for p in usable}
+        owned = {(p.topic, p.partition, p.owner_epoch) for p in assignment.partitions}
         self._finished_until = {key: until for key, until in self._finished_until.items() if key in owned}
-        self._check_topics(start, usable)
+        if self._run is not None:
+            self._run.note_read(self._positions(assignment.partitions, ()).items())
         positions = self._positions(usable, finished)
         try:
             ends = yield from self._ends(positions)
@@ -166,6 +193,8 @@ class BatchPlanner:
                 yield from self._advance(start, finished, ())
             yield from self._give_up(lost)
             return None
+        if self._run is not None:
+            self._run.note_ends(positions, ends)
         limits = replace(others, min_offsets=None) if is_single_run else others
         untils = yield from self._untils(positions, ends, limit, limits)
         next_claims = _next_claims(usable, positions, untils)
@@ -184,6 +213,8 @@ class BatchPlanner:
         if not accepted:
             return self._unchanged(start)
         self._last_batch_at = self._clock()
+        if self._run is not None:
+            self._run.note_batch()
         latest = self._offset_of(accepted, usable, positions)
         # Ranges of a micro-batch whose claims were closed can be claimed again just as they were.
         return replace(latest, attempt=start.attempt + 1) if latest.ranges == start.ranges else latest
@@ -192,7 +223,7 @@ class BatchPlanner:
         """Return the claims of a finished micro-batch that a listener has not had committed meanwhile."""
         known = set(assignment.finished)
         for claim in known.intersection(start.claims):
-            self._finished_until[claim.topic, claim.partition, claim.owner_epoch] = claim.until_offset
+            self._note_finished(claim)
         return tuple(claim for claim in start.claims if claim not in known)
 
     def _untils(
@@ -213,11 +244,10 @@ class BatchPlanner:
         fraction = None
         if backlog and others.max_bytes is not None:
             try:
-                sizes = yield ReadSizes({key: positions[key] for key in backlog})
+                sizes = yield from ask_sizes(ReadSizes({key: positions[key] for key in backlog}))
             except KafkaAwayError as error:
                 _log.warning("group %s: %s The last known sizes of records count.", self._group_id, error)
             else:
-                assert isinstance(sizes, Mapping)
                 self._bytes_per_offset = {**self._bytes_per_offset, **sizes}
             fraction = fraction_within(backlog, self._bytes_per_offset, others.max_bytes)
         return limit_ends(positions, ends, limit, fraction)
@@ -247,7 +277,7 @@ class BatchPlanner:
         assert isinstance(outcome, AdvanceOutcome)
         self._nodes = outcome.nodes
         self._settle(start, finished, outcome.finished)
-        self._report_refused(next_claims, outcome.claims)
+        report_refused(self._group_id, next_claims, outcome.claims)
         self._has_offers = bool(outcome.claimed)
         return outcome.claimed
 
@@ -268,7 +298,14 @@ class BatchPlanner:
                     timeout_s,
                     len(assignment.partitions),
                 )
-            self._allowed = frozenset((p.topic, p.partition, p.owner_epoch) for p in assignment.partitions)
+            self._run = FrozenRun(
+                self._frozen or {},
+                assignment,
+                group_id=self._group_id,
+                member_id=self._joined.member_id,
+                patience_s=self._rebalance_timeout_s,
+                clock=self._clock,
+            )
         self._warn_where_group_wins(start, assignment)
         return assignment
 
@@ -300,20 +337,17 @@ class BatchPlanner:
             for owned in assignment.partitions
             if not owned.is_stopping
             and owned.topic_id == newest[owned.topic].topic_id
-            and (self._allowed is None or (owned.topic, owned.partition, owned.owner_epoch) in self._allowed)
+            and (self._run is None or self._run.takes((owned.topic, owned.partition)))
         ]
 
-    def _check_topics(self, start: StreamOffset, usable: Iterable[AssignedPartition]) -> None:
-        if start == self._settled:
-            return
-        known = {item.topic: item.topic_id for item in start.ranges if item.topic_id}
-        for topic, topic_id in sorted({(owned.topic, owned.topic_id) for owned in usable}):
-            before = known.get(topic)
-            if before is not None and topic_id and before != topic_id:
-                self._data_lost(
-                    f"Topic '{topic}' has been deleted and created again: the checkpoint knows it as {before} and "
-                    f"Kafka as {topic_id}. What the query had not read of the old topic is gone."
-                )
+    def _check_topics(self, start: StreamOffset, assignment: Assignment) -> Planning[None]:
+        self._lose_topics((yield from self._topics.look(start, assignment)))
+
+    def _lose_topics(self, lost: Mapping[str, str]) -> None:
+        for why in lost.values():
+            self._data_lost(why)
+        if self._run is not None:
+            self._run.forget_topics(lost)
 
     def _positions(self, usable: Iterable[AssignedPartition], finished: Iterable[Claim]) -> dict[PartitionKey, int]:
         done = self._finished_until | {
@@ -355,7 +389,7 @@ class BatchPlanner:
             self._data_lost(lost[0].why)
         results = yield AskReport(tuple(one.owned for one in lost))
         assert isinstance(results, tuple)
-        anew: set[PartitionKey] = set()
+        has_new_starts = False
         for one, result in zip(lost, results, strict=True):
             assert isinstance(result, PartitionResult)
             owned = one.owned
@@ -368,14 +402,11 @@ class BatchPlanner:
                 continue
             self._data_lost(one.why)
             if starts_anew(result):
-                anew.add((owned.topic, owned.partition))
+                has_new_starts = True
             elif result.committed is not None:
                 self._finished_until[owned.topic, owned.partition, owned.owner_epoch] = result.committed
-        if anew and self._allowed is not None:
-            assignment = yield from ask_assignment(AwaitAssignment(complete=True, timeout_s=FIRST_ASSIGNMENT_TIMEOUT_S))
-            self._allowed |= {
-                (p.topic, p.partition, p.owner_epoch) for p in assignment.partitions if (p.topic, p.partition) in anew
-            }
+        if has_new_starts and self._run is not None:
+            yield from ask_assignment(AwaitAssignment(complete=True, timeout_s=FIRST_ASSIGNMENT_TIMEOUT_S))
 
     def _ends_at_brokers(
         self, partitions: tuple[PartitionKey, ...], timeout_s: float | None
@@ -385,20 +416,19 @@ class BatchPlanner:
         try:
             ends = yield from ask_offsets(ReadEnds(partitions, timeout_s))
         except UnknownTopicError as error:
-            gone = {key for key in partitions if key[0] in error.topics}
-            if not gone:
+            left = tuple(key for key in partitions if key[0] not in error.topics)
+            if left == partitions:
                 raise
-            if not self._said_gone >= gone:
-                self._said_gone |= gone
-                self._data_lost(
-                    f"Kafka does not know topic {', '.join(sorted(error.topics))} any more: it was deleted. What the "
-                    "query had not read of it is gone."
-                )
-            left = tuple(key for key in partitions if key not in gone)
+            self._lose_topics(self._topics.note_gone(error.topics))
             return (yield from self._ends_at_brokers(left, timeout_s))
         self._has_seen_kafka = True
-        self._said_gone.difference_update(ends)
+        self._topics.note_known(key[0] for key in ends)
         return ends
+
+    def _note_finished(self, claim: Claim) -> None:
+        self._finished_until[claim.topic, claim.partition, claim.owner_epoch] = claim.until_offset
+        if self._run is not None:
+            self._run.note_read([((claim.topic, claim.partition), claim.until_offset)])
 
     def _settle(self, start: StreamOffset, finished: Sequence[Claim], results: Sequence[PartitionResult]) -> None:
         must_have_been_read(self._group_id, finished, results)
@@ -406,36 +436,12 @@ class BatchPlanner:
         for claim, result in zip(finished, results, strict=True):
             key = (claim.topic, claim.partition, claim.owner_epoch)
             if result.error is ErrorCode.NONE:
-                self._finished_until[key] = claim.until_offset
+                self._note_finished(claim)
             else:
                 if result.committed is not None:
                     # Counts only while the partition is owned under that very owner epoch.
                     self._finished_until[key] = result.committed
-                _log.warning(
-                    "group %s: offsets [%d, %d) of %s-%d were read under owner epoch %d and are not committed: %s "
-                    "(the group's committed offset is %s)",
-                    self._group_id,
-                    claim.from_offset,
-                    claim.until_offset,
-                    claim.topic,
-                    claim.partition,
-                    claim.owner_epoch,
-                    result.message or result.error.name,
-                    result.committed,
-                )
-
-    def _report_refused(self, claims: Sequence[Claim], results: Sequence[PartitionResult]) -> None:
-        for claim, result in zip(claims, results, strict=True):
-            if result.error is ErrorCode.NONE:
-                continue
-            _log.log(
-                logging.INFO if result.error is ErrorCode.REBALANCE_IN_PROGRESS else logging.WARNING,
-                "group %s: %s-%d is left out of the next micro-batch: %s",
-                self._group_id,
-                claim.topic,
-                claim.partition,
-                result.message or result.error.name,
-            )
+                report_not_committed(self._group_id, claim, result)
 
     def _offset_of(
         self,
@@ -486,17 +492,7 @@ class BatchPlanner:
             if status.state is ClaimState.RUNNING:
                 readable.append(claim)
             else:
-                _log.warning(
-                    "group %s: offsets [%d, %d) of %s-%d are not read in this micro-batch: %s "
-                    "(the group's committed offset is %s)",
-                    self._group_id,
-                    claim.from_offset,
-                    claim.until_offset,
-                    claim.topic,
-                    claim.partition,
-                    status.why or "the claim is closed",
-                    status.committed,
-                )
+                report_not_read(self._group_id, claim, status)
         return tuple(readable)
 
     def _watch_batch_time(self) -> None:

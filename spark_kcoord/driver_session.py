@@ -14,13 +14,16 @@ from coordinator.protocol.parts import Claim, ClaimStatus, LostPosition, Partiti
 from spark_kcoord.batch_planner import UNLIMITED, BatchPlanner
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import AdvanceOutcome, Assignment, Joined
+from spark_kcoord.member.holders import Holder
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.questions import (
     Answer,
     AskAdvance,
     AskConfirm,
+    AskHolders,
     AskReport,
     AwaitAssignment,
+    AwaitChange,
     PartitionKey,
     Planning,
     Question,
@@ -29,6 +32,7 @@ from spark_kcoord.questions import (
     ReadHighWatermarks,
     ReadSizes,
     ReadStarts,
+    ReadTopicIds,
 )
 from spark_kcoord.rate_limit import BatchLimits
 from spark_kcoord.source_report import SourceReport
@@ -50,6 +54,9 @@ class Member(Protocol):
     def wait_for_assignment(self, *, complete: bool, timeout_s: float) -> Assignment:
         """Wait for any assignment, or for a complete one, and return what there is when time is over."""
 
+    def wait_for_change(self, known: Assignment, *, timeout_s: float) -> Assignment:
+        """Wait until the assignment is another than the one known, and return what there is when time is over."""
+
     def confirm_claims(self, claims: Sequence[Claim]) -> tuple[ClaimStatus, ...]:
         """Mark open claims as running and say of each how it stands."""
 
@@ -58,6 +65,9 @@ class Member(Protocol):
 
     def report_out_of_range(self, partitions: Sequence[LostPosition]) -> tuple[PartitionResult, ...]:
         """Have partitions start anew whose positions the brokers do not have, if the coordinator finds so too."""
+
+    def holders(self) -> Mapping[PartitionKey, Holder]:
+        """Ask the coordinator who has each of the group's partitions."""
 
     def close(self) -> None:
         """Close the connection; no leave, no commit."""
@@ -80,6 +90,12 @@ class LogOffsets(Protocol):
 
     def earliest_offsets(self, partitions: Sequence[PartitionKey]) -> Mapping[PartitionKey, int]:
         """Return the first offset of each partition; raises as `end_offsets`, soon."""
+
+    def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
+        """Return the id of each topic that exists, empty where Kafka names none.
+
+        Raises KafkaAwayError without an answer, another KcoordError when Kafka refuses.
+        """
 
     def bytes_per_offset(self, positions: Mapping[PartitionKey, int]) -> Mapping[PartitionKey, float]:
         """Return how many bytes an offset takes at each position, leaving out what is not known.
@@ -182,6 +198,8 @@ class DriverSession:
         match question:
             case ReadAssignment():
                 return self._noted(self._member.assignment())
+            case AwaitChange(known, timeout_s):
+                return self._noted(self._member.wait_for_change(known, timeout_s=timeout_s))
             case AwaitAssignment(complete, timeout_s):
                 return self._noted(self._member.wait_for_assignment(complete=complete, timeout_s=timeout_s))
             case ReadEnds(partitions, timeout_s):
@@ -197,8 +215,12 @@ class DriverSession:
                 return self._kafka.earliest_offsets(partitions)
             case ReadHighWatermarks(partitions):
                 return self._kafka.high_watermarks(partitions)
+            case ReadTopicIds(topics):
+                return self._kafka.topic_ids(topics)
             case AskReport(partitions):
                 return self._member.report_out_of_range(partitions)
+            case AskHolders():
+                return self._member.holders()
 
     def _noted(self, assignment: Assignment) -> Assignment:
         if assignment.partitions:

@@ -11,6 +11,7 @@ from typing import TypeAlias, TypeVar, cast
 
 from coordinator.protocol.parts import Claim, ClaimStatus, LostPosition, PartitionResult
 from spark_kcoord.member.effects import AdvanceOutcome
+from spark_kcoord.member.holders import Holder
 from spark_kcoord.member.holdings import Assignment
 
 PartitionKey: TypeAlias = tuple[str, int]
@@ -26,6 +27,14 @@ class AwaitAssignment:
     """Wait for any partition, or for a complete assignment; answered with what there is then or when time is over."""
 
     complete: bool
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitChange:
+    """Wait until the member owns something else than `known`; answered with what there is then or when time is over."""
+
+    known: Assignment
     timeout_s: float
 
 
@@ -69,6 +78,16 @@ class ReadSizes:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadTopicIds:
+    """Under which ids does Kafka know these topics? Answered for each that exists; empty where Kafka names none.
+
+    Fails with KafkaAwayError when there is no answer, soon.
+    """
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AskAdvance:
     """Commit what is finished and claim what is next; answered with an AdvanceOutcome."""
 
@@ -93,21 +112,31 @@ class AskReport:
     partitions: tuple[LostPosition, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class AskHolders:
+    """Who has each of the group's partitions? Answered by the coordinator, with a Holder of each that it knows."""
+
+
 Question: TypeAlias = (
     ReadAssignment
     | AwaitAssignment
+    | AwaitChange
     | ReadEnds
     | ReadHighWatermarks
     | ReadStarts
     | ReadSizes
+    | ReadTopicIds
     | AskAdvance
     | AskConfirm
     | AskReport
+    | AskHolders
 )
 Answer: TypeAlias = (
     Assignment
     | Mapping[PartitionKey, int]
     | Mapping[PartitionKey, float]
+    | Mapping[str, str]
+    | Mapping[PartitionKey, Holder]
     | AdvanceOutcome
     | tuple[ClaimStatus, ...]
     | tuple[PartitionResult, ...]
@@ -120,7 +149,7 @@ A question that cannot be answered is answered by throwing the KcoordError, whic
 """
 
 
-def ask_assignment(question: ReadAssignment | AwaitAssignment) -> Planning[Assignment]:
+def ask_assignment(question: ReadAssignment | AwaitAssignment | AwaitChange) -> Planning[Assignment]:
     """Ask for an assignment."""
     answer = yield question
     assert isinstance(answer, Assignment)
@@ -132,3 +161,24 @@ def ask_offsets(question: ReadEnds | ReadHighWatermarks | ReadStarts) -> Plannin
     answer = yield question
     assert isinstance(answer, Mapping)
     return cast("Mapping[PartitionKey, int]", answer)
+
+
+def ask_sizes(question: ReadSizes) -> Planning[Mapping[PartitionKey, float]]:
+    """Ask the brokers for sizes of records."""
+    answer = yield question
+    assert isinstance(answer, Mapping)
+    return cast("Mapping[PartitionKey, float]", answer)
+
+
+def ask_topic_ids(question: ReadTopicIds) -> Planning[Mapping[str, str]]:
+    """Ask the brokers for the ids of topics."""
+    answer = yield question
+    assert isinstance(answer, Mapping)
+    return cast("Mapping[str, str]", answer)
+
+
+def ask_holders(question: AskHolders) -> Planning[Mapping[PartitionKey, Holder]]:
+    """Ask the coordinator who has what."""
+    answer = yield question
+    assert isinstance(answer, Mapping)
+    return cast("Mapping[PartitionKey, Holder]", answer)

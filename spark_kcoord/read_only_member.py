@@ -7,7 +7,7 @@ it has been read to, whatever the group has committed, and one that moved here s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -15,6 +15,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, LostPosition, PartitionResult
 from spark_kcoord.driver_session import Member
 from spark_kcoord.member.client import AdvanceOutcome, Assignment, Joined
+from spark_kcoord.member.holders import Holder
 from spark_kcoord.offsets import StreamOffset
 
 __all__ = ["ReadOnlyMember"]
@@ -46,6 +47,12 @@ class ReadOnlyMember:
     def wait_for_assignment(self, *, complete: bool, timeout_s: float) -> Assignment:
         """Wait for any assignment, or for a complete one, and return what there is when time is over."""
         return self._show(self._member.wait_for_assignment(complete=complete, timeout_s=timeout_s))
+
+    def wait_for_change(self, known: Assignment, *, timeout_s: float) -> Assignment:
+        """Wait until the assignment is another than the one known, and return what there is when time is over."""
+        if self._seen is None or known is not self._shown:
+            return self.assignment()
+        return self._show(self._member.wait_for_change(self._seen, timeout_s=timeout_s))
 
     def confirm_claims(self, claims: Sequence[Claim]) -> tuple[ClaimStatus, ...]:
         """Say of every range that it may be read."""
@@ -85,6 +92,10 @@ class ReadOnlyMember:
         self._read_to = {key: end for key, end in self._read_to.items() if (key[0], key[2]) not in gone}
         self._seen = None
         return results
+
+    def holders(self) -> Mapping[tuple[str, int], Holder]:
+        """Ask the coordinator who has each of the group's partitions."""
+        return self._member.holders()
 
     def close(self) -> None:
         """Close the connection; no leave, no commit."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from spark_kcoord.errors import UnknownTopicError
 from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.resolve import must_be_same_cluster
 
@@ -52,6 +53,16 @@ class RecentEnds:
     def earliest_offsets(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
         """Return the first offset of each partition, always asking the brokers."""
         return self._lookup.earliest_offsets(partitions)
+
+    def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
+        """Return the id of each topic that exists, always asking the brokers; empty where they name none."""
+        wanted = set(topics)
+        while wanted:
+            try:
+                return {name: found.topic_id or "" for name, found in self._lookup.topics(sorted(wanted)).items()}
+            except UnknownTopicError as error:
+                wanted.difference_update(error.topics)
+        return {}
 
     def bytes_per_offset(self, positions: Mapping[tuple[str, int], int]) -> Mapping[tuple[str, int], float]:
         """Return how many bytes an offset takes at each position, always asking the brokers."""

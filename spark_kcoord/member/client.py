@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from itertools import count
@@ -48,7 +48,8 @@ from spark_kcoord.member.events import (
     ReportAsked,
     Ticked,
 )
-from spark_kcoord.member.holdings import AssignedPartition, Assignment, partition_of
+from spark_kcoord.member.holders import Holder, ask_holders
+from spark_kcoord.member.holdings import AssignedPartition, Assignment, TopicPartition, partition_of
 from spark_kcoord.member.machine import Member
 from spark_kcoord.member.one_shot import fetch_offsets, find_coordinator, request_once
 from spark_kcoord.member.portions import advance_portions, bytes_of, join_outcomes, portions
@@ -138,6 +139,7 @@ class MemberClient:
         self._futures: dict[int, Future[CallResult]] = {}
         self._assignment = self._member.assignment
         self._over: KcoordError | None = None
+        self._failure: KcoordError | None = None
         self._is_closing = False
         self._transport: Transport | None = None
         self._thread: threading.Thread | None = None
@@ -172,10 +174,13 @@ class MemberClient:
         return result
 
     def assignment(self) -> Assignment:
-        """Return what the member owns now, without waiting; raises KcoordError once it cannot be a member any more."""
+        """Return what the member owns now, without waiting; raises KcoordError once it cannot be a member any more.
+
+        It also raises while the coordinator has been away for longer than `kcoord.coordinator.timeout`.
+        """
         self._must_be_at_home()
         with self._changed:
-            self._must_go_on()
+            self._must_be_served()
             return self._assignment
 
     def wait_for_assignment(self, *, complete: bool, timeout_s: float) -> Assignment:
@@ -187,7 +192,7 @@ class MemberClient:
         deadline_s = time.monotonic() + timeout_s
         with self._changed:
             while True:
-                self._must_go_on()
+                self._must_be_served()
                 assignment = self._assignment
                 remaining_s = deadline_s - time.monotonic()
                 if assignment.is_awaited(complete=complete) or remaining_s <= 0:
@@ -198,9 +203,9 @@ class MemberClient:
         """Wait until the assignment is another than the one known, and return what there is when time is over."""
         self._must_be_at_home()
         with self._changed:
-            self._must_go_on()
-            self._changed.wait_for(lambda: self._assignment is not known or self._over is not None, timeout_s)
-            self._must_go_on()
+            self._must_be_served()
+            self._changed.wait_for(lambda: self._assignment is not known or self._is_to_raise, timeout_s)
+            self._must_be_served()
             return self._assignment
 
     def confirm_claims(self, claims: Sequence[Claim]) -> tuple[ClaimStatus, ...]:
@@ -246,6 +251,11 @@ class MemberClient:
         OFFSET_OUT_OF_RANGE.
         """
         return self._results(partial(_call_event, ReportAsked, partitions=portion) for portion in _cut(partitions))
+
+    def holders(self) -> Mapping[TopicPartition, Holder]:
+        """Ask the group's coordinator, on a connection of its own, who has each of the group's partitions."""
+        settings = self._settings
+        return ask_holders(settings.coordinators, settings.group_id, timeout_s=settings.coordinator_timeout_ms / 1000)
 
     # ---- calls of members that do not claim -------------------------------------------------------------------------
 
@@ -343,6 +353,15 @@ class MemberClient:
         if self._over is not None:
             raise KcoordError(str(self._over))
 
+    @property
+    def _is_to_raise(self) -> bool:
+        return self._over is not None or self._failure is not None
+
+    def _must_be_served(self) -> None:
+        self._must_go_on()
+        if self._failure is not None:
+            raise KcoordError(str(self._failure))
+
     # ---- background thread ------------------------------------------------------------------------------------------
 
     def _run(self, transport: Transport) -> None:
@@ -383,10 +402,10 @@ class MemberClient:
     def _step(self, event: Event, transport: Transport) -> None:
         effects = self._member.step(event)
         # Whoever is answered now sees at least what the answer has changed.
-        assignment, fatal = self._member.assignment, self._member.fatal
+        assignment, fatal, failure = self._member.assignment, self._member.fatal, self._member.failure
         with self._changed:
-            if assignment is not self._assignment or (fatal is not None and self._over is None):
-                self._assignment = assignment
+            if assignment is not self._assignment or failure is not self._failure:
+                self._assignment, self._failure = assignment, failure
                 self._over = self._over or fatal
                 self._changed.notify_all()
         for effect in effects:

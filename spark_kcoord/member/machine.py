@@ -75,17 +75,13 @@ from spark_kcoord.member.events import (
 from spark_kcoord.member.holdings import Assignment, Holdings
 from spark_kcoord.member.lease import Lease
 from spark_kcoord.member.nodes import Nodes
+from spark_kcoord.member.patience import ANSWER_TIMEOUT_MS, CONNECT_TIMEOUT_MS, REGISTER_TIMEOUT_MS, SILENCE, Absence
 from spark_kcoord.member.portions import bytes_of, portions
 from spark_kcoord.member.refusals import Refusal
 from spark_kcoord.member.registration import Registration, introduce
 from spark_kcoord.member.settings import Address, MemberSettings, show_address
 from spark_kcoord.member.states import TRANSITIONS, State, Step
 
-CONNECT_TIMEOUT_MS: Final = 3_000
-ANSWER_TIMEOUT_MS: Final = 3_000
-"""How long a hello and the answer to FindCoordinator may take."""
-REGISTER_TIMEOUT_MS: Final = 10_000
-"""How long the answer to RegisterConsumer may take: a coordinator may first have to ask Kafka about new topics."""
 MAX_REDIRECTS: Final = 5
 
 
@@ -121,6 +117,8 @@ class Member:
         self._joined: Joined | None = None
         self._introduction: Registration | None = None
         self._fatal: KcoordError | None = None
+        self._absence = Absence(settings.coordinator_timeout_ms)
+        self._away: KcoordError | None = None
 
         self._state = State.NEW
         self._conversation: Conversation | None = None
@@ -156,6 +154,11 @@ class Member:
     def fatal(self) -> KcoordError | None:
         """Why it cannot be a member any more, if so."""
         return self._fatal
+
+    @property
+    def failure(self) -> KcoordError | None:
+        """Why nothing is to be expected of it now: for good, or while its coordinator is away for too long."""
+        return self._fatal or self._away
 
     @property
     def unanswered_calls(self) -> int:
@@ -210,8 +213,8 @@ class Member:
         if self._state is State.JOINED and self._joined is not None:
             self._complete(event.call_id, self._joined)
             return
-        timeout_ms = self.settings.join_timeout_ms if self._joined is None else self.settings.coordinator_timeout_ms
-        self._joins[event.call_id] = self._now_ms + timeout_ms
+        first_ms = self._now_ms + self.settings.join_timeout_ms
+        self._joins[event.call_id] = self._absence.deadline_ms(self._now_ms) if self._joined is not None else first_ms
         if self._state is State.NEW:
             self._move(Step.JOIN)
             self._connect()
@@ -222,10 +225,10 @@ class Member:
         if self._state is State.NEW:
             self._fail(call_id, refusals.not_joined(self.settings))
             return
-        timeout_ms = self.settings.coordinator_timeout_ms
+        deadline_ms = self._absence.deadline_ms(self._now_ms)
         if isinstance(request, LeaveGroup):
-            timeout_ms = min(timeout_ms, self._lease.session_timeout_ms)
-        self._calls.add(Call(call_id, self._now_ms + timeout_ms, request))
+            deadline_ms = min(deadline_ms, self._now_ms + self._lease.session_timeout_ms)
+        self._calls.add(Call(call_id, deadline_ms, request))
 
     def _on_leave(self, event: LeaveAsked) -> None:
         if self._joined is None and self._fatal is None:
@@ -291,6 +294,7 @@ class Member:
         self._move(Step.LOST)
         self._state_deadline_ms = self._now_ms + self._nodes.next_backoff_ms()
         if was_joined:
+            self._absence.begin(self._now_ms)
             self._notice(NoticeKind.DISCONNECTED, f"lost the coordinator at {show_address(address)}: {why}")
 
     def _drop_connection(self, why: str, *, is_gone: bool) -> None:
@@ -388,6 +392,8 @@ class Member:
             self._lose("it did not answer for every claim", is_elsewhere_better=False)
             return
         self._move(Step.REGISTERED)
+        self._absence.end()
+        self._away = None
         self._redirects = 0
         self._in_use_since_ms = None
         self._lease.begin(asked.sent_ms, response.session_timeout_ms, response.ping_interval_ms)
@@ -558,7 +564,7 @@ class Member:
                 self._connect()
             case State.CONNECTING | State.GREETING | State.FINDING | State.REGISTERING:
                 if now_ms >= self._state_deadline_ms:
-                    self._lose(_SILENCE[self._state], is_elsewhere_better=True)
+                    self._lose(SILENCE[self._state], is_elsewhere_better=True)
             case State.JOINED if now_ms >= self._dead_at_ms:
                 self._lose(f"no answer for {now_ms - self._open_conversation.heard_ms} ms", is_elsewhere_better=True)
             case State.JOINED if now_ms >= self._lease.next_ping_ms:
@@ -578,6 +584,8 @@ class Member:
 
     def _check_calls(self) -> None:
         troubles = self._nodes.describe_troubles()
+        if self._away is None and self._absence.is_too_long(self._now_ms):
+            self._away = refusals.call_timed_out(self.settings, troubles)
         overdue = [call_id for call_id, deadline_ms in self._joins.items() if deadline_ms <= self._now_ms]
         if overdue and self._joined is None and self._in_use_since_ms is None:
             self._fail_for_good(refusals.cannot_join(self.settings, troubles))
@@ -602,7 +610,7 @@ class Member:
     def _next_wake_ms(self) -> int | None:
         if self._state in (State.NEW, State.CLOSED, State.FAILED):
             return None
-        times = [self._calls.deadline_ms]
+        times = [self._calls.deadline_ms, self._absence.ends_ms if self._away is None else None]
         if self._in_use_since_ms is not None:
             times.append(self._in_use_since_ms + self._lease.session_timeout_ms)
         elif self._joins:
@@ -648,10 +656,3 @@ class Member:
 
 
 _CONNECTED_STATES: Final = frozenset({State.GREETING, State.FINDING, State.REGISTERING, State.JOINED})
-
-_SILENCE: Final = {
-    State.CONNECTING: f"it cannot be connected to within {CONNECT_TIMEOUT_MS} ms",
-    State.GREETING: f"it accepted the connection and did not say hello within {ANSWER_TIMEOUT_MS} ms",
-    State.FINDING: f"it did not answer within {ANSWER_TIMEOUT_MS} ms",
-    State.REGISTERING: f"it did not answer the registration within {REGISTER_TIMEOUT_MS} ms",
-}

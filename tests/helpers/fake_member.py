@@ -8,6 +8,7 @@ from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, LostPosit
 from spark_kcoord.driver_session import DriverSession, Member
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import AdvanceOutcome, AssignedPartition, Assignment, Joined
+from spark_kcoord.member.holders import Holder
 
 OK = ErrorCode.NONE
 
@@ -53,6 +54,10 @@ class FakeMember:
     granted_anew: tuple[AssignedPartition, ...] = ()
     nodes: tuple[tuple[str, int], ...] = ()
     finished: tuple[Claim, ...] = ()
+    changes: list[tuple[AssignedPartition, ...]] = field(default_factory=list)
+    """What it owns after each wait for a change."""
+    changes_awaited: list[float] = field(default_factory=list)
+    held_by: Mapping[tuple[str, int], Holder] = field(default_factory=dict)
 
     def join(self) -> Joined:
         return Joined(member_id="m-1", kafka_cluster_id="c", kafka_bootstrap=("127.0.0.1:1",), claims=())
@@ -65,6 +70,15 @@ class FakeMember:
     def wait_for_assignment(self, *, complete: bool, timeout_s: float) -> Assignment:
         self.waits.append((complete, timeout_s))
         return self.assignment()
+
+    def wait_for_change(self, known: Assignment, *, timeout_s: float) -> Assignment:
+        self.changes_awaited.append(timeout_s)
+        if self.changes:
+            self.partitions = self.changes.pop(0)
+        return self.assignment()
+
+    def holders(self) -> Mapping[tuple[str, int], Holder]:
+        return self.held_by
 
     def confirm_claims(self, claims: Sequence[Claim]) -> tuple[ClaimStatus, ...]:
         return tuple(
@@ -126,6 +140,9 @@ class FakeEnds:
     starts_asked: list[tuple[int, ...]] = field(default_factory=list)
     sizes: dict[int, float] | KcoordError = field(default_factory=dict)
     sampled: list[dict[tuple[str, int], int]] = field(default_factory=list)
+    ids: dict[str, str] = field(default_factory=lambda: {"t": "id"})
+    ids_asked: list[tuple[str, ...]] = field(default_factory=list)
+    ids_failures: list[KcoordError] = field(default_factory=list)
 
     def end_offsets(
         self, partitions: Sequence[tuple[str, int]], *, timeout_s: float | None = None
@@ -150,6 +167,12 @@ class FakeEnds:
         if isinstance(self.sizes, KcoordError):
             raise self.sizes
         return {key: self.sizes[key[1]] for key in positions if key[1] in self.sizes}
+
+    def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
+        self.ids_asked.append(tuple(topics))
+        if self.ids_failures:
+            raise self.ids_failures.pop(0)
+        return {name: self.ids[name] for name in topics if name in self.ids}
 
     def close(self) -> None:
         pass

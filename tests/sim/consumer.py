@@ -163,8 +163,8 @@ class _Port:
 
     def assignment(self) -> Assignment:
         member = self._process.member
-        if member is not None and member.fatal is not None:
-            raise member.fatal
+        if member is not None and member.failure is not None:
+            raise member.failure
         self._process.seen = self._process.assignment
         return self._process.seen
 

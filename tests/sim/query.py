@@ -20,8 +20,10 @@ from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.questions import (
     AskAdvance,
     AskConfirm,
+    AskHolders,
     AskReport,
     AwaitAssignment,
+    AwaitChange,
     Planning,
     Question,
     ReadAssignment,
@@ -29,7 +31,9 @@ from spark_kcoord.questions import (
     ReadHighWatermarks,
     ReadSizes,
     ReadStarts,
+    ReadTopicIds,
 )
+from tests.sim.holders import holders
 from tests.sim.member_process import MemberProcess
 
 if TYPE_CHECKING:
@@ -234,8 +238,8 @@ class Query(MemberProcess):
         assert self.member is not None
         match question:
             case ReadAssignment():
-                if self.member.fatal is not None:
-                    raise self.member.fatal
+                if self.member.failure is not None:
+                    raise self.member.failure
                 return self.member.assignment
             case AwaitAssignment(complete, timeout_s):
                 return (yield AwaitPartitions(complete, int(timeout_s * 1000)))
@@ -253,10 +257,36 @@ class Query(MemberProcess):
                 return starts
             case ReadHighWatermarks(partitions):
                 return (yield from self._ends(partitions, SOON_MS))
+            case ReadTopicIds(topics):
+                yield Step("asks Kafka for topics", self.world.dice.choice((1, 3)))
+                if self.world.kafka.is_away:
+                    raise KafkaAwayError("Kafka could not be asked for topics.")
+                known = self.world.kafka.topics
+                return {name: known[name].topic_id for name in topics if name in known}
+            case AskHolders():
+                return (yield from self._holders())
+            case AwaitChange(known_before, timeout_s):
+                deadline_ms = self.world.schedule.now_ms + int(timeout_s * 1000)
+                while self.member.assignment is known_before and self.world.schedule.now_ms < deadline_ms:
+                    yield Step("waits for a change", self.world.dice.choice((1, 20, 100)))
+                if self.member.failure is not None:
+                    raise self.member.failure
+                return self.member.assignment
             case ReadSizes(positions):
                 return dict.fromkeys(positions, 100.0)
             case AskReport(partitions):
                 return (yield Call(lambda now_ms, call_id: events.ReportAsked(now_ms, call_id, partitions)))
+
+    def _holders(self) -> Script:
+        deadline_ms = self.world.schedule.now_ms + self.settings.coordinator_timeout_ms
+        while True:
+            yield Step("asks the coordinator who has what", self.world.dice.choice((1, 3, 20)))
+            found = holders(self.world)
+            if found is not None:
+                return found
+            if self.world.schedule.now_ms >= deadline_ms:
+                raise KcoordError("The coordinator could not be asked who has what.")
+            yield Step("the coordinator does not answer", 300)
 
     def _ends(self, partitions: Sequence[tuple[str, int]], timeout_ms: int) -> Script:
         deadline_ms = self.world.schedule.now_ms + timeout_ms
@@ -313,9 +343,9 @@ class Query(MemberProcess):
         awaited = self._awaited
         if awaited is None or self.member is None:
             return
-        if self.member.fatal is not None:
+        if self.member.failure is not None:
             self._awaited = None
-            self._give_up(self.member.fatal)
+            self._give_up(self.member.failure)
         elif self.member.assignment.is_awaited(complete=awaited.complete):
             self._awaited = None
             self.world.schedule.after(self.world.dice.choice((0, 1)), self._go_on_with_assignment)

@@ -49,6 +49,7 @@ EXPECTED_ENDS = (
     "was deleted and made again",
     "the group's policy is none",
     *EXPECTED_ENDS_OF_READS,
+    "cannot read all that there was when it began",
 )
 """Words of the errors that a process may end with in a world full of faults."""
 

@@ -281,6 +281,21 @@ def test_call_without_a_coordinator_fails_at_its_time_out(coordinator: LoopbackC
         assert 0.29 < time.monotonic() - started_s < 3
 
 
+def test_member_that_asks_for_nothing_is_told_that_its_coordinator_is_away(coordinator: LoopbackCoordinator) -> None:
+    with member(coordinator, coordinator_timeout_ms=300) as client:
+        client.join()
+        known = client.wait_for_assignment(complete=True, timeout_s=10)
+        coordinator.kill()
+        started_s = time.monotonic()
+        with pytest.raises(KcoordError, match=r"kcoord\.coordinator\.timeout"):
+            client.wait_for_change(known, timeout_s=10)
+        assert 0.29 < time.monotonic() - started_s < 3
+        with pytest.raises(KcoordError, match=r"kcoord\.coordinator\.timeout"):
+            client.assignment()
+        with pytest.raises(KcoordError, match=r"kcoord\.coordinator\.timeout"):
+            client.wait_for_assignment(complete=True, timeout_s=10)
+
+
 def test_garbage_in_the_middle_of_a_conversation_leads_to_a_new_one(coordinator: LoopbackCoordinator) -> None:
     with member(coordinator) as client:
         client.join()

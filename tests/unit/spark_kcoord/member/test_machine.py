@@ -407,6 +407,70 @@ def test_join_of_a_member_that_has_joined_is_answered_at_once_and_waits_while_it
     assert pair.member.state is not State.FAILED
 
 
+def out_of_reach(pair: MemberPair, ms: int) -> None:
+    """Let time pass while every connection is refused."""
+    end_ms = pair.now_ms + ms
+    while pair.now_ms < end_ms:
+        if pair.member.state is State.CONNECTING:
+            pair.lose(REFUSED_CONNECTION)
+        pair.pass_ms(10)
+
+
+def test_coordinator_away_for_too_long_is_told_though_nobody_asks_for_anything() -> None:
+    pair = MemberPair(member_settings=settings(coordinator_timeout_ms=2_000)).joined(start_fetcher(0))
+    pair.pass_ms(5_000)
+    pair.lose()
+    out_of_reach(pair, 1_990)
+    assert pair.member.failure is None
+    out_of_reach(pair, 10)
+    assert "kcoord.coordinator.timeout" in str(pair.member.failure)
+    assert f"c1:7600: {REFUSED_CONNECTION}" in str(pair.member.failure)
+    assert pair.member.failure is pair.member.failure
+    assert pair.member.fatal is None
+    assert pair.member.state is not State.FAILED
+
+
+def test_silent_coordinator_counts_as_away_from_when_the_session_is_lost() -> None:
+    pair = MemberPair(member_settings=settings(coordinator_timeout_ms=2_000)).joined(start_fetcher(0))
+    pair.pass_ms(6_666 + 1_990)
+    assert pair.member.failure is None
+    pair.pass_ms(20)
+    assert pair.member.failure is not None
+
+
+def test_coordinator_that_is_back_in_time_ends_the_count_and_one_that_is_back_later_ends_the_failure() -> None:
+    pair = MemberPair(member_settings=settings(coordinator_timeout_ms=2_000)).joined(start_fetcher(0))
+    pair.lose()
+    out_of_reach(pair, 1_500)
+    while pair.member.state is not State.CONNECTING:
+        pair.pass_ms(10)
+    pair.register(start_fetcher(0))
+    pair.pass_ms(3_000)
+    assert pair.member.failure is None
+    pair.lose()
+    out_of_reach(pair, 2_500)
+    assert pair.member.failure is not None
+    while pair.member.state is not State.CONNECTING:
+        pair.pass_ms(10)
+    pair.register(start_fetcher(0))
+    assert pair.member.failure is None
+    assert owned(pair) == [0]
+
+
+def test_call_while_the_coordinator_is_away_waits_no_longer_than_it_may_be_away() -> None:
+    pair = MemberPair(member_settings=settings(coordinator_timeout_ms=2_000)).joined(start_fetcher(0))
+    pair.lose()
+    out_of_reach(pair, 1_500)
+    call = pair.confirm(claim())
+    out_of_reach(pair, 490)
+    assert call not in pair.errors
+    out_of_reach(pair, 10)
+    assert "kcoord.coordinator.timeout" in pair.errors[call]
+    late = pair.advance((), (claim(),))
+    pair.pass_ms(1)
+    assert late in pair.errors
+
+
 # ---- staying --------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,115 @@
+"""Whether the topics that a query has positions in are still those that it began with.
+
+A topic that is deleted is taken out of its owners' assignments, and one that is made again comes back under the same
+name as another topic. Either looks like a rebalance to a member, and what it had not read is gone. So the ids of all
+that a checkpoint shows and of all that was ever granted are kept, and compared whenever grants change; Kafka is asked
+about topics of which partitions have left. What is to be done about a loss is not decided here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from spark_kcoord.errors import KafkaAwayError
+from spark_kcoord.member.holdings import Assignment
+from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.questions import PartitionKey, Planning, ReadTopicIds, ask_topic_ids
+
+__all__ = ["TopicWatch"]
+
+_log = logging.getLogger(__name__)
+
+ASK_AGAIN_S: Final = 1.0
+"""How long Kafka is left alone after it could not be asked about topics."""
+SHOWN: Final = 5
+"""How many partitions of a topic an error names."""
+
+
+class TopicWatch:
+    """The topics of one query; `clock` returns monotonic seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._ids: dict[str, list[str]] = {}
+        self._held: dict[PartitionKey, str] = {}
+        self._read_to: dict[PartitionKey, int] = {}
+        self._seen: Assignment | None = None
+        self._gone: set[str] = set()
+        self._ask_at = float("-inf")
+
+    def look(self, start: StreamOffset, assignment: Assignment) -> Planning[Mapping[str, str]]:
+        """Return the topics that are lost since the last look, each with a sentence, which is said once.
+
+        `start` counts at the first look; what later ones name was granted in between.
+        """
+        if self._seen is None:
+            self._hold({(one.topic, one.partition): one.topic_id for one in start.ranges})
+        if assignment is self._seen:
+            return {}
+        self._read_to |= {(one.topic, one.partition): one.until_offset for one in start.ranges}
+        granted = {(one.topic, one.partition): one.topic_id for one in assignment.partitions}
+        lost = self._made_again((key[0], topic_id) for key, topic_id in granted.items())
+        if not granted and not assignment.is_complete:
+            # The session is lost, or the first grants are on their way.
+            return lost
+        departed = {key[0] for key in self._held if key not in granted} - lost.keys() - self._gone
+        if departed:
+            if self._clock() < self._ask_at:
+                return lost
+            try:
+                ids = yield from ask_topic_ids(ReadTopicIds(tuple(sorted(departed))))
+            except KafkaAwayError as error:
+                _log.warning("%s Whether topics were deleted is asked again.", error)
+                self._ask_at = self._clock() + ASK_AGAIN_S
+                return lost
+            lost |= self._made_again(ids.items())
+            lost |= self.note_gone(departed - ids.keys())
+        self._seen = assignment
+        self._held = {key: topic_id for key, topic_id in granted.items() if topic_id}
+        self._read_to = {(one.topic, one.partition): one.start for one in assignment.partitions}
+        return lost
+
+    def note_gone(self, topics: Iterable[str]) -> dict[str, str]:
+        """Take note that Kafka does not know topics any more; return those not told of before, with a sentence."""
+        news = sorted(set(topics) - self._gone)
+        self._gone.update(news)
+        return {
+            topic: f"Kafka does not know topic {topic} any more: it was deleted. What the query had not read of it is "
+            f"gone{self._shown(topic)}."
+            for topic in news
+        }
+
+    def note_known(self, topics: Iterable[str]) -> None:
+        """Take note that Kafka knows topics, also some that it did not know before."""
+        self._gone.difference_update(topics)
+
+    def _hold(self, partitions: Mapping[PartitionKey, str]) -> None:
+        for key, topic_id in partitions.items():
+            if topic_id:
+                self._held[key] = topic_id
+                self._ids.setdefault(key[0], []).append(topic_id)
+
+    def _made_again(self, found: Iterable[tuple[str, str]]) -> dict[str, str]:
+        """Compare topics and ids with those known; while one is handed over, grants of both topics can be held."""
+        lost = {}
+        for topic, topic_id in sorted(set(found)):
+            known = self._ids.setdefault(topic, [])
+            if not topic_id or topic_id in known:
+                continue
+            if known and topic not in self._gone:
+                lost[topic] = (
+                    f"Topic '{topic}' has been deleted and created again: the query knows it as {known[-1]} and Kafka "
+                    f"as {topic_id}. What the query had not read of the old topic is gone{self._shown(topic)}."
+                )
+            known.append(topic_id)
+        return lost
+
+    def _shown(self, topic: str) -> str:
+        known = [(key[1], offset) for key, offset in sorted(self._read_to.items()) if key[0] == topic]
+        if not known:
+            return ""
+        shown = ", ".join(f"{topic}-{number} up to offset {offset}" for number, offset in known[:SHOWN])
+        more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
+        return f"; it had read {shown}{more}"

@@ -1,0 +1,197 @@
+"""When a run that ends by itself may end: read to its frozen ends, or somebody else's, or paused; else an error."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from coordinator.protocol.errors import ErrorCode
+from spark_kcoord.driver_session import DriverSession
+from spark_kcoord.errors import DataLossError, KcoordError
+from spark_kcoord.member.client import Assignment
+from spark_kcoord.member.holders import Holder
+from spark_kcoord.offsets import StreamOffset
+from tests.helpers.fake_member import FakeEnds, FakeMember, a_session, claim, owned
+
+T0, T1 = ("t", 0), ("t", 1)
+
+
+@dataclass
+class PassingTime(FakeMember):
+    """A member whose waits for a change take their time."""
+
+    now_s: list[float] = field(default_factory=lambda: [0.0])
+
+    def wait_for_change(self, known: Assignment, *, timeout_s: float) -> Assignment:
+        self.now_s[0] += timeout_s
+        return super().wait_for_change(known, timeout_s=timeout_s)
+
+
+def a_run(
+    member: PassingTime, ends: dict[int, int], kafka: FakeEnds | None = None, *, fail: bool = True
+) -> DriverSession:
+    session = a_session(member, kafka or FakeEnds(dict(ends)), fail=fail, clock=lambda: member.now_s[0])
+    session.freeze_ends({("t", number): end for number, end in ends.items()})
+    return session
+
+
+def read_on(session: DriverSession, start: StreamOffset, limit: int | None = None) -> StreamOffset:
+    return session.next_offset(start, limit, is_single_run=True)
+
+
+def test_run_reads_on_under_another_owner_epoch_from_the_groups_offset() -> None:
+    member = PassingTime((owned(0, 0),))
+    session = a_run(member, {0: 200})
+    first = read_on(session, session.identity, 40)
+    member.partitions, member.lost = (owned(0, 40, epoch=9),), frozenset({0})
+    second = read_on(session, first)
+    assert second.claims == (claim(0, 40, 200, epoch=9),)
+    member.lost = frozenset()
+    assert read_on(session, second) == second
+
+
+def test_run_whose_partitions_are_away_for_a_moment_waits_for_them() -> None:
+    member = PassingTime((owned(0, 0),))
+    session = a_run(member, {0: 200})
+    first = read_on(session, session.identity, 40)
+    member.partitions, member.is_complete, member.lost = (), False, frozenset({0})
+    member.held_by = {T0: Holder(None)}
+    member.changes = [(), (owned(0, 0, epoch=9),)]
+    second = read_on(session, first)
+    assert second.claims == (claim(0, 0, 200, epoch=9),)
+
+
+def test_run_ends_well_without_what_another_member_has_taken_over(caplog: pytest.LogCaptureFixture) -> None:
+    member = PassingTime((owned(0, 0), owned(1, 0)))
+    session = a_run(member, {0: 50, 1: 9})
+    first = read_on(session, session.identity, 20)
+    member.partitions, member.lost = (owned(1, 0),), frozenset({0})
+    member.held_by = {T0: Holder("m-2"), T1: Holder("m-1")}
+    second = read_on(session, first)
+    assert [one.partition for one in second.claims] == [1]
+    with caplog.at_level(logging.INFO):
+        assert read_on(session, second) == second
+    assert "ends without the rest of t-0" in caplog.text
+    assert "member m-2 has it now" in caplog.text
+    assert member.changes_awaited == []
+
+
+class HandedOver(PassingTime):
+    """Lets go of its partition with the first wait, and another member has it with the second."""
+
+    def holders(self) -> Mapping[tuple[str, int], Holder]:
+        return {T0: Holder(("m-1", None, "m-2")[len(self.changes_awaited)])}
+
+
+def test_run_that_is_asked_to_give_a_partition_back_waits_until_the_other_member_has_it() -> None:
+    member = HandedOver((owned(0, 0),), changes=[(), ()])
+    session = a_run(member, {0: 50})
+    first = read_on(session, session.identity, 20)
+    member.partitions = (owned(0, 0, is_stopping=True),)
+    assert read_on(session, first) == first
+    assert len(member.changes_awaited) == 2
+
+
+def test_run_ends_well_and_says_so_without_what_an_operator_has_paused(caplog: pytest.LogCaptureFixture) -> None:
+    member = PassingTime((owned(0, 0),))
+    session = a_run(member, {0: 50})
+    first = read_on(session, session.identity, 20)
+    member.partitions, member.held_by = (), {T0: Holder(None, is_paused=True)}
+    assert read_on(session, first) == first
+    assert "without the rest of t-0, which is read up to offset 20 of 50, because an operator has paused it" in (
+        caplog.text
+    )
+
+
+def test_run_does_not_end_well_while_nobody_has_a_partition_that_is_not_read_to_its_end() -> None:
+    member = PassingTime((owned(0, 0), owned(1, 0)))
+    session = a_run(member, {0: 200, 1: 10})
+    first = read_on(session, session.identity, 105)
+    member.partitions, member.held_by = (owned(1, 0),), {T0: Holder(None), T1: Holder("m-1")}
+    second = read_on(session, first)
+    with pytest.raises(
+        KcoordError, match=r"t-0, which is read up to offset 100 of 200: no member has it.*Nothing is lost"
+    ):
+        read_on(session, second)
+    assert sum(member.changes_awaited) == pytest.approx(30.0), "as long as a rebalance may take"
+
+
+def test_run_that_cannot_claim_what_is_its_own_does_not_end_well() -> None:
+    member = PassingTime((owned(0, 0),), refused={0: ErrorCode.FENCED_OWNER_EPOCH})
+    session = a_run(member, {0: 200})
+    start = StreamOffset("c", "g", "m-1", (claim(0, 0, 0),))
+    with pytest.raises(KcoordError, match=r"t-0, which is read up to offset 0 of 200: it is this query's"):
+        read_on(session, start)
+
+
+def test_patience_of_a_run_begins_anew_with_every_batch() -> None:
+    member = PassingTime((owned(0, 0),))
+    session = a_run(member, {0: 30})
+    batch = session.identity
+    for done in (10, 20, 30):
+        batch = read_on(session, batch, 10)
+        assert batch.claims == (claim(0, done - 10, done),)
+        member.now_s[0] += 29.0
+    assert read_on(session, batch) == batch
+
+
+def test_run_that_began_while_others_held_its_partitions_reads_what_comes_and_leaves_them_the_rest() -> None:
+    member = PassingTime((), is_complete=False)
+    session = a_run(member, {0: 50, 1: 50})
+    member.held_by = {T0: Holder("m-2"), T1: Holder("m-2")}
+    start = StreamOffset("c", "g", "m-1", (claim(0, 0, 0),))
+    assert read_on(session, start) == start
+    member.partitions = (owned(1, 7),)
+    assert read_on(session, start).claims == (claim(1, 7, 50),)
+
+
+def test_run_that_got_nothing_because_nobody_has_it_does_not_end_well() -> None:
+    member = PassingTime((), is_complete=False)
+    session = a_run(member, {0: 50})
+    start = StreamOffset("c", "g", "m-1", (claim(0, 0, 0),))
+    with pytest.raises(KcoordError, match=r"t-0, of which nothing is read of 50: no member has it"):
+        read_on(session, start)
+
+
+def test_log_cut_back_before_a_frozen_end_is_data_loss(caplog: pytest.LogCaptureFixture) -> None:
+    start = StreamOffset("c", "g", "m-1", (claim(0, 5, 5),))
+    kafka = FakeEnds({0: 5})
+    session = a_run(PassingTime((owned(0, 5),)), {0: 9}, kafka)
+    with pytest.raises(DataLossError, match=r"t-0, which is read up to offset 5 of 9, ends at 5 at the broker"):
+        read_on(session, start)
+    lenient = a_run(PassingTime((owned(0, 5),)), {0: 9}, FakeEnds({0: 5}), fail=False)
+    assert read_on(lenient, start) == start
+    assert caplog.text.count("ends at 5 at the broker") == 1
+
+
+def test_end_that_lags_behind_for_a_moment_is_waited_for() -> None:
+    kafka = FakeEnds({0: 5})
+
+    class Catching(PassingTime):
+        def wait_for_change(self, known: Assignment, *, timeout_s: float) -> Assignment:
+            kafka.ends[0] = 9
+            return super().wait_for_change(known, timeout_s=timeout_s)
+
+    session = a_run(Catching((owned(0, 5),)), {0: 9}, kafka)
+    start = StreamOffset("c", "g", "m-1", (claim(0, 5, 5),))
+    assert read_on(session, start).claims == (claim(0, 5, 9),)
+
+
+def test_topic_that_is_gone_is_not_waited_for_where_losses_are_tolerated(caplog: pytest.LogCaptureFixture) -> None:
+    member = PassingTime((owned(0, 0),))
+    kafka = FakeEnds({0: 200})
+    session = a_run(member, {0: 200}, kafka, fail=False)
+    first = read_on(session, session.identity, 40)
+    kafka.ids, member.partitions = {}, ()
+    assert read_on(session, first) == first
+    assert caplog.text.count("does not know topic t any more") == 1
+    assert member.changes_awaited == []
+
+
+def test_run_of_one_batch_has_no_ends_to_reach() -> None:
+    member = PassingTime((owned(0, 5),))
+    session = a_session(member, {0: 9})
+    batch = read_on(session, session.identity)
+    member.partitions = ()
+    assert read_on(session, batch) == batch

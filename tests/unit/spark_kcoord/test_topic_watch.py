@@ -1,0 +1,102 @@
+"""A topic that is deleted, or made again, under a query: known by its id whenever grants change."""
+
+import pytest
+
+from spark_kcoord.errors import DataLossError, KafkaAwayError
+from spark_kcoord.offsets import StreamOffset
+from tests.helpers.fake_member import FakeEnds, FakeMember, a_session, claim, owned
+
+
+def test_topic_deleted_in_the_middle_of_a_batch_is_data_loss_naming_topic_id_and_positions() -> None:
+    member, kafka = FakeMember((owned(0, 0), owned(1, 3))), FakeEnds({0: 200, 1: 3})
+    session = a_session(member, kafka)
+    first = session.next_offset(session.identity, 40, is_single_run=False)
+    member.partitions, kafka.ids = (), {}
+    with pytest.raises(DataLossError, match=r"topic t any more.*had read t-0 up to offset 40, t-1 up to offset 3"):
+        session.next_offset(first, None, is_single_run=False)
+
+
+def test_topic_deleted_after_its_batch_was_settled_is_data_loss_too() -> None:
+    member, kafka = FakeMember((owned(0, 0),)), FakeEnds({0: 40})
+    session = a_session(member, kafka)
+    first = session.next_offset(session.identity, None, is_single_run=False)
+    assert session.next_offset(first, None, is_single_run=False) == first
+    member.partitions, kafka.ids = (), {}
+    with pytest.raises(DataLossError, match="topic t any more"):
+        session.next_offset(first, None, is_single_run=False)
+
+
+@pytest.mark.parametrize("comes_back_at_once", [True, False])
+def test_topic_made_again_after_its_batch_was_settled_is_data_loss(comes_back_at_once: bool) -> None:
+    member, kafka = FakeMember((owned(0, 0),)), FakeEnds({0: 40})
+    session = a_session(member, kafka)
+    first = session.next_offset(session.identity, None, is_single_run=False)
+    assert session.next_offset(first, None, is_single_run=False) == first
+    member.partitions, member.is_complete = (), False
+    if not comes_back_at_once:
+        assert session.next_offset(first, None, is_single_run=False) == first
+    member.partitions, member.is_complete = (owned(0, 0, epoch=9, topic_id="new"),), True
+    with pytest.raises(DataLossError, match=r"t' has been deleted and created again: .* as id and Kafka as new"):
+        session.next_offset(first, None, is_single_run=False)
+
+
+def test_topic_made_again_whose_partitions_another_member_gets_is_data_loss() -> None:
+    member, kafka = FakeMember((owned(0, 0),)), FakeEnds({0: 40})
+    session = a_session(member, kafka)
+    first = session.next_offset(session.identity, None, is_single_run=False)
+    member.partitions, kafka.ids = (), {"t": "new"}
+    with pytest.raises(DataLossError, match="created again"):
+        session.next_offset(first, None, is_single_run=False)
+
+
+def test_partition_that_left_in_a_rebalance_is_no_loss_and_is_asked_about_once() -> None:
+    member, kafka = FakeMember((owned(0, 0), owned(1, 0))), FakeEnds({0: 40, 1: 40})
+    session = a_session(member, kafka)
+    first = session.next_offset(session.identity, None, is_single_run=False)
+    member.partitions = (owned(1, 0),)
+    for _ in range(3):
+        assert session.next_offset(first, None, is_single_run=False) == first
+    assert kafka.ids_asked == [("t",)]
+
+
+def test_lost_session_says_nothing_about_topics() -> None:
+    member, kafka = FakeMember((owned(0, 0),)), FakeEnds({0: 40})
+    session = a_session(member, kafka)
+    first = session.next_offset(session.identity, None, is_single_run=False)
+    member.partitions, member.is_complete = (), False
+    assert session.next_offset(first, None, is_single_run=False) == first
+    assert kafka.ids_asked == []
+
+
+def test_checkpoint_that_shows_a_topic_which_is_gone_is_data_loss_in_a_new_process() -> None:
+    start = StreamOffset("c", "g", "m-1", (claim(0, 5, 9),))
+    with pytest.raises(DataLossError, match=r"topic t any more.*t-0 up to offset 9"):
+        a_session(FakeMember(()), FakeEnds(ids={})).next_offset(start, None, is_single_run=False)
+
+
+def test_kafka_that_cannot_be_asked_about_a_topic_is_asked_again_a_little_later() -> None:
+    now = [0.0]
+    member = FakeMember((owned(0, 0),))
+    kafka = FakeEnds({0: 40}, ids_failures=[KafkaAwayError("Kafka at k:1 gave no answer.")])
+    session = a_session(member, kafka, clock=lambda: now[0])
+    first = session.next_offset(session.identity, None, is_single_run=False)
+    member.partitions, kafka.ids = (), {}
+    for _ in range(3):
+        assert session.next_offset(first, None, is_single_run=False) == first
+    assert kafka.ids_asked == [("t",)]
+    now[0] = 1.0
+    with pytest.raises(DataLossError, match="topic t any more"):
+        session.next_offset(first, None, is_single_run=False)
+
+
+def test_loss_is_said_once_where_it_is_tolerated(caplog: pytest.LogCaptureFixture) -> None:
+    member, kafka = FakeMember((owned(0, 0),)), FakeEnds({0: 40})
+    session = a_session(member, kafka, fail=False)
+    first = session.next_offset(session.identity, None, is_single_run=False)
+    member.partitions, kafka.ids = (), {}
+    for _ in range(3):
+        assert session.next_offset(first, None, is_single_run=False) == first
+    member.partitions = (owned(0, 0, epoch=9, topic_id="new"), owned(1, 5, epoch=7))
+    latest = session.next_offset(first, None, is_single_run=False)
+    assert latest.claims == (claim(0, 0, 40, epoch=9, topic_id="new"),)
+    assert caplog.text.count("Going on, because failOnDataLoss is false") == 1
