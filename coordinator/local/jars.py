@@ -41,11 +41,12 @@ _TROUBLE = re.compile(r"not found|unresolved|failed|error|exception|unable|probl
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One artifact of Maven Central."""
+    """One artifact of Maven Central; `classifier` names one beside the main one, such as that with its tests."""
 
     organisation: str
     name: str
     version: str
+    classifier: str = field(default="", repr=False)  # the names of directories come from the repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +163,12 @@ def _ivy_command(jar_set: JarSet, java: Java, ivy_jar: Path, ivy_home: Path, scr
     """Write what Ivy reads into `scratch` and return the command; some jars are of the type `bundle`."""
     wanted = "\n".join(
         f'<dependency org="{it.organisation}" name="{it.name}" rev="{it.version}" conf="*->default" '
-        f'transitive="{str(jar_set.has_dependencies).lower()}"/>'
+        f'transitive="{str(jar_set.has_dependencies).lower()}">{_artifact(it)}</dependency>'
         for it in jar_set.modules
     )
     (scratch / "ivy.xml").write_text(
-        f'<ivy-module version="2.0"><info organisation="kcoord" module="{jar_set.name}" revision="1"/>\n'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">\n'
+        f'<info organisation="kcoord" module="{jar_set.name}" revision="1"/>\n'
         f"<dependencies>\n{wanted}\n</dependencies></ivy-module>\n"
     )
     properties = {
@@ -190,6 +192,13 @@ def _ivy_command(jar_set: JarSet, java: Java, ivy_jar: Path, ivy_home: Path, scr
         *["-cache", str(ivy_home / "cache"), "-ivy", str(scratch / "ivy.xml"), "-confs", "default"],
         *["-types", "jar", "bundle", "-retrieve", str(retrieve)],
     ]
+
+
+def _artifact(module: Module) -> str:
+    """Return what names an artifact that is not its module's main one; nothing for that."""
+    if not module.classifier:
+        return ""
+    return f'<artifact name="{module.name}" type="jar" ext="jar" m:classifier="{module.classifier}"/>'
 
 
 def _run_ivy(jar_set: JarSet, command: list[str], lock: IO[bytes], tell: ReportProgress) -> tuple[int, list[str]]:

@@ -72,10 +72,12 @@ class RangeProgress:
 
     __slots__ = (
         "_backoff",
+        "_doubted_at",
         "_fail_on_data_loss",
         "_gone_since",
         "_hole_at",
         "_least_bytes",
+        "_local_start",
         "_log_start",
         "_readable_end",
         "_settings",
@@ -112,7 +114,9 @@ class RangeProgress:
         self._timeout_s = timeout_s
         self._uniform = uniform
         self._least_bytes = _SMALLEST_SHARE
+        self._doubted_at = UNKNOWN_OFFSET
         self._hole_at = UNKNOWN_OFFSET
+        self._local_start: int | None = None
         self._log_start = UNKNOWN_OFFSET
         self._readable_end = UNKNOWN_OFFSET
         self._stalled_since: float | None = None
@@ -191,6 +195,8 @@ class RangeProgress:
             if not is_out_of_range and errno != _UNKNOWN and not error.retriable:
                 raise self._failure(error)
         if self._is_stalled(now):
+            if self._doubted_at == self.position:
+                raise self._unproven() from error
             raise self._failure(error)
         self.ready_at = now if is_out_of_range else now + self._next_wait_s()
         return False
@@ -215,10 +221,11 @@ class RangeProgress:
         time-out is over. Then KafkaAwayError is raised: records that may be there are never skipped.
         """
         self.is_in_doubt = False
+        self._local_start = local_start
         if local_start is not None and local_start <= self.position:
             self._hole_at = self.position
         elif self._is_stalled(now):
-            raise self._unproven(local_start)
+            raise self._unproven()
         else:
             self.ready_at = now + self._next_wait_s()
 
@@ -269,6 +276,7 @@ class RangeProgress:
             self.position = self.wanted.end
             return
         if answer.readable_end >= self.wanted.end:
+            self._doubted_at, self._local_start = self.position, None
             self._log_start, self._readable_end = answer.log_start, answer.readable_end
             self.is_in_doubt = self.replica == NO_REPLICA
             self.needs_leader = self.needs_leader or not self.is_in_doubt
@@ -289,14 +297,14 @@ class RangeProgress:
             f"[{self.wanted.start}, {self.wanted.end}), although its log [{first}, {self._readable_end}) can be read"
         )
 
-    def _unproven(self, local_start: int | None) -> KafkaAwayError:
+    def _unproven(self) -> KafkaAwayError:
         """Return the error for records that may be there but were not sent within the time-out."""
-        if local_start is None:
+        if self._local_start is None:
             why = "Nobody answered where the log on the leader's own disk begins, so nothing tells that they are gone"
         else:
             why = (
-                f"The leader's own disk has offsets from {local_start} on only: older ones are in the remote tier, "
-                "which is slow or over its quota ('remote.fetch.max.wait.ms' and "
+                f"The leader's own disk has offsets from {self._local_start} on only: older ones are in the remote "
+                "tier, which is slow or over its quota ('remote.fetch.max.wait.ms' and "
                 "'remote.log.manager.fetch.max.bytes.per.second' of the brokers)"
             )
         return KafkaAwayError(

@@ -44,6 +44,16 @@ def test_remote_tier_that_never_answers_fails_with_all_offsets(fail_on_data_loss
         assert part in str(raised.value)
 
 
+def test_last_answer_that_does_not_come_in_time_changes_nothing_in_the_error() -> None:
+    kafka = ScriptedKafka(*[fetched()] * 3, kafka_errors.KafkaTimeoutError("Timed out after 50 ms"))
+    kafka.local_starts = [3]
+
+    with pytest.raises(
+        KafkaAwayError, match=r"at offset 0 of \[0, 4\), although its log \[0, 4\) can be read.*remote tier"
+    ):
+        read(kafka)
+
+
 def test_waits_between_empty_answers_grow() -> None:
     progress = RangeProgress(WANTED, SETTINGS, fail_on_data_loss=True, timeout_s=60)
     waits = []
