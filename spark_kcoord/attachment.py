@@ -139,7 +139,8 @@ class Attachment(StreamingQueryListener):  # type: ignore[misc]  # pyspark is un
             self._said_divided.add(run_id)
             _log.error("query %s: %s", progress.name or progress.id, divided)
         if offsets:
-            self._finished.add(FinishedBatch(run_id, int(progress.batchId), offsets))
+            unread = frozenset(place for place in offsets if progress["sources"][place]["numInputRows"] == 0)
+            self._finished.add(FinishedBatch(run_id, int(progress.batchId), offsets, unread))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Do nothing: there was no micro-batch."""

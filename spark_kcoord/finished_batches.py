@@ -20,7 +20,7 @@ from coordinator.protocol.messages import FinishClaims, FinishClaimsResponse, Re
 from spark_kcoord.errors import KcoordError, UnreadBatchError
 from spark_kcoord.member.one_shot import request_once
 from spark_kcoord.offsets import StreamOffset
-from spark_kcoord.unread_batches import must_have_been_read
+from spark_kcoord.unread_batches import must_have_been_read, show_claims
 
 __all__ = ["FinishedBatch", "FinishedBatches"]
 
@@ -47,6 +47,8 @@ class FinishedBatch:
     batch_id: int
     offsets: Mapping[int, tuple[StreamOffset, tuple[tuple[str, int], ...]]]
     """By the place of the source in the query: its end offset and the coordinators to ask first."""
+    unread: frozenset[int] = frozenset()
+    """The places of the sources of which Spark has read no row."""
 
 
 class FinishedBatches:
@@ -142,7 +144,7 @@ class FinishedBatches:
             if not offset.claims or self._said.get((batch.run_id, place)) == offset:
                 continue
             try:
-                self._tell_source(offset, coordinators)
+                self._tell_source(offset, coordinators, is_unread=place in batch.unread)
             except UnreadBatchError as error:
                 _log.error("group %s: micro-batch %d is not committed: %s", offset.group, batch.batch_id, error)
                 failure = error
@@ -160,7 +162,7 @@ class FinishedBatches:
                     self._said[batch.run_id, place] = offset
         return failure
 
-    def _tell_source(self, offset: StreamOffset, coordinators: tuple[tuple[str, int], ...]) -> None:
+    def _tell_source(self, offset: StreamOffset, coordinators: tuple[tuple[str, int], ...], *, is_unread: bool) -> None:
         request = FinishClaims(offset.group, offset.member, offset.claims)
         response = self._ask(coordinators, offset.group, request, self._timeout_s)
         assert isinstance(response, FinishClaimsResponse)
@@ -180,6 +182,19 @@ class FinishedBatches:
                 result.message,
             )
         must_have_been_read(offset.group, offset.claims, response.results)
+        nobodys = tuple(
+            claim
+            for claim, result in zip(offset.claims, response.results, strict=True)
+            if result.error is not ErrorCode.NONE and result.committed == claim.from_offset
+        )
+        if is_unread and nobodys:
+            _log.error(
+                "group %s: of %s Spark read no row, and nobody has committed them: they were let go before they were "
+                "planned, because the sink passed over the micro-batch or the query ended; they are read again. A new "
+                "checkpoint needs a new output.",
+                offset.group,
+                show_claims(nobodys),
+            )
 
 
 RUNS_REMEMBERED: Final = 1_000

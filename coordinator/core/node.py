@@ -179,6 +179,8 @@ class Node:
                 for index, shard in enumerate(self._shards):
                     shard.handle_topics(event, changed)
                     self._touched.add(index)
+                # An answer that comes late tells of topics that nobody watches any more, and nobody would correct it.
+                self._catalog.keep_only(self._watched.topics, lists_all=self._watched.lists_all)
             case OffsetsResolved():
                 for index, shard in enumerate(self._shards):
                     if shard.awaits(event.lookup_id):

@@ -19,6 +19,7 @@ from coordinator.core.groups.records import (
 )
 from coordinator.core.groups.starts import POLICY_KINDS
 from coordinator.core.groups.timeline import EventKind
+from tests.sim import group_batch, sink
 from tests.sim.faults import FAULT_OF
 from tests.sim.log.model import LogModel
 from tests.sim.reading import ANSWERS
@@ -28,6 +29,7 @@ ENOUGH_RUNS = 500
 RECORD_KINDS = tuple(kind.__name__ for kind in get_args(Record) if kind is not IdentityAwaited)
 REFUSALS = (
     "CLAIM_CLOSED",
+    "CLAIM_NOT_RUNNING",
     "COORDINATOR_NOT_AVAILABLE",
     "FENCED_OWNER_EPOCH",
     "GROUP_ID_NOT_FOUND",
@@ -48,6 +50,8 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "assignor": tuple(ASSIGNORS),
     "policy": (*POLICY_KINDS, "default"),
     "handover": ("takeover", "hold", "hold for a time"),
+    "sink": sink.KINDS,
+    "block": group_batch.KINDS,
     "answer": ANSWERS,
 }
 """Everything that has to happen, by what it is."""

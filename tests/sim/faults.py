@@ -159,6 +159,8 @@ def lose_checkpoint(world: "World") -> bool:
     assert application.checkpoint is not None
     application.process.kill()
     application.checkpoint = type(application.checkpoint)()
+    if world.dice.random() < 0.5:
+        application.sink = application.sink.another()
     world.fleet.restart_later(application)
     return True
 

@@ -7,13 +7,17 @@ from coordinator.protocol.parts import Subscription
 from spark_kcoord.member.settings import MemberSettings
 from tests.sim.consumer import Consumer
 from tests.sim.coordinator import ADDRESS, GROUP
+from tests.sim.group_batch import GroupBatch
 from tests.sim.process import Process
 from tests.sim.query import Checkpoint, Query
+from tests.sim.sink import Sink, draw_sink
 
 if TYPE_CHECKING:
     from tests.sim.world import World
 
 PATTERN = "[tp][0-9]"
+GROUP_BATCHES = 0.15
+"""How often an application that would be a query reads in blocks of ``spark_kcoord.batch`` instead."""
 
 
 @dataclass(slots=True)
@@ -27,6 +31,8 @@ class Application:
     instance_id: str | None
     checkpoint: Checkpoint | None
     """What survives a query; a consumer has nothing."""
+    sink: Sink
+    """Where a query writes to; it outlives the checkpoint."""
     auto_commit: bool = False
     wants_streams: bool = False
     prefers_available_now: bool = False
@@ -34,6 +40,8 @@ class Application:
     is_wanted: bool = True
     is_rival: bool = False
     """It shares an identity or a partition with another one, and goes when the faults end."""
+    is_group_batch: bool = False
+    """It runs one block of ``spark_kcoord.batch`` after another, and goes when the faults end."""
     lives: int = 0
 
     def reads(self, topic: str, number: int) -> bool:
@@ -75,6 +83,7 @@ class Fleet:
         world, dice = self._world, self._world.dice
         is_consumer = dice.random() < world.mix.consumers
         subscription, is_rival = self._draw_subscription()
+        is_group_batch = bool(self.wanted()) and not is_consumer and dice.random() < GROUP_BATCHES
         needs_instance = world.mix.handover == "hold"
         application = Application(
             host=f"{'c' if is_consumer else 'q'}{self._hosts}",
@@ -83,10 +92,12 @@ class Fleet:
             streams=dice.choice((1, 1, 2, 4)),
             instance_id=f"static-{self._hosts}" if needs_instance or dice.random() < 0.3 else None,
             checkpoint=None if is_consumer else Checkpoint(),
+            sink=draw_sink(dice, world.checker.coverage),
             auto_commit=is_consumer and dice.random() < 0.6,
             wants_streams=dice.random() < 0.3,
             prefers_available_now=dice.random() < 0.15,
-            is_rival=is_rival,
+            is_rival=is_rival or is_group_batch,
+            is_group_batch=is_group_batch,
         )
         self.applications.append(application)
         self.launch(application)
@@ -120,6 +131,7 @@ class Fleet:
             application,
             host=f"q{self._hosts}",
             checkpoint=application.checkpoint.copy(),
+            sink=application.sink.another(),
             prefers_available_now=False,
             is_rival=True,
             process=None,
@@ -139,13 +151,15 @@ class Fleet:
         name = f"{application.host}.{application.lives}"
         if application.checkpoint is not None:
             is_available_now = application.prefers_available_now and not self._world.is_healing
-            application.process = Query(
+            process_kind = GroupBatch if application.is_group_batch else Query
+            application.process = process_kind(
                 self._world,
                 application.host,
                 name,
                 application.checkpoint,
                 self._settings(application),
                 is_available_now=is_available_now,
+                sink=application.sink,
             )
         else:
             application.process = Consumer(self._world, application.host, name, self._settings(application))

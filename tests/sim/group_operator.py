@@ -4,6 +4,7 @@ Requests go over a connection of their own, straight to the coordinator, and a r
 lost. Some are dry runs, which are told by who asks for them and must change nothing.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from coordinator.protocol.messages import (
     ListGroupEvents,
     ListGroups,
     Request,
+    Response,
 )
 from coordinator.protocol.operator_messages import (
     CancelResets,
@@ -49,31 +51,41 @@ class Operator:
         self._world = world
         self._asked = 0
         self._life = -1
+        self._waiting: dict[int, Callable[[Response], object]] = {}
         self._stay_paused: set[TopicPartition] = set()
 
     # ---- asking -----------------------------------------------------------------------------------------------------
 
-    def ask(self, request: Request) -> None:
-        """Send a request; the checker looks at its answer."""
+    def ask(self, request: Request, then: Callable[[Response], object] | None = None) -> None:
+        """Send a request; the checker looks at its answer, and so does who waits for it, if it comes."""
         world = self._world
         coordinator = world.coordinator
         if not coordinator.is_up:
             return
         known_end = world.checker.durable_end(coordinator.node.shard_of(getattr(request, "group_id", GROUP)))
         delay_ms = world.dice.choice(world.mix.network_delays_ms)
-        world.schedule.after(delay_ms, self._arrive, coordinator.life, request, known_end)
+        world.schedule.after(delay_ms, self._arrive, coordinator.life, request, known_end, then)
 
-    def _arrive(self, life: int, request: Request, known_end: int) -> None:
+    def _arrive(self, life: int, request: Request, known_end: int, then: Callable[[Response], object] | None) -> None:
         if life == self._world.coordinator.life:
-            self._world.coordinator.do(partial(self._ask_now, request, known_end))
+            self._world.coordinator.do(partial(self._ask_now, request, known_end, then))
 
-    def _ask_now(self, request: Request, known_end: int) -> None:
+    def _ask_now(self, request: Request, known_end: int, then: Callable[[Response], object] | None) -> None:
         coordinator = self._world.coordinator
         if self._life != coordinator.life:
             self._life = coordinator.life
             coordinator.opened(CONNECTION, "operator")
+            self._waiting.clear()
         self._asked += 1
+        if then is not None:
+            self._waiting[self._asked] = then
         coordinator.arrived(CONNECTION, self._asked, request, known_end)
+
+    def answered(self, connection_id: int, correlation_id: int, response: Response) -> None:
+        """Take an answer of the coordinator."""
+        then = self._waiting.pop(correlation_id, None) if connection_id == CONNECTION else None
+        if then is not None:
+            then(response)
 
     def look(self) -> None:
         """Look at something, now and again for the whole run."""

@@ -5,6 +5,7 @@ that what an old one still brings can come after its successor has begun. A rese
 time, a silent one by nobody. A held direction delivers late what it could not deliver in time.
 """
 
+from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import Any, Protocol
@@ -72,6 +73,8 @@ class Network:
         self._schedule = schedule
         self._delays_ms = delays_ms
         self._coordinator = coordinator
+        self.answer_others: Callable[[int, int, Response], object] = lambda *_: None
+        """Takes answers on connections that are not the network's."""
         self.links: dict[int, Link] = {}
         self._by_member: dict[tuple[str, int], Link] = {}
         self._next_id = 1_000
@@ -197,7 +200,9 @@ class Network:
 
     def send_response(self, connection_id: int, correlation_id: int, response: Response) -> None:
         link = self.links.get(connection_id)
-        if link is not None and link.is_open_at_node:
+        if link is None:
+            self.answer_others(connection_id, correlation_id, response)
+        elif link.is_open_at_node:
             self._carry_to_member(link, link.session.send_response(correlation_id, response))
 
     def send_push(self, connection_id: int, push: Push) -> None:

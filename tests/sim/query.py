@@ -35,6 +35,7 @@ from spark_kcoord.questions import (
 )
 from tests.sim.holders import holders
 from tests.sim.member_process import MemberProcess
+from tests.sim.sink import Sink
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -103,9 +104,11 @@ class Query(MemberProcess):
         settings: MemberSettings,
         *,
         is_available_now: bool,
+        sink: Sink,
     ) -> None:
         super().__init__(world, host, name)
         self.checkpoint = checkpoint
+        self.sink = sink
         self.settings = settings
         self.is_available_now = is_available_now
         self._planner: BatchPlanner | None = None
@@ -148,19 +151,27 @@ class Query(MemberProcess):
             start = latest
 
     def _run_batch(self, number: int, batch: Batch) -> Script:
+        offset = StreamOffset.from_json(batch.end)
+        self.world.note_batch(offset.claims)
+        if self.sink.passes_over(number, offset.claims):
+            yield self._step("the sink passes over it")
+        else:
+            yield from self._read_batch(number, batch)
+        self.checkpoint.commits.add(number)
+        if self._has_listener and self._joined is not None:
+            self.world.tell_finished(self._joined.member_id, offset.claims)
+        yield self._step("commit log written")
+
+    def _read_batch(self, number: int, batch: Batch) -> Script:
         claims = yield from self._partitions(batch)
-        self.world.note_batch(StreamOffset.from_json(batch.end).claims)
         yield self._step("partitions returned")
         yield Step("tasks are reading", self.world.batch_ms())
         for wait_ms in self.world.brokers.read(self.name, claims):
             yield Step("Kafka sends nothing", wait_ms)
         if self._joined is not None:
             self.world.deliver(self, self._joined.member_id, claims)
+        self.sink.write(number, claims)
         yield self._step("sink written")
-        self.checkpoint.commits.add(number)
-        if self._has_listener and self._joined is not None:
-            self.world.tell_finished(self._joined.member_id, StreamOffset.from_json(batch.end).claims)
-        yield self._step("commit log written")
 
     def _step(self, name: str) -> Step:
         return Step(name, self.world.dice.choice((0, 1, 2, 10)))

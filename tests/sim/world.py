@@ -11,21 +11,23 @@ from random import Random
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.protocol.messages import FinishClaims
 from coordinator.protocol.parts import Claim
-from spark_kcoord.errors import KcoordError
+from spark_kcoord.errors import KcoordError, UnreadBatchError
 from tests.sim.checker import Checker
 from tests.sim.coordinator import GROUP, Coordinator
 from tests.sim.faults import FAULT_OF
 from tests.sim.fleet import Fleet
+from tests.sim.group_batch import EXPECTED_ENDS as EXPECTED_ENDS_OF_BLOCKS
 from tests.sim.group_operator import Operator
 from tests.sim.kafka import Kafka
 from tests.sim.log.state import GroupModel, ViolationError
 from tests.sim.mix import Mix
 from tests.sim.network import Network
 from tests.sim.process import Process
-from tests.sim.query import Query
+from tests.sim.query import Checkpoint, Query
 from tests.sim.reading import EXPECTED_ENDS as EXPECTED_ENDS_OF_READS
 from tests.sim.reading import Brokers
 from tests.sim.schedule import Schedule
+from tests.sim.sink import EXPECTED_ENDS as EXPECTED_ENDS_OF_SINKS
 
 FEWEST_ACKED, FEWEST_FAULTS, FEWEST_HANDOVERS = 20, 5, 1
 """A run that exercised less than this says nothing: it is void."""
@@ -50,6 +52,8 @@ EXPECTED_ENDS = (
     "the group's policy is none",
     *EXPECTED_ENDS_OF_READS,
     "cannot read all that there was when it began",
+    *EXPECTED_ENDS_OF_SINKS,
+    *EXPECTED_ENDS_OF_BLOCKS,
 )
 """Words of the errors that a process may end with in a world full of faults."""
 
@@ -70,6 +74,7 @@ class World:
         self.coordinator.sender = self.network
         self.fleet = Fleet(self)
         self.operator = Operator(self)
+        self.network.answer_others = self.operator.answered
         self.faults = 0
         self._fault_every_ms = mix.fault_every_ms
         self.is_healing = False
@@ -262,4 +267,8 @@ class World:
         """Take note of a process that an error of the product ends; raises ViolationError for one no fault explains."""
         if not any(words in str(error) for words in EXPECTED_ENDS):
             raise ViolationError("query-refused", f"{process.name} ended with an error that no fault explains: {error}")
+        if isinstance(error, UnreadBatchError):
+            # A person does what the error says.
+            application = self.fleet.application_of(process)
+            application.checkpoint, application.sink = Checkpoint(), application.sink.another()
         self.process_failed(process, str(error))

@@ -23,7 +23,7 @@ from coordinator.protocol.messages import (
     ListGroupsResponse,
     Ping,
 )
-from coordinator.protocol.parts import GroupSummary, NodeAddress
+from coordinator.protocol.parts import GroupSummary, NodeAddress, Subscription
 from tests.helpers.node_world import WALL_OFFSET_MS, NodeWorld
 
 T0 = ("t", 0)
@@ -32,6 +32,16 @@ T0 = ("t", 0)
 def group_in(world: NodeWorld, shard: int) -> str:
     """Return a group id whose group lives in a shard."""
     return next(name for name in (f"g{number}" for number in range(100)) if world.node.shard_of(name) == shard)
+
+
+def test_late_answer_about_a_topic_that_nobody_watches_any_more_is_not_kept() -> None:
+    world = NodeWorld({"t": 2})
+    world.join("m1").leave()
+    world.kafka.topics["u"] = 2
+    world.happen(world.kafka.read(world.now_ms, {"u"}))
+    world.kafka.topics["u"] = 3
+    m2 = world.join("m2", subscription=Subscription(partitions=(("u", 2),)))
+    assert m2.owned.keys() == {("u", 2)}
 
 
 def test_send_waits_until_its_records_are_durable() -> None:

@@ -1,6 +1,7 @@
 """Finished micro-batches are told once, the newest first, and a failure is known to who waits for it."""
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ class Coordinator:
         self.is_asked = threading.Event()
         self.failure: KcoordError | None = None
         self.error = ErrorCode.NONE
+        self.committed: int | None = None
 
     def __call__(self, nodes: Any, group_id: str, request: Any, timeout_s: float) -> FinishClaimsResponse:
         assert (nodes, group_id) == (NODES, "g")
@@ -34,7 +36,9 @@ class Coordinator:
         if failure is not None:
             raise failure
         self.asked.append(request)
-        results = tuple(PartitionResult(c.topic, c.partition, self.error) for c in request.claims)
+        results = tuple(
+            PartitionResult(c.topic, c.partition, self.error, committed=self.committed) for c in request.claims
+        )
         return FinishClaimsResponse(results=results)
 
 
@@ -103,6 +107,19 @@ def test_a_micro_batch_that_spark_has_not_read_is_an_error_that_says_why(caplog:
     assert [record.levelname for record in caplog.records if "micro-batch 3 is not committed" in record.message] == [
         "ERROR"
     ]
+    finished.close()
+
+
+@pytest.mark.parametrize(("unread", "committed", "errors"), [({0}, 0, 1), ({0}, 5, 0), (set(), 0, 0)])
+def test_a_micro_batch_without_rows_that_was_let_go_is_said_to_be_unread(
+    unread: set[int], committed: int, errors: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    coordinator = Coordinator()
+    coordinator.error, coordinator.committed = ErrorCode.FENCED_OWNER_EPOCH, committed
+    finished = FinishedBatches(timeout_s=1, ask=coordinator)
+    finished.add(replace(a_batch(0), unread=frozenset(unread)))
+    finished.wait("run", 0, 10)
+    assert sum("Spark read no row" in record.message for record in caplog.records) == errors
     finished.close()
 
 
