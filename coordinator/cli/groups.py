@@ -1,6 +1,6 @@
 """`kcoord group …`: what the coordinator says about its groups, in the columns of Kafka's own tool."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
 import typer
@@ -112,7 +112,7 @@ def _described(coordinator: str, group: str, timeout: float) -> tuple[DescribeGr
     """Return what the coordinator says of a group, after the notes that belong to it."""
     response = ask_for(coordinator, DescribeGroup(group), timeout, DescribeGroupResponse, group)
     if not response.members:
-        notes.print(f"Consumer group '{group}' has no active members.")
+        notes.print(f"Consumer group '{group}' has no active members.{_say_forgotten(response)}")
     elif response.state in REBALANCING_STATES:
         notes.print(f"Warning: Consumer group '{group}' is rebalancing.")
     controls = ask_for(coordinator, DescribeControls(group), timeout, DescribeControlsResponse, group).controls
@@ -125,6 +125,16 @@ def _described(coordinator: str, group: str, timeout: float) -> tuple[DescribeGr
             f"back, or close the claims with `kcoord group release-claim {group} --all-topics`."
         )
     return response, list(controls)
+
+
+def _say_forgotten(response: DescribeGroupResponse) -> str:
+    if response.forgotten_in_ms is None:
+        return ""
+    left = timedelta(seconds=response.forgotten_in_ms // 1000)
+    return (
+        f" It is forgotten with its offsets when the coordinator has run for {left}, unless a member joins or offsets "
+        "are set before."
+    )
 
 
 @app.command()
@@ -207,7 +217,12 @@ def _view_state(coordinator: str, group: str, timeout: float) -> View:
 
 
 def _head(group: str, response: DescribeGroupResponse) -> dict[str, object]:
-    return {"group": group, "state": response.state, "group_epoch": response.group_epoch}
+    return {
+        "group": group,
+        "state": response.state,
+        "group_epoch": response.group_epoch,
+        "forgotten_in_ms": response.forgotten_in_ms,
+    }
 
 
 def _partition_as_json(p: PartitionDescription, owner: MemberDescription | None) -> dict[str, object]:

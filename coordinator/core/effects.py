@@ -92,13 +92,17 @@ class WakeAt:
 
 
 class Notice(msgspec.Struct, frozen=True, gc=False):
-    """A fact worth logging or counting, with its reason; `fields` holds plain values under stable names."""
+    """A fact worth logging or counting, with its reason; `fields` holds plain values under stable names.
+
+    A warning is about something that a person should look at.
+    """
 
     kind: str
     why: str
     group_id: str = ""
     member_id: str = ""
     fields: tuple[tuple[str, str | int | None], ...] = ()
+    is_warning: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -362,6 +362,7 @@ class DescribeGroupResponse(_Message, frozen=True, tag=112):
     handover: str = ""
     members: tuple[MemberDescription, ...] = ()
     partitions: tuple[PartitionDescription, ...] = ()
+    forgotten_in_ms: int | None = None
 
 
 class ListGroupEventsResponse(_Message, frozen=True, tag=113):

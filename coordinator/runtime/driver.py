@@ -393,7 +393,8 @@ class Driver:
             fields["group"] = notice.group_id
         if notice.member_id:
             fields["member"] = notice.member_id
-        self._log.info(notice.kind, why=notice.why, **fields)
+        say = self._log.warning if notice.is_warning else self._log.info
+        say(notice.kind, why=notice.why, **fields)
 
     def _stop(self, stopped: Stopped) -> None:
         if self._stopped.done():

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.expiry import forgotten_in_ms
 from coordinator.core.groups.group import group_status
 from coordinator.core.groups.member import member_status
 from coordinator.core.groups.partition_table import TopicPartition
@@ -36,6 +37,7 @@ def describe(desk: Desk, group: GroupState) -> DescribeGroupResponse:
         handover=group.handover,
         members=tuple(_describe_member(desk, group, member_id) for member_id in sorted(group.members)),
         partitions=tuple(_describe_partitions(desk, group)),
+        forgotten_in_ms=forgotten_in_ms(desk, group),
     )
 
 

@@ -15,7 +15,7 @@ from coordinator.core.groups.journal import Journal
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.soft import Connection, GroupSoft, Lookup, MemberSession, Registration, Timer, TimerKind
 from coordinator.core.groups.state import GroupState
-from coordinator.core.groups.timeline import EventKind, Timeline
+from coordinator.core.groups.timeline import WARNINGS, EventKind, Timeline
 from coordinator.core.limits import Limits
 from coordinator.core.timers import Timers
 from coordinator.protocol.messages import Push, Response
@@ -145,4 +145,4 @@ class Desk:
             fields.append(("partitions", len(event.partitions)))
         if duration_ms is not None:
             fields.append(("duration_ms", duration_ms))
-        self.effects.append(Notice(str(kind), why, group_id, member_id, tuple(fields)))
+        self.effects.append(Notice(str(kind), why, group_id, member_id, tuple(fields), kind in WARNINGS))

@@ -13,6 +13,12 @@ from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.timeline import EventKind
 
 
+def forgotten_in_ms(desk: Desk, group: GroupState) -> int | None:
+    """Return after how much of the node's running time a group without members is forgotten."""
+    due_ms = None if group.members else desk.timers.get(Timer(TimerKind.EXPIRY, group.group_id))
+    return None if due_ms is None else max(0, due_ms - desk.now_ms)
+
+
 class Expiry:
     """The expiry of the groups of one shard."""
 

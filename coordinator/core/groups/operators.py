@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from coordinator.core.events import OffsetsResolved
 from coordinator.core.groups.controls import Decree, say_by
 from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.expiry import Expiry
 from coordinator.core.groups.group import group_status
 from coordinator.core.groups.holds import why_left
 from coordinator.core.groups.operator_records import (
@@ -54,10 +55,10 @@ MAX_WHY_LENGTH = 1000
 class Operators:
     """The operators of the groups of one shard."""
 
-    def __init__(self, desk: Desk, ownership: Ownership, new_lookup_id: Callable[[], int]) -> None:
+    def __init__(self, desk: Desk, ownership: Ownership, expiry: Expiry, new_lookup_id: Callable[[], int]) -> None:
         self._desk = desk
         self._ownership = ownership
-        self._resets = Resets(desk, ownership, new_lookup_id)
+        self._resets = Resets(desk, ownership, expiry, new_lookup_id)
 
     def handle(self, connection_id: int, correlation_id: int, request: OperatorRequest) -> None:
         """Answer a request of an operator."""

@@ -94,7 +94,8 @@ class Recovery:
         self._wait(group)
         why = (
             f"{member_id} was in this group before, and where the group was is not known here; waiting {wait_ms} ms "
-            "for the checkpoints of others, then what none shows starts at earliest"
+            "for the checkpoints of others, then what none shows starts at earliest. Unless the group was deleted or "
+            "forgotten, look whether this node has the right data directory (--data)"
         )
         desk.note(group.group_id, EventKind.RECOVERING, why, member_id=member_id)
 

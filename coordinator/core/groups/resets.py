@@ -12,6 +12,7 @@ from coordinator.core.effects import OffsetToResolve, ResolveOffsets
 from coordinator.core.events import OffsetsResolved, ResolvedOffset
 from coordinator.core.groups.controls import say_by
 from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.expiry import Expiry
 from coordinator.core.groups.holds import why_left
 from coordinator.core.groups.operator_records import PlannedReset, ResetsCancelled, ResetsPlanned
 from coordinator.core.groups.ownership import Ownership
@@ -44,8 +45,9 @@ class _Question:
 class Resets:
     """The resets of the groups of one shard."""
 
-    def __init__(self, desk: Desk, ownership: Ownership, new_lookup_id: Callable[[], int]) -> None:
+    def __init__(self, desk: Desk, ownership: Ownership, expiry: Expiry, new_lookup_id: Callable[[], int]) -> None:
         self._desk = desk
+        self._expiry = expiry
         self._ownership = ownership
         self._new_lookup_id = new_lookup_id
         self._lookups: dict[int, tuple[_Question, dict[TopicPartition, int]]] = {}
@@ -170,6 +172,7 @@ class Resets:
             desk.note(group.group_id, EventKind.RESET_PLANNED, why, partitions=owned)
         self._ownership.reconcile(group.group_id, planned, ())
         self._ownership.unsettle(group.group_id, owners)
+        self._expiry.note_used(group)
 
     # ---- cancelled --------------------------------------------------------------------------------------------------
 

@@ -79,7 +79,7 @@ class Shard:
         self._departures = Departures(desk, self._ownership, self._claim_watch, self._expiry, self._membership)
         self._late_stops = LateStops(desk, self._ownership)
         self._commits = Commits(desk, self._ownership, self._expiry)
-        self._operators = Operators(desk, self._ownership, new_lookup_id)
+        self._operators = Operators(desk, self._ownership, self._expiry, new_lookup_id)
         self._reports = Reports(desk, self._ownership, new_lookup_id)
 
     def watched_topics(self) -> set[str]:

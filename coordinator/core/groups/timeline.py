@@ -6,6 +6,7 @@ Soft state: after a restart it begins anew. The kinds are stable strings; each e
 from collections import deque
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Final
 
 from coordinator.protocol.parts import GroupEvent
 
@@ -47,6 +48,10 @@ class EventKind(StrEnum):
     OFFSETS_DELETED = "offsets-deleted"
     GROUP_DELETED = "group-deleted"
     CLAIM_RELEASED = "claim-released"
+
+
+WARNINGS: Final = frozenset({EventKind.RECOVERING})
+"""Events that a person should look at: groups are known elsewhere that are not known here."""
 
 
 class Timeline:

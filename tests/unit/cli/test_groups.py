@@ -205,6 +205,14 @@ class TestDescribe:
         assert result.stdout.splitlines()[1].split() == ["team", "flights", "0", "5", "9", "4", "-", "-", "-"]
         assert result.exit_code == 0
 
+    def test_a_group_that_will_be_forgotten_says_when_and_how_to_keep_it(self, run):
+        empty = DescribeGroupResponse(state="Empty", forgotten_in_ms=604_799_900)
+        result = run(["group", "describe", "team"], {DescribeGroup: empty})
+        assert result.stderr == (
+            "Consumer group 'team' has no active members. It is forgotten with its offsets when the coordinator has "
+            "run for 6 days, 23:59:59, unless a member joins or offsets are set before.\n"
+        )
+
     def test_running_claims_of_owners_that_are_gone_are_noted_with_the_verb_that_closes_them(self, run):
         def left(partition, state=ClaimState.RUNNING, member_id="gone"):
             return PartitionDescription("flights", partition, 5, 9, member_id, 41, False, CLAIM, state)

@@ -351,6 +351,12 @@ def test_notices_become_log_lines_with_their_group_member_and_reason() -> None:
     ]
 
 
+def test_notice_that_a_person_should_look_at_is_a_warning() -> None:
+    notice = Notice("recovering", "nothing is known here", is_warning=True)
+    world = play(lambda _: [notice], lambda on: on.driver.connection_opened(1, "h"))
+    assert world.log.lines == [{"level": "warning", "event": "recovering", "why": "nothing is known here"}]
+
+
 def test_events_after_the_loop_has_ended_are_dropped() -> None:
     world = play(lambda _: [], lambda _: None)
     world.driver.became_durable(0, 1)

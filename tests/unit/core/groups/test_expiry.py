@@ -9,7 +9,8 @@ from coordinator.core.limits import Limits
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse, FetchOffsets, FetchOffsetsResponse
-from coordinator.protocol.parts import Subscription
+from coordinator.protocol.operator_messages import ResetOffsets, ResetOffsetsResponse
+from coordinator.protocol.parts import ResetTarget, Subscription
 from tests.helpers.node_world import NodeWorld
 
 T0 = ("t", 0)
@@ -166,6 +167,25 @@ def test_commit_of_an_operator_counts_as_use() -> None:
     assert world.committed() == {T0: 6}
     world.advance(10_200)
     assert not exists(world)
+
+
+def test_reset_by_an_operator_counts_as_use() -> None:
+    world = world_with_an_empty_group()
+    world.advance(50_000)
+    target = ResetTarget("t", 0, "offset", 60)
+    world.connect().ask(ResetOffsets("g", (target,), "ann@ops", "", is_dry_run=False), ResetOffsetsResponse)
+    world.advance(50_000)
+    assert world.committed() == {T0: 60}
+    world.advance(10_200)
+    assert not exists(world)
+
+
+def test_description_says_when_a_group_is_forgotten_while_it_has_no_members() -> None:
+    world = world_with_an_empty_group()
+    world.advance(20_000)
+    assert world.describe().forgotten_in_ms == 40_000
+    world.join("m1")
+    assert world.describe().forgotten_in_ms is None
 
 
 def test_group_that_never_committed_is_dropped_sooner() -> None:
