@@ -187,6 +187,7 @@ class Fleet:
             coordinator_timeout_ms=30_000,
             auto_commit=application.auto_commit,
             lets_go_itself=application.checkpoint is not None,
+            plans_itself=not application.is_group_batch,
             wants_streams=application.wants_streams,
         )
 

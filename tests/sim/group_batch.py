@@ -22,7 +22,8 @@ ANSWER_MS: Final = 100
 TRIES: Final = 8
 NOT_ITS_OWN: Final = "not its own any more"
 EXPECTED_ENDS = (NOT_ITS_OWN, "no action in the block read")
-KINDS = ("read", "not read", "empty", "refused to plan")
+KINDS = ("read", "not read", "empty")
+"""What has to happen; that planning is refused is rare."""
 
 
 class GroupBatch(Query):
