@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -341,13 +341,17 @@ class BatchPlanner:
         ]
 
     def _check_topics(self, start: StreamOffset, assignment: Assignment) -> Planning[None]:
-        self._lose_topics((yield from self._topics.look(start, assignment)))
+        has_looked = self._topics.has_looked
+        lost = yield from self._topics.look(start, assignment)
+        # A topic that was made again before this run has ends of its own among the frozen ones.
+        there = {one.topic for one in assignment.partitions} if not has_looked else set()
+        self._lose_topics(lost, keeps=there)
 
-    def _lose_topics(self, lost: Mapping[str, str]) -> None:
+    def _lose_topics(self, lost: Mapping[str, str], *, keeps: Collection[str] = ()) -> None:
         for why in lost.values():
             self._data_lost(why)
         if self._run is not None:
-            self._run.forget_topics(lost)
+            self._run.forget_topics(lost.keys() - keeps)
 
     def _positions(self, usable: Iterable[AssignedPartition], finished: Iterable[Claim]) -> dict[PartitionKey, int]:
         done = self._finished_until | {

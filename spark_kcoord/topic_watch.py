@@ -39,6 +39,11 @@ class TopicWatch:
         self._gone: set[str] = set()
         self._ask_at = float("-inf")
 
+    @property
+    def has_looked(self) -> bool:
+        """Whether an assignment was looked at before."""
+        return self._seen is not None
+
     def look(self, start: StreamOffset, assignment: Assignment) -> Planning[Mapping[str, str]]:
         """Return the topics that are lost since the last look, each with a sentence, which is said once.
 

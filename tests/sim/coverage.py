@@ -53,6 +53,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "sink": sink.KINDS,
     "block": group_batch.KINDS,
     "answer": ANSWERS,
+    "run": ("ended", "left to others", "lost data", "missed its coordinator"),
 }
 """Everything that has to happen, by what it is."""
 

@@ -36,6 +36,8 @@ class Application:
     auto_commit: bool = False
     wants_streams: bool = False
     prefers_available_now: bool = False
+    tolerates_loss: bool = False
+    """A person has set failOnDataLoss to false after the query had failed."""
     process: Process | None = None
     is_wanted: bool = True
     is_rival: bool = False
@@ -95,7 +97,7 @@ class Fleet:
             sink=draw_sink(dice, world.checker.coverage),
             auto_commit=is_consumer and dice.random() < 0.6,
             wants_streams=dice.random() < 0.3,
-            prefers_available_now=dice.random() < 0.15,
+            prefers_available_now=dice.random() < 0.3,
             is_rival=is_rival or is_group_batch,
             is_group_batch=is_group_batch,
         )
@@ -160,6 +162,7 @@ class Fleet:
                 self._settings(application),
                 is_available_now=is_available_now,
                 sink=application.sink,
+                fail_on_data_loss=self._world.fails_on_data_loss and not application.tolerates_loss,
             )
         else:
             application.process = Consumer(self._world, application.host, name, self._settings(application))
@@ -184,7 +187,7 @@ class Fleet:
             reset_policy=mix.policy,
             handover=mix.handover,
             claim_timeout_ms=mix.claim_timeout_ms,
-            coordinator_timeout_ms=30_000,
+            coordinator_timeout_ms=mix.coordinator_timeout_ms,
             auto_commit=application.auto_commit,
             lets_go_itself=application.checkpoint is not None,
             plans_itself=not application.is_group_batch,

@@ -85,11 +85,14 @@ class Mix:
     fault_every_ms: int
     weights: dict[str, float]
     reading: ReadingMix
+    coordinator_timeout_ms: int
+    fails_on_data_loss: bool
+    """Whether queries fail where data is lost, until a person has them go on."""
 
     @property
-    def fails_on_data_loss(self) -> bool:
-        """False in a world in which data is lost."""
-        return not LOSES_DATA & self.weights.keys()
+    def loses_data(self) -> bool:
+        """Whether records can go that nobody has read."""
+        return bool(LOSES_DATA & self.weights.keys())
 
     def shown(self) -> str:
         """Return it as one line of a report."""
@@ -155,6 +158,8 @@ def draw_mix(dice: Random) -> Mix:
         fault_every_ms=dice.choice((300, 800, 2_000)),
         weights=weights,
         reading=draw_reading(dice),
+        coordinator_timeout_ms=dice.choice((1_500, 4_000, 30_000)),
+        fails_on_data_loss=not LOSES_DATA & weights.keys() or dice.random() < 0.5,
     )
 
 

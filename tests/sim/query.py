@@ -35,6 +35,7 @@ from spark_kcoord.questions import (
 )
 from tests.sim.holders import holders
 from tests.sim.member_process import MemberProcess
+from tests.sim.query_watch import QueryWatch
 from tests.sim.sink import Sink
 
 if TYPE_CHECKING:
@@ -105,18 +106,25 @@ class Query(MemberProcess):
         *,
         is_available_now: bool,
         sink: Sink,
+        fail_on_data_loss: bool,
     ) -> None:
         super().__init__(world, host, name)
         self.checkpoint = checkpoint
         self.sink = sink
         self.settings = settings
         self.is_available_now = is_available_now
+        self.fail_on_data_loss = fail_on_data_loss
+        self.watch = QueryWatch(self)
         self._planner: BatchPlanner | None = None
         self._joined: effects.Joined | None = None
         self._frozen: Mapping[tuple[str, int], int] | None = None
         self._has_listener = world.dice.random() < 0.3
         self._script = self._run()
         self._awaited: AwaitPartitions | None = None
+
+    @property
+    def has_been_member(self) -> bool:
+        return self._joined is not None
 
     # ---- Spark's loop -----------------------------------------------------------------------------------------------
 
@@ -126,6 +134,7 @@ class Query(MemberProcess):
         if self.is_available_now:
             ends = yield from self._ends([(name, n) for name in self._topics() for n in self._numbers(name)], SOON_MS)
             self._frozen = ends
+            self.watch.frozen(ends)
         number = len(checkpoint.offsets) - 1
         if number < 0:
             start: Mapping[str, Any] = StreamOffset(cluster="", group=self.settings.group_id, member="").to_json()
@@ -166,7 +175,7 @@ class Query(MemberProcess):
         claims = yield from self._partitions(batch)
         yield self._step("partitions returned")
         yield Step("tasks are reading", self.world.batch_ms())
-        for wait_ms in self.world.brokers.read(self.name, claims):
+        for wait_ms in self.world.brokers.read(self.name, claims, fail_on_data_loss=self.fail_on_data_loss):
             yield Step("Kafka sends nothing", wait_ms)
         if self._joined is not None:
             self.world.deliver(self, self._joined.member_id, claims)
@@ -192,8 +201,10 @@ class Query(MemberProcess):
     def _latest_offset(self, start: Mapping[str, Any]) -> Script:
         offset = StreamOffset.from_json(start)
         planner = yield from self._join(offset, is_finished=True)
+        self.watch.call_begins()
         planning = planner.next_offset(offset, self.world.limit, is_single_run=self.is_available_now)
         latest = yield from self._carry_out(planning)
+        self.watch.call_returned()
         return start if latest == offset else latest.to_json()
 
     def _partitions(self, batch: Batch) -> Script:
@@ -223,7 +234,7 @@ class Query(MemberProcess):
         self._planner = BatchPlanner(
             joined,
             group_id=self.settings.group_id,
-            fail_on_data_loss=self.world.fails_on_data_loss,
+            fail_on_data_loss=self.fail_on_data_loss,
             rebalance_timeout_s=self.settings.rebalance_timeout_ms / 1000,
             kafka_timeout_s=PATIENCE_MS / 1000,
             clock=lambda: self.now_ms() / 1000,
@@ -253,7 +264,9 @@ class Query(MemberProcess):
                     raise self.member.failure
                 return self.member.assignment
             case AwaitAssignment(complete, timeout_s):
-                return (yield AwaitPartitions(complete, int(timeout_s * 1000)))
+                assignment = yield AwaitPartitions(complete, int(timeout_s * 1000))
+                self.watch.assigned(assignment)
+                return assignment
             case ReadEnds(partitions, timeout_s):
                 return (yield from self._ends(partitions, SOON_MS if timeout_s is None else int(timeout_s * 1000)))
             case AskAdvance(finished, claims):
@@ -273,6 +286,7 @@ class Query(MemberProcess):
                 if self.world.kafka.is_away:
                     raise KafkaAwayError("Kafka could not be asked for topics.")
                 known = self.world.kafka.topics
+                self.watch.told_topics()
                 return {name: known[name].topic_id for name in topics if name in known}
             case AskHolders():
                 return (yield from self._holders())
@@ -294,6 +308,7 @@ class Query(MemberProcess):
             yield Step("asks the coordinator who has what", self.world.dice.choice((1, 3, 20)))
             found = holders(self.world)
             if found is not None:
+                self.watch.told_holders(found)
                 return found
             if self.world.schedule.now_ms >= deadline_ms:
                 raise KcoordError("The coordinator could not be asked who has what.")
@@ -372,6 +387,7 @@ class Query(MemberProcess):
             self._go_on_with_assignment()
 
     def stepped(self) -> None:
+        self.watch.stepped()
         self._look_at_assignment()
 
     # ---- ends -------------------------------------------------------------------------------------------------------

@@ -79,6 +79,8 @@ class _Reading:
 
     progress: RangeProgress
     has_holes: bool
+    is_to_be_whole: bool = True
+    """What is lost fails the read."""
     parts: list[tuple[int, int]] = field(default_factory=list)
 
     def is_hole(self, offset: int) -> bool:
@@ -95,10 +97,11 @@ class Brokers:
         self._local_starts: dict[tuple[str, int], int] = {}
         self._slow_until_ms = 0
 
-    def read(self, name: str, claims: Iterable[Claim]) -> Iterator[int]:
+    def read(self, name: str, claims: Iterable[Claim], *, fail_on_data_loss: bool | None = None) -> Iterator[int]:
         """Read ranges to their ends; yields how many milliseconds nothing comes. Raises what the product raises."""
+        fails = self._world.fails_on_data_loss if fail_on_data_loss is None else fail_on_data_loss
         readings = [
-            _Reading(self._progress(claim, self._world.fails_on_data_loss), self._mix.is_compacted)
+            _Reading(self._progress(claim, fails), self._mix.is_compacted, is_to_be_whole=fails)
             for claim in (
                 TopicRange(claim.topic, claim.topic_id, claim.partition, claim.from_offset, claim.until_offset)
                 for claim in claims
@@ -121,7 +124,8 @@ class Brokers:
         Raises NothingCameError when the rest takes time. What a consumer reads was never compacted: who looks at it
         knows of no holes.
         """
-        reading = _Reading(self._progress(wanted, fail_on_data_loss=True), has_holes=False)
+        is_whole = self._world.fails_on_data_loss
+        reading = _Reading(self._progress(wanted, fail_on_data_loss=True), has_holes=False, is_to_be_whole=is_whole)
         now = self._world.schedule.now_ms / 1000
         while not reading.progress.is_done:
             if self._advance(reading, now):
@@ -246,9 +250,9 @@ class Brokers:
         wanted = reading.progress.wanted
         unread = [offset for offset in _between(wanted.start, wanted.end, reading.parts) if not reading.is_hole(offset)]
         topic = self._topic(wanted)
-        if topic is not None and not self._world.fails_on_data_loss:
+        if topic is not None and not reading.is_to_be_whole:
             unread = [offset for offset in unread if offset >= topic.begins[wanted.partition]]
-        if unread and (topic is not None or self._world.fails_on_data_loss):
+        if unread and (topic is not None or reading.is_to_be_whole):
             raise ViolationError("lost-record", f"{name} ended {wanted} well and never read {unread}")
 
     def _count(self, answer: str) -> None:

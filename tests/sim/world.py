@@ -11,7 +11,7 @@ from random import Random
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.protocol.messages import FinishClaims
 from coordinator.protocol.parts import Claim
-from spark_kcoord.errors import KcoordError, UnreadBatchError
+from spark_kcoord.errors import DataLossError, KcoordError, UnreadBatchError
 from tests.sim.checker import Checker
 from tests.sim.coordinator import GROUP, Coordinator
 from tests.sim.faults import FAULT_OF
@@ -257,6 +257,7 @@ class World:
 
     def query_finished(self, query: Query) -> None:
         """Take note of an AvailableNow run that is done."""
+        query.watch.run_ended()
         self.fleet.process_ended(query, "is done", is_failure=False)
 
     def process_failed(self, process: Process, why: str) -> None:
@@ -265,10 +266,16 @@ class World:
 
     def process_gave_up(self, process: Process, error: KcoordError) -> None:
         """Take note of a process that an error of the product ends; raises ViolationError for one no fault explains."""
-        if not any(words in str(error) for words in EXPECTED_ENDS):
+        is_loss = isinstance(error, DataLossError) and self.mix.loses_data
+        if not is_loss and not any(words in str(error) for words in EXPECTED_ENDS):
             raise ViolationError("query-refused", f"{process.name} ended with an error that no fault explains: {error}")
         if isinstance(error, UnreadBatchError):
             # A person does what the error says.
             application = self.fleet.application_of(process)
             application.checkpoint, application.sink = Checkpoint(), application.sink.another()
+        if isinstance(error, DataLossError):
+            self.fleet.application_of(process).tolerates_loss = True
+            self.checker.coverage["run lost data"] += 1
+        if "has not answered for" in str(error):
+            self.checker.coverage["run missed its coordinator"] += 1
         self.process_failed(process, str(error))

@@ -189,6 +189,15 @@ def test_topic_that_is_gone_is_not_waited_for_where_losses_are_tolerated(caplog:
     assert member.changes_awaited == []
 
 
+def test_topic_made_again_before_the_run_is_read_to_its_own_frozen_ends() -> None:
+    member = PassingTime((owned(0, 0, epoch=9, topic_id="new"),), lost=frozenset({0}))
+    session = a_run(member, {0: 9}, FakeEnds({0: 9}, ids={"t": "new"}), fail=False)
+    first = read_on(session, StreamOffset("c", "g", "m-1", (claim(0, 5, 7, topic_id="old"),)), 4)
+    member.partitions, member.held_by, member.lost = (), {T0: Holder(None)}, frozenset()
+    with pytest.raises(KcoordError, match="t-0, which is read up to offset 4 of 9"):
+        read_on(session, first)
+
+
 def test_run_of_one_batch_has_no_ends_to_reach() -> None:
     member = PassingTime((owned(0, 5),))
     session = a_session(member, {0: 9})
