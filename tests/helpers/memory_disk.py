@@ -1,6 +1,6 @@
 """A disk without threads: the production files' code over files in memory, written when the test says so."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
@@ -123,6 +123,14 @@ class MemoryDisk:
         """Lose power: what waits is gone, what was not synced survives by `dice`."""
         self.files.lose_power(dice)
         self._start()
+
+    def exchange(self, copy: Mapping[Path, bytes] | None) -> None:
+        """Put in another disk: an empty one, or one with the files of a copy."""
+        self.files.replace(copy or {})
+        self._start()
+        if copy is None:
+            for shard in self._shards:
+                shard.create()
 
     def restart(self) -> None:
         """Open again what was closed."""

@@ -6,7 +6,7 @@ never writes it.
 """
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -56,6 +56,18 @@ class MemoryFiles:
             found.content = found.after_power_loss(dice)
             found.durable, found.unsynced = bytes(found.content), []
         self._names = dict(self._durable_names)
+
+    def durable_copy(self) -> dict[Path, bytes]:
+        """Return what would survive a loss of power whatever the dice say."""
+        return {path: inode.durable for path, inode in self._durable_names.items()}
+
+    def replace(self, copy: Mapping[Path, bytes]) -> None:
+        """Be another disk: one that holds these files and nothing else; no descriptor stays open."""
+        self._names = {path: _Inode(bytearray(data), data) for path, data in copy.items()}
+        self._durable_names = dict(self._names)
+        self._unsynced_names = []
+        self._open = {}
+        self.fail = lambda _call, _path: None
 
     def content(self, path: Path) -> bytearray:
         """The content itself, for a test to damage."""

@@ -178,6 +178,14 @@ class Checker:
         self._durable[shard] = end_offset
         self._life = _Life(now_ms)
 
+    def disk_exchanged(self) -> None:
+        """Take note that the coordinator gets another disk: what it said may be lost, and who was a member is known."""
+        self._told = [0] * len(self._told)
+        self._group_epochs.clear()
+        self.facts.begin_anew()
+        for log in self.logs:
+            log.known_before = {group_id: set(known) for group_id, known in log.known_members.items()}
+
     def look_back(self) -> None:
         """Check in the end that nothing below a committed offset is missing from the story."""
         for log in self.logs:

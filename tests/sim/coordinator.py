@@ -133,6 +133,16 @@ class Coordinator:
         else:
             self._disk.restart()
 
+    def disk_copy(self) -> dict[Path, bytes]:
+        """Return a copy of what is durable."""
+        return self._disk.files.durable_copy()
+
+    def exchange_disk(self, copy: dict[Path, bytes] | None) -> None:
+        """End the process and put in another disk, an empty one or one with a copy; `power_on` begins the next life."""
+        self._end("loses its disk" if copy is None else "gets an old copy for its disk", is_silent=True)
+        self.is_powered = False
+        self._disk.exchange(copy)
+
     def power_on(self) -> None:
         self.is_powered = True
         self.start()

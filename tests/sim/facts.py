@@ -20,6 +20,8 @@ class WorldFacts:
         self._processed: dict[OwnedLog, tuple[int, int]] = {}
         self._highest_delivered: dict[tuple[str, int], int] = {}
         self._reached: dict[tuple[str, int], int] = {}
+        self._ambiguous: set[OwnedLog] = set()
+        """Owner epochs from before the coordinator got another disk, which may be given a second time."""
         self.delivered = 0
         self.duplicates = 0
 
@@ -51,6 +53,10 @@ class WorldFacts:
         """Note that somebody got as far as an offset or was sent there."""
         self._reached[topic_id, partition] = max(self._reached.get((topic_id, partition), 0), offset)
 
+    def begin_anew(self) -> None:
+        """Take note that owner epochs may come a second time: what was processed under one so far proves nothing."""
+        self._ambiguous.update(self._processed)
+
     # ---- asked by the rules -----------------------------------------------------------------------------------------
 
     def was_delivered(self, claim: ClaimEntry, topic_id: str) -> bool:
@@ -61,6 +67,8 @@ class WorldFacts:
         span = self._processed.get((owner.topic_id, partition[1], owner.member_id, owner.owner_epoch))
         if span is None:
             return from_offset == until_offset
+        if (owner.topic_id, partition[1], owner.member_id, owner.owner_epoch) in self._ambiguous:
+            return True
         return span[0] <= from_offset and until_offset <= span[1]
 
     def was_reached(self, topic_id: str, partition: int, offset: int) -> bool:

@@ -3,6 +3,15 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tests.sim.lost_disk import (
+    copy_disk,
+    copy_every_checkpoint,
+    lose_disk,
+    restore_checkpoint,
+    restore_disk,
+    widen_subscription,
+)
+
 if TYPE_CHECKING:
     from tests.sim.fleet import Application
     from tests.sim.process import Process
@@ -268,6 +277,12 @@ FAULT_OF: dict[str, Callable[["World"], bool]] = {
     "everybody-stopped": stop_everybody,
     "checkpoint-lost": lose_checkpoint,
     "checkpoint-copied": copy_checkpoint,
+    "checkpoints-copied": copy_every_checkpoint,
+    "checkpoint-restored": restore_checkpoint,
+    "disk-copied": copy_disk,
+    "disk-lost": lose_disk,
+    "disk-restored": restore_disk,
+    "subscription-widened": widen_subscription,
     "member-joined": add_member,
     "member-left": take_member_away,
     "kafka-away": take_kafka_away,

@@ -3,11 +3,12 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from coordinator.protocol.parts import Subscription
+from coordinator.protocol.parts import StartHint, Subscription
 from spark_kcoord.member.settings import MemberSettings
 from tests.sim.consumer import Consumer
 from tests.sim.coordinator import ADDRESS, GROUP
 from tests.sim.group_batch import GroupBatch
+from tests.sim.lost_disk import draw_start_hints
 from tests.sim.process import Process
 from tests.sim.query import Checkpoint, Query
 from tests.sim.sink import Sink, draw_sink
@@ -33,6 +34,10 @@ class Application:
     """What survives a query; a consumer has nothing."""
     sink: Sink
     """Where a query writes to; it outlives the checkpoint."""
+    older: Checkpoint | None = None
+    """A copy of the checkpoint as it was some time ago."""
+    start_hints: tuple[StartHint, ...] = ()
+    """Where its options say that partitions start."""
     auto_commit: bool = False
     wants_streams: bool = False
     prefers_available_now: bool = False
@@ -100,6 +105,7 @@ class Fleet:
             prefers_available_now=dice.random() < 0.3,
             is_rival=is_rival or is_group_batch,
             is_group_batch=is_group_batch,
+            start_hints=draw_start_hints(world) if dice.random() < world.mix.start_hints else (),
         )
         self.applications.append(application)
         self.launch(application)
@@ -185,6 +191,7 @@ class Fleet:
             session_timeout_ms=mix.session_timeout_ms,
             rebalance_timeout_ms=mix.rebalance_timeout_ms,
             reset_policy=mix.policy,
+            hints=application.start_hints,
             handover=mix.handover,
             claim_timeout_ms=mix.claim_timeout_ms,
             coordinator_timeout_ms=mix.coordinator_timeout_ms,

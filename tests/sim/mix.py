@@ -22,6 +22,8 @@ RARE = {
     "node-power-lost": 0.8,
     "group-paused": 0.2,
     "everybody-stopped": 0.2,
+    "disk-lost": 0.6,
+    "disk-restored": 0.5,
     "clock-set-while-node-away": 0.5,
 }
 """Faults after which the group has to begin anew, and which therefore come less often than others."""
@@ -45,6 +47,7 @@ POLICIES = (
 KINDS_OF_SUBSCRIPTIONS = (
     ("topics",),
     ("topics",),
+    ("topics", "some topics"),
     ("topics", "some topics"),
     ("topics", "pattern"),
     ("topics", "partitions"),
@@ -82,6 +85,8 @@ class Mix:
     slow_batch: float
     crash_at_step: float
     """Chance that a query dies at one of the steps between two of Spark's calls."""
+    start_hints: float
+    """Chance that an application's options say where partitions start."""
     fault_every_ms: int
     weights: dict[str, float]
     reading: ReadingMix
@@ -108,7 +113,7 @@ class Mix:
 
 def draw_mix(dice: Random) -> Mix:
     """Draw a run's shape."""
-    topics = {f"t{number}": dice.randint(1, 6) for number in range(1, dice.choice((1, 1, 2)) + 1)}
+    topics = {f"t{number}": dice.randint(1, 6) for number in range(1, dice.choice((1, 2, 2)) + 1)}
     subscriptions = dice.choice(KINDS_OF_SUBSCRIPTIONS)
     passing_topics = ("p1", "p2") if "pattern" in subscriptions else ()
     weights = {name: dice.choice((0.0, 0.0, 0.0, 0.5, 1.0, 1.0, 4.0)) * RARE.get(name, 1.0) for name in FAULT_OF}
@@ -155,6 +160,7 @@ def draw_mix(dice: Random) -> Mix:
         limit=dice.choice((None, None, 5, 40)),
         slow_batch=dice.choice((0.0, 0.02, 0.1)),
         crash_at_step=dice.choice((0.0, 0.0, 0.004, 0.02)),
+        start_hints=dice.choice((0.0, 0.0, 0.5)),
         fault_every_ms=dice.choice((300, 800, 2_000)),
         weights=weights,
         reading=draw_reading(dice),
@@ -167,7 +173,7 @@ def _impossible(handover: str, passing_topics: tuple[str, ...]) -> set[str]:
     names = set()
     if handover == "hold":
         # Two queries with one instance id and two checkpoints: whoever comes back drops what the other one holds.
-        names.add("checkpoint-copied")
+        names |= {"checkpoint-copied", "checkpoint-restored", "checkpoints-copied"}
     if not passing_topics:
         names |= {"topic-made", "topic-vanished"}
     return names

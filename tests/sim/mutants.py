@@ -33,6 +33,12 @@ from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, Partition
 from spark_kcoord.consumer import Consumer
 from tests.sim import mutants_reading, mutants_runs, mutants_unread
 from tests.sim.mutants_retention import clock_counts_while_no_node_ran, retention_by_wall_clock
+from tests.sim.mutants_starts import (
+    added_topic_by_policy,
+    first_member_back_gets_latest,
+    hints_for_ever,
+    nobody_is_waited_for,
+)
 from tests.sim.run import Outcome, run_seed
 
 SEEDS_A_MUTANT = 1_000
@@ -421,6 +427,12 @@ OWN: Mapping[str, Mutant] = {
         "what is committed together is not asked for its owner", _together_without_owner_check
     ),
     "dry-run-done": Mutant("what was only to be tried is done", _dry_run_done),
+    "first-member-back-gets-latest": Mutant(
+        "a group that was forgotten is taken for a new one", first_member_back_gets_latest
+    ),
+    "nobody-is-waited-for": Mutant("a forgotten group starts before others can come back", nobody_is_waited_for),
+    "added-topic-by-policy": Mutant("a topic that a query adds starts by the policy", added_topic_by_policy),
+    "hints-for-ever": Mutant("a deleted offset starts where a query's process began", hints_for_ever),
     "retention-by-wall-clock": Mutant("a wall clock that is ahead forgets groups", retention_by_wall_clock),
     "clock-counts-while-no-node-ran": Mutant(
         "what the wall clock says between two starts counts as lived", clock_counts_while_no_node_ran
@@ -432,3 +444,6 @@ OWN: Mapping[str, Mutant] = {
 """Mistakes beside the fifteen that were known from the start: in what operators do, and in what is decided at once."""
 
 ALL: Mapping[str, Mutant] = {**MUTANTS, **OWN}
+
+RARE = frozenset({"first-member-back-gets-latest", "added-topic-by-policy", "hints-for-ever"})
+"""Those that sixty seeds may not show: too much has to come together."""

@@ -6,6 +6,7 @@ has is committed, by one owner a partition, in bounded time.
 """
 
 from collections.abc import Iterable
+from pathlib import Path
 from random import Random
 
 from coordinator.core.groups.partition_table import TopicPartition
@@ -78,6 +79,8 @@ class World:
         self.faults = 0
         self._fault_every_ms = mix.fault_every_ms
         self.is_healing = False
+        self.disk_copy: dict[Path, bytes] | None = None
+        """The newest copy of the coordinator's disk that fits to what is on it."""
 
     # ---- a run ------------------------------------------------------------------------------------------------------
 

@@ -77,8 +77,14 @@ def start(log: Log, group: GroupModel, at: int, record: r.Granted, number: int) 
         raise log.broken("start-resolved-again", at, f"{partition} is at {committed}: {record}")
     is_answer = log.facts.was_answered(record.topic, record.topic_id, number, resolved.offset)
     hints = {hint.offset for hint in _hints_of(group, partition)}
+    is_option = any(not hint.from_checkpoint and hint.offset == resolved.offset for hint in _hints_of(group, partition))
     is_hint = not has_lost_offset and resolved.offset in hints
-    if is_hint and not is_answer and not log.facts.was_reached(record.topic_id, number, resolved.offset):
+    if (
+        is_hint
+        and not is_option
+        and not is_answer
+        and not log.facts.was_reached(record.topic_id, number, resolved.offset)
+    ):
         raise log.broken("lost-record", at, f"nobody ever got as far as offset {resolved.offset}: {record}")
     if not is_hint and not is_answer:
         raise log.broken("phantom-commit", at, f"nobody ever named offset {resolved.offset}: {record}")
