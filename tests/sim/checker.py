@@ -193,6 +193,9 @@ class Checker:
                 gap = group.history.gap()
                 if gap is not None:
                     raise ViolationError("lost-record", f"group {group_id}: {gap}")
+        outputs = self.facts.outputs
+        self.coverage["output written once"] += outputs.judged
+        self.coverage["output written again under its number"] += outputs.repeated
         self.counts.delivered, self.counts.duplicates = self.facts.delivered, self.facts.duplicates
 
     # ---- requests ---------------------------------------------------------------------------------------------------

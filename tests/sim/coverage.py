@@ -19,7 +19,7 @@ from coordinator.core.groups.records import (
 )
 from coordinator.core.groups.starts import POLICY_KINDS
 from coordinator.core.groups.timeline import EventKind
-from tests.sim import group_batch, sink
+from tests.sim import group_batch, outputs, sink
 from tests.sim.faults import FAULT_OF
 from tests.sim.log.model import LogModel
 from tests.sim.reading import ANSWERS
@@ -51,6 +51,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "policy": (*POLICY_KINDS, "default"),
     "handover": ("takeover", "hold", "hold for a time"),
     "sink": sink.KINDS,
+    "output": outputs.KINDS,
     "block": group_batch.KINDS,
     "answer": ANSWERS,
     "run": ("ended", "left to others", "lost data", "missed its coordinator"),

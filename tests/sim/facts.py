@@ -6,6 +6,7 @@ from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.protocol.parts import Claim
 from tests.sim.kafka import Kafka
 from tests.sim.log.state import ClaimEntry, Owner
+from tests.sim.outputs import Outputs
 
 OwnedLog = tuple[str, int, str, int]
 """Topic id, partition, member and owner epoch: what one owner reads."""
@@ -16,6 +17,7 @@ class WorldFacts:
 
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
+        self.outputs = Outputs()
         self._delivered: dict[OwnedLog, set[tuple[int, int]]] = {}
         self._processed: dict[OwnedLog, tuple[int, int]] = {}
         self._highest_delivered: dict[tuple[str, int], int] = {}
@@ -56,6 +58,12 @@ class WorldFacts:
     def begin_anew(self) -> None:
         """Take note that owner epochs may come a second time: what was processed under one so far proves nothing."""
         self._ambiguous.update(self._processed)
+
+    def started(self, topic_id: str, partition: int, offset: int) -> None:
+        self.outputs.started(topic_id, partition, offset)
+
+    def released(self, claim: ClaimEntry, topic_id: str) -> None:
+        self.outputs.released(topic_id, claim.partition[1], *claim.range)
 
     # ---- asked by the rules -----------------------------------------------------------------------------------------
 

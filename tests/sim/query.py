@@ -179,6 +179,7 @@ class Query(MemberProcess):
             yield Step("Kafka sends nothing", wait_ms)
         if self._joined is not None:
             self.world.deliver(self, self._joined.member_id, claims)
+        self.world.checker.facts.outputs.write(self.sink, number, claims)
         self.sink.write(number, claims)
         yield self._step("sink written")
 
@@ -409,6 +410,11 @@ class Query(MemberProcess):
     def leave(self) -> None:
         """Leave the group for good; the process ends when that is answered, or soon."""
         self.is_running = False
+        for batch in self.checkpoint.offsets[-1:]:
+            for claim in StreamOffset.from_json(batch.end).claims:
+                self.world.checker.facts.outputs.released(
+                    claim.topic_id, claim.partition, claim.from_offset, claim.until_offset
+                )
         if self.member is not None:
             self.call(events.LeaveAsked, lambda _: None, lambda _: None)
         self.world.schedule.after(1_500, self.end)

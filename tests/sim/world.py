@@ -76,6 +76,7 @@ class World:
         self.fleet = Fleet(self)
         self.operator = Operator(self)
         self.network.answer_others = self.operator.answered
+        self.checker.facts.outputs.is_judged = mix.handover == "hold" and mix.claim_timeout_ms is None
         self.faults = 0
         self._fault_every_ms = mix.fault_every_ms
         self.is_healing = False
@@ -144,6 +145,7 @@ class World:
         if FAULT_OF[name](self):
             self.faults += 1
             self.checker.coverage[f"fault {name}"] += 1
+            self.checker.facts.outputs.fault(name)
             self.schedule.tell("fault", name)
         self.schedule.after(self.dice.randint(1, 2 * self._fault_every_ms), self._disturb)
 
@@ -276,6 +278,7 @@ class World:
             # A person does what the error says.
             application = self.fleet.application_of(process)
             application.checkpoint, application.sink = Checkpoint(), application.sink.another()
+            self.checker.facts.outputs.fault("checkpoint-lost")
         if isinstance(error, DataLossError):
             self.fleet.application_of(process).tolerates_loss = True
             self.checker.coverage["run lost data"] += 1

@@ -8,7 +8,7 @@ from coordinator.core.groups import operator_records as o
 from coordinator.core.groups import records as r
 from coordinator.core.groups.partition_table import TopicPartition
 from tests.sim.log.lived_time import group_expired
-from tests.sim.log.ownership import end_grant
+from tests.sim.log.ownership import end_grant, note_released
 from tests.sim.log.recovery import note_joined, note_topic
 from tests.sim.log.state import GroupModel, Log, Rule
 
@@ -47,6 +47,8 @@ def group_forgotten(log: Log, group: GroupModel, at: int, record: r.GroupExpired
     held = [partition for partition in group.owners if group.is_held(partition)]
     if held and isinstance(record, r.GroupExpired):
         raise log.broken("hold-broken", at, f"{held} wait for their owners: {record}")
+    for owner in group.owners.values():
+        note_released(log, owner)
     if isinstance(record, r.GroupExpired):
         group_expired(log, group, at, record)
     del log.groups[record.group_id]

@@ -52,6 +52,12 @@ def write(
     group.commits.setdefault(partition, []).append(Commit(at, topic_id, offset, owner_epoch))
 
 
+def note_start(log: Log, topic_id: str, number: int, offset: int) -> None:
+    """Tell the outside once that a position is set, and not again when a log is read once more."""
+    if not log.is_reading_again:
+        log.facts.started(topic_id, number, offset)
+
+
 def forget(group: GroupModel, at: int, partition: TopicPartition) -> None:
     """Have a partition be without an offset."""
     if group.commits.get(partition):
@@ -92,6 +98,7 @@ def start(log: Log, group: GroupModel, at: int, record: r.Granted, number: int) 
         shown = {hint.offset for hint in _hints_of(group, partition) if hint.from_checkpoint}
         must_pass_nothing_over(log, group, at, partition, record.topic_id, resolved.offset, shown)
     group.history.moved((record.topic, record.topic_id, number), resolved.offset, record.why)
+    note_start(log, record.topic_id, number, resolved.offset)
     commit(log, group, at, resolved)
 
 

@@ -2,7 +2,7 @@
 
 from coordinator.core.groups import operator_records as o
 from tests.sim.log import offsets
-from tests.sim.log.ownership import end_grant, grant, let_go, take_owner_epoch
+from tests.sim.log.ownership import end_grant, grant, let_go, note_released, take_owner_epoch
 from tests.sim.log.state import GroupModel, Log, Owner, Rule
 
 DRY = "dry"
@@ -53,10 +53,12 @@ def reset_applied(log: Log, group: GroupModel, at: int, record: o.ResetApplied) 
         take_owner_epoch(log, at, record.owner_epoch)
         grant(log, group, at, partition, Owner(record.member_id, record.topic_id, record.owner_epoch))
     elif owner is not None:
+        note_released(log, owner)
         end_grant(group, at, partition)
     group.by_policy.discard(partition)
     group.history.moved((record.topic, record.topic_id, record.partition), record.offset, "a reset")
     offsets.write(group, at, partition, record.topic_id, record.offset, None)
+    offsets.note_start(log, record.topic_id, record.partition, record.offset)
     log.resets += 1
 
 

@@ -208,7 +208,15 @@ def let_go(log: Log, group: GroupModel, at: int, partitions: Iterable[TopicParti
                 raise log.broken(
                     "hold-broken", at, f"{owner} is given up after {waited_ms} ms of {group.claim_timeout_ms} ms"
                 )
+        if is_by_operator:
+            note_released(log, owner)
         end_grant(group, at, partition)
+
+
+def note_released(log: Log, owner: Owner) -> None:
+    """Tell the outside that what an owner has begun to read is read again by decision."""
+    if owner.claim is not None and not log.is_reading_again:
+        log.facts.released(owner.claim, owner.topic_id)
 
 
 def close_claim(owner: Owner, at: int) -> None:
