@@ -1,6 +1,5 @@
 """The checker itself: histories that are fine pass, and each anomaly planted into one is named."""
 
-from collections import Counter
 from random import Random
 from typing import Any, get_args
 
@@ -45,8 +44,6 @@ from tests.sim.kafka import Kafka
 from tests.sim.log.history import History
 from tests.sim.log.model import RULES
 from tests.sim.log.state import ViolationError
-from tests.sim.outputs import NOT_AS_THEY_WERE, Outputs
-from tests.sim.sink import Sink
 
 P = ("t", 0)
 TOPIC_ID = "id-1"
@@ -313,56 +310,6 @@ def test_a_record_that_nobody_read_and_nobody_left_out_is_found_in_the_end() -> 
         "offset 15 of t-0 (id-1) was never read, and 20 is committed; known are "
         "[(0, 10, 'earliest'), (10, 15, ''), (16, 20, '')]"
     )
-
-
-# ---- what is in outputs ---------------------------------------------------------------------------------------------
-
-
-def a_judged_world() -> tuple[World, Outputs, Sink]:
-    world = World(HELD, joined("m1", instance_id="one"))
-    outputs = world.checker.facts.outputs
-    outputs.is_judged = True
-    return world, outputs, Sink(knows_numbers=False, seen=Counter())
-
-
-def test_a_record_that_is_written_twice_under_hold_is_named() -> None:
-    _, outputs, sink = a_judged_world()
-    outputs.write(sink, 0, [CLAIM])
-    outputs.write(sink, 0, [CLAIM])
-    overlapping = replace(CLAIM, from_offset=14, until_offset=16, owner_epoch=7)
-    with pytest.raises(ViolationError, match=r"^twice-under-hold: 1 records from offset 14 on"):
-        outputs.write(sink.another(), 0, [overlapping])
-    with pytest.raises(ViolationError, match=r"^twice-under-hold: "):
-        outputs.write(sink, 1, [overlapping])
-    outputs.write(sink, 1, [replace(overlapping, topic_id="id-2"), replace(overlapping, partition=1)])
-
-
-def test_what_an_operator_sets_back_or_releases_may_be_written_once_more() -> None:
-    world, outputs, sink = a_judged_world()
-    outputs.write(sink, 0, [CLAIM])
-    world.append(plan_reset(13), released(), o.ResetApplied("g", "t", TOPIC_ID, 0, 13, None, 0))
-    outputs.write(sink, 1, [replace(CLAIM, from_offset=13)])
-    with pytest.raises(ViolationError, match=r"^twice-under-hold: "):
-        outputs.write(sink, 2, [replace(CLAIM, from_offset=13, owner_epoch=7)])
-
-
-def test_a_claim_that_an_operator_releases_may_be_read_by_its_old_owner_and_by_the_next() -> None:
-    world, outputs, sink = a_judged_world()
-    world.append(offered(10, 15), RUNNING, GONE, o.ClaimsReleased("g", (P,), "ann", "", 0))
-    outputs.write(sink, 0, [CLAIM])
-    outputs.write(sink.another(), 0, [replace(CLAIM, owner_epoch=7)])
-    with pytest.raises(ViolationError, match=r"^twice-under-hold: "):
-        outputs.write(sink.another(), 0, [replace(CLAIM, owner_epoch=9)])
-
-
-@pytest.mark.parametrize("fault", sorted(NOT_AS_THEY_WERE))
-def test_nothing_is_judged_of_outputs_once_it_is_forgotten_what_was_written(fault: str) -> None:
-    _, outputs, sink = a_judged_world()
-    outputs.write(sink, 0, [CLAIM])
-    outputs.fault("process-killed")
-    assert outputs.is_judged
-    outputs.fault(fault)
-    outputs.write(sink, 1, [CLAIM])
 
 
 def test_a_commit_that_goes_back_is_named() -> None:
