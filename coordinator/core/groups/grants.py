@@ -45,7 +45,7 @@ class Grants:
             granted.setdefault(member_id, []).append(partition)
             if before is not None or is_awaited:
                 self.end_wait(turn, partition, member_id, before)
-            soft.read_anew.discard(partition)
+            soft.read_anew.pop(partition, None)
 
     def _with_starts(self, turn: Round, topic: str, free: Iterable[Free]) -> Iterator[_Begun]:
         """Yield the partitions whose start is known; what Kafka has to say of others is noted as to be asked."""
@@ -62,7 +62,9 @@ class Grants:
             if number >= partitions:
                 continue
             is_reader = member_id in group.readers
-            anew = is_reader and partition in soft.read_anew
+            anew = is_reader and (
+                soft.read_anew.get(partition) == (member_id, group.committed_offset(partition, topic_id))
+            )
             committed = offsets.get(number)
             if committed is not None and not anew and is_same_topic(committed.topic_id, topic_id):
                 yield partition, member_id, before, _COMMITTED, (number, None, None)

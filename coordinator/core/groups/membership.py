@@ -263,7 +263,8 @@ class Membership:
         was_empty = not group.members
         old_facts = old.facts if old is not None else None
         facts = facts_of(request, member_id, connection.host, topics)
-        if old_facts is not None and old_facts.commits != facts.commits:
+        # Who is gone and left something commits: of a reader nothing stays.
+        if facts.commits != (old_facts.commits if old_facts is not None else True):
             self._let_go_of_all(group, member_id)
         if old_facts != facts:
             soft.hints = None

@@ -2,10 +2,12 @@
 
 A partition is not taken for a member that was late with it itself, while its committed offset stands where it stood
 then; and each time it was taken since, its next owner has twice as long. So between two commits a partition is taken
-once from each member at most: whoever has it then commits, dies, or meets an operator, whose word is not put off. It is
-soft: after a restart every stop has a full deadline, and members may be late once more.
+once from each member at most: whoever has it then commits, dies, or meets an operator, whose word is not put off. For a
+member that never commits, to let go in time is as good. All this is soft: after a restart every stop has a full
+deadline, and members may be late once more.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from coordinator.core.groups.partition_table import TopicPartition
@@ -37,11 +39,17 @@ def is_waited_for(group: GroupState, soft: GroupSoft, partition: TopicPartition)
 
 
 def note_taken(group: GroupState, soft: GroupSoft, member_id: str, partitions: list[TopicPartition]) -> None:
-    """Remember who was late with partitions that are about to be taken, and forget what was committed since."""
-    soft.late_owners = {key: late for key in soft.late_owners if (late := late_owners(group, soft, key)) is not None}
+    """Remember who was late with partitions that are about to be taken."""
     for partition in partitions:
-        late = soft.late_owners.get(partition) or LateOwners(_committed(group, partition))
+        late = late_owners(group, soft, partition) or LateOwners(_committed(group, partition))
         soft.late_owners[partition] = LateOwners(late.committed, late.member_ids | {member_id}, late.times + 1)
+
+
+def note_let_go(group: GroupState, soft: GroupSoft, member_id: str, partitions: Iterable[TopicPartition]) -> None:
+    """Forget who was late with partitions that a member has let go of which never commits: it is as far as it gets."""
+    if soft.late_owners and member_id in group.readers:
+        for partition in partitions:
+            soft.late_owners.pop(partition, None)
 
 
 def late_owners(group: GroupState, soft: GroupSoft, partition: TopicPartition) -> LateOwners | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from coordinator.core.groups import patience
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.ownership import Ownership
 from coordinator.core.groups.partition_table import TopicPartition
@@ -17,6 +18,7 @@ def after_release(
         return
     why = f"{member_id} let go"
     ownership.stops.forget(group.group_id, member_id, released)
+    patience.note_let_go(group, desk.soft_of(group.group_id), member_id, released)
     ownership.note_lost(group.group_id, released, desk.now_ms, why)
     desk.note(group.group_id, EventKind.RELEASED, why, member_id=member_id, partitions=released)
     ownership.reconcile(group.group_id, released, (member_id,))

@@ -20,7 +20,7 @@ from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.readers import reader_policy
 from coordinator.core.groups.records import Released, ReleasedPart, WentOutOfRange
 from coordinator.core.groups.releases import after_release
-from coordinator.core.groups.soft import BeyondEnd
+from coordinator.core.groups.soft import BeyondEnd, ReadAnew
 from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
@@ -105,9 +105,10 @@ class Reports:
             soft = desk.soft_of(group.group_id)
             if member_id in group.readers:
                 # That Kafka does not have the position of a reader says nothing about the group's offsets.
+                before = {partition: ReadAnew(member_id, _committed(group, partition)) for partition in anew}
                 released = tuple(ReleasedPart(one.topic, one.partition, one.owner_epoch) for one in anew.values())
                 desk.journal.decide(Released(group.group_id, member_id, released, ()))
-                soft.read_anew.update(anew)
+                soft.read_anew.update(before)
             else:
                 desk.journal.decide(WentOutOfRange(group.group_id, tuple(anew)))
             # What the member was told is complete is not any more; it hears when it is again.

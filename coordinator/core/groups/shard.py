@@ -61,8 +61,8 @@ from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, FinalOffs
 MemberRequest = Ping | FetcherStarted | FetcherStopped | Advance | ConfirmClaims | LeaveGroup | ReportOutOfRange
 
 
-_REBALANCING = frozenset({TimerKind.WINDOW, TimerKind.SLICE, TimerKind.LOOKUP})
-"""What is due to groups in proportion to their size."""
+_DEAR = frozenset({TimerKind.WINDOW, TimerKind.SLICE, TimerKind.LOOKUP, TimerKind.STOP})
+"""What is due to groups in proportion to their size, or to members in proportion to what they have to let go of."""
 
 
 class Shard:
@@ -124,27 +124,35 @@ class Shard:
                 self._ownership.begin_again(group_id)
 
     def time_passed(self, allowance: int) -> int:
-        """Do what is due and return what is left of the allowance of this step, in members of rebalanced groups.
+        """Do what is due and return what is left of the allowance of this step.
 
-        Groups for which nothing is left have their turn in a step of their own, at once.
+        It counts members of rebalanced groups and partitions that members were to let go of by now. Groups and members
+        for which nothing is left have their turn in a step of their own, at once.
         """
         desk = self.desk
         self._end_silent_sessions(desk.now_ms)
         self._look_at_some()
         now_due: list[Timer] = []
         for timer in desk.timers.pop_due(desk.now_ms):
-            if timer.kind in _REBALANCING:
+            if timer.kind in _DEAR:
                 if allowance <= 0:
                     # Before anything is done, so that a large group's next slice comes after those that wait.
                     desk.timers.set(timer, desk.now_ms)
                     continue
-                group = desk.group(timer.group_id)
-                allowance -= 1 if group is None else 1 + len(group.members)
+                allowance -= 1 + self._size_of(timer)
             now_due.append(timer)
         for timer in now_due:
             self._due(timer)
         self._come_back()
         return allowance
+
+    def _size_of(self, timer: Timer) -> int:
+        if timer.kind is TimerKind.STOP:
+            assert isinstance(timer.subject, str), "what stops is a member"
+            session = self.desk.session_of(timer.group_id, timer.subject)
+            return len(session.stop_deadlines) if session is not None else 0
+        group = self.desk.group(timer.group_id)
+        return len(group.members) if group is not None else 0
 
     def _end_silent_sessions(self, now_ms: int) -> None:
         """Remove members that have said nothing for their time-out; the deadlines of the others are moved.

@@ -155,6 +155,13 @@ class LateOwners(msgspec.Struct, frozen=True, gc=False):
     times: int = 0
 
 
+class ReadAnew(NamedTuple):
+    """Which member starts a partition by policy; it counts while the group's offset is this one."""
+
+    member_id: str
+    committed: int | None
+
+
 class RunningSince(NamedTuple):
     """Since when the claim of this owner epoch that begins here is being read."""
 
@@ -196,7 +203,7 @@ class GroupSoft:
     """Members that do not hold exactly their target."""
     lookups: dict[TopicPartition, int] = field(default_factory=dict)
     """The question under way for each partition."""
-    read_anew: set[TopicPartition] = field(default_factory=set)
+    read_anew: dict[TopicPartition, ReadAnew] = field(default_factory=dict)
     """Partitions that a member which commits nothing starts by policy, because Kafka does not have its position."""
     lost_owners: dict[TopicPartition, LostOwner] = field(default_factory=dict)
     unresolved_why: dict[TopicPartition, str] = field(default_factory=dict)

@@ -155,3 +155,20 @@ def test_member_that_is_away_when_it_is_late_hears_it_when_it_is_back() -> None:
     again = world.reconnect(m1, claims=tuple(claims))
     assert (sorted(again.owned), sorted(m2.owned)) == ([T0], [T1])
     assert again.advance([claims[0]]).finished[0].committed == 110
+
+
+def test_readers_have_their_usual_time_again_once_one_has_let_go_since_none_ever_commits() -> None:
+    world = NodeWorld({"t": 2, "u": 1})
+    facts = {"rebalance_timeout_ms": TIMEOUT_MS, "session_timeout_ms": 1_800_000, "commits": False}
+    first, second = world.join("r1", **facts), world.join("r2", **facts)
+    world.advance(TIMEOUT_MS)
+    assert (first.taken, set(second.owned)) == ([T1], {T1})
+    second = world.reconnect(second, subscription=Subscription(topics=("u",)))
+    world.settle()
+    assert time_to_let_go(second) == 2 * TIMEOUT_MS
+    second.stop_all()
+    assert set(first.owned) == {T0, T1}
+    first = world.reconnect(first, subscription=Subscription(topics=("u",)))
+    world.settle()
+    assert first.stopping.keys() == {T0, T1}
+    assert {said.deadline_ms for said in first.inbox if isinstance(said, StopFetcher)} == {TIMEOUT_MS}

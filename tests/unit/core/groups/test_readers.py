@@ -237,3 +237,48 @@ def test_reader_that_commits_from_now_on_starts_anew() -> None:
     assert world.committed() == {T0: 100, T1: 100}
     claim = again.run(T0, 100, 110)
     assert again.advance([claim]).finished[0].error is ErrorCode.NONE
+
+
+def test_reader_does_not_keep_what_it_left_behind_when_it_still_committed() -> None:
+    world = NodeWorld({"t": 2})
+    member = world.join("m1")
+    member.run(T0, 100, 110)
+    world.restart()
+    world.advance(11_000)
+    assert (world.owners(), world.group().members) == ({T0: "m1"}, {})
+    world.poll_topics()
+    reader = world.join("m1", commits=False, reset_policy=EARLIEST)
+    events = [(event.kind, event.partitions) for event in world.events()]
+    assert reader.epoch(T0) > member.epoch(T0)
+    assert {grant.owner_epoch for _, grant in world.group().grants.items()} == {reader.epoch(T0), reader.epoch(T1)}, (
+        events
+    )
+
+
+def test_what_a_reader_starts_anew_is_forgotten_when_somebody_sets_the_offset() -> None:
+    """Kafka lacked the position of then; at the offset that an operator set meanwhile everybody starts."""
+    world = NodeWorld({"t": 1})
+    world.connect().ask(CommitOffsets("g", in_columns((OffsetToCommit("t", 0, 20),))), CommitOffsetsResponse)
+    reader = world.join("reader", commits=False, reset_policy=LATEST)
+    world.kafka.begins[T0] = 60
+    world.kafka.answers_left = 2
+    report = ReportOutOfRange((LostPosition("t", 0, reader.epoch(T0), 20),))
+    assert reader.ask(report, ReportOutOfRangeResponse).results[0].error is ErrorCode.NONE
+    assert world.owners() == {}
+    world.kafka.answers_left = None
+    world.connect().ask(CommitOffsets("g", in_columns((OffsetToCommit("t", 0, 70),))), CommitOffsetsResponse)
+    world.advance(5_000)
+    assert reader.owned[T0].offset == 70
+
+
+def test_what_one_reader_starts_anew_another_one_does_not() -> None:
+    world = NodeWorld({"t": 1})
+    world.connect().ask(CommitOffsets("g", in_columns((OffsetToCommit("t", 0, 50),))), CommitOffsetsResponse)
+    reader = world.join("reader", commits=False, reset_policy=LATEST)
+    world.kafka.answers_left = 2
+    report = ReportOutOfRange((LostPosition("t", 0, reader.epoch(T0), 5),))
+    assert reader.ask(report, ReportOutOfRangeResponse).results[0].error is ErrorCode.NONE
+    assert world.owners() == {}
+    reader.leave()
+    world.kafka.answers_left = None
+    assert world.join("other", commits=False, reset_policy=LATEST).owned[T0].offset == 50

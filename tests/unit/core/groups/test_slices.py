@@ -2,7 +2,7 @@ import pytest
 
 from coordinator.core.effects import Append, Effect, WakeAt
 from coordinator.core.events import Ticked
-from coordinator.core.groups.records import Granted, MemberRemoved, StopBegan, TargetsAssigned, decode_record
+from coordinator.core.groups.records import Granted, MemberRemoved, StopBegan, Taken, TargetsAssigned, decode_record
 from coordinator.core.limits import Limits
 from tests.helpers.node_world import WALL_OFFSET_MS, Member, NodeWorld
 
@@ -124,6 +124,28 @@ def test_members_whose_sessions_end_together_are_removed_some_at_a_time() -> Non
     steps = [effect for effect in world.effects if isinstance(effect, Append)]
     gone = [sum(isinstance(decode_record(data), MemberRemoved) for data in step.records) for step in steps]
     assert (max(gone), sum(gone)) == (2, 5)
+
+
+def test_members_that_are_late_together_lose_partitions_some_at_a_time() -> None:
+    world = NodeWorld({"t": PARTITIONS}, limits=SMALL)
+    facts = {"is_settled": False, "session_timeout_ms": 60_000, "rebalance_timeout_ms": 10_000}
+    members = [world.join(f"m{number}", **facts) for number in range(MEMBERS)]
+    world.advance(SMALL.rebalance_window_ms)
+    for member in members:
+        claims = [member.claim(partition, 100, 110) for partition in member.owned]
+        member.advance(claims=claims)
+        member.confirm(*claims)
+    others = [world.join(f"n{number}", **facts) for number in range(MEMBERS)]
+    world.advance(9_000)
+    before = len(world.effects)
+    world.advance(3_000)
+    steps = [
+        [record for record in map(decode_record, effect.records) if isinstance(record, Taken)]
+        for effect in world.effects[before:]
+        if isinstance(effect, Append)
+    ]
+    assert max(map(len, steps)) == 2
+    assert (sum(len(record.partitions) for step in steps for record in step), sum(owned(others))) == (12, 12)
 
 
 def test_grants_to_many_members_are_one_event() -> None:
