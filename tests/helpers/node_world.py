@@ -348,6 +348,7 @@ class NodeWorld:
         for shard in range(self.shards):
             del self.written[shard][self.synced[shard] :]
         self.members.clear()
+        self._late.clear()
         self.watched = frozenset()
         self.lists_all = False
         self._wake_at_ms = None

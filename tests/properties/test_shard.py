@@ -1,57 +1,44 @@
 """A shard under random events against a model that reads its log: two dicts, who owns and what is committed."""
 
-from collections.abc import Iterable
-
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from coordinator.core.groups.journal import Journal
-from coordinator.core.groups.operator_records import ClaimsReleased, OffsetsDeleted, ResetApplied
 from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.records import (
-    Advanced,
-    ClaimsClosed,
-    ClaimsGivenUp,
-    ClaimsRunning,
-    CommittedPart,
-    Granted,
-    GroupSettings,
-    MemberJoined,
-    MemberRemoved,
-    OffsetsCommitted,
-    Record,
-    Released,
-    Taken,
-    decode_record,
-)
 from coordinator.core.groups.replay import replay
 from coordinator.core.groups.snapshot import records_of
 from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
 from coordinator.protocol.columns import OffsetToCommit, in_columns, one_by_one, results_of
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from coordinator.protocol.messages import (
     Advance,
     AdvanceResponse,
+    BeginClaims,
     CommitOffsets,
     CommitOffsetsResponse,
     ConfirmClaims,
     FetcherStopped,
     FetcherStoppedResponse,
+    FinishClaims,
+    FinishClaimsResponse,
     LeaveGroup,
     Ping,
+    ReportOutOfRange,
 )
 from coordinator.protocol.operator_messages import (
     CancelResets,
     ChangeDrain,
     ChangePause,
+    DeleteGroup,
     DeleteOffsets,
     ReleaseClaims,
     ResetOffsets,
 )
-from coordinator.protocol.parts import Claim, FinalOffset, ResetTarget
-from tests.helpers.committed_parts import parts_of
+from coordinator.protocol.parts import Claim, FinalOffset, LostPosition, ResetPolicy, ResetTarget, StartHint
+from tests.helpers.log_reader import LogReader
 from tests.helpers.node_world import Member, NodeWorld
 
 NAMES = ("m1", "m2", "m3")
@@ -59,147 +46,33 @@ PARTITIONS = tuple((topic, number) for topic, count in (("t", 3), ("u", 4)) for 
 WHICH = st.integers(0, len(NAMES) - 1)
 """Stands for one of the members that are connected."""
 
+OPTIONS = st.builds(
+    lambda partition, offset: StartHint(partition[0], "", partition[1], offset, from_checkpoint=False),
+    st.sampled_from(PARTITIONS),
+    st.sampled_from([EARLIEST, LATEST, 0, 55]),
+)
+CHECKPOINTS = st.builds(
+    lambda partition, has_id, offset, owner_epoch: StartHint(
+        partition[0], f"id-{partition[0]}" if has_id else "", partition[1], offset, True, owner_epoch
+    ),
+    st.sampled_from(PARTITIONS),
+    st.booleans(),
+    st.integers(0, 120),
+    st.none() | st.integers(0, 60),
+)
+EXTRAS = st.fixed_dictionaries(
+    {},
+    optional={
+        "hints": st.lists(OPTIONS | CHECKPOINTS, max_size=7),
+        "is_returning": st.booleans(),
+        "application": st.just("program"),
+        "shares_application": st.booleans(),
+        "isolation_level": st.sampled_from([READ_UNCOMMITTED, READ_COMMITTED]),
+    },
+)
+"""What members may say of themselves beyond what they need to."""
 
-class LogReader:
-    """Reads a log from its beginning and asserts what must hold at every point of it."""
-
-    def __init__(self) -> None:
-        self.read = 0
-        self.owners: dict[TopicPartition, tuple[str, int]] = {}
-        self.committed: dict[TopicPartition, int] = {}
-        self.claims: dict[TopicPartition, tuple[int, int]] = {}
-        self.running: set[TopicPartition] = set()
-        self.granted: set[tuple[str, TopicPartition, int]] = set()
-        self.offered: set[tuple[TopicPartition, int, int, int]] = set()
-        self.members: set[str] = set()
-        self.handover = ""
-        self.highest: dict[TopicPartition, int] = {}
-        self.owner_commits: set[tuple[TopicPartition, int, int]] = set()
-
-    def read_on(self, log: list[bytes]) -> None:
-        for data in log[self.read :]:
-            self._look_at(decode_record(data), self.read)
-            self.read += 1
-
-    def _look_at(self, record: Record, offset: int) -> None:
-        match record:
-            case GroupSettings():
-                self.handover = record.handover
-            case MemberJoined():
-                self.members.add(record.facts.member_id)
-            case Granted():
-                assert record.member_id in self.members
-                assert record.owner_epoch == offset
-                assert record.partitions == tuple(sorted(set(record.partitions)))
-                assert record.starts is None or record.starts.partitions == record.partitions
-                for number in record.partitions:
-                    self._grant(record, number, offset)
-            case ResetApplied():
-                self._reset(record, offset)
-            case OffsetsDeleted():
-                for partition in record.partitions:
-                    assert partition not in self.owners, "the offset of an owned partition is deleted"
-                    del self.committed[partition]
-            case ClaimsReleased():
-                for partition in record.partitions:
-                    assert self.owners[partition][0] not in self.members, "the claim of a living owner is released"
-                self._release(record.partitions)
-            case OffsetsCommitted():
-                self._commit(parts_of(record), ())
-            case Released():
-                self._commit(record.committed, ())
-                self._release((part.topic, part.partition) for part in record.partitions)
-            case Advanced():
-                finals = {(part.topic, part.partition) for part in record.released}
-                self._commit(record.committed, set(record.finished) - finals)
-                for partition in record.finished:
-                    self._close_claim(partition)
-                self._release(finals)
-                for partition, owner in self.owners.items():
-                    if owner[0] == record.member_id and partition not in self.running:
-                        self._close_claim(partition)
-                for claim in record.offered:
-                    partition = (claim.topic, claim.partition)
-                    member_id, owner_epoch = self.owners[partition]
-                    assert member_id == record.member_id
-                    assert claim.from_offset == self.committed[partition], "a claim leaves a gap or overlaps"
-                    assert partition not in self.running, "a claim replaces one that runs"
-                    self.claims[partition] = (claim.from_offset, claim.until_offset)
-                    self.offered.add((partition, owner_epoch, claim.from_offset, claim.until_offset))
-            case ClaimsRunning():
-                self.running.update(record.partitions)
-            case ClaimsClosed():
-                for partition in record.partitions:
-                    self._close_claim(partition)
-            case ClaimsGivenUp():
-                self._release(record.partitions)
-            case Taken():
-                for partition in record.partitions:
-                    assert self.owners[partition][0] == record.member_id in self.members
-                self._release(record.partitions)
-            case MemberRemoved():
-                self.members.discard(record.member_id)
-                had = [partition for partition, owner in self.owners.items() if owner[0] == record.member_id]
-                if not record.keeps_running_claims:
-                    self._release(had)
-                else:
-                    self._release(partition for partition in had if partition not in self.running)
-
-    def _grant(self, record: Granted, number: int, offset: int) -> None:
-        partition = (record.topic, number)
-        owner = self.owners.get(partition)
-        assert owner is None or owner[0] not in self.members, f"{partition} is granted while {owner} owns it"
-        is_held = self.handover == "hold" and partition in self.running
-        assert not is_held, f"{partition} is granted while {owner} has a running claim on it"
-        self._close_claim(partition)
-        self.owners[partition] = (record.member_id, offset)
-        self.granted.add((record.member_id, partition, offset))
-        if record.starts is not None:
-            assert partition not in self.committed, "a start is written once"
-            self._write(partition, dict(zip(record.starts.partitions, record.starts.offsets, strict=True))[number])
-
-    def _commit(self, parts: Iterable[CommittedPart], finished: Iterable[TopicPartition]) -> None:
-        finished = set(finished)
-        for part in parts:
-            partition = (part.topic, part.partition)
-            owner = self.owners.get(partition)
-            if part.owner_epoch is None:
-                assert owner is None, "an operator committed what is owned"
-            else:
-                assert owner is not None
-                assert part.owner_epoch == owner[1], f"{partition} was committed under another owner epoch than {owner}"
-                if partition not in finished:
-                    self.owner_commits.add((partition, part.owner_epoch, part.offset))
-            assert part.offset >= self.committed.get(partition, 0), f"{partition} was committed backwards"
-            if partition in finished:
-                assert part.offset == self.claims[partition][1], "a commit went past the finished claim"
-            self._write(partition, part.offset)
-
-    def _write(self, partition: TopicPartition, offset: int) -> None:
-        self.committed[partition] = offset
-        self.highest[partition] = max(self.highest.get(partition, 0), offset)
-
-    def _reset(self, record: ResetApplied, offset: int) -> None:
-        """The one record that may move a committed offset back; never while a member owns the partition."""
-        partition = (record.topic, record.partition)
-        owner = self.owners.pop(partition, None)
-        assert owner is None or owner[0] not in self.members, f"{partition} is reset while {owner} owns it"
-        self._close_claim(partition)
-        self._write(partition, record.offset)
-        if record.member_id is not None:
-            assert record.member_id in self.members
-            assert record.owner_epoch == offset
-            self.owners[partition] = (record.member_id, offset)
-            self.granted.add((record.member_id, partition, offset))
-
-    def _release(self, partitions: Iterable[TopicPartition]) -> None:
-        for partition in list(partitions):
-            del self.owners[partition]
-            self._close_claim(partition)
-
-    def _close_claim(self, partition: TopicPartition) -> None:
-        self.claims.pop(partition, None)
-        self.running.discard(partition)
+READERS_POLICIES = st.none() | st.sampled_from([ResetPolicy("earliest"), ResetPolicy("latest"), ResetPolicy("none")])
 
 
 class ShardMachine(RuleBasedStateMachine):
@@ -209,6 +82,9 @@ class ShardMachine(RuleBasedStateMachine):
         slices=st.sampled_from([(1, 1, 1), (2, 1, 300), (500, 100, 65_536)]),
         members=st.integers(0, 2),
         handover=st.sampled_from(["takeover", "hold"]),
+        policy=st.sampled_from([None, ResetPolicy("earliest")]),
+        retention_ms=st.sampled_from([3_000, 3_600_000]),
+        extras=st.just({}) | EXTRAS,
     )
     def begin(
         self,
@@ -217,10 +93,14 @@ class ShardMachine(RuleBasedStateMachine):
         slices: tuple[int, int, int],
         members: int,
         handover: str,
+        policy: ResetPolicy | None,
+        retention_ms: int,
+        extras: dict[str, object],
     ) -> None:
         self.handover: dict[str, object] = {"handover": handover}
         if handover == "hold":
             self.handover["claim_timeout_ms"] = 5_000
+        self.policy = policy
         self.world = NodeWorld(
             {"t": 3, "u": 2},
             shards=1,
@@ -229,6 +109,9 @@ class ShardMachine(RuleBasedStateMachine):
                 slice_partitions=slices[0],
                 slice_members=slices[1],
                 slice_bytes=slices[2],
+                offsets_retention_ms=retention_ms,
+                empty_group_retention_ms=retention_ms,
+                lived_interval_ms=2_000,
             ),
             is_durable_at_once=is_durable_at_once,
         )
@@ -239,17 +122,36 @@ class ShardMachine(RuleBasedStateMachine):
         self.claims: dict[str, dict[TopicPartition, Claim]] = {name: {} for name in NAMES}
         self.stale: list[tuple[str, Claim]] = []
         for name in NAMES[:members]:
-            self.register(name, is_new_process=False, lists_claims=False)
+            self.register(
+                name, is_new_process=False, lists_claims=False, extras=extras, reads_only=False, own_policy=None
+            )
             self.world.sync()
             self.world.settle()
             self.world.sync()
 
     # ---- members ----
 
-    @rule(name=st.sampled_from(NAMES), is_new_process=st.booleans(), lists_claims=st.booleans())
-    def register(self, name: str, is_new_process: bool, lists_claims: bool) -> None:
+    @rule(
+        name=st.sampled_from(NAMES),
+        is_new_process=st.booleans(),
+        lists_claims=st.booleans(),
+        extras=st.just({}) | EXTRAS,
+        reads_only=st.sampled_from([False, False, True]),
+        own_policy=READERS_POLICIES,
+    )
+    def register(
+        self,
+        name: str,
+        is_new_process: bool,
+        lists_claims: bool,
+        extras: dict[str, object],
+        reads_only: bool,
+        own_policy: ResetPolicy | None,
+    ) -> None:
         if is_new_process:
             self.incarnations += 1
+        if reads_only:
+            self.claims[name] = {}
         member = self.world.joining(
             name,
             incarnation=f"process-{self.incarnations}" if is_new_process else None,
@@ -260,7 +162,10 @@ class ShardMachine(RuleBasedStateMachine):
             instance_id=f"instance-of-{name}",
             streams=2 if name == "m1" else 1,
             wants_streams=name == "m1",
+            commits=not reads_only,
+            reset_policy=own_policy if reads_only else self.policy,
             **self.handover,  # type: ignore[arg-type]
+            **extras,  # type: ignore[arg-type]
         )
         assert member.registration is not None
         member.send(member.registration)
@@ -301,6 +206,17 @@ class ShardMachine(RuleBasedStateMachine):
             member.send(FetcherStopped(finals))
             member.stopping.clear()
 
+    @rule(which=WHICH, positions=st.lists(st.none() | st.integers(0, 160), min_size=1, max_size=3))
+    def report_out_of_range(self, which: int, positions: list[int | None]) -> None:
+        """Report all that a member has, more than once when several positions are given."""
+        for _, member in self._chosen(which):
+            lost = tuple(
+                LostPosition(*partition, part.owner_epoch, position)
+                for position in positions
+                for partition, part in member.owned.items()
+            )
+            member.send(ReportOutOfRange(lost))
+
     # ---- offsets and claims ----
 
     @rule(which=WHICH, ahead=st.integers(-20, 60), off_by=st.sampled_from([0, 0, 0, -1, 1]))
@@ -320,6 +236,22 @@ class ShardMachine(RuleBasedStateMachine):
     def offer(self, which: int, size: int, off_by: int) -> None:
         for name, member in self._chosen(which):
             self._advance(name, member, size, off_by, releases=False)
+
+    @rule(which=WHICH, size=st.integers(0, 9))
+    def add_to_what_is_offered(self, which: int, size: int) -> None:
+        """Claim once more what is claimed, and as much behind it, as a second part of one micro-batch may."""
+        for name, member in self._chosen(which):
+            more = tuple(
+                Claim(one.topic, one.topic_id, one.partition, one.owner_epoch, one.from_offset, one.until_offset + size)
+                for one in self.claims[name].values()
+            )
+            member.send(Advance((), more, (), keeps_offered=True))
+
+    @rule(name=st.sampled_from(NAMES), finishes=st.booleans(), is_question=st.booleans())
+    def speak_for(self, name: str, finishes: bool, is_question: bool) -> None:
+        """Begin or finish the claims of a member that may be gone, on a connection that is not its own."""
+        claims, other = tuple(self.claims[name].values()), self.world.connect()
+        other.send(FinishClaims("g", name, claims) if finishes else BeginClaims("g", name, claims, is_question))
 
     @rule(which=WHICH, size=st.integers(1, 9))
     def begin_batch(self, which: int, size: int) -> None:
@@ -396,6 +328,10 @@ class ShardMachine(RuleBasedStateMachine):
     def delete_or_release(self, partition: TopicPartition, request: type[DeleteOffsets] | type[ReleaseClaims]) -> None:
         self.world.connect().send(request("g", (partition,), "ann", is_dry_run=False))
 
+    @rule()
+    def delete_the_group(self) -> None:
+        self.world.connect().send(DeleteGroup("g", "ann", is_dry_run=False))
+
     # ---- the world ----
 
     @rule(ms=st.sampled_from([10, 60, 60, 60, 1_100, 2_100, 4_100, 6_500]))
@@ -410,6 +346,17 @@ class ShardMachine(RuleBasedStateMachine):
     def kafka_comes_or_goes(self, is_away: bool) -> None:
         self.world.kafka.is_away = is_away
         self.world.poll_topics()
+
+    @rule(is_late=st.booleans())
+    def answers_come_late_or_at_last(self, is_late: bool) -> None:
+        self.world.kafka.is_late = is_late
+        self.world.answer_late()
+
+    @rule(partition=st.sampled_from(PARTITIONS), begin=st.integers(0, 60), length=st.integers(0, 100))
+    def log_moves(self, partition: TopicPartition, begin: int, length: int) -> None:
+        kafka = self.world.kafka
+        kafka.begins[partition], kafka.ends[partition] = begin, begin + length
+        kafka.stable[partition] = begin + length // 2
 
     @rule()
     def topic_grows(self) -> None:
@@ -472,8 +419,9 @@ class ShardMachine(RuleBasedStateMachine):
                     case AdvanceResponse():
                         assert isinstance(request, Advance)
                         results = response.finished + response.released
-                        self._check_finished(request, response)
-                    case FetcherStoppedResponse():
+                        if response.error is ErrorCode.NONE:
+                            self._check_finished(request, response)
+                    case FetcherStoppedResponse() | FinishClaimsResponse():
                         results = response.results
                     case _:
                         continue
@@ -506,7 +454,8 @@ class ShardMachine(RuleBasedStateMachine):
         world = self.world
         world.is_durable_at_once = True
         world.sync()
-        world.kafka.is_away = False
+        world.kafka.is_away = world.kafka.is_late = False
+        world.answer_late()
         for member in list(self.current.values()):
             member.close()
         world.poll_topics()
@@ -515,7 +464,12 @@ class ShardMachine(RuleBasedStateMachine):
         tool.send(ChangePause("g", PARTITIONS, is_paused=False, who="ann", is_dry_run=False))
         world.advance(12_000)
         last = world.join(
-            "last", topics=("t", "u"), session_timeout_ms=60_000, instance_id="instance-of-last", **self.handover
+            "last",
+            topics=("t", "u"),
+            session_timeout_ms=60_000,
+            instance_id="instance-of-last",
+            reset_policy=self.policy,
+            **self.handover,
         )
         world.poll_topics()
         world.advance(2_000)
