@@ -4,7 +4,7 @@ A number of a micro-batch counts once in a sink, however often it is written: a 
 Blocks of ``spark_kcoord.batch`` and consumers are not asked: they have no numbers that a sink could know.
 
 Excused are the records that a person, or a loss that no promise covers, has read again, and each only where it says so:
-a position that is set back (a reset, an offset that was deleted or forgotten and starts anew), a claim that an
+a position that is set back (a reset, or an offset that was deleted or forgotten and is named anew), a claim that an
 operator released, what a member had begun to read that leaves for good, and from then on everything once a checkpoint,
 or the coordinator's disk, is not what it was. A query of the product never leaves; its place is kept by `hold`.
 """
@@ -28,7 +28,7 @@ NOT_AS_THEY_WERE = frozenset(
 """Faults after which a query, or the coordinator, does not know any more what was written."""
 
 KINDS = ("written once", "written again under its number")
-"""What has to happen in groups that are judged, for the promise to be tried."""
+"""What has to happen for the promise to be tried: the first in groups that are judged, the second in any."""
 PartitionOfTopic = tuple[str, int]
 """A topic's id and a partition."""
 
@@ -59,8 +59,6 @@ class Outputs:
 
     def write(self, sink: Sink, number: int, claims: Iterable[Claim]) -> None:
         """Take what a micro-batch writes; raises ViolationError for a record that is there already and must not be."""
-        if not self.is_judged:
-            return
         self._sinks[id(sink)] = sink
         known = self._numbers.setdefault((id(sink), number), set())
         for claim in claims:
@@ -68,7 +66,8 @@ class Outputs:
                 self.repeated += 1
                 continue
             known.add(claim)
-            self._add(claim, number)
+            if self.is_judged:
+                self._add(claim, number)
 
     def _add(self, claim: Claim, number: int) -> None:
         written = self._of(claim.topic_id, claim.partition)

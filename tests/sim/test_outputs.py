@@ -6,10 +6,25 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator.core.groups import operator_records as o
+from coordinator.core.groups import records as r
 from tests.sim.log.state import ViolationError
 from tests.sim.outputs import NOT_AS_THEY_WERE, Outputs
 from tests.sim.sink import Sink
-from tests.sim.test_checker import CLAIM, GONE, HELD, RUNNING, TOPIC_ID, P, World, joined, offered, plan_reset, released
+from tests.sim.test_checker import (
+    CLAIM,
+    GONE,
+    HELD,
+    RUNNING,
+    TOPIC_ID,
+    P,
+    World,
+    committed,
+    delete,
+    joined,
+    offered,
+    plan_reset,
+    released,
+)
 
 
 def a_judged_world() -> tuple[World, Outputs, Sink]:
@@ -38,6 +53,16 @@ def test_what_an_operator_sets_back_or_releases_may_be_written_once_more() -> No
     outputs.write(sink, 1, [replace(CLAIM, from_offset=13)])
     with pytest.raises(ViolationError, match=r"^twice-under-hold: "):
         outputs.write(sink, 2, [replace(CLAIM, from_offset=13, owner_epoch=7)])
+
+
+def test_what_lies_above_an_offset_that_is_named_anew_may_be_written_once_more() -> None:
+    world, outputs, sink = a_judged_world()
+    outputs.write(sink, 0, [CLAIM])
+    world.append(released(), r.OffsetsCommitted("g", (committed(12, None),)))
+    with pytest.raises(ViolationError, match=r"^twice-under-hold: "):
+        outputs.write(sink, 1, [replace(CLAIM, from_offset=12)])
+    world.append(delete(), r.OffsetsCommitted("g", (committed(12, None),)))
+    outputs.write(sink, 2, [replace(CLAIM, from_offset=12)])
 
 
 def test_a_claim_that_an_operator_releases_may_be_read_by_its_old_owner_and_by_the_next() -> None:

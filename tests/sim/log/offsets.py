@@ -15,6 +15,8 @@ def offsets_committed(log: Log, group: GroupModel, at: int, record: r.OffsetsCom
             if owner is not None:
                 raise log.broken("zombie-commit", at, f"an operator commits for {owner}: {part}")
             group.history.moved((part.topic, part.topic_id, part.partition), part.offset, "an operator's commit")
+            if group.committed((part.topic, part.partition), part.topic_id) is None:
+                note_start(log, part.topic_id, part.partition, part.offset)
             commit(log, group, at, part)
             continue
         if owner is None or owner.is_abandoned or owner.owner_epoch != part.owner_epoch:
