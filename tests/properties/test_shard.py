@@ -78,13 +78,14 @@ READERS_POLICIES = st.none() | st.sampled_from([ResetPolicy("earliest"), ResetPo
 class ShardMachine(RuleBasedStateMachine):
     @initialize(
         is_durable_at_once=st.booleans(),
-        snapshot_interval=st.sampled_from([15, 1_000]),
+        snapshot_interval=st.sampled_from([5, 15, 1_000]),
         slices=st.sampled_from([(1, 1, 1), (2, 1, 300), (500, 100, 65_536)]),
         members=st.integers(0, 2),
         handover=st.sampled_from(["takeover", "hold"]),
         policy=st.sampled_from([None, ResetPolicy("earliest")]),
         retention_ms=st.sampled_from([3_000, 3_600_000]),
         extras=st.just({}) | EXTRAS,
+        readers=st.sampled_from([0, 0, 1, 2]),
     )
     def begin(
         self,
@@ -96,6 +97,7 @@ class ShardMachine(RuleBasedStateMachine):
         policy: ResetPolicy | None,
         retention_ms: int,
         extras: dict[str, object],
+        readers: int,
     ) -> None:
         self.handover: dict[str, object] = {"handover": handover}
         if handover == "hold":
@@ -115,15 +117,21 @@ class ShardMachine(RuleBasedStateMachine):
             ),
             is_durable_at_once=is_durable_at_once,
         )
+        self.looked_at_snapshot = 0
         self.reader = LogReader()
         self.acknowledged: dict[TopicPartition, int] = {}
         self.current: dict[str, Member] = {}
         self.incarnations = 0
         self.claims: dict[str, dict[TopicPartition, Claim]] = {name: {} for name in NAMES}
         self.stale: list[tuple[str, Claim]] = []
-        for name in NAMES[:members]:
+        for number, name in enumerate(NAMES[:members]):
             self.register(
-                name, is_new_process=False, lists_claims=False, extras=extras, reads_only=False, own_policy=None
+                name,
+                is_new_process=False,
+                lists_claims=False,
+                extras=extras,
+                reads_only=number < readers,
+                own_policy=None,
             )
             self.world.sync()
             self.world.settle()
@@ -382,6 +390,7 @@ class ShardMachine(RuleBasedStateMachine):
         self._live_state_is_what_the_model_read()
         self._replay_equals_live_state()
         self._snapshot_equals_live_state()
+        self._written_snapshot_equals_its_place_in_the_log()
 
     def _live_state_is_what_the_model_read(self) -> None:
         for group in self.world.state(0).groups.values():
@@ -401,6 +410,17 @@ class ShardMachine(RuleBasedStateMachine):
         for record in records_of(self.world.state(0)):
             replay(rebuilt, record, None)
         assert rebuilt == self.world.state(0)
+
+    def _written_snapshot_equals_its_place_in_the_log(self) -> None:
+        """A snapshot that grows while the shard goes on is the state as of where it was begun."""
+        end_offset, records = self.world.snapshots.get(0, (0, ()))
+        if end_offset == self.looked_at_snapshot:
+            return
+        self.looked_at_snapshot = end_offset
+        loaded, from_log = Journal(0), Journal(0)
+        loaded.load(records, end_offset, [])
+        from_log.load(None, 0, [(0, self.world.written[0][:end_offset])])
+        assert loaded.state == from_log.state
 
     def _take_acknowledgements(self) -> None:
         for member in self.world.members.values():

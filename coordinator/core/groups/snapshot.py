@@ -101,6 +101,7 @@ def _copy_of(group: GroupState) -> GroupState:
         ),
         owned={owner: set(partitions) for owner, partitions in group.owned.items()},
         awaited=dict(group.awaited),
+        readers=set(group.readers),
     )
 
 

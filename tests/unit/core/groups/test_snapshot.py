@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
-from coordinator.core.groups.records import MOST_TOGETHER, CommittedPart
+from coordinator.core.groups.records import MOST_TOGETHER, CommittedPart, decode_record
 from coordinator.core.groups.replay import replay
 from coordinator.core.groups.snapshot import GrowingSnapshot, records_of
 from coordinator.core.groups.state import Grant, ShardState
@@ -58,6 +58,26 @@ def test_snapshot_keeps_together_what_still_is_as_it_was_committed() -> None:
     assert [rows[number].position_of(number)[0] for number in range(6)] == [200, 300, 202, 203, 204, 205]
     assert rows[3] is rows[4] is rows[5]
     assert all(isinstance(rows[number], CommittedPart) for number in range(3))
+
+
+def test_what_happens_while_a_snapshot_grows_is_not_in_it() -> None:
+    """Whether a member commits says where the start of its grant belongs: with the grant, or to the group's offsets."""
+    world = NodeWorld({"t": 2, "u": 1}, shards=1)
+    reader = world.join("reader", commits=False)
+    world.join("m1", topics=("u",))
+    growing, as_of = GrowingSnapshot(world.state(0), 0), rebuilt(world.state(0))
+    assert growing.grow(1) is None
+    growing.before_change("g")
+    reader.leave()
+    world.join("m2", topics=("t",))
+    assert world.group().readers == set()
+    data = None
+    while data is None:
+        data = growing.grow(1)
+    again = ShardState()
+    for record in data:
+        replay(again, decode_record(record), None)
+    assert again == as_of
 
 
 class CountedTable(PartitionTable[Grant]):
