@@ -113,7 +113,7 @@ def test_a_query_that_never_commits_goes_on_by_its_checkpoint_and_lets_go_at_onc
     finally:
         query.stop()
     assert view.committed() == 0
-    assert [partition.claim for partition in view.describe().partitions] == [None, None]
+    assert not any(partition.claim for partition in view.describe().partitions)
     assert view.events("claim-skipped", "taken-over") == []
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
