@@ -35,6 +35,7 @@ from coordinator.protocol.messages import (
     FetchOffsetsResponse,
     FinishClaims,
     FinishClaimsResponse,
+    LeaveGroup,
     Ping,
     PingResponse,
     Push,
@@ -487,6 +488,8 @@ class Checker:
             self._unbind(member, self.logs[shard].end - 1)
             self._life.sessions[member] = _Session(now_ms)
             self._life.accepted.setdefault(member, deque()).append(self.logs[shard].end)
+        if notice.kind == "member-left" and not self._has_asked_to_leave(member):
+            raise ViolationError("put-out", f"{member} never asked to leave: {notice.why}")
         if notice.kind != "member-expired":
             return
         session = self._life.sessions.get(member)
@@ -500,6 +503,11 @@ class Checker:
                 "expired-too-early",
                 f"{member} was heard {now_ms - heard_ms} ms ago, its time-out is {timeout_ms} ms: {notice.why}",
             )
+
+    def _has_asked_to_leave(self, member: tuple[str, str]) -> bool:
+        return any(
+            asked.member == member and isinstance(asked.request, LeaveGroup) for asked in self._life.asked.values()
+        )
 
     def _one_closed_while_registering(self) -> bool:
         return any(

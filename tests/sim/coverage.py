@@ -41,6 +41,7 @@ REFUSALS = (
     "UNKNOWN_TOPIC_OR_PARTITION",
 )
 FEATURES: Mapping[str, tuple[str, ...]] = {
+    "world": ("slow",),
     "fault": tuple(FAULT_OF),
     "record": RECORD_KINDS,
     "notice": tuple(EventKind),

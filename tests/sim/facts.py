@@ -16,6 +16,7 @@ class WorldFacts:
     """The facts of one run."""
 
     def __init__(self, kafka: Kafka) -> None:
+        self.is_calm = False
         self._kafka = kafka
         self.outputs = Outputs()
         self._delivered: dict[OwnedLog, set[tuple[int, int]]] = {}

@@ -90,7 +90,8 @@ class Fleet:
         world, dice = self._world, self._world.dice
         is_consumer = dice.random() < world.mix.consumers
         subscription, is_rival = self._draw_subscription()
-        is_group_batch = bool(self.wanted()) and not is_consumer and dice.random() < GROUP_BATCHES
+        can_be_a_block = bool(self.wanted()) and not is_consumer and not world.mix.is_slow
+        is_group_batch = can_be_a_block and dice.random() < GROUP_BATCHES
         needs_instance = world.mix.handover == "hold"
         application = Application(
             host=f"{'c' if is_consumer else 'q'}{self._hosts}",

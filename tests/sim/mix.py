@@ -12,6 +12,7 @@ from coordinator.protocol.parts import ResetPolicy
 from tests.sim.faults import FAULT_OF
 from tests.sim.outputs import NOT_AS_THEY_WERE
 from tests.sim.reading import ReadingMix, draw_reading
+from tests.sim.slow import maybe_slow
 
 RARE = {
     "topic-recreated": 0.15,
@@ -94,6 +95,8 @@ class Mix:
     coordinator_timeout_ms: int
     fails_on_data_loss: bool
     """Whether queries fail where data is lost, until a person has them go on."""
+    is_slow: bool = False
+    """Every micro-batch outlasts the rebalance time-out, and nothing else goes wrong."""
 
     @property
     def loses_data(self) -> bool:
@@ -133,7 +136,7 @@ def draw_mix(dice: Random) -> Mix:
     if claim_timeout_ms is not None:
         # What is given up in time is what nobody comes back for.
         weights["member-left"] = 2.0
-    return Mix(
+    mix = Mix(
         safety_ms=dice.choice((15_000, 30_000, 45_000)),
         shards=dice.choice((1, 1, 2)),
         topics=topics,
@@ -171,6 +174,7 @@ def draw_mix(dice: Random) -> Mix:
         coordinator_timeout_ms=dice.choice((1_500, 4_000, 30_000)),
         fails_on_data_loss=not LOSES_DATA & weights.keys() or dice.random() < 0.5,
     )
+    return maybe_slow(mix, dice)
 
 
 def _impossible(handover: str, passing_topics: tuple[str, ...]) -> set[str]:

@@ -31,7 +31,7 @@ from coordinator.core.parking import Parking
 from coordinator.protocol.messages import StartFetcher
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult, TopicOffsets
 from spark_kcoord.consumer import Consumer
-from tests.sim import mutants_outputs, mutants_reading, mutants_runs, mutants_unread
+from tests.sim import mutants_late, mutants_outputs, mutants_reading, mutants_runs, mutants_unread
 from tests.sim.mutants_retention import clock_counts_while_no_node_ran, retention_by_wall_clock
 from tests.sim.mutants_starts import (
     added_topic_by_policy,
@@ -441,6 +441,7 @@ OWN: Mapping[str, Mutant] = {
     **{name: Mutant(*mistake) for name, mistake in mutants_unread.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_runs.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_outputs.MISTAKES.items()},
+    **{name: Mutant(*mistake) for name, mistake in mutants_late.MISTAKES.items()},
 }
 """Mistakes beside the fifteen that were known from the start: in what operators do, and in what is decided at once."""
 

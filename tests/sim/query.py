@@ -152,6 +152,8 @@ class Query(MemberProcess):
                     return
                 yield Step("idle", self.world.dice.choice((11, 60, 250)))
                 continue
+            if (waits_ms := self.world.other_source_ms()) > 0:
+                yield Step("waits for its other source", waits_ms)
             number += 1
             batch = Batch(start, latest)
             checkpoint.offsets.append(batch)

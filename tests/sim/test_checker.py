@@ -42,7 +42,7 @@ from coordinator.protocol.parts import (
 from tests.sim.checker import Checker
 from tests.sim.kafka import Kafka
 from tests.sim.log.history import History
-from tests.sim.log.model import RULES
+from tests.sim.log.model import RULES, LogModel
 from tests.sim.log.state import ViolationError
 
 P = ("t", 0)
@@ -232,6 +232,44 @@ def test_a_record_that_breaks_a_promise_is_named(name: str, history: tuple[r.Rec
     with pytest.raises(ViolationError) as caught:
         log.append(log.end, [r.encode_record(record) for record in history])
     assert caught.value.name == name
+
+
+STOPPED = r.StopBegan("g", "m1", (P,), "m2 joined")
+TAKEN = r.Taken("g", "m1", (P,), "")
+HELD_LONG = structs.replace(HELD, claim_timeout_ms=5_000)
+
+
+def append_slowly(log: LogModel, history: tuple[r.Record, ...], passed_ms: int) -> None:
+    """Let the node decide records, with so much time between each and the next."""
+    for count, record in enumerate(history):
+        log.append(log.end, [r.encode_record(record)], passed_ms * count)
+
+
+@pytest.mark.parametrize(
+    ("name", "history", "passed_ms"),
+    [
+        ("taken-unasked", (TAKEN,), 3_000),
+        ("taken-too-early", (STOPPED, TAKEN), 2_999),
+        ("taken-for-nothing", (STOPPED, TAKEN, granted("m1", 7), STOPPED, TAKEN), 3_000),
+        ("hold-broken", (offered(10, 15), RUNNING, HELD_LONG, STOPPED, TAKEN), 3_000),
+        ("offered-kept", (offered(10, 15), STOPPED, TAKEN), 3_000),
+    ],
+)
+def test_a_partition_that_is_taken_without_need_is_named(
+    name: str, history: tuple[r.Record, ...], passed_ms: int
+) -> None:
+    checker = World().checker
+    checker.facts.is_calm = True
+    with pytest.raises(ViolationError) as caught:
+        append_slowly(checker.logs[0], history, passed_ms)
+    assert caught.value.name == name
+
+
+def test_a_member_that_leaves_without_having_asked_is_named() -> None:
+    world = World()
+    world.let_in()
+    with pytest.raises(ViolationError, match=r"^put-out: "):
+        world.checker.noticed(Notice("member-left", "it was late", "g", "m1"), 0, 0)
 
 
 def test_there_is_a_rule_for_every_kind_of_record() -> None:

@@ -29,6 +29,7 @@ from tests.sim.reading import EXPECTED_ENDS as EXPECTED_ENDS_OF_READS
 from tests.sim.reading import Brokers
 from tests.sim.schedule import Schedule
 from tests.sim.sink import EXPECTED_ENDS as EXPECTED_ENDS_OF_SINKS
+from tests.sim.slow import BATCHES_MS, OTHER_SOURCE_MS, REST_MS, ProgressWatch
 
 FEWEST_ACKED, FEWEST_FAULTS, FEWEST_HANDOVERS = 20, 5, 1
 """A run that exercised less than this says nothing: it is void."""
@@ -83,6 +84,11 @@ class World:
         self.disk_copy: dict[Path, bytes] | None = None
         """The newest copy of the coordinator's disk that fits to what is on it."""
 
+    @property
+    def group(self) -> GroupModel:
+        """The group of this world, as its log says."""
+        return self.checker.group(GROUP, self.coordinator.node.shard_of(GROUP))
+
     # ---- a run ------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
@@ -93,6 +99,10 @@ class World:
             schedule.after(self.dice.choice((0, 10, 300)), self.fleet.add)
         schedule.after(mix.append_every_ms, self._append)
         schedule.after(mix.fault_every_ms, self._disturb)
+        if mix.is_slow:
+            schedule.after(0, ProgressWatch(self).look)
+            self.checker.coverage["world slow"] += 1
+            self.checker.facts.is_calm = True
         schedule.after(0, self.operator.look)
         schedule.after(0, self.operator.tidy_once)
         for _ in range(LONGEST):
@@ -102,7 +112,7 @@ class World:
             self._go_on_otherwise()
         self._heal()
         bound_ms = 2 * mix.session_timeout_ms + 10_000 + mix.rebalance_timeout_ms + (mix.claim_timeout_ms or 0)
-        bound_ms += CATCHING_UP_MS * self.kafka.longest
+        bound_ms += CATCHING_UP_MS * self.kafka.longest + (REST_MS if mix.is_slow else 0)
         healed_ms = schedule.now_ms
         while (unrest := self._unrest()) is not None:
             if schedule.now_ms >= healed_ms + bound_ms:
@@ -181,7 +191,7 @@ class World:
                 return f"{application.host} does not have all that it is due: {process.owned}"
             for partition in process.owned:
                 owners.setdefault(partition, []).append(application.host)
-        group = self.checker.group(GROUP, self.coordinator.node.shard_of(GROUP))
+        group = self.group
         for name, topic in self.kafka.topics.items():
             for number in range(len(topic.ends)):
                 why = self._unrest_of(group, (name, number), owners.pop((name, number), []))
@@ -223,9 +233,15 @@ class World:
 
     def batch_ms(self) -> int:
         """Draw how long the tasks of a micro-batch read."""
+        if self.mix.is_slow:
+            return self.dice.choice(BATCHES_MS)
         if not self.is_healing and self.dice.random() < self.mix.slow_batch:
             return self.dice.choice((1_000, self.mix.rebalance_timeout_ms, 2 * self.mix.rebalance_timeout_ms))
         return self.dice.choice((5, 20, 60, 200))
+
+    def other_source_ms(self) -> int:
+        """Draw how long a query waits between `latestOffset` and `partitions`."""
+        return self.dice.choice(OTHER_SOURCE_MS) if self.mix.is_slow else 0
 
     def deliver(self, query: Query, member_id: str, claims: Iterable[Claim]) -> None:
         """Take what a micro-batch wrote to its sink."""

@@ -15,6 +15,8 @@ def take(log: Log, group: GroupModel, at: int, partition: TopicPartition, owner:
     is_held = group.handover == "hold" and owner.has_running_claim
     if is_held and (group.claim_timeout_ms is None or waited_ms < group.claim_timeout_ms):
         raise log.broken("hold-broken", at, f"{owner} still reads {partition}, after {waited_ms} ms")
+    if log.facts.is_calm and owner.claim is not None and owner.claim.running_at is None:
+        raise log.broken("offered-kept", at, f"nobody reads {owner.claim} of {partition}, and it was not let go")
     commits = group.commits.get(partition)
     offset = commits[-1].offset if commits else None
     late = group.late.get(partition)

@@ -25,6 +25,9 @@ class ViolationError(AssertionError):
 class Facts(Protocol):
     """What the rules have to know of the world outside the log."""
 
+    is_calm: bool
+    """Connections hold and processes go on: whoever is asked for a partition hears it."""
+
     def was_delivered(self, claim: "ClaimEntry", topic_id: str) -> bool:
         """Say whether a range was read by this owner and given to its sink."""
 

@@ -1,0 +1,65 @@
+"""Mistakes about partitions that are not let go in time, and about claims that nobody reads yet."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from coordinator.core.groups import patience
+from coordinator.core.groups.holds import HOLD, outlives_stop
+from coordinator.core.groups.shard import Shard
+from coordinator.core.groups.soft import Timer, TimerKind
+from coordinator.core.groups.timeline import EventKind
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import Fenced
+from coordinator.protocol.parts import FinalOffset
+from spark_kcoord.member.holdings import Holdings, TopicPartition
+
+Patches = list[tuple[Any, str, Any]]
+
+
+def late_member_put_out() -> Patches:
+    genuine = Shard._due
+
+    def due(self: Shard, timer: Timer) -> None:
+        kind, group_id, member_id = timer
+        if kind is not TimerKind.STOP or not isinstance(member_id, str):
+            genuine(self, timer)
+            return
+        desk = self.desk
+        group, session = desk.group(group_id), desk.session_of(group_id, member_id)
+        if group is None or session is None:
+            return
+        late = [at_ms for key, at_ms in session.stop_deadlines.items() if not outlives_stop(group, key)]
+        if all(at_ms > desk.now_ms for at_ms in late):
+            genuine(self, timer)
+            return
+        desk.push(session.connection_id, Fenced(ErrorCode.FENCED_MEMBER_EPOCH, "it did not let go in time"))
+        keeps = group.handover == HOLD
+        left, why = EventKind.MEMBER_LEFT, "it did not let go in time"
+        self._departures._remove(group_id, member_id, left, why, None, keeps_running_claims=keeps)
+
+    return [(Shard, "_due", due)]
+
+
+def given_back_while_the_taker_reads() -> Patches:
+    return [(patience, "is_waited_for", lambda group, soft, partition: False)]
+
+
+def offered_claim_waits() -> Patches:
+    genuine = Holdings.release_idle
+
+    def release_idle(
+        self: Holdings, busy: Collection[TopicPartition], *, drops_offered: bool
+    ) -> tuple[FinalOffset, ...]:
+        return genuine(self, busy, drops_offered=False)
+
+    return [(Holdings, "release_idle", release_idle)]
+
+
+MISTAKES: Mapping[str, tuple[str, Callable[[], Patches]]] = {
+    "late-member-put-out": ("who is late with one partition loses its membership", late_member_put_out),
+    "given-back-while-the-taker-reads": (
+        "a partition is taken again for whom it was taken from",
+        given_back_while_the_taker_reads,
+    ),
+    "offered-claim-waits": ("what nobody reads is let go with the next trigger only", offered_claim_waits),
+}
