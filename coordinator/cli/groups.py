@@ -286,6 +286,7 @@ def _member_as_json(member: MemberDescription) -> dict[str, object]:
         "connected": member.connected,
         "partitions": member.owned,
         "target_partitions": member.target,
+        "commits": member.commits,
     }
 
 

@@ -24,6 +24,7 @@ MEMBERS_COLUMNS: Final = (
     "STATE",
     "CONNECTED",
     "DRAINED",
+    "COMMITS",
 )
 
 
@@ -108,6 +109,7 @@ def _members(coordinator: str, group: str, timeout: float) -> list[tuple[Cell, .
             member.state,
             "yes" if member.connected else "no",
             "yes" if member.member_id in drained else "no",
+            "yes" if member.commits else "no",
         )
         for member in response.members
     ]

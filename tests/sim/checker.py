@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from coordinator.core.effects import Notice
 from coordinator.core.groups.operator_records import GroupDeleted
 from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.records import GroupExpired, MemberRemoved
+from coordinator.core.groups.records import Granted, GroupExpired, MemberRemoved
 from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
 from coordinator.protocol.columns import OffsetToCommit, one_by_one, results_of
@@ -47,7 +47,8 @@ from coordinator.protocol.messages import (
     StopFetcher,
 )
 from coordinator.protocol.operator_messages import ResetOffsets, ResetOffsetsResponse
-from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, TopicOffsets
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, StartPartition, TopicOffsets
+from tests.sim.divided import must_not_divide
 from tests.sim.facts import WorldFacts
 from tests.sim.kafka import Kafka
 from tests.sim.log.model import LogModel
@@ -105,6 +106,8 @@ class _Life:
     """Where the log ended whenever a member was let in and was not told yet."""
     gone: set[int] = field(default_factory=set)
     """Connections that closed."""
+    closing: set[int] = field(default_factory=set)
+    """Connections that the node has closed."""
     sessions: dict[tuple[str, str], _Session] = field(default_factory=dict)
 
 
@@ -220,6 +223,10 @@ class Checker:
         member = self._life.bound.get(connection_id)
         asked = _Asked(request, member, shard, self.logs[shard].end, known_end, now_ms)
         self._life.asked[connection_id, correlation_id] = asked
+
+    def closes(self, connection_id: int) -> None:
+        """Note that the node closes a connection: whoever is behind it is no member by it any more."""
+        self._life.closing.add(connection_id)
 
     def durable_end(self, shard: int) -> int:
         return self._durable[shard]
@@ -410,6 +417,8 @@ class Checker:
         if group.is_superseded(response.member_id, request.incarnation, end):
             self._life.removed[connection_id] = (member, end - 1)
         else:
+            living = [other for at, (_, other) in self._life.bound.items() if at not in self._life.closing]
+            must_not_divide(group, response.member_id, living)
             self._life.bound[connection_id] = member
             if connection_id in self._life.gone:
                 self._life.sessions[member].closed_ms = asked.arrived_ms
@@ -453,6 +462,9 @@ class Checker:
                     numbers = getattr(granted, "partitions", (getattr(granted, "partition", None),))
                     if getattr(granted, "member_id", None) != member[1] or part.partition not in numbers:
                         raise ViolationError("phantom-grant", f"{part} is said to {member[1]}, the log says {granted}")
+                    if getattr(granted, "is_read_only", False):
+                        self._is_start_of_reader(group, granted, part)
+                        continue
                     self.facts.reach(part.topic_id, part.partition, part.offset)
                     possible = [commit for commit in group.commits.get(partition, ()) if commit.offset == part.offset]
                     if not possible:
@@ -477,6 +489,16 @@ class Checker:
                 self.counts.fenced += 1
                 if removed is not None:
                     self._must_be_durable(shard, removed[1], f"removal of {member[1]}")
+
+    def _is_start_of_reader(self, group: GroupModel, granted: Granted, part: StartPartition) -> None:
+        """Check where a member that commits nothing is told to start: there, or at the group's offset."""
+        starts = granted.starts
+        if starts is not None:
+            possible = {starts.position_of(part.partition)[0]}
+        else:
+            possible = {commit.offset for commit in group.commits.get((part.topic, part.partition), ())}
+        if part.offset not in possible:
+            raise ViolationError("phantom-commit", f"{part} starts where nobody decided: {granted}")
 
     def noticed(self, notice: Notice, shard: int, now_ms: int) -> None:
         """Check what the node gives out as a fact."""

@@ -278,6 +278,7 @@ class Coordinator:
 
     def _close(self, effect: e.CloseConnection) -> None:
         self._schedule.tell(f"<- {effect.connection_id}", effect)
+        self._checker.closes(effect.connection_id)
         self.sender.close(effect.connection_id, effect.why)
 
     def _notice(self, effect: e.Notice) -> None:

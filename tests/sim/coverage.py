@@ -37,6 +37,7 @@ REFUSALS = (
     "NON_EMPTY_GROUP",
     "OFFSET_OUT_OF_RANGE",
     "PARTITION_OWNED",
+    "SECOND_MEMBER_OF_APPLICATION",
     "UNKNOWN_MEMBER_ID",
     "UNKNOWN_TOPIC_OR_PARTITION",
 )
@@ -47,7 +48,18 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "notice": tuple(EventKind),
     "refusal": REFUSALS,
     "commit": ("by ping", "by a request", "by an operator", "by a listener"),
-    "member": ("topics", "pattern", "partitions", "exclusions", "instance", "weight", "streams", "auto commit"),
+    "member": (
+        "topics",
+        "pattern",
+        "partitions",
+        "exclusions",
+        "instance",
+        "weight",
+        "streams",
+        "auto commit",
+        "two sources",
+        "commits nothing",
+    ),
     "assignor": tuple(ASSIGNORS),
     "policy": (*POLICY_KINDS, "default"),
     "handover": ("takeover", "hold", "hold for a time"),
@@ -92,6 +104,10 @@ def _traits(facts: MemberFacts) -> Iterable[str]:
         yield "weight"
     if facts.wants_streams:
         yield "streams"
+    if facts.shares_application:
+        yield "two sources"
+    if not facts.commits:
+        yield "commits nothing"
     if facts.auto_commit:
         yield "auto commit"
 

@@ -9,6 +9,7 @@ from tests.sim.consumer import Consumer
 from tests.sim.coordinator import ADDRESS, GROUP
 from tests.sim.group_batch import GroupBatch
 from tests.sim.lost_disk import draw_start_hints
+from tests.sim.policies import POLICIES
 from tests.sim.process import Process
 from tests.sim.query import Checkpoint, Query
 from tests.sim.sink import Sink, draw_sink
@@ -43,6 +44,12 @@ class Application:
     prefers_available_now: bool = False
     tolerates_loss: bool = False
     """A person has set failOnDataLoss to false after the query had failed."""
+    jvm: str = ""
+    """Its Spark application; the same for both of two sources."""
+    shares_jvm: bool = False
+    commits: bool = True
+    other: "Application | None" = None
+    """The other source of the same query, without which it reads nothing."""
     process: Process | None = None
     is_wanted: bool = True
     is_rival: bool = False
@@ -107,10 +114,35 @@ class Fleet:
             is_rival=is_rival or is_group_batch,
             is_group_batch=is_group_batch,
             start_hints=draw_start_hints(world) if dice.random() < world.mix.start_hints else (),
+            jvm=f"jvm-{self._hosts}",
         )
+        # In the end somebody is added who reads what nobody does.
+        may_be_odd = not is_consumer and not is_group_batch and not world.is_healing
+        if may_be_odd and dice.random() < world.mix.readers:
+            # It takes from the others what it reads, so that nobody commits it: it is gone in the end.
+            application.commits, application.is_rival = False, True
         self.applications.append(application)
+        if may_be_odd and dice.random() < world.mix.two_sources:
+            self._add_source(application)
         self.launch(application)
         return application
+
+    def _add_source(self, application: Application) -> None:
+        """Have an application read the same a second time: as a query that says so, or as one that does not."""
+        self._hosts += 1
+        second = replace(application, host=f"q{self._hosts}", checkpoint=Checkpoint())
+        if application.instance_id is not None:
+            second.instance_id = f"static-{self._hosts}"
+        if self._world.dice.random() < 0.5:
+            application.shares_jvm = second.shares_jvm = True
+            second.is_rival = second.is_rival or bool(application.subscription.partitions)
+        else:
+            application.other, second.other = second, application
+            application.is_rival = second.is_rival = True
+            # One of the two may say that it shares.
+            second.shares_jvm = self._world.dice.random() < 0.3
+        self.applications.append(second)
+        self._world.schedule.after(self._world.dice.choice((0, 3, 40)), self.launch, second)
 
     def _draw_subscription(self) -> tuple[Subscription, bool]:
         """Draw what an application reads, and whether it is somebody else's already."""
@@ -142,6 +174,9 @@ class Fleet:
             checkpoint=application.checkpoint.copy(),
             sink=application.sink.another(),
             prefers_available_now=False,
+            jvm=f"jvm-{self._hosts}",
+            shares_jvm=False,
+            other=None,
             is_rival=True,
             process=None,
             is_wanted=True,
@@ -159,9 +194,10 @@ class Fleet:
         application.lives += 1
         name = f"{application.host}.{application.lives}"
         if application.checkpoint is not None:
+            other = application.other
             is_available_now = application.prefers_available_now and not self._world.is_healing
             process_kind = GroupBatch if application.is_group_batch else Query
-            application.process = process_kind(
+            query = application.process = process_kind(
                 self._world,
                 application.host,
                 name,
@@ -171,6 +207,8 @@ class Fleet:
                 sink=application.sink,
                 fail_on_data_loss=self._world.fails_on_data_loss and not application.tolerates_loss,
             )
+            if other is not None:
+                query.other_has_joined = lambda: isinstance(other.process, Query) and other.process.has_ever_joined
         else:
             application.process = Consumer(self._world, application.host, name, self._settings(application))
         self._world.schedule.tell(name, "starts")
@@ -191,8 +229,8 @@ class Fleet:
             assignors=application.assignors,
             session_timeout_ms=mix.session_timeout_ms,
             rebalance_timeout_ms=mix.rebalance_timeout_ms,
-            reset_policy=mix.policy,
             hints=application.start_hints,
+            reset_policy=mix.policy if application.commits else self._world.dice.choice(POLICIES),
             handover=mix.handover,
             claim_timeout_ms=mix.claim_timeout_ms,
             coordinator_timeout_ms=mix.coordinator_timeout_ms,
@@ -200,6 +238,9 @@ class Fleet:
             lets_go_itself=application.checkpoint is not None,
             plans_itself=not application.is_group_batch,
             wants_streams=application.wants_streams,
+            application=application.jvm if application.checkpoint is not None else None,
+            shares_application=application.shares_jvm,
+            commits=application.commits,
         )
 
     def restart_later(self, application: Application, ms: int | None = None) -> None:
@@ -217,6 +258,8 @@ class Fleet:
         application = self.application_of(process)
         if is_failure and application.is_rival:
             application.is_wanted = False
+            if application.other is not None:
+                self.remove(application.other)
         self.restart_later(application)
 
     def remove(self, application: Application) -> None:

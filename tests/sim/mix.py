@@ -11,6 +11,7 @@ from coordinator.core.limits import Limits
 from coordinator.protocol.parts import ResetPolicy
 from tests.sim.faults import FAULT_OF
 from tests.sim.outputs import NOT_AS_THEY_WERE
+from tests.sim.policies import POLICIES
 from tests.sim.reading import ReadingMix, draw_reading
 from tests.sim.slow import maybe_slow
 
@@ -37,15 +38,6 @@ ASSIGNORS = (
     (("sticky", "range"), ("range", "sticky")),
     (("round-robin", "sticky"), ("sticky", "range", "round-robin")),
 )
-POLICIES = (
-    ResetPolicy("earliest"),
-    ResetPolicy("earliest"),
-    ResetPolicy("earliest"),
-    ResetPolicy("latest"),
-    ResetPolicy("timestamp", 1_000),
-    ResetPolicy("none"),
-    None,
-)
 KINDS_OF_SUBSCRIPTIONS = (
     ("topics",),
     ("topics",),
@@ -71,6 +63,10 @@ class Mix:
     most_applications: int
     consumers: float
     """Chance that an application is a plain consumer and no query."""
+    two_sources: float
+    """Chance that an application has a second source, whether that is said or not."""
+    readers: float
+    """Chance that an application commits nothing."""
     subscriptions: tuple[str, ...]
     session_timeout_ms: int
     rebalance_timeout_ms: int
@@ -108,7 +104,8 @@ class Mix:
         faults = ", ".join(f"{name} {weight:g}" for name, weight in self.weights.items())
         claim_timeout = "" if self.claim_timeout_ms is None else f" for {self.claim_timeout_ms} ms"
         return (
-            f"{self.applications} applications ({self.consumers:g} consumers), topics {self.topics} by "
+            f"{self.applications} applications ({self.consumers:g} consumers, {self.two_sources:g} "
+            f"of two sources, {self.readers:g} that commit nothing), topics {self.topics} by "
             f"{', '.join(self.subscriptions)}, {self.shards} shards, session {self.session_timeout_ms} ms, rebalance "
             f"{self.rebalance_timeout_ms} ms, policy {self.policy and self.policy.kind}, {self.handover}"
             f"{claim_timeout}, a fault every {self.fault_every_ms} ms: {faults}; death at a step {self.crash_at_step:g}"
@@ -144,6 +141,8 @@ def draw_mix(dice: Random) -> Mix:
         applications=dice.randint(1, 4),
         most_applications=dice.randint(4, 6),
         consumers=dice.choice((0.0, 0.0, 0.3, 1.0)),
+        two_sources=dice.choice((0.0, 0.0, 0.25)),
+        readers=dice.choice((0.0, 0.0, 0.25)),
         subscriptions=subscriptions,
         session_timeout_ms=dice.choice((1_000, 2_000, 3_000, 6_000)),
         rebalance_timeout_ms=dice.choice((1_500, 3_000, 6_000)),

@@ -32,6 +32,12 @@ from coordinator.protocol.messages import StartFetcher
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult, TopicOffsets
 from spark_kcoord.consumer import Consumer
 from tests.sim import mutants_late, mutants_outputs, mutants_reading, mutants_runs, mutants_unread
+from tests.sim.mutants_registration import (
+    hints_of_a_reader_count,
+    one_says_that_both_share,
+    second_member_accepted,
+    start_of_a_reader_written,
+)
 from tests.sim.mutants_retention import clock_counts_while_no_node_ran, retention_by_wall_clock
 from tests.sim.mutants_starts import (
     added_topic_by_policy,
@@ -433,6 +439,10 @@ OWN: Mapping[str, Mutant] = {
     "nobody-is-waited-for": Mutant("a forgotten group starts before others can come back", nobody_is_waited_for),
     "added-topic-by-policy": Mutant("a topic that a query adds starts by the policy", added_topic_by_policy),
     "hints-for-ever": Mutant("a deleted offset starts where a query's process began", hints_for_ever),
+    "second-member-accepted": Mutant("a second member of a program is let in", second_member_accepted),
+    "one-says-that-both-share": Mutant("a program's members share when the newcomer says so", one_says_that_both_share),
+    "start-of-a-reader-written": Mutant("the start of who commits nothing is committed", start_of_a_reader_written),
+    "hints-of-a-reader-count": Mutant("who commits nothing says where others start", hints_of_a_reader_count),
     "retention-by-wall-clock": Mutant("a wall clock that is ahead forgets groups", retention_by_wall_clock),
     "clock-counts-while-no-node-ran": Mutant(
         "what the wall clock says between two starts counts as lived", clock_counts_while_no_node_ran

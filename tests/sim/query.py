@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from spark_kcoord.batch_planner import BatchPlanner
 from spark_kcoord.errors import KafkaAwayError, KcoordError
 from spark_kcoord.member import effects, events
+from spark_kcoord.member.holdings import Assignment
 from spark_kcoord.member.machine import Member
 from spark_kcoord.member.settings import MemberSettings
 from spark_kcoord.offsets import StreamOffset
@@ -36,6 +37,7 @@ from spark_kcoord.questions import (
 from tests.sim.holders import holders
 from tests.sim.member_process import MemberProcess
 from tests.sim.query_watch import QueryWatch
+from tests.sim.read_only import ReadOnly
 from tests.sim.sink import Sink
 
 if TYPE_CHECKING:
@@ -115,7 +117,10 @@ class Query(MemberProcess):
         self.is_available_now = is_available_now
         self.fail_on_data_loss = fail_on_data_loss
         self.watch = QueryWatch(self)
+        self.other_has_joined: Callable[[], bool] = lambda: True
+        """Says of the other source of the same query, if it has one, that it has: Spark asks both before it reads."""
         self._planner: BatchPlanner | None = None
+        self._read_only: ReadOnly | None = None
         self._joined: effects.Joined | None = None
         self._frozen: Mapping[tuple[str, int], int] | None = None
         self._has_listener = world.dice.random() < 0.3
@@ -125,6 +130,10 @@ class Query(MemberProcess):
     @property
     def has_been_member(self) -> bool:
         return self._joined is not None
+
+    @property
+    def has_ever_joined(self) -> bool:
+        return self._joined is not None and self.is_running
 
     # ---- Spark's loop -----------------------------------------------------------------------------------------------
 
@@ -154,6 +163,8 @@ class Query(MemberProcess):
                 continue
             if (waits_ms := self.world.other_source_ms()) > 0:
                 yield Step("waits for its other source", waits_ms)
+            while not self.other_has_joined():
+                yield Step("the other source has not joined", 50)
             number += 1
             batch = Batch(start, latest)
             checkpoint.offsets.append(batch)
@@ -163,7 +174,8 @@ class Query(MemberProcess):
 
     def _run_batch(self, number: int, batch: Batch) -> Script:
         offset = StreamOffset.from_json(batch.end)
-        self.world.note_batch(offset.claims)
+        if self.settings.commits:
+            self.world.note_batch(offset.claims)
         if self.sink.passes_over(number, offset.claims):
             yield self._step("the sink passes over it")
         else:
@@ -227,10 +239,11 @@ class Query(MemberProcess):
             pid=self.world.fleet.processes,
             jitter=self.world.dice.random,
             member_id=first.member,
-            claims=first.claims,
+            claims=first.claims if self.settings.commits else (),
             checkpoint_hints=first.hints(is_finished=is_finished),
             nodes=first.nodes,
         )
+        self._read_only = None if self.settings.commits else ReadOnly(self, first)
         joined = yield Call(events.JoinAsked)
         first.must_belong_to(cluster=joined.kafka_cluster_id, group=self.settings.group_id)
         self._joined = joined
@@ -261,13 +274,17 @@ class Query(MemberProcess):
 
     def _answer(self, question: Question) -> Script:
         assert self.member is not None
+        answer = None if self._read_only is None else self._read_only.answer(question)
+        if answer is not None:
+            return answer
         match question:
             case ReadAssignment():
                 if self.member.failure is not None:
                     raise self.member.failure
-                return self.member.assignment
+                return self._shown()
             case AwaitAssignment(complete, timeout_s):
-                assignment = yield AwaitPartitions(complete, int(timeout_s * 1000))
+                yield AwaitPartitions(complete, int(timeout_s * 1000))
+                assignment = self._shown()
                 self.watch.assigned(assignment)
                 return assignment
             case ReadEnds(partitions, timeout_s):
@@ -303,7 +320,14 @@ class Query(MemberProcess):
             case ReadSizes(positions):
                 return dict.fromkeys(positions, 100.0)
             case AskReport(partitions):
-                return (yield Call(lambda now_ms, call_id: events.ReportAsked(now_ms, call_id, partitions)))
+                told = yield Call(lambda now_ms, call_id: events.ReportAsked(now_ms, call_id, partitions))
+                if self._read_only is not None:
+                    self._read_only.take_report(partitions, told)
+                return told
+
+    def _shown(self) -> Assignment:
+        """Return what there is now: a thread that waited may see more than what woke it."""
+        return self.assignment if self._read_only is None else self._read_only.shown()
 
     def _holders(self) -> Script:
         deadline_ms = self.world.schedule.now_ms + self.settings.coordinator_timeout_ms
@@ -380,9 +404,8 @@ class Query(MemberProcess):
             self.world.schedule.after(self.world.dice.choice((0, 1)), self._go_on_with_assignment)
 
     def _go_on_with_assignment(self) -> None:
-        """Wake the waiting thread: it sees what is there by then, which may be more than what woke it."""
         if self.member is not None:
-            self._go_on(self.member.assignment)
+            self._go_on(None)
 
     def _waited_long_enough(self, wait: AwaitPartitions) -> None:
         if self._awaited is wait and self.member is not None:

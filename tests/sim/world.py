@@ -43,6 +43,7 @@ EXPECTED_ENDS = (
     "could not be joined",
     "has not answered",
     "MEMBER_ID_IN_USE",
+    "SECOND_MEMBER_OF_APPLICATION",
     "could not be asked",
     "is closed",
     "does not exist; create it",
@@ -119,6 +120,9 @@ class World:
                 raise ViolationError("stuck", f"not at rest {bound_ms} ms after the last fault: {unrest}")
             schedule.run_until(schedule.now_ms + 100)
         self.checker.look_back()
+        policy = self.checker.group(GROUP, self.coordinator.node.shard_of(GROUP)).reset_policy
+        if policy not in {None, mix.policy}:
+            raise ViolationError("reader-decided", f"no member that commits has named the policy {policy}")
 
     @property
     def is_void(self) -> bool:
@@ -252,7 +256,8 @@ class World:
                 raise ViolationError(
                     "lost-record", f"{query.name} takes for read what Kafka does not have yet: {claim}"
                 )
-        self.checker.facts.deliver(member_id, claims)
+        if query.settings.commits:
+            self.checker.facts.deliver(member_id, claims)
 
     def tell_finished(self, member_id: str, claims: Iterable[Claim]) -> None:
         """Say that a micro-batch is done, as Spark's listeners can, on a connection of their own."""

@@ -163,7 +163,8 @@ class Membership:
             return True
         session = desk.session_of(request.group_id, rival)
         assert session is not None
-        if session.newcomer is not None and session.newcomer.connection_id != registration.connection_id:
+        is_asked = session.newcomer is not None and session.newcomer.connection_id != registration.connection_id
+        if is_asked or session.connection_id is None:
             self._refuse_as_used(registration, group, rival)
             return False
         self.forget_registration(registration.connection_id)
@@ -176,16 +177,23 @@ class Membership:
         return False
 
     def _rival(self, group: GroupState, registration: Registration, member_id: str) -> str | None:
-        """Return the connected member in whose place a registration would come, if there is one.
+        """Return the member in whose place a registration would come, if there is one that lives.
 
-        That is the same member as another process, or another member of the same program for the same topics.
+        That is the same member as another process, or another member of the same program for the same topics. After a
+        restart of the coordinator one that has not come back yet keeps its place from those who had none.
         """
         request = registration.request
         known = group.members.get(member_id)
         is_other = known is not None and known.facts.incarnation != request.incarnation
         if is_other and self._is_connected(group, member_id):
             return member_id
-        return next((other for other in rivals(group, request, member_id) if self._is_connected(group, other)), None)
+        others = rivals(group, request, member_id)
+        return next((other for other in others if self._keeps_place(group, other, is_new=known is None)), None)
+
+    def _keeps_place(self, group: GroupState, member_id: str, *, is_new: bool) -> bool:
+        session = self._desk.session_of(group.group_id, member_id)
+        is_awaited = session is not None and session.connection_id is None and session.disconnected_ms is None
+        return self._is_connected(group, member_id) or (is_new and is_awaited)
 
     def _is_connected(self, group: GroupState, member_id: str) -> bool:
         session = self._desk.session_of(group.group_id, member_id)
@@ -195,7 +203,7 @@ class Membership:
         session = self._desk.session_of(group_id, member_id)
         if session is not None and session.connection_id is not None:
             self._desk.close(session.connection_id, f"another process took the place of member {member_id}: {why}")
-            session.connection_id = None
+            session.connection_id, session.disconnected_ms = None, self._desk.now_ms
 
     def _refuse_as_used(self, registration: Registration, group: GroupState, member_id: str) -> None:
         """Refuse the registration whose place a living member has."""

@@ -21,6 +21,7 @@ def offsets_committed(log: Log, group: GroupModel, at: int, record: r.OffsetsCom
             continue
         if owner is None or owner.is_abandoned or owner.owner_epoch != part.owner_epoch:
             raise log.broken("zombie-commit", at, f"{owner} has it: {part}")
+        must_commit(log, group, at, owner.member_id, part)
         if owner.claim is not None:
             raise log.broken("commit-unread", at, f"{owner.claim} is open: {part}")
         commit_processed(log, group, at, owner, part)
@@ -70,6 +71,12 @@ def start(log: Log, group: GroupModel, at: int, record: r.Granted, number: int) 
     """Check where a granted partition starts: at the committed offset, or where this very record says that it does."""
     partition = (record.topic, number)
     committed = group.committed(partition, record.topic_id)
+    facts = group.facts[record.member_id]
+    if record.is_read_only == facts.commits:
+        raise log.broken("reader-wrote", at, f"{facts} commits or not, and its start is written or not: {record}")
+    if record.is_read_only:
+        _start_of_reader(log, group, at, record, number)
+        return
     has_lost_offset = partition in group.by_policy
     group.by_policy.discard(partition)
     starts = in_parts(record.starts) if record.starts is not None else ()
@@ -105,7 +112,29 @@ def start(log: Log, group: GroupModel, at: int, record: r.Granted, number: int) 
 
 
 def _hints_of(group: GroupModel, partition: TopicPartition) -> list[StartHint]:
-    return [hint for facts in group.facts.values() for hint in facts.hints if (hint.topic, hint.partition) == partition]
+    """Return what the members that commit have said of a partition."""
+    members = [facts for facts in group.facts.values() if facts.commits]
+    return [hint for facts in members for hint in facts.hints if (hint.topic, hint.partition) == partition]
+
+
+def _start_of_reader(log: Log, group: GroupModel, at: int, record: r.Granted, number: int) -> None:
+    """Check where a member starts that commits nothing: by itself, and without a trace in the group's offsets."""
+    partition = (record.topic, number)
+    if record.starts is None:
+        if group.committed(partition, record.topic_id) is None:
+            raise log.broken("no-start", at, f"nobody said where {partition} starts: {record}")
+        return
+    offset, _, _ = record.starts.position_of(number)
+    hints = {hint.offset for facts in group.facts.values() for hint in facts.hints if hint.topic == record.topic}
+    if offset not in hints and not log.facts.was_answered(record.topic, record.topic_id, number, offset):
+        raise log.broken("phantom-commit", at, f"nobody ever named offset {offset}: {record}")
+
+
+def must_commit(log: Log, group: GroupModel, at: int, member_id: str, record: object) -> None:
+    """Raise when something is written for a member that commits nothing."""
+    facts = group.facts.get(member_id)
+    if facts is not None and not facts.commits:
+        raise log.broken("reader-wrote", at, f"{member_id} commits nothing: {record}")
 
 
 RULES: dict[type, Rule] = {r.OffsetsCommitted: offsets_committed}

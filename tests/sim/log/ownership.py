@@ -72,6 +72,7 @@ def release(
     """End grants, with the final offsets of those whose owner commits by itself."""
     for part in committed:
         owner = owner_of(log, group, at, (part.topic, part.partition), member_id)
+        offsets.must_commit(log, group, at, member_id, part)
         facts = group.facts.get(member_id)
         if facts is None or not facts.auto_commit:
             raise log.broken("commit-unread", at, f"{member_id} commits nothing with a release: {part}")
@@ -116,6 +117,7 @@ def went_out_of_range(log: Log, group: GroupModel, at: int, record: r.WentOutOfR
         owner = group.owners.get(partition)
         if owner is None or owner.is_abandoned:
             raise log.broken("not-owner", at, f"only who reads {partition} can say so, and it has {owner}")
+        offsets.must_commit(log, group, at, owner.member_id, record)
         offset = group.committed(partition, owner.topic_id)
         is_missing = offset is not None and (
             log.is_reading_again or log.facts.is_missing(partition[0], owner.topic_id, partition[1], offset)
@@ -131,6 +133,7 @@ def went_out_of_range(log: Log, group: GroupModel, at: int, record: r.WentOutOfR
 
 
 def advanced(log: Log, group: GroupModel, at: int, record: r.Advanced) -> None:
+    offsets.must_commit(log, group, at, record.member_id, record)
     committed = {(part.topic, part.partition): part for part in record.committed}
     for partition in record.finished:
         owner = group.owners.get(partition)

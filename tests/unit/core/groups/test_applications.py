@@ -133,6 +133,31 @@ def test_second_is_refused_after_a_restart_of_the_coordinator() -> None:
     assert answer(second, number).error is ErrorCode.SECOND_MEMBER_OF_APPLICATION
 
 
+def test_first_keeps_its_place_over_a_restart_of_the_coordinator_until_its_session_is_over() -> None:
+    world = NodeWorld()
+    world.join("m1", application=APP)
+    world.restart()
+    world.poll_topics()
+    second, number = registering(world, "m2")
+    assert answer(second, number).error is ErrorCode.SECOND_MEMBER_OF_APPLICATION
+    world.advance(10_500)
+    third, number = registering(world, "m2")
+    assert answer(third, number).error is ErrorCode.NONE
+
+
+def test_successor_of_a_member_that_is_gone_comes_back_first_after_a_restart() -> None:
+    world = NodeWorld({"t": 1})
+    first = world.join("m1", application=APP)
+    first.run(("t", 0), 100, 101)
+    first.close()
+    second, number = registering(world, "m2")
+    assert answer(second, number).error is ErrorCode.NONE
+    world.restart()
+    world.poll_topics()
+    again, number = registering(world, "m2", incarnation=second.registration.incarnation)  # type: ignore[union-attr]
+    assert answer(again, number).error is ErrorCode.NONE
+
+
 TOPICS, OTHER, PATTERN = Subscription(("t", "u")), Subscription(("v",)), Subscription(pattern="t.*")
 
 

@@ -1,0 +1,33 @@
+"""Known mistakes in who is let in and what a member that commits nothing leaves; `mutants` has them beside its own."""
+
+from typing import Any
+
+from coordinator.core.groups import applications, grants, membership
+from coordinator.core.groups.records import Granted
+from coordinator.core.groups.rounds import Round
+from coordinator.core.groups.starts import Hints, hints_by_partition
+
+
+def second_member_accepted() -> list[tuple[Any, str, Any]]:
+    return [(membership, "rivals", lambda *_: iter(()))]
+
+
+def one_says_that_both_share() -> list[tuple[Any, str, Any]]:
+    def rivals(group: Any, request: Any, member_id: str) -> Any:
+        return () if request.shares_application else applications.rivals(group, request, member_id)
+
+    return [(membership, "rivals", lambda *arguments: iter(rivals(*arguments)))]
+
+
+def start_of_a_reader_written() -> list[tuple[Any, str, Any]]:
+    def granted(*fields: Any) -> Granted:
+        return Granted(*fields[:8])
+
+    return [(grants, "Granted", granted)]
+
+
+def hints_of_a_reader_count() -> list[tuple[Any, str, Any]]:
+    def hints_of(turn: Round) -> Hints:
+        return hints_by_partition(hint for member in turn.group.members.values() for hint in member.facts.hints)
+
+    return [(grants, "_hints_of", hints_of)]
