@@ -97,6 +97,9 @@ class LogOffsets(Protocol):
         Raises KafkaAwayError without an answer, another KcoordError when Kafka refuses.
         """
 
+    def log_ends(self) -> Mapping[PartitionKey, int]:
+        """Return the high watermarks as last known, asking nobody; what is not known is absent."""
+
     def bytes_per_offset(self, positions: Mapping[PartitionKey, int]) -> Mapping[PartitionKey, float]:
         """Return how many bytes an offset takes at each position, leaving out what is not known.
 
@@ -165,11 +168,15 @@ class DriverSession:
         return self._carry_out(self._planner.readable(end))
 
     def report(self) -> SourceReport:
-        """Return where the partitions end, as last known, and what the member has gone through; asks nobody."""
+        """Return where the partitions end, as last known, and what the member has gone through; asks nobody.
+
+        An end is the high watermark, whatever the isolation level, so that lag behind an open transaction is seen.
+        """
+        log_ends = self._kafka.log_ends()
         return SourceReport(
             group=self._group_id,
             member=self._joined.member_id,
-            ends=self._ends,
+            ends={key: max(end, log_ends.get(key, end)) for key, end in self._ends.items()},
             commits=self._commits,
             commit_ms=self._commit_ms,
             rebalances=max(0, len(self._member_epochs) - 1),

@@ -1,6 +1,7 @@
 """How far a group is behind, partition by partition, as the coordinator knows it; without being a member.
 
-Ends are those that the coordinator polled last, at most about a second old. What is not known is None, never 0.
+Ends are the high watermarks that the coordinator polled last, at most about a second old. What is not known is None,
+never 0.
 """
 
 from __future__ import annotations

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
-from spark_kcoord.errors import UnknownTopicError
+from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
 from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.resolve import must_be_same_cluster
 
@@ -18,6 +19,8 @@ __all__ = ["RecentEnds"]
 _AGE_S: Final = (0.025, 0.5)
 _AGE_PER_ANSWER: Final = 10
 """The ends may be this many times as old as the answer took, within the bounds: asking takes a tenth of the time."""
+
+_LOG_ENDS_AGE_S: Final = 1.0
 
 
 class RecentEnds:
@@ -30,6 +33,8 @@ class RecentEnds:
         self._asked_at = float("-inf")
         self._max_age_s = 0.0
         self._ends: dict[tuple[str, int], int] = {}
+        self._log_ends: dict[tuple[str, int], int] = {}
+        self._log_ends_asked_at = float("-inf")
 
     def end_offsets(
         self, partitions: Sequence[tuple[str, int]], *, timeout_s: float | None = None
@@ -39,12 +44,25 @@ class RecentEnds:
         if now - self._asked_at >= self._max_age_s or any(key not in self._ends for key in partitions):
             self._ends = self._lookup.end_offsets(partitions, timeout_s=timeout_s)
             must_be_same_cluster(self._cluster_id, self._lookup.cluster_id, self._servers)
+            self._read_log_ends(partitions)
             self._asked_at = time.monotonic()
             shortest_s, longest_s = _AGE_S
             self._max_age_s = min(longest_s, max(shortest_s, (self._asked_at - now) * _AGE_PER_ANSWER))
         if len(partitions) == len(self._ends):
             return self._ends
         return {key: self._ends[key] for key in partitions if key in self._ends}
+
+    def log_ends(self) -> Mapping[tuple[str, int], int]:
+        """Return where the logs end, by which lag is counted, as last known and without asking."""
+        return self._log_ends if self._lookup.is_read_committed else self._ends
+
+    def _read_log_ends(self, partitions: Sequence[tuple[str, int]]) -> None:
+        """Ask where the logs end whose open transactions are not read, now and then."""
+        if not self._lookup.is_read_committed or time.monotonic() - self._log_ends_asked_at < _LOG_ENDS_AGE_S:
+            return
+        self._log_ends_asked_at = time.monotonic()
+        with suppress(KafkaAwayError, UnknownTopicError):
+            self._log_ends = self._lookup.high_watermarks(partitions)
 
     def high_watermarks(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
         """Return where the logs end whatever the isolation level, always asking the brokers."""

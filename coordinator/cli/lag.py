@@ -25,6 +25,7 @@ MEMBERS_COLUMNS: Final = (
     "CONNECTED",
     "DRAINED",
     "COMMITS",
+    "ISOLATION-LEVEL",
 )
 
 
@@ -46,7 +47,10 @@ def lag(
     output: Output = OutputFormat.TABLE,
     timeout: Timeout = 10.0,
 ) -> None:
-    """Show the lag of groups a topic; a partition without an offset or a known end is counted as unknown."""
+    """Show the lag of groups a topic, to the high watermark whatever the members' isolation level.
+
+    A partition without an offset or a known end is counted as unknown.
+    """
     meant = groups_meant(coordinator, group, match, timeout, all_groups=all_groups)
     found = [_lag(coordinator, one, timeout) for one in meant]
     write_views(output, [view for view, _ in found], is_one=group is not None)
@@ -73,7 +77,11 @@ def _lag(coordinator: str, group: str, timeout: float) -> tuple[View, int]:
     topics = [dict(zip(names, row[1:], strict=True)) for row in rows]
     if unknown:
         notes.print(f"{unknown} partitions have no committed offset or no known end and are not counted.")
-    return View(LAG_COLUMNS, rows, {"group": group, "lag": total, "unknown": unknown, "topics": topics}), total
+    return View(
+        LAG_COLUMNS,
+        rows,
+        {"group": group, "lag": total, "counted_to": "high watermark", "unknown": unknown, "topics": topics},
+    ), total
 
 
 def members(
@@ -110,6 +118,7 @@ def _members(coordinator: str, group: str, timeout: float) -> list[tuple[Cell, .
             "yes" if member.connected else "no",
             "yes" if member.member_id in drained else "no",
             "yes" if member.commits else "no",
+            member.isolation_level,
         )
         for member in response.members
     ]

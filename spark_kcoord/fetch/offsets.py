@@ -75,6 +75,11 @@ class KafkaLookup:
         self._retry_interval_s = retry_interval_s
 
     @property
+    def is_read_committed(self) -> bool:
+        """Whether ends are last stable offsets."""
+        return self._client.settings.is_read_committed
+
+    @property
     def cluster_id(self) -> str | None:
         """The id of the Kafka cluster that has answered, None before the first answer."""
         return self._client.cluster_id

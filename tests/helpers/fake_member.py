@@ -158,6 +158,9 @@ class FakeEnds:
         known = self.ends | self.marks
         return {key: known[key[1]] for key in partitions if key[1] in known}
 
+    def log_ends(self) -> Mapping[tuple[str, int], int]:
+        return {("t", number): mark for number, mark in self.marks.items()}
+
     def earliest_offsets(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
         self.starts_asked.append(tuple(number for _, number in partitions))
         return {key: self.starts.get(key[1], 0) for key in partitions}

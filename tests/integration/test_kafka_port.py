@@ -130,7 +130,7 @@ def test_the_end_of_a_log_with_an_open_transaction_is_told_by_isolation_level(
             assert asked(port, inbox, 4, 500, is_read_committed=True) == 0, "nothing can be read at that time"
             producer.abort_transaction()
             ids = itertools.count(5)
-            eventually(lambda: asked(port, inbox, next(ids), LATEST, is_read_committed=True) == 4)
+            assert eventually(lambda: asked(port, inbox, next(ids), LATEST, is_read_committed=True) == 4)
     finally:
         producer.close()
 

@@ -77,7 +77,7 @@ def test_log_of_an_open_transaction_ends_behind_what_can_be_read(kafka: LocalKaf
         assert (everything.end_offsets([key]), everything.high_watermarks([key])) == ({key: 3}, {key: 3})
         assert committed.offsets_at({key: 0}) == {key: None}
         producer.commit_transaction()
-        eventually(lambda: committed.end_offsets([key]) == {key: 4})
+        assert eventually(lambda: committed.end_offsets([key]) == {key: 4})
     finally:
         producer.close()
         committed.close()

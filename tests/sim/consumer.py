@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import READ_COMMITTED
 from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResult
 from spark_kcoord import consumer as product
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError
@@ -22,6 +23,7 @@ from spark_kcoord.member.machine import Member
 from spark_kcoord.member.settings import MemberSettings
 from spark_kcoord.partition import TopicRange
 from tests.sim.facts import OwnedLog
+from tests.sim.log.state import ViolationError
 from tests.sim.member_process import MemberProcess
 from tests.sim.process import TopicPartition
 from tests.sim.reading import NothingCameError
@@ -61,7 +63,7 @@ class Consumer(MemberProcess):
                 columns=COLUMNS,
             ),
             member=_Port(self),
-            records=_Records(world, name),
+            records=_Records(world, name, settings.isolation_level),
             clock=lambda: self.now_ms() / 1000,
         )
 
@@ -201,13 +203,15 @@ class _Port:
 class _Records:
     """Kafka as the product's consumer knows it."""
 
-    def __init__(self, world: "World", name: str) -> None:
+    def __init__(self, world: "World", name: str, level: str) -> None:
         self._kafka = world.kafka
         self._brokers = world.brokers
         self._name = name
+        self._level = level
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        return self._known(self._kafka.ends(sorted(partitions)))
+        is_read_committed = self._level == READ_COMMITTED
+        return self._known(self._kafka.ends(sorted(partitions), is_read_committed=is_read_committed))
 
     def high_watermarks(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         return self._known(self._kafka.ends(sorted(partitions)))
@@ -228,6 +232,11 @@ class _Records:
             raise KafkaAwayError("Kafka could not be asked for records.")
         if not topic.begins[wanted.partition] <= wanted.start <= wanted.end <= topic.ends[wanted.partition]:
             raise DataLossError(f"{wanted} is not there: {topic}")
+        stable = self._kafka.stable_end(wanted.topic, wanted.partition)
+        if self._level == READ_COMMITTED and wanted.end > stable:
+            raise ViolationError(
+                "unstable-read", f"{self._name} reads {wanted}, and all is decided up to {stable} only"
+            )
         for start, end in self._brokers.read_at_once(self._name, wanted):
             columns: dict[str, Any] = {
                 "topic": [wanted.topic] * (end - start),

@@ -19,6 +19,7 @@ from coordinator.core.groups.records import (
 )
 from coordinator.core.groups.starts import POLICY_KINDS
 from coordinator.core.groups.timeline import EventKind
+from coordinator.protocol.ids import READ_COMMITTED
 from tests.sim import group_batch, outputs, sink
 from tests.sim.faults import FAULT_OF
 from tests.sim.log.model import LogModel
@@ -59,6 +60,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
         "auto commit",
         "two sources",
         "commits nothing",
+        "read_committed",
     ),
     "assignor": tuple(ASSIGNORS),
     "policy": (*POLICY_KINDS, "default"),
@@ -68,6 +70,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "block": group_batch.KINDS,
     "answer": ANSWERS,
     "run": ("ended", "left to others", "lost data", "missed its coordinator"),
+    "transaction": ("open", "committed", "aborted", "read up to an open one"),
 }
 """Everything that has to happen, by what it is."""
 
@@ -110,6 +113,8 @@ def _traits(facts: MemberFacts) -> Iterable[str]:
         yield "commits nothing"
     if facts.auto_commit:
         yield "auto commit"
+    if facts.isolation_level == READ_COMMITTED:
+        yield READ_COMMITTED
 
 
 def missing(found: Mapping[str, int]) -> list[str]:

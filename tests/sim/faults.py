@@ -209,6 +209,14 @@ def take_kafka_away(world: "World") -> bool:
     return True
 
 
+def forget_end(world: "World") -> bool:
+    """Have a broker answer the end of a partition as it was: it does not know yet that it leads it no more."""
+    log = world.kafka.forget_an_end()
+    if log is not None:
+        world.schedule.after(world.dice.choice((50, 500, 1_500)), world.kafka.remember_the_end, log)
+    return log is not None
+
+
 def grow_topic(world: "World") -> bool:
     names = [name for name in sorted(world.kafka.topics) if len(world.kafka.topics[name].ends) < 10]
     if names:
@@ -286,6 +294,7 @@ FAULT_OF: dict[str, Callable[["World"], bool]] = {
     "member-joined": add_member,
     "member-left": take_member_away,
     "kafka-away": take_kafka_away,
+    "end-old": forget_end,
     "topic-grown": grow_topic,
     "topic-recreated": recreate_topic,
     "topic-made": make_topic,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from coordinator.protocol.ids import READ_COMMITTED, READ_UNCOMMITTED
 from coordinator.protocol.parts import StartHint, Subscription
 from spark_kcoord.member.settings import MemberSettings
 from tests.sim.consumer import Consumer
@@ -50,6 +51,7 @@ class Application:
     commits: bool = True
     other: "Application | None" = None
     """The other source of the same query, without which it reads nothing."""
+    isolation_level: str = READ_UNCOMMITTED
     process: Process | None = None
     is_wanted: bool = True
     is_rival: bool = False
@@ -115,6 +117,7 @@ class Fleet:
             is_group_batch=is_group_batch,
             start_hints=draw_start_hints(world) if dice.random() < world.mix.start_hints else (),
             jvm=f"jvm-{self._hosts}",
+            isolation_level=READ_COMMITTED if dice.random() < world.mix.read_committed else READ_UNCOMMITTED,
         )
         # In the end somebody is added who reads what nobody does.
         may_be_odd = not is_consumer and not is_group_batch and not world.is_healing
@@ -241,6 +244,7 @@ class Fleet:
             application=application.jvm if application.checkpoint is not None else None,
             shares_application=application.shares_jvm,
             commits=application.commits,
+            isolation_level=application.isolation_level,
         )
 
     def restart_later(self, application: Application, ms: int | None = None) -> None:

@@ -12,6 +12,7 @@ from coordinator.core.effects import OffsetToResolve
 from coordinator.core.events import ResolvedOffset, TopicMetadata
 from coordinator.protocol.ids import EARLIEST, LATEST
 from spark_kcoord.errors import UnknownTopicError
+from tests.sim.transactions import Transactions
 
 CLUSTER = "cluster-1"
 BROKERS = {1: ("k1", 9092), 2: ("k2", 9092)}
@@ -29,8 +30,13 @@ class Topic:
 class Kafka:
     """The brokers."""
 
-    def __init__(self, dice: Random, topics: Mapping[str, int]) -> None:
+    def __init__(self, dice: Random, topics: Mapping[str, int], transactional: float = 0.0) -> None:
         self._dice = dice
+        self.transactions = Transactions(dice, transactional)
+        self._old_ends: dict[tuple[str, int], int] = {}
+        self._had_old_ends: set[tuple[str, int]] = set()
+        self._stable_ends: set[tuple[str, int, int]] = set()
+        """Every offset that was answered as an end, if all before it could be read by everybody, by topic id."""
         self.topics: dict[str, Topic] = {}
         self.is_away = False
         self._answered: dict[tuple[str, int, int], int] = {}
@@ -74,7 +80,55 @@ class Kafka:
         """Write some records somewhere."""
         if self.topics:
             topic = self.topics[self._dice.choice(sorted(self.topics))]
-            topic.ends[self._dice.randrange(len(topic.ends))] += self._dice.choice((1, 1, 3, 10))
+            number = self._dice.randrange(len(topic.ends))
+            topic.ends[number] = self.transactions.append((topic.topic_id, number), topic.ends[number])
+            topic.ends[number] += self._dice.choice((1, 1, 3, 10))
+
+    def end_transactions(self) -> None:
+        """Have every transaction end."""
+        for topic in self.topics.values():
+            for number, end in enumerate(topic.ends):
+                topic.ends[number] = self.transactions.finish((topic.topic_id, number), end)
+
+    def stable_end(self, name: str, number: int) -> int:
+        """Return up to where everybody can read a partition."""
+        topic = self.topics[name]
+        return self._stable(topic, number)
+
+    def _stable(self, topic: Topic, number: int) -> int:
+        # Of a transaction whose first records are deleted, what is left begins where the log does.
+        return max(topic.begins[number], self.transactions.stable((topic.topic_id, number), topic.ends[number]))
+
+    def forget_an_end(self) -> tuple[str, int] | None:
+        """Have a broker answer an end as it was a moment ago, once a partition; return which, if there is any."""
+        every = [
+            (name, number)
+            for name, topic in sorted(self.topics.items())
+            for number, (begin, end) in enumerate(zip(topic.begins, topic.ends, strict=True))
+            if begin < end and (topic.topic_id, number) not in self._had_old_ends
+        ]
+        if not every:
+            return None
+        name, number = self._dice.choice(every)
+        topic = self.topics[name]
+        self._had_old_ends.add((topic.topic_id, number))
+        oldest = max(topic.begins[number], topic.ends[number] - 20)
+        self._old_ends[topic.topic_id, number] = self._dice.randrange(oldest, topic.ends[number])
+        return topic.topic_id, number
+
+    def remember_the_end(self, log: tuple[str, int]) -> None:
+        """Have the broker know where a partition ends again."""
+        self._old_ends.pop(log, None)
+
+    def _answered_end(self, topic: Topic, number: int, *, is_read_committed: bool) -> int:
+        """Return the end that a broker answers."""
+        log = (topic.topic_id, number)
+        end = topic.ends[number]
+        stable = self._stable(topic, number)
+        known = max(topic.begins[number], min(self._old_ends.get(log, end), stable if is_read_committed else end))
+        if known <= stable:
+            self._stable_ends.add((*log, known))
+        return known
 
     # ---- asked by the coordinator -----------------------------------------------------------------------------------
 
@@ -109,7 +163,8 @@ class Kafka:
         topic = self.topics.get(wish.topic)
         if self.is_away or topic is None or wish.partition >= len(topic.ends) or self._dice.random() < 0.05:
             return ResolvedOffset(wish.topic, wish.partition, None, why="the partition has no leader")
-        begin, end = topic.begins[wish.partition], topic.ends[wish.partition]
+        begin = topic.begins[wish.partition]
+        end = self._answered_end(topic, wish.partition, is_read_committed=wish.is_read_committed)
         if wish.timestamp_ms == EARLIEST:
             offset = begin
         elif wish.timestamp_ms == LATEST:
@@ -128,14 +183,32 @@ class Kafka:
         """
         return self._answered.get((name, partition, offset), 0) >= _number(topic_id)
 
+    def has_surely(self, name: str, partition: int, offset: int) -> bool:
+        """Say whether a partition has an offset and no broker ever told an old end of it."""
+        topic = self.topics.get(name)
+        if topic is None or partition >= len(topic.ends) or (topic.topic_id, partition) in self._had_old_ends:
+            return False
+        return topic.begins[partition] <= offset <= topic.ends[partition]
+
+    def was_stable_end(self, topic_id: str, partition: int, offset: int) -> bool:
+        """Say whether an offset was ever answered as an end before which there was no open transaction."""
+        return (topic_id, partition, offset) in self._stable_ends
+
     # ---- asked by queries -------------------------------------------------------------------------------------------
 
-    def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int] | None:
-        """Return the ends of the partitions that exist, or None when Kafka cannot say.
+    def ends(
+        self, partitions: Sequence[tuple[str, int]], *, is_read_committed: bool = False
+    ) -> dict[tuple[str, int], int] | None:
+        """Return the ends of the partitions that exist, as far as the asker reads, or None when Kafka cannot say.
 
         Raises UnknownTopicError naming topics that are gone.
         """
-        return None if self.is_away else {key: topic.ends[key[1]] for key, topic in self._found(partitions)}
+        if self.is_away:
+            return None
+        return {
+            key: self._answered_end(topic, key[1], is_read_committed=is_read_committed)
+            for key, topic in self._found(partitions)
+        }
 
     def begins(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int] | None:
         """Return the first offsets of the partitions that exist; as `ends`."""

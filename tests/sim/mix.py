@@ -91,6 +91,10 @@ class Mix:
     coordinator_timeout_ms: int
     fails_on_data_loss: bool
     """Whether queries fail where data is lost, until a person has them go on."""
+    transactional: float
+    """Share of partitions whose producer writes transactions."""
+    read_committed: float
+    """Chance that an application reads committed records only."""
     is_slow: bool = False
     """Every micro-batch outlasts the rebalance time-out, and nothing else goes wrong."""
 
@@ -172,6 +176,8 @@ def draw_mix(dice: Random) -> Mix:
         reading=draw_reading(dice),
         coordinator_timeout_ms=dice.choice((1_500, 4_000, 30_000)),
         fails_on_data_loss=not LOSES_DATA & weights.keys() or dice.random() < 0.5,
+        transactional=dice.choice((0.0, 0.5, 1.0)),
+        read_committed=dice.choice((0.0, 0.3, 0.5, 1.0)),
     )
     return maybe_slow(mix, dice)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from coordinator.protocol.ids import READ_COMMITTED
 from spark_kcoord.batch_planner import BatchPlanner
 from spark_kcoord.errors import KafkaAwayError, KcoordError
 from spark_kcoord.member import effects, events
@@ -187,6 +188,7 @@ class Query(MemberProcess):
 
     def _read_batch(self, number: int, batch: Batch) -> Script:
         claims = yield from self._partitions(batch)
+        self.world.must_be_stable(self, self.settings.isolation_level, claims)
         yield self._step("partitions returned")
         yield Step("tasks are reading", self.world.batch_ms())
         for wait_ms in self.world.brokers.read(self.name, claims, fail_on_data_loss=self.fail_on_data_loss):
@@ -300,7 +302,7 @@ class Query(MemberProcess):
                     raise KafkaAwayError("Kafka could not be asked where partitions begin.")
                 return starts
             case ReadHighWatermarks(partitions):
-                return (yield from self._ends(partitions, SOON_MS))
+                return (yield from self._ends(partitions, SOON_MS, is_read_committed=False))
             case ReadTopicIds(topics):
                 yield Step("asks Kafka for topics", self.world.dice.choice((1, 3)))
                 if self.world.kafka.is_away:
@@ -320,6 +322,7 @@ class Query(MemberProcess):
             case ReadSizes(positions):
                 return dict.fromkeys(positions, 100.0)
             case AskReport(partitions):
+                self.world.must_be_lost(self, partitions)
                 told = yield Call(lambda now_ms, call_id: events.ReportAsked(now_ms, call_id, partitions))
                 if self._read_only is not None:
                     self._read_only.take_report(partitions, told)
@@ -341,11 +344,15 @@ class Query(MemberProcess):
                 raise KcoordError("The coordinator could not be asked who has what.")
             yield Step("the coordinator does not answer", 300)
 
-    def _ends(self, partitions: Sequence[tuple[str, int]], timeout_ms: int) -> Script:
+    def _ends(
+        self, partitions: Sequence[tuple[str, int]], timeout_ms: int, *, is_read_committed: bool | None = None
+    ) -> Script:
+        if is_read_committed is None:
+            is_read_committed = self.settings.isolation_level == READ_COMMITTED
         deadline_ms = self.world.schedule.now_ms + timeout_ms
         while True:
             yield Step("asks Kafka for ends", self.world.dice.choice((1, 3, 20)))
-            ends = self.world.kafka.ends(partitions)
+            ends = self.world.kafka.ends(partitions, is_read_committed=is_read_committed)
             if ends is not None:
                 return ends
             if self.world.schedule.now_ms >= deadline_ms:

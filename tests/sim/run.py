@@ -64,7 +64,8 @@ def run_seed(seed: int, *, story_lines: int = STORY_LINES) -> Outcome:
         world.faults,
         schedule.now_ms,
         world.checker.counts,
-        sum((coverage.of_log(log) for log in world.checker.logs), world.checker.coverage),
+        sum((coverage.of_log(log) for log in world.checker.logs), world.checker.coverage)
+        + Counter({f"transaction {name}": count for name, count in world.kafka.transactions.counts.items()}),
         world.is_void,
         broken,
     )

@@ -10,8 +10,9 @@ from pathlib import Path
 from random import Random
 
 from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.protocol.ids import READ_COMMITTED
 from coordinator.protocol.messages import FinishClaims
-from coordinator.protocol.parts import Claim
+from coordinator.protocol.parts import Claim, LostPosition
 from spark_kcoord.errors import DataLossError, KcoordError, UnreadBatchError
 from tests.sim.checker import Checker
 from tests.sim.coordinator import GROUP, Coordinator
@@ -69,7 +70,7 @@ class World:
         self.mix = mix
         self.dice = dice
         self.schedule = Schedule()
-        self.kafka = Kafka(dice, mix.topics)
+        self.kafka = Kafka(dice, mix.topics, mix.transactional)
         self.checker = Checker(self.kafka, mix.shards, mix.limits)
         self.brokers = Brokers(self)
         self.coordinator = Coordinator(dice, self.schedule, mix, self.kafka, self.checker)
@@ -137,6 +138,7 @@ class World:
             max(100, self._fault_every_ms // 3) if self.faults < FEWEST_FAULTS else self._fault_every_ms * 3
         )
         self.coordinator.extra_sync_ms = 0
+        self.kafka.end_transactions()
         self.operator.tidy_once(gives_up=True)
         owners = [a for a in self.fleet.running() if a.process is not None and a.process.has_joined and a.process.owned]
         self.fleet.add()
@@ -169,6 +171,7 @@ class World:
         self.is_healing = True
         self.schedule.tell("world", "the faults end")
         self.kafka.is_away = False
+        self.kafka.end_transactions()
         for topic, partitions in self.mix.topics.items():
             if topic not in self.kafka.topics:
                 self.kafka.create(topic, partitions)
@@ -258,6 +261,28 @@ class World:
                 )
         if query.settings.commits:
             self.checker.facts.deliver(member_id, claims)
+
+    def must_be_stable(self, process: Process, level: str, claims: Iterable[Claim]) -> None:
+        """Check that who reads committed records only is to read nothing behind an open transaction."""
+        for claim in claims if level == READ_COMMITTED else ():
+            topic = self.kafka.topics.get(claim.topic)
+            if topic is None or topic.topic_id != claim.topic_id:
+                continue
+            stable = self.kafka.stable_end(claim.topic, claim.partition)
+            if claim.until_offset > stable:
+                why = f"{process.name} reads {claim}, though all is decided up to {stable} only"
+                raise ViolationError("unstable-read", why)
+            self.checker.coverage["transaction read up to an open one"] += (
+                claim.until_offset == stable < topic.ends[claim.partition]
+            )
+
+    def must_be_lost(self, process: Process, reported: Iterable[LostPosition]) -> None:
+        """Check that no query says of a position that it is lost which Kafka has, unless topics are made again."""
+        if self.mix.weights.keys() & {"topic-recreated", "topic-vanished"}:
+            return
+        for one in reported:
+            if one.position is not None and self.kafka.has_surely(one.topic, one.partition, one.position):
+                raise ViolationError("false-report", f"{process.name} reports {one}, which Kafka has")
 
     def tell_finished(self, member_id: str, claims: Iterable[Claim]) -> None:
         """Say that a micro-batch is done, as Spark's listeners can, on a connection of their own."""

@@ -30,6 +30,8 @@ from coordinator.protocol.parts import LostPosition, PartitionResult
 
 END_AGE_MS: Final = 2_000
 """How old the end that a broker knows may be: so far apart are the two answers that prove an offset behind the end."""
+ANSWER_AGE_MS: Final = 120_000
+"""How far apart they may be: later, what the first one said is over."""
 
 
 @dataclass(slots=True)
@@ -181,7 +183,8 @@ class Reports:
             return True
         soft, now_ms, partition = self._desk.soft_of(group.group_id), self._desk.now_ms, _partition(one)
         before = soft.beyond_end.get(partition)
-        if before is None or before[:2] != (one.position, committed):
+        is_over = before is not None and now_ms - before.at_ms > ANSWER_AGE_MS
+        if before is None or is_over or before[:2] != (one.position, committed):
             soft.beyond_end[partition] = BeyondEnd(one.position, committed, now_ms)
             return False
         return now_ms - before.at_ms >= END_AGE_MS

@@ -2,6 +2,7 @@
 
 from coordinator.core.groups import records as r
 from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.protocol.ids import READ_COMMITTED
 from coordinator.protocol.parts import StartHint
 from tests.helpers.committed_parts import in_parts, parts_of
 from tests.sim.log.recovery import must_pass_nothing_over
@@ -101,6 +102,10 @@ def start(log: Log, group: GroupModel, at: int, record: r.Granted, number: int) 
         and not log.facts.was_reached(record.topic_id, number, resolved.offset)
     ):
         raise log.broken("lost-record", at, f"nobody ever got as far as offset {resolved.offset}: {record}")
+    reader = group.facts.get(record.member_id)
+    is_for_stable = reader is not None and reader.isolation_level == READ_COMMITTED and record.why.startswith("latest")
+    if is_for_stable and not log.facts.was_stable_end(record.topic_id, number, resolved.offset):
+        raise log.broken("lost-record", at, f"an open transaction is passed over that {record.member_id} waits for")
     if not is_hint and not is_answer:
         raise log.broken("phantom-commit", at, f"nobody ever named offset {resolved.offset}: {record}")
     if not has_lost_offset:

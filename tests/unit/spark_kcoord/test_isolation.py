@@ -109,3 +109,10 @@ def test_a_source_knows_its_isolation_level_by_kafkas_word() -> None:
     assert parse_options(given, "stream").kafka.isolation_level == "read_uncommitted"
     given["kafka.isolation.level"] = "read_committed"
     assert parse_options(given, "stream").kafka.isolation_level == "read_committed"
+
+
+def test_lag_is_reported_to_the_high_watermark() -> None:
+    member, kafka, _ = waiting()
+    session = a_session(member, kafka)
+    session.next_offset(session.identity, None, is_single_run=False)
+    assert session.report().ends == {("t", 0): 60}
