@@ -283,10 +283,10 @@ class Query(MemberProcess):
             case ReadAssignment():
                 if self.member.failure is not None:
                     raise self.member.failure
-                return self._shown()
+                return self.shown()
             case AwaitAssignment(complete, timeout_s):
                 yield AwaitPartitions(complete, int(timeout_s * 1000))
-                assignment = self._shown()
+                assignment = self.shown()
                 self.watch.assigned(assignment)
                 return assignment
             case ReadEnds(partitions, timeout_s):
@@ -328,7 +328,12 @@ class Query(MemberProcess):
                     self._read_only.take_report(partitions, told)
                 return told
 
-    def _shown(self) -> Assignment:
+    @property
+    def reached(self) -> Mapping[tuple[str, int], int]:
+        """How far a query that commits nothing has been."""
+        return {} if self._read_only is None else self._read_only.reached
+
+    def shown(self) -> Assignment:
         """Return what there is now: a thread that waited may see more than what woke it."""
         return self.assignment if self._read_only is None else self._read_only.shown()
 

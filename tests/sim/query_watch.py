@@ -46,8 +46,9 @@ class QueryWatch:
     def assigned(self, assignment: Assignment) -> None:
         """Note what the first call has waited for: it is what the run is to read."""
         if self._due is None and assignment.is_complete:
-            keys = {(one.topic, one.partition) for one in assignment.partitions}
-            self._due = {key: end for key, end in self._ends.items() if key in keys}
+            starts = {(one.topic, one.partition): one.start for one in assignment.partitions}
+            # What the group had read before the run began needs no commit of it, also if a disk is restored meanwhile.
+            self._due = {key: end for key, end in self._ends.items() if starts.get(key, end[1]) < end[1]}
 
     def told_holders(self, found: "Mapping[TopicPartition, Holder]") -> None:
         """Note what a call was told of who has what."""
@@ -117,6 +118,8 @@ class QueryWatch:
             if not self._is_there((key[0], topic_id)):
                 continue
             commits = [commit.offset for commit in group.commits.get(key, ()) if commit.topic_id in ("", topic_id)]
+            if not self._query.settings.commits:
+                commits = [self._query.reached.get(key)]
             if any(offset is not None and offset >= end for offset in commits):
                 continue
             holder = self._holders.get(key, Holder())

@@ -6,6 +6,7 @@ The product's own answers for the coordinator wherever something would be writte
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import LostPosition, PartitionResult
 from spark_kcoord.member import effects
 from spark_kcoord.member.holdings import Assignment
@@ -23,16 +24,24 @@ class ReadOnly:
     def __init__(self, query: "Query", first: StreamOffset) -> None:
         self._port = _Port(query)
         self._member = ReadOnlyMember(self._port, first)
+        self.reached: dict[tuple[str, int], int] = {}
+        """How far the query has been in each partition, also in one that went to another member."""
 
     def shown(self) -> Assignment:
         """Return what the member owns, each where the query is to go on."""
-        return self._member.assignment()
+        shown = self._member.assignment()
+        self.reached.update({(one.topic, one.partition): one.start for one in shown.partitions})
+        return shown
 
     def answer(self, question: Question) -> object | None:
         """Answer for the coordinator; None for what has to be asked all the same."""
         match question:
             case AskAdvance(finished, claims):
-                return self._member.advance(finished, claims)
+                outcome = self._member.advance(finished, claims)
+                for claim, result in zip(finished, outcome.finished, strict=True):
+                    if result.error is ErrorCode.NONE:
+                        self.reached[claim.topic, claim.partition] = claim.until_offset
+                return outcome
             case AskConfirm(claims):
                 return self._member.confirm_claims(claims)
         return None
