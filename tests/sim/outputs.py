@@ -1,7 +1,8 @@
 """Whether a record is in the outputs of queries twice, by topic id, partition and offset: under `hold` it may not be.
 
 A number of a micro-batch counts once in a sink, however often it is written: a sink that appends would have to know it.
-Blocks of ``spark_kcoord.batch`` and consumers are not asked: they have no numbers that a sink could know.
+Blocks of ``spark_kcoord.batch`` and consumers are not asked: they have no numbers that a sink could know. Nor are
+queries that commit nothing.
 
 Excused are the records that a person, or a loss that no promise covers, has read again, and each only where it says so:
 a position that is set back (a reset, or an offset that was deleted or forgotten and is named anew), a claim that an

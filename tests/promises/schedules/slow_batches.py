@@ -215,19 +215,19 @@ def offered_and_wanted_back(place: "Place") -> None:
 
 SCHEDULES = (
     Schedule(
-        "slow batches and a join",
+        "slow-batches-and-a-join",
         "batches that always outlast the rebalance time-out are committed, and no member that lives is put out",
         two_consumers,
         timeout_s=150.0,
     ),
     Schedule(
-        "slow streams and a join",
+        "slow-streams-and-a-join",
         "micro-batches of two queries that outlast the time-out reach the sinks and are committed",
         two_streams,
         timeout_s=170.0,
     ),
     Schedule(
-        "offered and wanted back",
+        "offered-and-wanted-back",
         "a query that waits between latestOffset and partitions lets a partition go without a trigger",
         offered_and_wanted_back,
         timeout_s=100.0,
