@@ -458,5 +458,17 @@ OWN: Mapping[str, Mutant] = {
 
 ALL: Mapping[str, Mutant] = {**MUTANTS, **OWN}
 
-RARE = frozenset({"first-member-back-gets-latest", "added-topic-by-policy", "hints-for-ever"})
+RARE = frozenset(
+    {
+        "added-topic-by-policy",
+        "first-member-back-gets-latest",
+        "given-back-while-the-taker-reads",
+        "hints-for-ever",
+        "hints-of-a-reader-count",
+        "latest-beyond-transactions",
+        "offered-claim-waits",
+        "one-says-that-both-share",
+        "readable-end-taken-for-the-end",
+    }
+)
 """Those that sixty seeds may not show: too much has to come together."""
