@@ -152,7 +152,8 @@ class BatchPlanner:
             assignment = yield from self._first_assignment(start, is_single_run=is_single_run)
         self._planned = assignment
         self._watch_batch_time()
-        yield from self._check_topics(start, assignment)
+        if not self._topics.has_seen(assignment):
+            yield from self._check_topics(start, assignment)
         finished = () if start == self._settled else self._not_yet_finished(start, assignment)
         if not finished and not self._has_offers:
             is_quiet = not assignment.partitions

@@ -44,6 +44,10 @@ class TopicWatch:
         """Whether an assignment was looked at before."""
         return self._seen is not None
 
+    def has_seen(self, assignment: Assignment) -> bool:
+        """Say whether there is nothing to look for, which an idle query asks many times a second."""
+        return assignment is self._seen
+
     def look(self, start: StreamOffset, assignment: Assignment) -> Planning[Mapping[str, str]]:
         """Return the topics that are lost since the last look, each with a sentence, which is said once.
 
@@ -51,7 +55,7 @@ class TopicWatch:
         """
         if self._seen is None:
             self._hold({(one.topic, one.partition): one.topic_id for one in start.ranges})
-        if assignment is self._seen:
+        if self.has_seen(assignment):
             return {}
         self._read_to |= {(one.topic, one.partition): one.until_offset for one in start.ranges}
         granted = {(one.topic, one.partition): one.topic_id for one in assignment.partitions}
