@@ -2,7 +2,8 @@
 
 Spark plans a DataFrame's source once and keeps the plan, so that the end of a block, which commits its ranges, would
 not be noticed by what is read of its rows later. The session's configuration is sent along with every task of an action
-on DataFrames: it names the blocks that have ended, and a task of one of them refuses to read. Executors import this:
+on DataFrames: it names the blocks that have ended, and a task of one of them refuses to read. Tasks of actions on RDDs
+get what is set for their thread alone, so that the thread in which a block ends is told too. Executors import this:
 nothing of the coordinator's.
 """
 
@@ -38,7 +39,9 @@ def note_ended(spark: SparkSession, block: str) -> None:
     try:
         with _changing:
             before = str(spark.conf.get(ENDED_BLOCKS, "") or "").split()
-            spark.conf.set(ENDED_BLOCKS, " ".join([*before, block][-BLOCKS_REMEMBERED:]))
+            ended = " ".join([*before, block][-BLOCKS_REMEMBERED:])
+            spark.conf.set(ENDED_BLOCKS, ended)
+            spark._jsparkSession.sparkContext().setLocalProperty(ENDED_BLOCKS, ended)
     except (PySparkException, Py4JError, OSError) as error:
         _log.debug("the session cannot be told that block %s is over: %s", block, error)
 

@@ -44,7 +44,7 @@ def must_have_been_read(group_id: str, finished: Sequence[Claim], results: Seque
             f"{show_claims(unread)} are not committed. A sink passes over numbers of micro-batches that it knows, so "
             "this checkpoint is not the one that the output was written with: it was made anew, or is an older copy. "
             "Start the query with the output's own checkpoint, or with a new checkpoint and a new output; what was not "
-            "read is read then."
+            "read is read then. A query that asks for no row, with limit(0), ends so too."
         )
 
 

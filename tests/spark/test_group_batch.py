@@ -196,6 +196,7 @@ def test_rows_of_a_block_that_is_over_are_refused_whether_they_were_planned_or_n
     produce_numbers(kafka.bootstrap_servers, name, 2, 0, 30)
     with spark_kcoord.batch(spark, options(coordinator, name)) as first:
         planned = first.rows
+        as_rdd = first.rows.rdd
         assert numbers(planned) == Counter(range(30))
     produce_numbers(kafka.bootstrap_servers, name, 2, 30, 10)
     kept = []
@@ -208,7 +209,7 @@ def test_rows_of_a_block_that_is_over_are_refused_whether_they_were_planned_or_n
     with pytest.raises(ZeroDivisionError):
         fail()
     refusals = (spark_kcoord.KcoordError, PySparkException, Py4JJavaError)
-    for read in (lambda: first.rows, planned.count, planned.collect, kept[0].collect):
+    for read in (lambda: first.rows, planned.count, planned.collect, as_rdd.count, kept[0].collect):
         with pytest.raises(refusals, match=r"spark_kcoord\.batch.* is over"):
             read()
     with spark_kcoord.batch(spark, options(coordinator, name)) as third:

@@ -58,7 +58,8 @@ def why_second(group: GroupState, rival: str, *, shares: bool) -> str:
     lacking = "the other member does not set it" if shares else "it has to be set for both"
     return (
         f"the same application reads the same topics as member {rival} already (process {facts.pid} on {facts.host}, "
-        f"{facts.client_id}), and two members of group {group.group_id} would each get a part of the partitions: load "
-        "the topic once and use that DataFrame wherever it is needed, or give each source a group of its own; where "
-        f"each is to read a part, set kcoord.share.within.application to true ({lacking})"
+        f"{facts.client_id}), and two members of group {group.group_id} would each get a part of the partitions: "
+        "within a query, load the topic once and use that DataFrame wherever it is needed; give each query and each "
+        "batch a group of its own, also where they are started from one DataFrame; where each is to read a part, set "
+        f"kcoord.share.within.application to true ({lacking})"
     )

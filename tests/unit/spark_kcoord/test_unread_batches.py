@@ -17,6 +17,7 @@ def test_a_finished_batch_that_was_never_planned_ends_the_query_naming_its_range
     with pytest.raises(UnreadBatchError, match=r"has not read it, so that \[5, 9\) of t-0 are not committed") as unread:
         session.next_offset(start, None, is_single_run=False)
     assert "with a new checkpoint and a new output" in str(unread.value)
+    assert "limit(0)" in str(unread.value)
 
 
 def test_it_is_said_again_until_the_query_ends() -> None:
