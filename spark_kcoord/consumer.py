@@ -8,6 +8,7 @@ counts as done when `poll` is called again, and no earlier. It decides nothing a
 from __future__ import annotations
 
 import logging
+import math
 import os
 import socket
 import time
@@ -230,8 +231,7 @@ class Consumer:
             left_s = deadline - self._clock()
             if left_s <= 0:
                 return self._empty
-            idle_s = turns.look_again_in_s() if self._held else left_s
-            self._member.wait_for_change(assignment, timeout_s=min(left_s, idle_s))
+            self._member.wait_for_change(assignment, timeout_s=min(left_s, self._idle_s(turns, left_s)))
 
     def _ready(self) -> Turns:
         if self._is_closed:
@@ -265,6 +265,11 @@ class Consumer:
         except DataLossError as error:
             self._start_anew(error)
             return None
+
+    def _idle_s(self, turns: Turns, left_s: float) -> float:
+        """Return how long it is no use to look for rows, at most `left_s`."""
+        left_alone_until = min((held.left_alone_until for held in self._held.values()), default=math.inf)
+        return min(left_s, max(turns.look_again_in_s(), left_alone_until - self._clock()))
 
     def _start_anew(self, error: DataLossError) -> None:
         """Have the partitions whose positions the brokers do not have start by the group's policy.

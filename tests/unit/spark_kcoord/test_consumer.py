@@ -450,3 +450,11 @@ def test_kafka_is_where_the_coordinator_says_unless_options_say() -> None:
 def test_settings_nothing_could_be_read_with_are_refused(changes: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         ConsumerSettings(coordinators=("c:1",), group_id="g", topics=("t",), **changes)  # type: ignore[arg-type]
+
+
+def test_a_partition_that_is_left_alone_is_waited_for_and_not_turned_over() -> None:
+    rig = Rig(FakeKafka({("t", 0): 10}, begins={("t", 0): 5}))
+    rig.member.refusals = {0: ErrorCode.OFFSET_NOT_AVAILABLE}
+    assert rig.poll(timeout_s=10.0) == []
+    assert len(rig.member.reported) == 11
+    assert rig.member.waits == [pytest.approx(1.0)] * 10
