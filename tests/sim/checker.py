@@ -188,7 +188,7 @@ class Checker:
         self._group_epochs.clear()
         self.facts.begin_anew()
         for log in self.logs:
-            log.known_before = {group_id: set(known) for group_id, known in log.known_members.items()}
+            log.known_before.append((log.end, {group_id: set(known) for group_id, known in log.known_members.items()}))
 
     def look_back(self) -> None:
         """Check in the end that nothing below a committed offset is missing from the story."""

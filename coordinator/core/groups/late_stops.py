@@ -43,8 +43,11 @@ class LateStops:
     def _wait_on_claims(
         self, group: GroupState, member_id: str, session: MemberSession, held: Sequence[TopicPartition]
     ) -> list[TopicPartition]:
-        """Give running claims under `hold` their claim time-out instead, and return those for which it is over."""
-        desk = self._desk
+        """Give running claims under `hold` their claim time-out instead, and return those for which it is over.
+
+        One that is waited for all the same runs on: to have it read again would serve nobody.
+        """
+        desk, soft = self._desk, self._desk.soft_of(group.group_id)
         timeout_ms = group.members[member_id].facts.rebalance_timeout_ms
         given_up, kept = [], []
         for partition in held:
@@ -52,11 +55,12 @@ class LateStops:
                 kept.append(partition)
             since_ms = session.overstaying_since_ms.setdefault(partition, desk.now_ms - timeout_ms)
             end_ms = None if group.claim_timeout_ms is None else since_ms + group.claim_timeout_ms
-            if end_ms is not None and end_ms <= desk.now_ms:
+            is_over = end_ms is not None and end_ms <= desk.now_ms
+            if is_over and not patience.is_waited_for(group, soft, partition):
                 given_up.append(partition)
             else:
                 again_ms = desk.now_ms + timeout_ms
-                session.stop_deadlines[partition] = again_ms if end_ms is None else min(end_ms, again_ms)
+                session.stop_deadlines[partition] = again_ms if end_ms is None or is_over else min(end_ms, again_ms)
         if kept and not given_up:
             why = f"the rebalance time-out of {timeout_ms} ms is over, and running claims under hold outlive it"
             desk.note(group.group_id, EventKind.CLAIM_HELD, why, member_id=member_id, partitions=kept)

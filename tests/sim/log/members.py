@@ -26,7 +26,7 @@ def topic_seen(log: Log, group: GroupModel, at: int, record: r.TopicSeen) -> Non
     before = group.topics.get(record.topic)
     if before is not None and before[0] != record.topic_id:
         group.by_policy = {partition for partition in group.by_policy if partition[0] != record.topic}
-    if before is None:
+    if not record.by_readers:
         note_topic(group, record.topic)
     group.topics[record.topic] = (record.topic_id, record.partitions)
 
@@ -68,7 +68,7 @@ def member_joined(log: Log, group: GroupModel, at: int, record: r.MemberJoined) 
             raise log.broken("double-claimant", at, f"{other.member_id} has named {other.partitions}: {record}")
     if not set(facts.topics).isdisjoint(facts.exclusions):
         raise log.broken("foreign-topic", at, f"{facts.exclusions} are excluded: {record}")
-    note_joined(log, record.group_id, group, member_id, is_known=member_id in group.facts)
+    note_joined(log, record.group_id, group, facts)
     group.facts[member_id] = facts
     group.emptied_at = None
     group.instances[member_id] = facts.instance_id

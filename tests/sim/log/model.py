@@ -35,8 +35,8 @@ class LogModel:
         self.groups: dict[str, GroupModel] = {}
         self.known_members: dict[str, set[str]] = {}
         """Who was ever in a group, also before it was forgotten."""
-        self.known_before: dict[str, set[str]] = {}
-        """The same of a log that is lost."""
+        self.known_before: list[tuple[int, dict[str, set[str]]]] = []
+        """The same of logs that are lost, each with the place from which on it counts: what stands before was kept."""
         self.newest_epoch = -1
         self.newest_lived_at: int | None = None
         """Where the newest record stands that says how long nodes ran."""
@@ -69,7 +69,8 @@ class LogModel:
         counted = self.handovers, self.resets, self.takings
         self.records, self.times_ms, self.groups, self.newest_epoch = [], [], {}, -1
         self.newest_lived_at = None
-        self.known_members = {group_id: set(known) for group_id, known in self.known_before.items()}
+        self.known_members = {}
+        self.known_before = [(min(place, end), known) for place, known in self.known_before]
         self.is_reading_again = True
         for record, at_ms in zip(kept, times_ms, strict=True):
             self._take(record, at_ms)
@@ -79,6 +80,7 @@ class LogModel:
 
     def _take(self, record: Any, at_ms: int) -> None:
         at = self.end
+        recovery.remember_lost_logs(self, at)
         self.records.append(record)
         self.times_ms.append(at_ms)
         group = self.groups.get(record.group_id)

@@ -1,8 +1,8 @@
 """Rules about groups that were forgotten, and about topics that come later: nothing that was unread is passed over.
 
-A member that was in the group before is told by its id, which the log has had before. What such a member brings into
-view starts where a checkpoint shows, or so that nothing Kafka has lies below; by the policy only what somebody new
-brought, or what an operator or Kafka took the offset from.
+A member that was in the group before, and committed, is told by its id, which the log has had before. What such a
+member brings into view starts where a checkpoint shows, or so that nothing Kafka has lies below; by the policy only
+what somebody new brought, or what an operator or Kafka took the offset from.
 """
 
 from collections.abc import Iterable
@@ -16,21 +16,37 @@ def recovery_changed(log: Log, group: GroupModel, at: int, record: r.RecoveryCha
     group.is_recovering = record.wait_ms is not None
 
 
+def remember_lost_logs(log: Log, end: int) -> None:
+    """Remember at the end of what was kept of a log who is known from those that were lost."""
+    for place, known_before in log.known_before:
+        if place == end:
+            for group_id, known in known_before.items():
+                log.known_members.setdefault(group_id, set()).update(known)
+
+
 def note_topic(group: GroupModel, topic: str) -> None:
-    """Note that a topic is seen for the first time; who joins next has brought it."""
-    group.just_seen.add(topic)
+    """Note a topic at which the group looks for the first time; who joins next has brought it."""
+    if topic not in group.looked_at:
+        group.looked_at.add(topic)
+        group.just_seen.add(topic)
 
 
-def note_joined(log: Log, group_id: str, group: GroupModel, member_id: str, *, is_known: bool) -> None:
-    """Note who has brought the topics that were seen just before, and that it has been here."""
+def note_joined(log: Log, group_id: str, group: GroupModel, facts: r.MemberFacts) -> None:
+    """Note who has brought the topics that were seen just before, and that it has been here.
+
+    A member that commits nothing has read nothing for the group, before it was forgotten no more than now: it tells
+    nobody where to start, is nobody's first member, and brings the group no topic.
+    """
+    if not facts.commits:
+        return
     known = log.known_members.setdefault(group_id, set())
-    was_there = is_known or member_id in known
-    if not group.joined_at:
-        group.was_forgotten = member_id in known
+    was_there = facts.member_id in known
+    if not group.has_begun:
+        group.has_begun, group.was_forgotten = True, was_there
     if was_there or group.was_forgotten:
         group.never_by_policy.update(group.just_seen)
     group.just_seen.clear()
-    known.add(member_id)
+    known.add(facts.member_id)
 
 
 def must_pass_nothing_over(

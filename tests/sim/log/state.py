@@ -140,8 +140,12 @@ class GroupModel:
     emptied_at: int | None = None
     """Where it lost its last member, or was last committed to without members."""
     was_forgotten: bool = False
-    """The first member that it had in this life had been in it before."""
+    """The first member that it had in this life and that commits had been in it before."""
+    has_begun: bool = False
+    """A member that commits was in it in this life."""
     is_recovering: bool = False
+    looked_at: set[str] = field(default_factory=set)
+    """Topics that members have brought that commit."""
     just_seen: set[str] = field(default_factory=set)
     """Topics that were seen for the first time by whoever joins next."""
     never_by_policy: set[str] = field(default_factory=set)
@@ -188,6 +192,7 @@ class Log(Protocol):
     facts: Facts
     groups: dict[str, GroupModel]
     known_members: dict[str, set[str]]
+    known_before: list[tuple[int, dict[str, set[str]]]]
     times_ms: list[int]
 
     def broken(self, name: str, at: int, why: str) -> ViolationError:

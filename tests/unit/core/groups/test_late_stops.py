@@ -12,18 +12,28 @@ T0, T1 = ("t", 0), ("t", 1)
 TIMEOUT_MS = 1_000
 
 
-def join(world: NodeWorld, member_id: str) -> Member:
-    return world.join(member_id, rebalance_timeout_ms=TIMEOUT_MS, session_timeout_ms=1_800_000)
+CLAIM_TIMEOUT_MS = 3_000
+HOLD = {"handover": "hold", "claim_timeout_ms": CLAIM_TIMEOUT_MS}
 
 
-def reading_owner() -> tuple[NodeWorld, Member, Member, list[Claim]]:
+def join(world: NodeWorld, member_id: str, **facts: object) -> Member:
+    facts.setdefault("instance_id", f"instance-{member_id}" if "handover" in facts else None)
+    return world.join(member_id, rebalance_timeout_ms=TIMEOUT_MS, session_timeout_ms=1_800_000, **facts)
+
+
+def reading_owner(**facts: object) -> tuple[NodeWorld, Member, Member, list[Claim]]:
     """m1 reads both partitions, and m2 has joined and is due one."""
     world = NodeWorld({"t": 2, "u": 1})
-    m1 = join(world, "m1")
+    m1 = join(world, "m1", **facts)
     claims = [m1.claim(T0, 100, 110), m1.claim(T1, 100, 110)]
     m1.advance(claims=claims)
     m1.confirm(*claims)
-    return world, m1, join(world, "m2"), claims
+    return world, m1, join(world, "m2", **facts), claims
+
+
+def reading_owner_under_hold() -> tuple[NodeWorld, Member, Member, list[Claim]]:
+    """The same where a claim that is wanted elsewhere may run on for the claim time-out."""
+    return reading_owner(**HOLD)
 
 
 def late_owner() -> tuple[NodeWorld, Member, Member, list[Claim]]:
@@ -120,6 +130,37 @@ def test_partition_that_comes_back_to_its_owner_before_the_deadline_is_not_taken
     assert [result.committed for result in m1.advance(claims).finished] == [110, 110]
     m1.stop_all()
     assert (m1.owned[T1].offset, m1.is_complete) == (110, True)
+
+
+def test_held_claim_whose_partition_comes_back_to_its_owner_is_not_given_up_at_the_claim_timeout() -> None:
+    world, m1, m2, claims = reading_owner_under_hold()
+    m2.leave()
+    world.advance(60 * TIMEOUT_MS)
+    assert (m1.taken, world.events("claim-given-up")) == ([], [])
+    assert [result.committed for result in m1.advance(claims).finished] == [110, 110]
+    m1.stop_all()
+    assert (m1.owned[T1].offset, m1.is_complete) == (110, True)
+
+
+def test_held_claim_that_outlived_the_claim_timeout_is_given_up_once_somebody_else_is_due_its_partition() -> None:
+    world, m1, m2, _ = reading_owner_under_hold()
+    m2.leave()
+    world.advance(60 * TIMEOUT_MS)
+    m3 = join(world, "m3", **HOLD)
+    world.advance(TIMEOUT_MS)
+    assert (m1.taken, m3.owned[T1].offset) == ([T1], 100)
+
+
+def test_held_claim_is_not_given_up_for_whom_the_partition_was_taken_from() -> None:
+    world, m1, m2, _ = reading_owner_under_hold()
+    world.advance(CLAIM_TIMEOUT_MS)
+    assert m1.taken == [T1]
+    claim = m2.run(T1, 100, 150)
+    m2 = wanted_elsewhere(world, m2, claim)
+    assert world.group().target_owners[T1] == "m1"
+    world.advance(60 * TIMEOUT_MS)
+    assert (m2.taken, world.owners()[T1]) == ([], "m2")
+    assert m2.advance([claim]).finished[0].committed == 150
 
 
 @pytest.mark.parametrize("act", ["pause", "drain"])
