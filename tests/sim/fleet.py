@@ -133,7 +133,9 @@ class Fleet:
     def _add_source(self, application: Application) -> None:
         """Have an application read the same a second time: as a query that says so, or as one that does not."""
         self._hosts += 1
-        second = replace(application, host=f"q{self._hosts}", checkpoint=Checkpoint())
+        # Each counts its own micro-batches, so each has a sink that knows the numbers of its own only.
+        another = application.sink.another()
+        second = replace(application, host=f"q{self._hosts}", checkpoint=Checkpoint(), sink=another)
         if application.instance_id is not None:
             second.instance_id = f"static-{self._hosts}"
         if self._world.dice.random() < 0.5:
