@@ -3,7 +3,7 @@
 A topic that is deleted is taken out of its owners' assignments, and one that is made again comes back under the same
 name as another topic. Either looks like a rebalance to a member, and what it had not read is gone. So the ids of all
 that a checkpoint shows and of all that was ever granted are kept, and compared whenever grants change; Kafka is asked
-about topics of which partitions have left. What is to be done about a loss is not decided here.
+about topics of which partitions have left or are wanted back. What is to be done about a loss is not decided here.
 """
 
 from __future__ import annotations
@@ -59,11 +59,13 @@ class TopicWatch:
             return {}
         self._read_to |= {(one.topic, one.partition): one.until_offset for one in start.ranges}
         granted = {(one.topic, one.partition): one.topic_id for one in assignment.partitions}
-        lost = self._made_again((key[0], topic_id) for key, topic_id in granted.items())
+        lost = self._made_again((one.topic, one.topic_id) for one in assignment.partitions)
         if not granted and not assignment.is_complete:
             # The session is lost, or the first grants are on their way.
             return lost
-        departed = {key[0] for key in self._held if key not in granted} - lost.keys() - self._gone
+        # What is wanted back is asked about too: it is left out of the next micro-batch, and so of what a restart knows.
+        staying = {(one.topic, one.partition) for one in assignment.partitions if not one.is_stopping}
+        departed = {key[0] for key in self._held if key not in staying} - lost.keys() - self._gone
         if departed:
             if self._clock() < self._ask_at:
                 return lost

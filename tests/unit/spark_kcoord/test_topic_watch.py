@@ -59,6 +59,36 @@ def test_partition_that_left_in_a_rebalance_is_no_loss_and_is_asked_about_once()
     assert kafka.ids_asked == [("t",)]
 
 
+def test_topic_whose_partitions_are_wanted_back_because_it_is_gone_is_data_loss_before_the_next_batch() -> None:
+    # The next micro-batch would not name the topic any more, and a query started again after it would not know it.
+    member, kafka = FakeMember((owned(0, 0),)), FakeEnds({0: 40})
+    session = a_session(member, kafka)
+    first = session.next_offset(session.identity, None, is_single_run=False)
+    member.partitions, kafka.ids = (owned(0, 0, is_stopping=True),), {}
+    with pytest.raises(DataLossError, match="topic t any more"):
+        session.next_offset(first, None, is_single_run=False)
+    assert member.advanced == [((), (claim(0, 0, 40),))]
+
+
+def test_topic_made_again_is_seen_whatever_the_order_of_its_grants() -> None:
+    member, kafka = FakeMember((owned(0, 0),)), FakeEnds({0: 40})
+    session = a_session(member, kafka)
+    first = session.next_offset(session.identity, None, is_single_run=False)
+    member.partitions = (owned(0, 0, epoch=9, topic_id="new"), owned(0, 0, is_stopping=True))
+    with pytest.raises(DataLossError, match="created again"):
+        session.next_offset(first, None, is_single_run=False)
+
+
+def test_partition_that_is_wanted_back_in_a_rebalance_is_no_loss() -> None:
+    member, kafka = FakeMember((owned(0, 0), owned(1, 0))), FakeEnds({0: 40, 1: 40})
+    session = a_session(member, kafka)
+    first = session.next_offset(session.identity, None, is_single_run=False)
+    for partitions in ((owned(0, 0, is_stopping=True), owned(1, 0)), (owned(1, 0),)):
+        member.partitions = partitions
+        assert session.next_offset(first, None, is_single_run=False) == first
+    assert kafka.ids_asked == [("t",), ("t",)]
+
+
 def test_lost_session_says_nothing_about_topics() -> None:
     member, kafka = FakeMember((owned(0, 0),)), FakeEnds({0: 40})
     session = a_session(member, kafka)
