@@ -341,7 +341,8 @@ OPTIONS: Final = (
         duration_ms("100ms", "1h"),
         "2m",
         "stream",
-        "how long a running query waits for a coordinator that is away before it fails",
+        "how long a running query waits for a coordinator that is away before it fails, from when its session is lost, "
+        "also while there is nothing to read",
     ),
     Option(
         "kcoord.handover",

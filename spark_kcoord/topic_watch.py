@@ -63,7 +63,7 @@ class TopicWatch:
         if not granted and not assignment.is_complete:
             # The session is lost, or the first grants are on their way.
             return lost
-        # What is wanted back is asked about too: it is left out of the next micro-batch, and so of what a restart knows.
+        # What is wanted back is asked about too: the next micro-batch leaves it out, and so does what a restart knows.
         staying = {(one.topic, one.partition) for one in assignment.partitions if not one.is_stopping}
         departed = {key[0] for key in self._held if key not in staying} - lost.keys() - self._gone
         if departed:
