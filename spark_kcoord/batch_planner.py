@@ -17,7 +17,7 @@ from typing import Final
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
-from spark_kcoord.claim_reports import report_not_committed, report_not_read, report_refused
+from spark_kcoord.claim_reports import report_not_committed, report_not_read, report_refused, told_positions
 from spark_kcoord.errors import DataLossError, KafkaAwayError, UnknownTopicError
 from spark_kcoord.frozen_run import FrozenRun
 from spark_kcoord.log_bounds import LogBounds, OutOfRange
@@ -279,6 +279,7 @@ class BatchPlanner:
         self._nodes = outcome.nodes
         self._settle(start, finished, outcome.finished)
         report_refused(self._group_id, next_claims, outcome.claims)
+        self._finished_until.update(told_positions(next_claims, outcome.claims))
         self._has_offers = bool(outcome.claimed)
         return outcome.claimed
 

@@ -1,17 +1,16 @@
-"""What a query's log says of claims that were not granted, not read or not committed, each with the reason.
-
-Nothing is decided here: somebody else has read such a range or will.
+"""What follows from claims that were not granted, not read or not committed: a line in the query's log, and where it
+goes on. Somebody else has read such a range or will, or it is read again.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, ClaimStatus, PartitionResult
 
-__all__ = ["report_not_committed", "report_not_read", "report_refused"]
+__all__ = ["report_not_committed", "report_not_read", "report_refused", "told_positions"]
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +44,20 @@ def report_refused(group_id: str, claims: Sequence[Claim], results: Sequence[Par
             claim.partition,
             result.message or result.error.name,
         )
+
+
+def told_positions(
+    claims: Sequence[Claim], results: Sequence[PartitionResult]
+) -> Iterator[tuple[tuple[str, int, int], int]]:
+    """Yield where partitions go on whose claims did not begin at the group's offset, by topic, number and owner epoch.
+
+    The group's offset wins, also where it is behind: a coordinator's disk that was restored from an old copy has the
+    same grant and an older offset, and what lies between is read again.
+    """
+    for claim, result in zip(claims, results, strict=True):
+        is_refused = result.error is ErrorCode.INVALID_REQUEST
+        if is_refused and result.committed is not None and result.committed != claim.from_offset:
+            yield (claim.topic, claim.partition, claim.owner_epoch), result.committed
 
 
 def report_not_read(group_id: str, claim: Claim, status: ClaimStatus) -> None:

@@ -32,8 +32,11 @@ def was_member(request: RegisterConsumer) -> bool:
 
 
 def is_yet_to_begin(group: GroupState) -> bool:
-    """True when only members that commit nothing have been in the group, so that nothing is known of where it was."""
-    return not group.offsets and all(topic.by_readers for topic in group.topics.values())
+    """True when no member that commits has been in the group, so that little is known of where it was.
+
+    Offsets that an operator has committed count, and say nothing of the other partitions.
+    """
+    return all(topic.by_readers for topic in group.topics.values())
 
 
 class Recovery:

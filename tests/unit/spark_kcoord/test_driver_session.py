@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.parts import LostPosition
+from coordinator.protocol.parts import Claim, LostPosition, PartitionResult
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, UnknownTopicError
-from spark_kcoord.member.client import Assignment
+from spark_kcoord.member.client import AdvanceOutcome, Assignment
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.rate_limit import BatchLimits
 from tests.helpers.fake_member import FakeEnds, FakeMember, StrictMember, a_session, claim, owned
@@ -68,6 +68,26 @@ def test_a_refused_claim_is_left_out_of_the_batch() -> None:
     member = FakeMember((owned(0, 5), owned(1, 5)), refused={0: ErrorCode.REBALANCE_IN_PROGRESS})
     session = a_session(member, {0: 9, 1: 9})
     assert session.next_offset(session.identity, None, is_single_run=False).claims == (claim(1, 5, 9),)
+
+
+def test_the_committed_offset_of_a_refused_claim_is_where_the_query_goes_on() -> None:
+    class RestoredDisk(FakeMember):
+        """A coordinator whose disk is restored from an old copy: the same grant, at an offset that is behind."""
+
+        def advance(self, finished: Sequence[Claim], claims: Sequence[Claim]) -> AdvanceOutcome:
+            outcome = super().advance(finished, claims)
+            wrong = [one for one in claims if one.from_offset != 5]
+            refused = tuple(
+                PartitionResult(one.topic, one.partition, ErrorCode.INVALID_REQUEST, "claim from there", 5)
+                for one in wrong
+            )
+            return replace(outcome, claimed=(), claims=refused) if wrong else outcome
+
+    member = RestoredDisk((owned(0, 5),))
+    session = a_session(member, {0: 12})
+    first = session.next_offset(session.identity, 4, is_single_run=False)
+    assert first.claims == (claim(0, 5, 9),)
+    assert session.next_offset(first, None, is_single_run=False).claims == (claim(0, 5, 12),)
 
 
 def test_a_batch_of_which_nothing_was_claimed_is_no_batch() -> None:

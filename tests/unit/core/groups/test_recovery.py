@@ -5,7 +5,8 @@ import pytest
 from coordinator.core.groups.replay import replay
 from coordinator.core.groups.snapshot import records_of
 from coordinator.core.groups.state import ShardState
-from coordinator.protocol.messages import RegisterConsumer, StartFetcher
+from coordinator.protocol.columns import OffsetToCommit, in_columns
+from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse, RegisterConsumer, StartFetcher
 from coordinator.protocol.operator_messages import DeleteGroup, DeleteGroupResponse
 from coordinator.protocol.parts import Claim, ResetPolicy, StartHint, Subscription
 from tests.helpers.node_world import Member, NodeWorld, replace_registration
@@ -166,6 +167,17 @@ def test_deleted_group_comes_back_as_its_checkpoints_show_it() -> None:
     m1.leave()
     world.connect().ask(DeleteGroup("g", "ann", "", is_dry_run=False), DeleteGroupResponse)
     assert world.join("m2").owned["t", 0].offset == END
+
+
+def test_group_of_which_only_an_operator_said_something_since_it_was_deleted_is_forgotten_all_the_same() -> None:
+    world = NodeWorld({"t": 3})
+    world.join("m1").leave()
+    world.connect().ask(DeleteGroup("g", "ann", "", is_dry_run=False), DeleteGroupResponse)
+    world.connect().ask(CommitOffsets("g", in_columns((OffsetToCommit("t", 1, 70),))), CommitOffsetsResponse)
+    m1 = world.join("m1", hints=[shown(0, 50)])
+    assert world.describe().state == "Recovering"
+    let_pass(world, SESSION_MS + 1_000, m1)
+    assert starts(world) == {0: 50, 1: 70, 2: BEGIN}
 
 
 def test_checkpoint_that_comes_after_the_wait_finds_its_partitions_at_earliest() -> None:
