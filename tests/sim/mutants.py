@@ -467,8 +467,10 @@ RARE = frozenset(
         "hints-of-a-reader-count",
         "latest-beyond-transactions",
         "offered-claim-waits",
+        "old-end-believed",
         "one-says-that-both-share",
         "readable-end-taken-for-the-end",
+        "report-believed",
     }
 )
 """Those that sixty seeds may not show: too much has to come together."""
