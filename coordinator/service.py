@@ -5,7 +5,6 @@ be there at the start. The line `kcoord: listening on HOST:PORT` on standard out
 """
 
 import asyncio
-import signal
 import socket
 import sys
 import time
@@ -30,6 +29,7 @@ from coordinator.runtime.kafka import KafkaPort
 from coordinator.runtime.logs import Journal
 from coordinator.runtime.loop import LoopError, loop_factory
 from coordinator.runtime.server import ListenError, Server
+from coordinator.runtime.signals import Signals
 
 READY_LINE = "kcoord: listening on "
 _SAY_PROGRESS_S = 1.0
@@ -51,17 +51,18 @@ def run(settings: Settings) -> int:
     journal = Journal(settings.log.format, settings.log.level, settings.log.most_per_minute)
     log = journal.log
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    signals = Signals(log)
     try:
         log.info("starting", event_loop=name)
-        with asyncio.Runner(loop_factory=new_loop) as runner:
-            stopped = runner.run(_serve(settings, journal))
+        with signals.handled(), asyncio.Runner(loop_factory=new_loop) as runner:
+            stopped = runner.run(_serve(settings, journal, signals))
         (log.error if stopped.is_failure else log.info)("stopped", why=stopped.why)
     finally:
         journal.close()
     return 1 if stopped.is_failure else 0
 
 
-async def _serve(settings: Settings, journal: Journal) -> Stopped:
+async def _serve(settings: Settings, journal: Journal, signals: Signals) -> Stopped:
     log = journal.log
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: _journal_loop_error(log, context))
@@ -76,13 +77,15 @@ async def _serve(settings: Settings, journal: Journal) -> Stopped:
         address = await _bind(settings, server)
         assignors = load_assignors(log)
         node = Node(settings.limits, settings.node.shards, address, settings.kafka.bootstrap_servers, assignors)
-        _load(node, disk, settings.node.shards, log)
+        if not _load(node, disk, settings.node.shards, log, signals):
+            return await _stop_starting(disk, signals, log)
         why_far = why_far_from_log(node.written_at_ms, driver.clock.wall_ms())
         if why_far is not None:
             log.warning(clock_watch.KIND, why=why_far)
         kafka = KafkaPort(settings.kafka, driver.post, log)
         driver.connect(node, disk=disk, kafka=kafka, sender=server)
-        return await _run(driver, server, disk, kafka, log)
+        told = signals.told(loop, lambda: _state_of(node, settings.node.shards, server, disk))
+        return await _run(driver, server, disk, kafka, told, log)
     except (StorageError, AssignorError) as error:
         raise StartError(str(error)) from error
     finally:
@@ -94,8 +97,14 @@ def _longest_gap_ms(settings: Settings) -> int:
     return max(2 * TICK_MS + 1, settings.limits.session_timeout_min_ms // 2 - 1)
 
 
-async def _run(driver: Driver, server: Server, disk: Disk, kafka: KafkaPort, log: FilteringBoundLogger) -> Stopped:
-    told = _stop_signals()
+async def _run(
+    driver: Driver,
+    server: Server,
+    disk: Disk,
+    kafka: KafkaPort,
+    told: "asyncio.Future[str]",
+    log: FilteringBoundLogger,
+) -> Stopped:
     driver.start()
     kafka.start()
     try:
@@ -117,6 +126,23 @@ async def _run(driver: Driver, server: Server, disk: Disk, kafka: KafkaPort, log
         return await failing
     finally:
         await asyncio.to_thread(kafka.close)
+
+
+async def _stop_starting(disk: Disk, signals: Signals, log: FilteringBoundLogger) -> Stopped:
+    """End a start that was told to stop: nothing was served, and what a start writes is whole at any moment."""
+    assert signals.asked is not None, "a start ends early only when it is told to"
+    why = f"{signals.asked.name} came while the log was loaded"
+    log.info("stopping", why=why)
+    await _drain(disk, log)
+    return Stopped(why, is_failure=False)
+
+
+def _state_of(node: Node, shards: int, server: Server, disk: Disk) -> dict[str, object]:
+    return {
+        "connections": server.connections,
+        "groups": sum(len(node.hard_state(shard).groups) for shard in range(shards)),
+        "unwritten_bytes": disk.pending_bytes,
+    }
 
 
 async def _drain(disk: Disk, log: FilteringBoundLogger) -> None:
@@ -170,11 +196,16 @@ async def _bind(settings: Settings, server: Server) -> NodeAddress:
     return NodeAddress(settings.node.id, told_host, told_port or bound_port)
 
 
-def _load(node: Node, disk: Disk, shards: int, log: FilteringBoundLogger) -> None:
-    """Replay every shard, then leave what was loaded out of the garbage collector's rounds."""
+def _load(node: Node, disk: Disk, shards: int, log: FilteringBoundLogger, signals: Signals) -> bool:
+    """Replay every shard, then leave what was loaded out of the garbage collector's rounds.
+
+    Return False as soon as a signal has told the node to stop.
+    """
     started_s = said_s = time.monotonic()
     records = 0
     for shard in range(shards):
+        if signals.asked is not None:
+            return False
         recovered = disk.recover(shard)
         for notice in recovered.notices:
             log.warning("recovered", why=notice, shard=shard)
@@ -202,21 +233,7 @@ def _load(node: Node, disk: Disk, shards: int, log: FilteringBoundLogger) -> Non
         records=records,
         duration_ms=round((time.monotonic() - started_s) * 1000),
     )
-
-
-def _stop_signals() -> "asyncio.Future[str]":
-    """Return a future that the first SIGTERM or SIGINT resolves with its name; a second one ends the process."""
-    loop = asyncio.get_running_loop()
-    told: asyncio.Future[str] = loop.create_future()
-
-    def tell(number: signal.Signals) -> None:
-        loop.remove_signal_handler(number)
-        if not told.done():
-            told.set_result(f"{number.name} came")
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, tell, number)
-    return told
+    return True
 
 
 def _journal_loop_error(log: FilteringBoundLogger, context: dict[str, object]) -> None:

@@ -45,7 +45,9 @@ def serve(
     settings: Set = None,
 ) -> None:
     """Run a coordinator node until SIGTERM or Ctrl-C; it prints its address when members can connect."""
-    with _errors_as_lines():
+    from coordinator.runtime.signals import standing_by
+
+    with standing_by(), _errors_as_lines():
         from coordinator.config import load_settings
 
         flags = _flags(standalone=standalone, kafka=kafka, data=data, listen=listen, settings=settings)

@@ -8,6 +8,7 @@ import typer.main
 from coordinator.cli import app, groups
 from coordinator.cli.exits import ExitCode
 from coordinator.cli.tables import OutputFormat
+from coordinator.runtime.signals import IGNORED, STOPPING
 
 PAGE = (Path(__file__).parents[3] / "docs" / "OPERATIONS.md").read_text(encoding="utf-8")
 
@@ -36,6 +37,11 @@ def test_every_verb_that_changes_something_is_a_dry_run_by_default():
     group = typer.main.get_command(app).commands["group"]
     changing = set(group.commands) - {"list", "describe", "members", "lag", "events", "wait"}
     assert {name for name, verb in group.commands.items() if _executes(verb)} == changing
+
+
+def test_every_signal_that_a_node_handles_is_named():
+    named = set(re.findall(r"SIG[A-Z0-9]+", PAGE))
+    assert {number.name for number in (*STOPPING, *IGNORED)} <= named
 
 
 def _executes(verb):
