@@ -18,6 +18,7 @@ from pydantic_settings.exceptions import SettingsError
 from pydantic_settings.sources import InitSettingsSource
 
 from coordinator.core.limits import Limits
+from coordinator.protocol.addresses import parse_address
 
 LoopKind: TypeAlias = Literal["auto", "uvloop", "asyncio"]
 
@@ -32,15 +33,6 @@ class ConfigError(Exception):
     def __init__(self, lines: Sequence[str]) -> None:
         super().__init__("\n".join(lines))
         self.lines = tuple(lines)
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """Split HOST:PORT; raises ValueError with what is wrong."""
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"{text!r} is not HOST:PORT with a port from 0 to 65535")
-    return host, int(port)
 
 
 def _split_at_commas(value: object) -> object:
@@ -93,7 +85,7 @@ class NodeSettings(_Section):
     @classmethod
     def _is_address(cls, value: str) -> str:
         if value:
-            parse_address(value)
+            parse_address(value, lowest_port=0)
         return value
 
     @field_validator("listen")

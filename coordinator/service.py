@@ -13,10 +13,11 @@ from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
 
-from coordinator.config import Settings, parse_address
+from coordinator.config import Settings
 from coordinator.core.groups.records import UnreadableRecordError
 from coordinator.core.log.entry import StorageError
 from coordinator.core.node import Node
+from coordinator.protocol.addresses import format_address, parse_address
 from coordinator.protocol.parts import NodeAddress
 from coordinator.runtime import clock_watch
 from coordinator.runtime.assignors import AssignorError, load_assignors
@@ -108,9 +109,9 @@ async def _run(
     driver.start()
     kafka.start()
     try:
-        host, port = await server.accept()
-        log.info("listening", address=f"{host}:{port}")
-        sys.stdout.write(f"{READY_LINE}{host}:{port}\n")
+        address = format_address(await server.accept())
+        log.info("listening", address=address)
+        sys.stdout.write(f"{READY_LINE}{address}\n")
         sys.stdout.flush()
         failing = asyncio.ensure_future(driver.run())
         await asyncio.wait([failing, told], return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]
@@ -180,7 +181,7 @@ def _open_disk(settings: Settings, driver: Driver) -> Disk:
 
 
 async def _bind(settings: Settings, server: Server) -> NodeAddress:
-    host, port = parse_address(settings.node.listen)
+    host, port = parse_address(settings.node.listen, lowest_port=0)
     if host in _EVERY_ADDRESS and not settings.node.advertised:
         raise StartError(
             f"node.listen is {settings.node.listen}, which is every address of this machine: set node.advertised to "
@@ -191,7 +192,7 @@ async def _bind(settings: Settings, server: Server) -> NodeAddress:
     except ListenError as error:
         raise StartError(str(error)) from error
     told_host, told_port = (
-        parse_address(settings.node.advertised) if settings.node.advertised else (bound_host, bound_port)
+        parse_address(settings.node.advertised, lowest_port=0) if settings.node.advertised else (bound_host, bound_port)
     )
     return NodeAddress(settings.node.id, told_host, told_port or bound_port)
 

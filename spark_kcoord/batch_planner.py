@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from coordinator.protocol.addresses import Address
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
 from spark_kcoord.claim_reports import report_not_committed, report_not_read, report_refused, told_positions
@@ -23,7 +24,6 @@ from spark_kcoord.frozen_run import FrozenRun
 from spark_kcoord.log_bounds import LogBounds, OutOfRange
 from spark_kcoord.member.effects import AdvanceOutcome, Joined
 from spark_kcoord.member.holdings import AssignedPartition, Assignment, starts_anew
-from spark_kcoord.member.settings import Address
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.questions import (
     AskAdvance,

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from coordinator.protocol.addresses import Address, format_address, parse_address
 from coordinator.protocol.parts import Claim, StartHint
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.member.settings import Address, show_address
 
 __all__ = ["STREAM_OFFSET_VERSION", "StreamOffset"]
 
@@ -84,7 +84,7 @@ class StreamOffset:
         if self.coordinators:
             document["coordinators"] = ",".join(self.coordinators)
         if self.nodes:
-            document["nodes"] = {str(index): show_address(node) for index, node in enumerate(self.nodes)}
+            document["nodes"] = {str(index): format_address(node) for index, node in enumerate(self.nodes)}
         if self.attempt:
             document["attempt"] = self.attempt
         return document
@@ -168,10 +168,7 @@ def _number(document: Mapping[str, Any], key: str) -> int:
 
 def _nodes(nodes: Mapping[str, Any]) -> Iterable[Address]:
     for _, text in sorted(nodes.items(), key=lambda item: int(item[0])):
-        host, colon, port = text.rpartition(":")
-        if not (colon and host):
-            raise ValueError(f"{text!r} is not the address of a node")
-        yield host.removeprefix("[").removesuffix("]"), int(port)
+        yield parse_address(text)
 
 
 def _ranges(topics: Mapping[str, Any]) -> Iterable[Claim]:

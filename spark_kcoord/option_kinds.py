@@ -51,7 +51,6 @@ _SPARK_UNIT_US: Final = {
 _BYTES: Final = re.compile(r"(\d{1,15})\s*([kmgt]?)i?b?")
 _BYTE_UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_MAX_PORT: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +108,10 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def _parse_server(text: str) -> str:
-    host, colon, port = text.rpartition(":")
-    bare_ipv6 = ":" in host and not (host.startswith("[") and host.endswith("]"))
-    if not colon or not host or bare_ipv6 or "/" in host or any(character.isspace() for character in host):
-        raise ValueError(f"{text!r} is not host:port")
-    if not (port.isascii() and port.isdigit() and 0 < int(port) <= _MAX_PORT):
-        raise ValueError(f"the port of {text!r} is not a number from 1 to {_MAX_PORT}")
-    return f"{host}:{int(port)}"
+    # Options are read on the Spark driver; executors load this file too, and have no coordinator package.
+    from coordinator.protocol.addresses import format_address, parse_address
+
+    return format_address(parse_address(text))
 
 
 def parse_topic(text: str) -> str:

@@ -108,8 +108,9 @@ _OWN_FIELDS: Final = frozenset(one.name for one in fields(SourceOptions)) - {"co
 
 def host_ports(servers: Sequence[str]) -> tuple[tuple[str, int], ...]:
     """Return checked ``host:port`` texts as pairs; an IPv6 host loses its brackets."""
-    split = (server.rpartition(":") for server in servers)
-    return tuple((host.strip("[]"), int(port)) for host, _, port in split)
+    from coordinator.protocol.addresses import parse_address  # not at the top: executors load this file too
+
+    return tuple(parse_address(server) for server in servers)
 
 
 def parse_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:

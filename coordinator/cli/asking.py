@@ -6,11 +6,13 @@ import typer
 
 from coordinator.cli.exits import ExitCode, must_not_be_refused, notes, tool_errors_as_text
 from coordinator.cli.tables import OutputFormat
+from coordinator.protocol.addresses import parse_address
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse, Request, Response
-from coordinator.runtime.tool_client import ask, parse_address
+from coordinator.runtime.tool_client import ask
 
 
-def _checked(address: str) -> str:
+def must_be_address(address: str) -> str:
+    """Return an address as it is; raises typer.BadParameter when it is none."""
     try:
         parse_address(address)
     except ValueError as error:
@@ -21,7 +23,9 @@ def _checked(address: str) -> str:
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
 Coordinator = Annotated[
     str,
-    typer.Option(callback=_checked, metavar="HOST:PORT", envvar="KCOORD_COORDINATOR", help="Any coordinator node."),
+    typer.Option(
+        callback=must_be_address, metavar="HOST:PORT", envvar="KCOORD_COORDINATOR", help="Any coordinator node."
+    ),
 ]
 Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="How to write it.")]
 Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait for the coordinator.", min=0.1, max=600)]

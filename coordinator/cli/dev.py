@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from coordinator.local.errors import LocalServiceError
+from coordinator.protocol.escaping import lines
 
 if TYPE_CHECKING:
     from coordinator.local.jars import JarProgress
@@ -150,5 +151,5 @@ def errors_as_text() -> Iterator[None]:
     try:
         yield
     except LocalServiceError as error:
-        _notes.print(f"error: {error}", markup=False)
+        _notes.print(f"error: {lines(str(error))}", markup=False)
         raise typer.Exit(1) from error

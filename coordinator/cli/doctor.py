@@ -25,8 +25,9 @@ from coordinator.cli.exits import ExitCode
 from coordinator.cli.tables import OutputFormat, write_rows
 from coordinator.local.errors import LocalServiceError
 from coordinator.local.java import find_java
+from coordinator.protocol.addresses import format_address, parse_address
 from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse
-from coordinator.runtime.tool_client import ToolError, ask, format_address, parse_address, refusal_of
+from coordinator.runtime.tool_client import ToolError, ask, refusal_of
 
 COLUMNS: Final = ("CHECK", "STATUS", "VALUE", "WHY")
 MINIMUM_PYTHON: Final = (3, 11)

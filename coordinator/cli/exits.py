@@ -9,14 +9,14 @@ from enum import IntEnum
 from typing import Final
 
 import typer
-from rich.console import Console
 
+from coordinator.cli.notes import Notes
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Response
 from coordinator.runtime.tool_client import ToolError, ToolTimeoutError, refusal_of
 
-notes = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
-"""Where everything goes that is not data; colours only on a terminal and without NO_COLOR."""
+notes: Final = Notes()
+"""Where everything goes that is not data."""
 
 
 class ExitCode(IntEnum):

@@ -15,6 +15,7 @@ from coordinator.cli.scope import format_partitions, left_claims
 from coordinator.cli.tables import Cell, OutputFormat, View, write_json, write_rows, write_views
 from coordinator.cli.wait import wait
 from coordinator.core.groups.group import GroupStatus
+from coordinator.protocol.addresses import format_address
 from coordinator.protocol.messages import (
     DescribeGroup,
     DescribeGroupResponse,
@@ -211,7 +212,7 @@ def _view_state(coordinator: str, group: str, timeout: float) -> View:
         "handover": response.handover or None,
         "members": len(response.members),
     }
-    where = f"{node.host}:{node.port} ({node.node_id})" if node else None
+    where = f"{format_address((node.host, node.port))} ({node.node_id})" if node else None
     row = (group, where, response.assignor, response.state, len(response.members))
     return View(STATE_COLUMNS, [row], document)
 

@@ -15,6 +15,7 @@ from typing import Final
 import typer
 
 from coordinator.cli.scope import TopicPartition
+from coordinator.protocol.escaping import one_line
 from coordinator.protocol.parts import ResetTarget
 
 _DURATION: Final = re.compile(
@@ -110,8 +111,12 @@ def _read_line(cells: list[str], group: str, where: str) -> ResetTarget | None:
 
 
 def write_csv_of_offsets(offsets: Iterable[Sequence[str | int]]) -> None:
-    """Write offsets to standard output as Kafka's tool reads them, of one group or with the group in front."""
-    csv.writer(sys.stdout, lineterminator="\n").writerows(offsets)
+    """Write offsets to standard output as Kafka's tool reads them, of one group or with the group in front.
+
+    Names stay as they are, since they are read again by name; spreadsheets are given `--output csv`.
+    """
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerows([one_line(cell) if isinstance(cell, str) else cell for cell in row] for row in offsets)
 
 
 def targets_of(partitions: Sequence[TopicPartition], where: WhereTo) -> tuple[ResetTarget, ...]:

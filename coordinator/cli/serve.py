@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+
+from coordinator.cli.notes import Notes
 
 _USAGE = 2
 
-_notes = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+_notes = Notes()
 
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="TOML file; conf/coordinator.toml shows every key.", dir_okay=False)

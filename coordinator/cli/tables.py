@@ -1,7 +1,7 @@
 """Writes rows to standard output: as a table or CSV with one header line, or as JSON.
 
-A table never contains a control character, whatever a member calls itself; a value that is not known is `-` in a
-table, empty in CSV and null in JSON.
+Nothing written contains a control character or a mark of direction, whatever a member calls itself, and no text in a
+CSV begins as a formula; a value that is not known is `-` in a table, empty in CSV and null in JSON.
 """
 
 import csv
@@ -13,6 +13,8 @@ from itertools import groupby
 from typing import TypeAlias
 
 import msgspec
+
+from coordinator.protocol.escaping import csv_cell, json_document, one_line
 
 Cell: TypeAlias = str | int | None
 
@@ -33,7 +35,7 @@ def write_rows(output: OutputFormat, columns: Sequence[str], rows: Sequence[Sequ
         case OutputFormat.CSV:
             writer = csv.writer(sys.stdout, lineterminator="\n")
             writer.writerow(columns)
-            writer.writerows([_printable(cell) for cell in row] for row in rows)
+            writer.writerows([csv_cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
         case OutputFormat.JSON:
             names = [column.lower().replace("-", "_").replace("#", "") for column in columns]
             write_json([dict(zip(names, row, strict=True)) for row in rows])
@@ -79,15 +81,10 @@ def write_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
 
 def write_json(value: Mapping[str, object] | Sequence[object]) -> None:
     """Write one JSON document, indented."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    sys.stdout.write(json_document(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n")
 
 
 def _in_table(cell: Cell) -> str:
     if cell is None or cell == "":
         return "-"
-    return _printable(cell)
-
-
-def _printable(cell: Cell) -> str:
-    text = "" if cell is None else str(cell)
-    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+    return one_line(str(cell))

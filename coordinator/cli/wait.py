@@ -10,9 +10,10 @@ import typer
 from coordinator.cli.asking import Coordinator, Group
 from coordinator.cli.exits import ExitCode, must_not_be_refused, notes
 from coordinator.cli.lag import lag_of
+from coordinator.protocol.addresses import parse_address
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse
-from coordinator.runtime.tool_client import ToolError, ask, parse_address
+from coordinator.runtime.tool_client import ToolError, ask
 
 LOOK_TIMEOUT_S: Final = 5.0
 """How long one look may take; a coordinator that restarts is asked again."""

@@ -20,6 +20,7 @@ from coordinator.local.errors import LocalServiceError
 from coordinator.local.jars import ReportProgress
 from coordinator.local.kafka import LocalKafka
 from coordinator.local.node import LocalCoordinator
+from coordinator.protocol.addresses import parse_address
 from coordinator.protocol.messages import Request, Response
 from coordinator.runtime.tool_client import ToolError, ask
 
@@ -67,8 +68,7 @@ def _play(
 
 
 def _asking(coordinator: LocalCoordinator) -> Callable[[Request], Response]:
-    host, _, port = coordinator.address.rpartition(":")
-    return partial(_ask, (host, int(port)))
+    return partial(_ask, parse_address(coordinator.address))
 
 
 def _ask(address: tuple[str, int], request: Request) -> Response:

@@ -21,6 +21,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from coordinator.core.effects import OffsetToResolve
 from coordinator.core.events import ResolvedOffset, TopicMetadata
+from coordinator.protocol.addresses import parse_address
 
 _NO_ERROR: Final = 0
 _UNKNOWN_TOPIC_OR_PARTITION: Final = 3
@@ -198,9 +199,8 @@ class KafkaClient:
         """Find out in the operating system's words why no bootstrap server can be connected to."""
         reasons = []
         for address in self._bootstrap:
-            host, _, port = address.rpartition(":")
             try:
-                socket.create_connection((host.strip("[]"), int(port)), timeout_s).close()
+                socket.create_connection(parse_address(address), timeout_s).close()
             except TimeoutError:
                 reasons.append(f"no answer from {address} in {timeout_s:g} s")
             except OSError as error:

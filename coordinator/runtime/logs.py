@@ -5,18 +5,20 @@ the process. A standard error that is closed, full or not read loses lines and n
 """
 
 import contextlib
+import io
 import json
 import logging
 import re
 import sys
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 import structlog
-from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+from structlog.typing import EventDict, ExcInfo, FilteringBoundLogger, Processor, WrappedLogger
 
+from coordinator.protocol.escaping import json_document, lines, one_line
 from coordinator.runtime.log_lines import LineLimit, standard_error_lines
 
 _CLOSE_S = 2.0
@@ -66,9 +68,8 @@ def make_log(
         [_TRACEBACKS, structlog.processors.JSONRenderer(_to_json, default=str)]
         if as_json
         else [
-            structlog.dev.ConsoleRenderer(
-                colors=is_terminal, pad_event_to=20, exception_formatter=structlog.dev.plain_traceback
-            )
+            escape_text,
+            structlog.dev.ConsoleRenderer(colors=is_terminal, pad_event_to=20, exception_formatter=_write_traceback),
         ]
     )
     log: FilteringBoundLogger = structlog.wrap_logger(
@@ -90,6 +91,17 @@ def drop_secrets(_log: WrappedLogger, _level: str, line: EventDict) -> EventDict
     return {key: "***" if _is_secret(key) else _without_secrets(value) for key, value in line.items()}
 
 
+def escape_text(_log: WrappedLogger, _level: str, line: EventDict) -> EventDict:
+    """Write what cannot be printed in texts as escapes (a structlog processor); other values are shown by `repr`."""
+    return {one_line(key): one_line(value) if isinstance(value, str) else value for key, value in line.items()}
+
+
+def _write_traceback(target: TextIO, exc_info: ExcInfo) -> None:
+    plain = io.StringIO()
+    structlog.dev.plain_traceback(plain, exc_info)
+    target.write(lines(plain.getvalue()))
+
+
 @lru_cache(maxsize=1_000)
 def _is_secret(name: str) -> bool:
     return _SECRET.search(name) is not None
@@ -105,8 +117,8 @@ def _to_json(line: EventDict, *, default: Callable[[Any], Any]) -> str:
         with contextlib.suppress(ValueError, OverflowError):
             text = msgspec.json.encode(line).decode()
             if text.isascii():
-                return text
-    return json.dumps(line, default=default, separators=(",", ":"))
+                return json_document(text)
+    return json_document(json.dumps(line, default=default, separators=(",", ":")))
 
 
 def _without_secrets(value: Any) -> Any:

@@ -17,6 +17,7 @@ from typing import Protocol, cast
 from structlog.typing import FilteringBoundLogger
 
 from coordinator.config import ServerSettings
+from coordinator.protocol.addresses import format_address
 from coordinator.protocol.errors import RemoteProtocolError
 from coordinator.protocol.messages import Push, Request, Response
 from coordinator.protocol.session import (
@@ -100,7 +101,8 @@ class Server:
         except OSError as error:
             reason = error.strerror or str(error)
             raise ListenError(
-                f"cannot listen on {host}:{port}: {reason}; stop what uses the address, or choose another with --listen"
+                f"cannot listen on {format_address((host, port))}: {reason}; stop what uses the address, or choose "
+                "another with --listen"
             ) from error
         return self._address
 

@@ -10,13 +10,12 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, TypeAlias
+from typing import Final
 
+from coordinator.protocol.addresses import Address, format_address
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse, Request, Response
 from coordinator.protocol.session import ResponseReceived, Role, Session, SessionEvent
-
-Address: TypeAlias = tuple[str, int]
 
 PAUSE_S: Final = 0.1
 """Time between two attempts at a refusal that may pass."""
@@ -33,26 +32,6 @@ class ToolError(Exception):
 
 class ToolTimeoutError(ToolError):
     """No response came in time."""
-
-
-def parse_address(text: str) -> Address:
-    """Read `HOST:PORT`, with an IPv6 host in brackets; raises ValueError with the reason."""
-    host, colon, port = text.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise ValueError(f"'{text}' is ambiguous: write an IPv6 address in brackets, as [::1]:9000")
-    if not colon or not host:
-        raise ValueError(f"'{text}' is not HOST:PORT")
-    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise ValueError(f"'{port}' in '{text}' is not a port, which is a number from 1 to 65535")
-    return host, int(port)
-
-
-def format_address(address: Address) -> str:
-    """Write an address as `HOST:PORT`."""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def refusal_of(response: Response) -> tuple[ErrorCode, str] | None:

@@ -5,6 +5,7 @@ Holdings take what was answered; nothing here decides what to do next.
 
 from collections.abc import Sequence
 
+from coordinator.protocol.addresses import Address
 from coordinator.protocol.columns import one_by_one, results_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
@@ -27,7 +28,6 @@ from spark_kcoord.member.effects import AdvanceOutcome, CallResult, Notice, Noti
 from spark_kcoord.member.holdings import Holdings, partition_of
 from spark_kcoord.member.refusals import show_refusal
 from spark_kcoord.member.registration import Registration
-from spark_kcoord.member.settings import Address
 
 
 def is_whole(request: CallRequest, response: Response) -> bool:

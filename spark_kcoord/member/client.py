@@ -18,6 +18,7 @@ from functools import partial
 from itertools import count
 from typing import Any, Final, TypeVar, cast
 
+from coordinator.protocol.addresses import Address
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.parts import Claim, ClaimStatus, FinalOffset, LostPosition, PartitionResult, StartHint
 from spark_kcoord.errors import KcoordError
@@ -54,7 +55,7 @@ from spark_kcoord.member.machine import Member
 from spark_kcoord.member.one_shot import fetch_offsets, find_coordinator, request_once
 from spark_kcoord.member.portions import advance_portions, bytes_of, join_outcomes, portions
 from spark_kcoord.member.refusals import closed
-from spark_kcoord.member.settings import Address, MemberSettings
+from spark_kcoord.member.settings import MemberSettings
 from spark_kcoord.member.states import State
 from spark_kcoord.member.transport import Transport
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from coordinator.protocol.addresses import Address
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, ClaimStatus, PartitionResult
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.member.settings import Address
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Asked on a connection of its own, by a member that misses partitions and has to 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from coordinator.protocol.addresses import Address
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse
 from coordinator.protocol.operator_messages import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import ControlDescription, PartitionDescription
@@ -13,7 +14,6 @@ from spark_kcoord.errors import KcoordError
 from spark_kcoord.member import refusals
 from spark_kcoord.member.holdings import TopicPartition
 from spark_kcoord.member.one_shot import request_once
-from spark_kcoord.member.settings import Address
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from coordinator.protocol.addresses import Address, format_address
 from coordinator.protocol.columns import in_columns
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from coordinator.protocol.messages import (
@@ -79,7 +80,7 @@ from spark_kcoord.member.patience import ANSWER_TIMEOUT_MS, CONNECT_TIMEOUT_MS, 
 from spark_kcoord.member.portions import bytes_of, portions
 from spark_kcoord.member.refusals import Refusal
 from spark_kcoord.member.registration import Registration, introduce
-from spark_kcoord.member.settings import Address, MemberSettings, show_address
+from spark_kcoord.member.settings import MemberSettings
 from spark_kcoord.member.states import TRANSITIONS, State, Step
 
 MAX_REDIRECTS: Final = 5
@@ -295,7 +296,7 @@ class Member:
         self._state_deadline_ms = self._now_ms + self._nodes.next_backoff_ms()
         if was_joined:
             self._absence.begin(self._now_ms)
-            self._notice(NoticeKind.DISCONNECTED, f"lost the coordinator at {show_address(address)}: {why}")
+            self._notice(NoticeKind.DISCONNECTED, f"lost the coordinator at {format_address(address)}: {why}")
 
     def _drop_connection(self, why: str, *, is_gone: bool) -> None:
         if self._wants_connection and not is_gone:
@@ -360,7 +361,7 @@ class Member:
         self._redirects += 1
         if self._redirects > MAX_REDIRECTS:
             self._lose(
-                f"nodes send each other's members around; the last named {show_address(address)}",
+                f"nodes send each other's members around; the last named {format_address(address)}",
                 is_elsewhere_better=True,
             )
             return
@@ -405,7 +406,7 @@ class Member:
         self._joined = Joined(
             self._member_id, response.kafka_cluster_id, response.kafka_bootstrap, tuple(response.claims)
         )
-        self._notice(kind, f"member {self._member_id} at {show_address(self._nodes.current)}")
+        self._notice(kind, f"member {self._member_id} at {format_address(self._nodes.current)}")
         for call_id in self._joins:
             self._complete(call_id, self._joined)
         self._joins.clear()

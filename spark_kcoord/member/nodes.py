@@ -8,7 +8,7 @@ of its own: jitter comes in as a callable returning a number in [0, 1).
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from spark_kcoord.member.settings import Address, show_address
+from coordinator.protocol.addresses import Address, format_address
 
 BACKOFF_MIN_MS: Final = 50
 BACKOFF_MAX_MS: Final = 1_000
@@ -88,5 +88,5 @@ class Nodes:
     def describe_troubles(self) -> str:
         """Say what went wrong at each address, the latest last."""
         if not self._troubles:
-            return f"{show_address(self.current)}: no answer yet"
-        return "; ".join(f"{show_address(address)}: {why}" for address, why in self._troubles.items())
+            return f"{format_address(self.current)}: no answer yet"
+        return "; ".join(f"{format_address(address)}: {why}" for address, why in self._troubles.items())

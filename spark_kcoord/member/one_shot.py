@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from coordinator.protocol.addresses import Address, format_address
 from coordinator.protocol.errors import RemoteProtocolError
 from coordinator.protocol.messages import (
     ErrorResponse,
@@ -23,7 +24,7 @@ from coordinator.protocol.session import HelloReceived, ResponseReceived, Role, 
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member import refusals
 from spark_kcoord.member.nodes import Nodes
-from spark_kcoord.member.settings import BOOTSTRAP_OPTION, Address, show_address
+from spark_kcoord.member.settings import BOOTSTRAP_OPTION
 from spark_kcoord.member.transport import CONNECT_ERRORS, OPEN_TIMEOUT_S, open_socket, why_failed
 
 RECEIVE_BYTES: Final = 64 * 1024
@@ -55,7 +56,7 @@ def request_once(
             nodes.note_trouble(str(error), is_elsewhere_better=True)
         backoff_s = nodes.next_backoff_ms() / 1000
         if time.monotonic() + backoff_s >= deadline_s:
-            addresses = ",".join(show_address(address) for address in coordinators)
+            addresses = ",".join(format_address(address) for address in coordinators)
             raise KcoordError(
                 f"No kcoord coordinator answered within {timeout_s:g} s: {nodes.describe_troubles()}. Check that one "
                 f"runs at option '{BOOTSTRAP_OPTION}' ({addresses}) and can be reached from this machine."

@@ -6,6 +6,7 @@ registration, and the rest, which are final. It knows no state.
 
 from typing import Final, TypeAlias
 
+from coordinator.protocol.addresses import format_address
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     FetcherStartedResponse,
@@ -15,7 +16,7 @@ from coordinator.protocol.messages import (
     Response,
 )
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.member.settings import BOOTSTRAP_OPTION, TIMEOUT_OPTION, MemberSettings, show_address
+from spark_kcoord.member.settings import BOOTSTRAP_OPTION, TIMEOUT_OPTION, MemberSettings
 
 Refusal: TypeAlias = tuple[ErrorCode, str]
 
@@ -85,7 +86,7 @@ def show_refusal(refusal: Refusal) -> str:
 
 def cannot_join(settings: MemberSettings, troubles: str) -> KcoordError:
     """Say that the first join took too long."""
-    addresses = ",".join(show_address(address) for address in settings.coordinators)
+    addresses = ",".join(format_address(address) for address in settings.coordinators)
     return KcoordError(
         f"Group '{settings.group_id}' could not be joined within {settings.join_timeout_ms / 1000:g} s: {troubles}. "
         f"Check that a kcoord coordinator runs at option '{BOOTSTRAP_OPTION}' ({addresses}) and can be reached from "

@@ -5,13 +5,11 @@ that error messages mention are the Spark source's.
 """
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
+from coordinator.protocol.addresses import Address
 from coordinator.protocol.ids import READ_UNCOMMITTED
 from coordinator.protocol.parts import ResetPolicy, StartHint
-
-Address: TypeAlias = tuple[str, int]
-"""Host and port of a coordinator node."""
 
 BOOTSTRAP_OPTION: Final = "kcoord.bootstrap.servers"
 TIMEOUT_OPTION: Final = "kcoord.coordinator.timeout"
@@ -75,9 +73,3 @@ class MemberSettings:
         for name in ("session_timeout_ms", "rebalance_timeout_ms", "coordinator_timeout_ms", "join_timeout_ms"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive")
-
-
-def show_address(address: Address) -> str:
-    """Return `host:port`, with brackets around an IPv6 address."""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -2,6 +2,7 @@
 
 from typing import TypeVar
 
+from coordinator.protocol.addresses import parse_address
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeGroup,
@@ -14,7 +15,7 @@ from coordinator.protocol.messages import (
     Response,
 )
 from coordinator.protocol.parts import GroupEvent
-from coordinator.runtime.tool_client import ask, parse_address
+from coordinator.runtime.tool_client import ask
 
 R = TypeVar("R", bound=Response)
 

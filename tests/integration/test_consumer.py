@@ -8,10 +8,11 @@ import pytest
 from kafka.admin import KafkaAdminClient
 from kafka.structs import TopicPartition
 
+from coordinator.protocol.addresses import parse_address
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FetchOffsets, FetchOffsetsResponse
 from coordinator.protocol.parts import Claim, ClaimState, StartHint
-from coordinator.runtime.tool_client import ask, parse_address
+from coordinator.runtime.tool_client import ask
 from spark_kcoord.consumer import Consumer, ConsumerSettings
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import MemberClient, MemberSettings

@@ -16,6 +16,7 @@ import pytest
 from coordinator.local.errors import LocalServiceError
 from coordinator.local.node import LocalCoordinator
 from coordinator.local.ports import free_ports
+from coordinator.protocol.addresses import parse_address
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
@@ -25,10 +26,12 @@ from coordinator.protocol.messages import (
     DescribeGroup,
     FetchOffsets,
     FindCoordinator,
+    FindCoordinatorResponse,
     ListGroupEvents,
     Ping,
 )
-from coordinator.protocol.parts import Claim, ClaimState, StartPartition
+from coordinator.protocol.parts import Claim, ClaimState, NodeAddress, StartPartition
+from coordinator.runtime.tool_client import ask
 from tests.helpers.processes import eventually, group_lives
 from tests.helpers.raw_member import RawMember
 
@@ -268,11 +271,12 @@ def test_no_orphan_is_left_when_the_owner_is_killed(tmp_path: Path) -> None:
     assert eventually(lambda: not group_lives(group_id))
 
 
-def test_the_command_stops_cleanly_on_sigterm_and_prints_the_port_it_took(tmp_path: Path) -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_the_command_stops_cleanly_on_sigterm_and_prints_an_address_that_tools_take(tmp_path: Path, host: str) -> None:
     command = [sys.executable, "-m", "coordinator", "serve", "--standalone", "--kafka", NO_KAFKA]
     environment = os.environ | {"KCOORD_LOG_LEVEL": "warning"}
     with subprocess.Popen(
-        [*command, "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"],
+        [*command, "--data", str(tmp_path / "data"), "--listen", f"{host}:0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -280,12 +284,14 @@ def test_the_command_stops_cleanly_on_sigterm_and_prints_the_port_it_took(tmp_pa
     ) as node:
         assert node.stdout is not None
         line = node.stdout.readline()
-        assert line.startswith("kcoord: listening on 127.0.0.1:")
-        with RawMember(line.split()[-1], "g") as tool:
-            assert tool.ask(FindCoordinator("g")).coordinator.port == int(line.rpartition(":")[2])
-            node.terminate()
-            assert node.wait(20) == 0
-            assert node.stdout.read() == ""
+        assert line.startswith(f"kcoord: listening on {host}:")
+        address = parse_address(line.split()[-1])
+        answer = ask(address, FindCoordinator("g"), 10)
+        assert isinstance(answer, FindCoordinatorResponse)
+        assert answer.coordinator == NodeAddress(1, *address)
+        node.terminate()
+        assert node.wait(20) == 0
+        assert node.stdout.read() == ""
 
 
 @pytest.mark.kafka

@@ -29,7 +29,7 @@ WRONG_IN_BOTH = [
     ({"kcoord.group": "g"}, "kcoord.group", "Did you mean 'kcoord.group.id'?"),
     ({"includeHeaders": "maybe"}, "includeHeaders", "Allowed: true or false."),
     ({"minPartitions": "0"}, "minPartitions", "a whole number from 1"),
-    ({"kcoord.bootstrap.servers": "here"}, "kcoord.bootstrap.servers", "is not host:port"),
+    ({"kcoord.bootstrap.servers": "here"}, "kcoord.bootstrap.servers", "is not HOST:PORT"),
     ({"kcoord.bootstrap.servers": NOBODY}, "kcoord.bootstrap.servers", "Connection refused"),
     ({"kcoord.bootstrap.servers": MISSING}, "kcoord.bootstrap.servers", "is missing"),
     ({"kafka.bootstrap.servers": NOBODY}, "kafka.bootstrap.servers", f"Kafka at {NOBODY} gave no answer in 5 s"),

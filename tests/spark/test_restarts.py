@@ -15,10 +15,11 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from coordinator.local.kafka import LocalKafka
 from coordinator.local.node import LocalCoordinator
+from coordinator.protocol.addresses import parse_address
 from coordinator.protocol.messages import FetchOffsets, FetchOffsetsResponse
 from coordinator.protocol.operator_messages import ResetOffsets, ResetOffsetsResponse
 from coordinator.protocol.parts import ClaimState, ResetTarget
-from coordinator.runtime.tool_client import ask, parse_address
+from coordinator.runtime.tool_client import ask
 from spark_kcoord.options import parse_options
 from spark_kcoord.reader import NO_LIMIT, KcoordStreamReader
 from tests.helpers.group_view import GroupView

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coordinator.local.node import LocalCoordinator
+from coordinator.protocol.addresses import parse_address
 from coordinator.protocol.messages import Request
 from coordinator.protocol.operator_messages import ChangePause, DeleteOffsets
-from coordinator.runtime.tool_client import ask, parse_address
+from coordinator.runtime.tool_client import ask
 from spark_kcoord.consumer import Consumer, ConsumerSettings
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import produce_numbers

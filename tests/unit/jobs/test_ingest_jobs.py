@@ -119,7 +119,7 @@ def test_a_lag_report_needs_the_address_of_a_coordinator(capsys: pytest.CaptureF
     with pytest.raises(SystemExit) as ended:
         LAG.main(["--coordinator", "nowhere", "--group", "g"])
     assert ended.value.code == 2
-    assert "'nowhere' is not host:port" in capsys.readouterr().err
+    assert "'nowhere' is not HOST:PORT" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("job", [STREAM, BATCH, REPLAY])

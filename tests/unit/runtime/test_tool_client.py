@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from coordinator.protocol.addresses import format_address
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.framing import VersionRange, encode_hello
 from coordinator.protocol.messages import (
@@ -19,26 +20,8 @@ from coordinator.protocol.messages import (
     Probe,
 )
 from coordinator.protocol.parts import NodeAddress
-from coordinator.runtime.tool_client import ToolError, ToolTimeoutError, ask, format_address, parse_address, refusal_of
+from coordinator.runtime.tool_client import ToolError, ToolTimeoutError, ask, refusal_of
 from tests.helpers.scripted_coordinator import ScriptedCoordinator
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [("localhost:9000", ("localhost", 9000)), ("[::1]:1", ("::1", 1)), ("10.0.0.1:65535", ("10.0.0.1", 65535))],
-)
-def test_addresses_are_read_and_written(text, address):
-    assert parse_address(text) == address
-    assert format_address(address) == text
-
-
-@pytest.mark.parametrize(
-    "text", ["", "localhost", ":9000", "host:", "host:x", "host:0", "host:65536", "::1:9", "h:٣", "h:-1"]
-)
-def test_what_is_no_address_is_refused_by_name(text):
-    with pytest.raises(ValueError) as caught:
-        parse_address(text)
-    assert f"'{text}'" in str(caught.value)
 
 
 def test_a_request_gets_its_response():

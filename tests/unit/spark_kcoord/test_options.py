@@ -122,7 +122,7 @@ BAD = {
     "kcoord.commit": ("no", "true or false"),
     "kcoord.share.within.application": ("yes", "true or false"),
     "kcoord.ping.interval": ("5", "has no unit"),
-    "kcoord.bootstrap.servers": ("c1", "'c1' is not host:port"),
+    "kcoord.bootstrap.servers": ("c1", "'c1' is not HOST:PORT"),
     "kcoord.group.id": ("g" * 251, "1 to 250 printable characters"),
     "kafka.group.id": (" ", "1 to 250 printable characters"),
     "startingTimestamp": ("-1", "ms since 1970"),
@@ -526,7 +526,7 @@ def test_login_is_passed_on_and_never_shown(login: dict[str, str]) -> None:
         ({"kafka.sasl.password": " "}, "the given value"),
         ({"kafka.ssl.truststore.location": "/a/b.jks"}, "Java key store, which Python cannot read"),
         ({"kafka.ssl.keystore.type": "JKS"}, "Allowed: PEM"),
-        ({"kafka.bootstrap.servers": "kafka:99999"}, "is not a number from 1 to 65535"),
+        ({"kafka.bootstrap.servers": "kafka:99999"}, "a port is a number from 1 to 65535"),
         ({"kafka.isolation.level": "serializable"}, "read_uncommitted, read_committed"),
     ],
 )
