@@ -44,6 +44,7 @@ REFUSALS = (
 )
 FEATURES: Mapping[str, tuple[str, ...]] = {
     "world": ("slow",),
+    "left": ("to its own query", "to the next run"),
     "fault": tuple(FAULT_OF),
     "record": RECORD_KINDS,
     "notice": tuple(EventKind),

@@ -86,8 +86,8 @@ class WorldFacts:
     def was_answered(self, topic: str, topic_id: str, partition: int, offset: int) -> bool:
         return self._kafka.was_answered(topic, topic_id, partition, offset)
 
-    def was_stable_end(self, topic_id: str, partition: int, offset: int) -> bool:
-        return self._kafka.was_stable_end(topic_id, partition, offset)
+    def was_stable_end(self, topic: str, topic_id: str, partition: int, offset: int) -> bool:
+        return self._kafka.was_stable_end(topic, topic_id, partition, offset)
 
     def is_missing(self, topic: str, topic_id: str, partition: int, offset: int) -> bool:
         return self._kafka.is_missing(topic, topic_id, partition, offset)

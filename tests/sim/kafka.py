@@ -35,8 +35,8 @@ class Kafka:
         self.transactions = Transactions(dice, transactional)
         self._old_ends: dict[tuple[str, int], int] = {}
         self._had_old_ends: set[tuple[str, int]] = set()
-        self._stable_ends: set[tuple[str, int, int]] = set()
-        """Every offset that was answered as an end, if all before it could be read by everybody, by topic id."""
+        self._stable_ends: dict[tuple[str, int, int], int] = {}
+        """The newest topic that was answered for with an end before which everybody can read all, as `_answered`."""
         self.topics: dict[str, Topic] = {}
         self.is_away = False
         self._answered: dict[tuple[str, int, int], int] = {}
@@ -120,14 +120,15 @@ class Kafka:
         """Have the broker know where a partition ends again."""
         self._old_ends.pop(log, None)
 
-    def _answered_end(self, topic: Topic, number: int, *, is_read_committed: bool) -> int:
+    def _answered_end(self, name: str, number: int, *, is_read_committed: bool) -> int:
         """Return the end that a broker answers."""
+        topic = self.topics[name]
         log = (topic.topic_id, number)
         end = topic.ends[number]
         stable = self._stable(topic, number)
         known = max(topic.begins[number], min(self._old_ends.get(log, end), stable if is_read_committed else end))
         if known <= stable:
-            self._stable_ends.add((*log, known))
+            self._stable_ends[name, number, known] = _number(topic.topic_id)
         return known
 
     # ---- asked by the coordinator -----------------------------------------------------------------------------------
@@ -164,7 +165,7 @@ class Kafka:
         if self.is_away or topic is None or wish.partition >= len(topic.ends) or self._dice.random() < 0.05:
             return ResolvedOffset(wish.topic, wish.partition, None, why="the partition has no leader")
         begin = topic.begins[wish.partition]
-        end = self._answered_end(topic, wish.partition, is_read_committed=wish.is_read_committed)
+        end = self._answered_end(wish.topic, wish.partition, is_read_committed=wish.is_read_committed)
         if wish.timestamp_ms == EARLIEST:
             offset = begin
         elif wish.timestamp_ms == LATEST:
@@ -190,9 +191,13 @@ class Kafka:
             return False
         return topic.begins[partition] <= offset <= topic.ends[partition]
 
-    def was_stable_end(self, topic_id: str, partition: int, offset: int) -> bool:
-        """Say whether an offset was ever answered as an end before which there was no open transaction."""
-        return (topic_id, partition, offset) in self._stable_ends
+    def was_stable_end(self, name: str, topic_id: str, partition: int, offset: int) -> bool:
+        """Say whether an offset was ever answered as an end before which there was no open transaction.
+
+        As with `was_answered`, what is meant for the new topic can be taken for the old one's: of the transactions of
+        that nothing is left to pass over, and where the new one starts is decided under its own id.
+        """
+        return self._stable_ends.get((name, partition, offset), 0) >= _number(topic_id)
 
     # ---- asked by queries -------------------------------------------------------------------------------------------
 
@@ -206,8 +211,7 @@ class Kafka:
         if self.is_away:
             return None
         return {
-            key: self._answered_end(topic, key[1], is_read_committed=is_read_committed)
-            for key, topic in self._found(partitions)
+            key: self._answered_end(*key, is_read_committed=is_read_committed) for key, _ in self._found(partitions)
         }
 
     def begins(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int] | None:

@@ -67,6 +67,11 @@ class QueryWatch:
         elif self._lost_ms is None:
             self._lost_ms = now_ms
 
+    def due_end(self, partition: "TopicPartition") -> int | None:
+        """Return up to where a run that ends by itself is to read a partition; None for one that it leaves alone."""
+        due = self._ends if self._due is None else self._due
+        return due[partition][1] if partition in due else None
+
     # ---- judged -----------------------------------------------------------------------------------------------------
 
     def call_begins(self) -> None:

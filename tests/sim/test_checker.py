@@ -14,7 +14,7 @@ from coordinator.core.groups.replay import replay
 from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import EARLIEST, LATEST
+from coordinator.protocol.ids import EARLIEST, LATEST, READ_COMMITTED
 from coordinator.protocol.messages import (
     Advance,
     AdvanceResponse,
@@ -335,6 +335,29 @@ def test_an_offset_that_kafka_no_longer_has_is_started_anew_by_the_policy() -> N
     assert world.kafka.resolve((OffsetToResolve("t", 0, LATEST),))[0].offset == 90
     log.append(6, [r.encode_record(granted("m1", 6, start=90))])
     world.checker.look_back()
+
+
+def latest_of(world: World) -> r.Granted:
+    """Have Kafka say where the topic of this name ends for who reads committed records only; return the start there."""
+    (answer,) = world.kafka.resolve((OffsetToResolve("t", 0, LATEST, is_read_committed=True),))
+    return replace(granted("m1", 7, start=answer.offset), why="latest, by the group's policy")
+
+
+def test_latest_of_a_topic_that_was_made_again_is_no_transaction_passed_over_in_the_old_one() -> None:
+    world = World(joined("m1", isolation_level=READ_COMMITTED))
+    world.kafka.delete("t")
+    world.kafka.create("t", 1)
+    start = latest_of(world)
+    world.append(r.WentOutOfRange("g", (P,)), start)
+    assert world.checker.group("g", 0).committed(P, TOPIC_ID) == world.kafka.topics["t"].ends[0]
+
+
+def test_latest_of_a_topic_says_nothing_of_the_one_that_was_made_after_it() -> None:
+    world = World()
+    end = world.kafka.topics["t"].ends[0]
+    latest_of(world)
+    assert world.kafka.was_stable_end("t", TOPIC_ID, 0, end)
+    assert not world.kafka.was_stable_end("t", "id-2", 0, end)
 
 
 def test_a_record_that_nobody_read_and_nobody_left_out_is_found_in_the_end() -> None:

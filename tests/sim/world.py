@@ -25,12 +25,13 @@ from tests.sim.log.state import GroupModel, ViolationError
 from tests.sim.mix import Mix
 from tests.sim.network import Network
 from tests.sim.process import Process
+from tests.sim.progress_watch import ProgressWatch
 from tests.sim.query import Checkpoint, Query
 from tests.sim.reading import EXPECTED_ENDS as EXPECTED_ENDS_OF_READS
 from tests.sim.reading import Brokers
 from tests.sim.schedule import Schedule
 from tests.sim.sink import EXPECTED_ENDS as EXPECTED_ENDS_OF_SINKS
-from tests.sim.slow import BATCHES_MS, OTHER_SOURCE_MS, REST_MS, ProgressWatch
+from tests.sim.slow import BATCHES_MS, OTHER_SOURCE_MS, REST_MS
 
 FEWEST_ACKED, FEWEST_FAULTS, FEWEST_HANDOVERS = 20, 5, 1
 """A run that exercised less than this says nothing: it is void."""

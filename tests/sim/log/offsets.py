@@ -104,7 +104,7 @@ def start(log: Log, group: GroupModel, at: int, record: r.Granted, number: int) 
         raise log.broken("lost-record", at, f"nobody ever got as far as offset {resolved.offset}: {record}")
     reader = group.facts.get(record.member_id)
     is_for_stable = reader is not None and reader.isolation_level == READ_COMMITTED and record.why.startswith("latest")
-    if is_for_stable and not log.facts.was_stable_end(record.topic_id, number, resolved.offset):
+    if is_for_stable and not log.facts.was_stable_end(record.topic, record.topic_id, number, resolved.offset):
         raise log.broken("lost-record", at, f"an open transaction is passed over that {record.member_id} waits for")
     if not is_hint and not is_answer:
         raise log.broken("phantom-commit", at, f"nobody ever named offset {resolved.offset}: {record}")
