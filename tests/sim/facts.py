@@ -60,7 +60,9 @@ class WorldFacts:
         """Take note that owner epochs may come a second time: what was processed under one so far proves nothing."""
         self._ambiguous.update(self._processed)
 
-    def started(self, topic_id: str, partition: int, offset: int) -> None:
+    def started(self, topic: str, topic_id: str, partition: int, offset: int) -> None:
+        if not topic_id and topic in self._kafka.topics:
+            topic_id = self._kafka.topics[topic].topic_id
         self.outputs.started(topic_id, partition, offset)
 
     def released(self, claim: ClaimEntry, topic_id: str) -> None:

@@ -65,6 +65,17 @@ def test_what_lies_above_an_offset_that_is_named_anew_may_be_written_once_more()
     outputs.write(sink, 2, [replace(CLAIM, from_offset=12)])
 
 
+def test_an_operators_word_for_a_group_that_has_not_seen_the_topic_is_meant_for_the_one_that_there_is() -> None:
+    world, outputs, sink = a_judged_world()
+    outputs.write(sink, 0, [CLAIM])
+    world.append(r.MemberRemoved("g", "m1", keeps_running_claims=False), r.GroupEmptied("g", 0))
+    world.append(o.GroupDeleted("g", "ann", "", 0), r.GroupSettings("g", 0, "", None, "hold", is_target_stale=False))
+    world.append(r.OffsetsCommitted("g", (replace(committed(12, None), topic_id=""),)))
+    outputs.write(sink, 1, [replace(CLAIM, from_offset=12)])
+    with pytest.raises(ViolationError, match=r"^twice-under-hold: "):
+        outputs.write(sink, 2, [replace(CLAIM, from_offset=10, until_offset=12)])
+
+
 def test_a_claim_that_an_operator_releases_may_be_read_by_its_old_owner_and_by_the_next() -> None:
     world, outputs, sink = a_judged_world()
     world.append(offered(10, 15), RUNNING, GONE, o.ClaimsReleased("g", (P,), "ann", "", 0))

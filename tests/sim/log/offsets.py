@@ -17,7 +17,7 @@ def offsets_committed(log: Log, group: GroupModel, at: int, record: r.OffsetsCom
                 raise log.broken("zombie-commit", at, f"an operator commits for {owner}: {part}")
             group.history.moved((part.topic, part.topic_id, part.partition), part.offset, "an operator's commit")
             if group.committed((part.topic, part.partition), part.topic_id) is None:
-                note_start(log, part.topic_id, part.partition, part.offset)
+                note_start(log, part.topic, part.topic_id, part.partition, part.offset)
             commit(log, group, at, part)
             continue
         if owner is None or owner.is_abandoned or owner.owner_epoch != part.owner_epoch:
@@ -56,10 +56,10 @@ def write(
     group.commits.setdefault(partition, []).append(Commit(at, topic_id, offset, owner_epoch))
 
 
-def note_start(log: Log, topic_id: str, number: int, offset: int) -> None:
+def note_start(log: Log, topic: str, topic_id: str, number: int, offset: int) -> None:
     """Tell the outside once that a position is set, and not again when a log is read once more."""
     if not log.is_reading_again:
-        log.facts.started(topic_id, number, offset)
+        log.facts.started(topic, topic_id, number, offset)
 
 
 def forget(group: GroupModel, at: int, partition: TopicPartition) -> None:
@@ -112,7 +112,7 @@ def start(log: Log, group: GroupModel, at: int, record: r.Granted, number: int) 
         shown = {hint.offset for hint in _hints_of(group, partition) if hint.from_checkpoint}
         must_pass_nothing_over(log, group, at, partition, record.topic_id, resolved.offset, shown)
     group.history.moved((record.topic, record.topic_id, number), resolved.offset, record.why)
-    note_start(log, record.topic_id, number, resolved.offset)
+    note_start(log, record.topic, record.topic_id, number, resolved.offset)
     commit(log, group, at, resolved)
 
 

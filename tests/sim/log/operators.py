@@ -58,7 +58,7 @@ def reset_applied(log: Log, group: GroupModel, at: int, record: o.ResetApplied) 
     group.by_policy.discard(partition)
     group.history.moved((record.topic, record.topic_id, record.partition), record.offset, "a reset")
     offsets.write(group, at, partition, record.topic_id, record.offset, None)
-    offsets.note_start(log, record.topic_id, record.partition, record.offset)
+    offsets.note_start(log, record.topic, record.topic_id, record.partition, record.offset)
     log.resets += 1
 
 

@@ -43,8 +43,8 @@ class Facts(Protocol):
     def is_missing(self, topic: str, topic_id: str, partition: int, offset: int) -> bool:
         """Say whether Kafka does not have what stands at an offset of a partition."""
 
-    def started(self, topic_id: str, partition: int, offset: int) -> None:
-        """Take note that the position of a partition is set by decision."""
+    def started(self, topic: str, topic_id: str, partition: int, offset: int) -> None:
+        """Take note that the position of a partition is set by decision; no id stands for the topic that there is."""
 
     def released(self, claim: "ClaimEntry", topic_id: str) -> None:
         """Take note that an operator let go of a claim whose owner is gone."""
