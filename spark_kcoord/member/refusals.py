@@ -35,12 +35,13 @@ PASSING: Final = frozenset(
 )
 """The coordinator cannot serve now: connect again, after a backoff."""
 
-IN_ITS_PLACE: Final = frozenset({ErrorCode.MEMBER_ID_IN_USE, ErrorCode.SECOND_MEMBER_OF_APPLICATION})
+IN_ITS_PLACE: Final = frozenset(
+    {ErrorCode.MEMBER_ID_IN_USE, ErrorCode.SECOND_MEMBER_OF_APPLICATION, ErrorCode.FENCED_INSTANCE_ID}
+)
 """A living member has the place; it may be that of a query that was stopped a moment ago: try for a while."""
 
 OPTIONS: Final = {
     ErrorCode.PARTITION_OWNED: "assign",
-    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "startingOffsets",
     ErrorCode.INVALID_GROUP_ID: "kcoord.group.id",
     ErrorCode.INVALID_SESSION_TIMEOUT: "kcoord.session.timeout",
     ErrorCode.UNSUPPORTED_ASSIGNOR: "kcoord.assignors",
@@ -57,13 +58,23 @@ BETTER_ELSEWHERE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorC
 _OF_SUBSCRIPTION: Final = ("the pattern ", "the subscription ", "a subscription ", "exclusions ")
 """How the coordinator begins what it says of a subscription that cannot be; the code is that of any bad request."""
 
+_OF_OPTIONS: Final = {
+    "the reset policy ": "startingOffsets",
+    "the hand-over ": "kcoord.handover",
+    "the claim time-out ": "kcoord.claim.timeout",
+    "a claim time-out ": "kcoord.claim.timeout",
+    "instance id ": "kcoord.instance.id",
+}
+"""How the coordinator begins what it says of a setting where the code alone does not tell which one it is."""
+
 
 def _option_of(settings: MemberSettings, refusal: Refusal) -> str | None:
     code, message = refusal
     is_malformed = code is ErrorCode.INVALID_REQUEST and message.startswith(_OF_SUBSCRIPTION)
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or is_malformed:
         return "assign" if settings.partitions else "subscribe" if settings.topics else "subscribePattern"
-    return OPTIONS.get(code)
+    named = (option for beginning, option in _OF_OPTIONS.items() if message.startswith(beginning))
+    return next(named, None) or OPTIONS.get(code)
 
 
 def refusal_of(response: Response) -> Refusal | None:

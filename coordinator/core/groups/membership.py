@@ -13,6 +13,7 @@ from coordinator.core.groups.applications import rivals, why_second
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.holds import TAKEOVER
+from coordinator.core.groups.identities import why_fenced_instance, why_id_in_use
 from coordinator.core.groups.member import Refusal, facts_of, why_malformed, why_unfit
 from coordinator.core.groups.ownership import Ownership
 from coordinator.core.groups.records import (
@@ -72,8 +73,8 @@ class Membership:
             return
         member_id = self._identity(registration, group)
         if member_id is None:
-            why = f"instance id {request.instance_id} belongs to another member id than {request.member_id}"
-            self._refuse(registration, ErrorCode.FENCED_INSTANCE_ID, why)
+            assert group is not None, "only a group knows instance ids"
+            self._refuse(registration, ErrorCode.FENCED_INSTANCE_ID, why_fenced_instance(group, request))
             return
         if group is not None:
             refusal = why_unfit(group, request, member_id, desk.limits, self._known_assignors)
@@ -211,11 +212,7 @@ class Membership:
             why = why_second(group, member_id, shares=registration.request.shares_application)
             self._refuse(registration, ErrorCode.SECOND_MEMBER_OF_APPLICATION, why)
             return
-        facts = group.members[member_id].facts
-        why = (
-            f"member id {member_id} is in use by the process {facts.pid} on {facts.host} ({facts.client_id}), which "
-            "lives; stop it, or give this one a checkpoint or an instance id of its own"
-        )
+        why = why_id_in_use(group, registration.request, member_id)
         self._refuse(registration, ErrorCode.MEMBER_ID_IN_USE, why)
 
     def take_newcomer(self, group_id: str, member_id: str) -> Registration | None:

@@ -258,6 +258,7 @@ def test_instance_that_lives_under_another_member_id_is_not_replaced() -> None:
     other = world.joining("m7", handover="hold", instance_id="i-m2").register()
     assert (other.error, other.message) == (
         ErrorCode.FENCED_INSTANCE_ID,
-        "instance id i-m2 belongs to another member id than m7",
+        "instance id i-m2 is that of member m2, process 42 on 10.0.0.1 (client-m2), and this one is member m7; stop "
+        "that one, or give this one an instance id of its own",
     )
     assert owner.advance([claim]).finished == (PartitionResult("t", 0, committed=110),)

@@ -109,7 +109,7 @@ def test_wishes_go_with_its_registration() -> None:
             "assign",
         ),
         ({}, ErrorCode.UNSUPPORTED_ASSIGNOR, "none of the assignors x is common to all members", "kcoord.assignors"),
-        ({}, ErrorCode.INVALID_REQUEST, "a claim time-out of 5 ms is not allowed", None),
+        ({}, ErrorCode.INVALID_REQUEST, "a claim time-out of 5 ms is not allowed", "kcoord.claim.timeout"),
     ],
 )
 def test_refusals_name_the_option_and_say_what_the_coordinator_said(

@@ -344,6 +344,7 @@ def test_final_refusal_fails_the_join_and_every_later_call() -> None:
     ("code", "option"),
     [
         (ErrorCode.MEMBER_ID_IN_USE, "checkpointLocation"),
+        (ErrorCode.FENCED_INSTANCE_ID, "kcoord.instance.id"),
         (ErrorCode.SECOND_MEMBER_OF_APPLICATION, "kcoord.share.within.application"),
     ],
 )
