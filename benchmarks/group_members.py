@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from benchmarks.group_sockets import Peer, Sockets
+from coordinator.protocol.codec import decode_answer, encode_message
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.framing import decode_hello, encode_envelope, encode_hello
@@ -35,8 +36,6 @@ from coordinator.protocol.messages import (
     Request,
     StartFetcher,
     StopFetcher,
-    decode_answer,
-    encode_message,
 )
 from coordinator.protocol.parts import (
     Claim,

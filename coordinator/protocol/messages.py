@@ -8,13 +8,12 @@ The format only grows: a new field comes last and has a default; a number is nev
 an offset of 0 always means offset 0.
 """
 
-from typing import Final, TypeAlias, TypeVar
-
-import msgspec
+from typing import ClassVar, Final, TypeAlias
 
 from coordinator.protocol import operator_messages as operator
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import READ_UNCOMMITTED
+from coordinator.protocol.message import WireMessage, WireRequest, codes
 from coordinator.protocol.operator_messages import OperatorRequest, OperatorResponse
 from coordinator.protocol.parts import (
     Claim,
@@ -32,27 +31,29 @@ from coordinator.protocol.parts import (
     PartitionResult,
     ResetPolicy,
     StartHint,
-    StartPartition,
     Subscription,
     TopicOffsets,
     check_count,
 )
-
-
-class _Message(msgspec.Struct, frozen=True, array_like=True, tag_field="type"):
-    """A message; each class names its number as its tag."""
-
+from coordinator.protocol.pushes import ClaimsFinished as ClaimsFinished
+from coordinator.protocol.pushes import Fenced as Fenced
+from coordinator.protocol.pushes import FetcherTaken as FetcherTaken
+from coordinator.protocol.pushes import Probe as Probe
+from coordinator.protocol.pushes import StartFetcher as StartFetcher
+from coordinator.protocol.pushes import StopFetcher as StopFetcher
 
 # ---- requests -------------------------------------------------------------------------------------------------------
 
 
-class FindCoordinator(_Message, frozen=True, tag=1):
+class FindCoordinator(WireRequest, frozen=True, tag=1):
     """Ask any node which node coordinates a group."""
+
+    refused_with: ClassVar = codes(ErrorCode.INVALID_GROUP_ID)
 
     group_id: str
 
 
-class RegisterConsumer(_Message, frozen=True, tag=2):
+class RegisterConsumer(WireRequest, frozen=True, tag=2):
     """Join a group, or come back to it, on this connection.
 
     An empty member id asks for a new one. `claims` are those the member still holds or its checkpoint shows; any
@@ -74,6 +75,21 @@ class RegisterConsumer(_Message, frozen=True, tag=2):
     `isolation_level` says up to where the member reads: read_uncommitted to the high watermark, read_committed to the
     last stable offset. A start at the end is resolved accordingly.
     """
+
+    refused_with: ClassVar = codes(
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.INVALID_SESSION_TIMEOUT,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNSUPPORTED_ASSIGNOR,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.PARTITION_OWNED,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        ErrorCode.MEMBER_ID_IN_USE,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.SECOND_MEMBER_OF_APPLICATION,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    )
 
     group_id: str
     member_id: str
@@ -103,8 +119,13 @@ class RegisterConsumer(_Message, frozen=True, tag=2):
     isolation_level: str = READ_UNCOMMITTED
 
 
-class Ping(_Message, frozen=True, tag=3):
+class Ping(WireRequest, frozen=True, tag=3):
     """Say that the member lives; with auto commit on, the offsets it has finished."""
+
+    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID)
+    parts_refused_with: ClassVar = codes(
+        ErrorCode.FENCED_OWNER_EPOCH, ErrorCode.INVALID_REQUEST, ErrorCode.OFFSET_METADATA_TOO_LARGE
+    )
 
     member_epoch: int
     offsets: Listed[TopicOffsets] = ()
@@ -113,20 +134,40 @@ class Ping(_Message, frozen=True, tag=3):
         check_count(self.offsets)
 
 
-class FetcherStarted(_Message, frozen=True, tag=4):
+class FetcherStarted(WireRequest, frozen=True, tag=4):
     """Say that the member has taken over these partitions."""
+
+    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID)
+    parts_refused_with: ClassVar = codes(ErrorCode.FENCED_OWNER_EPOCH)
 
     partitions: Listed[OwnedPartition]
 
 
-class FetcherStopped(_Message, frozen=True, tag=5):
+class FetcherStopped(WireRequest, frozen=True, tag=5):
     """Let go of partitions, with final offsets; saying it twice is answered alike."""
+
+    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID)
+    parts_refused_with: ClassVar = codes(ErrorCode.INVALID_REQUEST, ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
     partitions: Listed[FinalOffset]
 
 
-class CommitOffsets(_Message, frozen=True, tag=6):
+class CommitOffsets(WireRequest, frozen=True, tag=6):
     """Commit offsets, as the owner under its owner epochs or as an operator for partitions nobody owns."""
+
+    refused_with: ClassVar = codes(
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+    )
+    parts_refused_with: ClassVar = codes(
+        ErrorCode.FENCED_OWNER_EPOCH,
+        ErrorCode.PARTITION_OWNED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.OFFSET_METADATA_TOO_LARGE,
+    )
 
     group_id: str
     offsets: Listed[TopicOffsets]
@@ -135,14 +176,16 @@ class CommitOffsets(_Message, frozen=True, tag=6):
         check_count(self.offsets)
 
 
-class FetchOffsets(_Message, frozen=True, tag=7):
+class FetchOffsets(WireRequest, frozen=True, tag=7):
     """Read the committed offsets of some partitions, or of all when none are named."""
+
+    refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND)
 
     group_id: str
     partitions: Listed[tuple[str, int]] | None = None
 
 
-class Advance(_Message, frozen=True, tag=8):
+class Advance(WireRequest, frozen=True, tag=8):
     """Commit the finished micro-batch, let go of partitions and claim the next ranges, as one record.
 
     It is keyed by `finished`, the claims of the stream offset it answers, which carry the owner epochs written in
@@ -152,42 +195,61 @@ class Advance(_Message, frozen=True, tag=8):
     first have `keeps_offered`, so that they add to what the ones before have claimed.
     """
 
+    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.INVALID_REQUEST)
+    parts_refused_with: ClassVar = codes(
+        ErrorCode.CLAIM_CLOSED,
+        ErrorCode.CLAIM_NOT_RUNNING,
+        ErrorCode.FENCED_OWNER_EPOCH,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.OFFSET_METADATA_TOO_LARGE,
+    )
+
     finished: Listed[Claim]
     claims: Listed[Claim]
     released: Listed[FinalOffset] = ()
     keeps_offered: bool = False
 
 
-class ConfirmClaims(_Message, frozen=True, tag=9):
+class ConfirmClaims(WireRequest, frozen=True, tag=9):
     """Ask about claims and mark those still open as running."""
+
+    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID)
 
     claims: Listed[Claim]
 
 
-class LeaveGroup(_Message, frozen=True, tag=10):
+class LeaveGroup(WireRequest, frozen=True, tag=10):
     """Leave the group for good, with final offsets."""
+
+    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID)
 
     partitions: Listed[FinalOffset] = ()
 
 
-class ListGroups(_Message, frozen=True, tag=11):
+class ListGroups(WireRequest, frozen=True, tag=11):
     """List the groups of this node."""
 
 
-class DescribeGroup(_Message, frozen=True, tag=12):
+class DescribeGroup(WireRequest, frozen=True, tag=12):
     """Describe one group: members, partitions, offsets, ends and claims."""
+
+    refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND)
 
     group_id: str
 
 
-class ListGroupEvents(_Message, frozen=True, tag=13):
+class ListGroupEvents(WireRequest, frozen=True, tag=13):
     """Read a group's timeline after a sequence number."""
+
+    refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND)
 
     group_id: str
     after_sequence: int = 0
 
 
-class ReportOutOfRange(_Message, frozen=True, tag=30):
+class ReportOutOfRange(WireRequest, frozen=True, tag=30):
     """Say that Kafka no longer has, or does not have yet, the offset at which the member is to read partitions.
 
     The coordinator asks Kafka itself. Where neither the position nor the group's offset lies within [log start, high
@@ -195,20 +257,27 @@ class ReportOutOfRange(_Message, frozen=True, tag=30):
     partition are closed. Anything else leaves the partition as it is.
     """
 
+    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID)
+    parts_refused_with: ClassVar = codes(
+        ErrorCode.FENCED_OWNER_EPOCH, ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.OFFSET_OUT_OF_RANGE
+    )
+
     partitions: Listed[LostPosition]
 
 
-class ListClaims(_Message, frozen=True, tag=31):
+class ListClaims(WireRequest, frozen=True, tag=31):
     """Name claims and hints of the registration that follows on this connection, when it cannot name them all itself.
 
     It may be sent several times. What they name counts as if RegisterConsumer had named it.
     """
 
+    refused_with: ClassVar = codes(ErrorCode.INVALID_REQUEST)
+
     claims: Listed[Claim] = ()
     hints: Listed[StartHint] = ()
 
 
-class FinishClaims(_Message, frozen=True, tag=32):
+class FinishClaims(WireRequest, frozen=True, tag=32):
     """Commit finished micro-batches of a member that cannot say so itself now, on any connection.
 
     Spark tells its listeners that a micro-batch is done before it asks the source for the next, or never asks. The
@@ -217,17 +286,24 @@ class FinishClaims(_Message, frozen=True, tag=32):
     member that is gone held is free at once.
     """
 
+    refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND)
+    parts_refused_with: ClassVar = codes(
+        ErrorCode.FENCED_OWNER_EPOCH, ErrorCode.CLAIM_CLOSED, ErrorCode.CLAIM_NOT_RUNNING
+    )
+
     group_id: str
     member_id: str
     claims: Listed[Claim]
 
 
-class BeginClaims(_Message, frozen=True, tag=33):
+class BeginClaims(WireRequest, frozen=True, tag=33):
     """Mark open claims of a member as running, on any connection, for somebody else who has planned to read them.
 
     Spark plans a batch read in a process of its own, which is not the member's. The answer is that of ConfirmClaims.
     With `is_question` nothing is marked: how each claim stands is answered alone.
     """
+
+    refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND)
 
     group_id: str
     member_id: str
@@ -238,14 +314,14 @@ class BeginClaims(_Message, frozen=True, tag=33):
 # ---- responses ------------------------------------------------------------------------------------------------------
 
 
-class ErrorResponse(_Message, frozen=True, tag=100):
+class ErrorResponse(WireMessage, frozen=True, tag=100):
     """Refuses any request: for a message that is not known here, or one that is not allowed on this connection."""
 
     error: ErrorCode
     message: str
 
 
-class FindCoordinatorResponse(_Message, frozen=True, tag=101):
+class FindCoordinatorResponse(WireMessage, frozen=True, tag=101):
     """Answers FindCoordinator."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -258,7 +334,7 @@ class FindCoordinatorResponse(_Message, frozen=True, tag=101):
     kafka_cluster_id: str | None = None
 
 
-class RegisterConsumerResponse(_Message, frozen=True, tag=102):
+class RegisterConsumerResponse(WireMessage, frozen=True, tag=102):
     """Answers RegisterConsumer; partitions follow in StartFetcher."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -273,7 +349,7 @@ class RegisterConsumerResponse(_Message, frozen=True, tag=102):
     kafka_bootstrap: tuple[str, ...] = ()
 
 
-class PingResponse(_Message, frozen=True, tag=103):
+class PingResponse(WireMessage, frozen=True, tag=103):
     """Answers Ping; how many of its offsets were accepted, and what was refused."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -284,19 +360,19 @@ class PingResponse(_Message, frozen=True, tag=103):
     accepted: int = 0
 
 
-class FetcherStartedResponse(_Message, frozen=True, tag=104):
+class FetcherStartedResponse(WireMessage, frozen=True, tag=104):
     """Answers FetcherStarted: the partitions that are not the member's under the owner epochs it named."""
 
     refused: tuple[PartitionResult, ...] = ()
 
 
-class FetcherStoppedResponse(_Message, frozen=True, tag=105):
+class FetcherStoppedResponse(WireMessage, frozen=True, tag=105):
     """Answers FetcherStopped, a result a partition in the order asked."""
 
     results: tuple[PartitionResult, ...] = ()
 
 
-class CommitOffsetsResponse(_Message, frozen=True, tag=106):
+class CommitOffsetsResponse(WireMessage, frozen=True, tag=106):
     """Answers CommitOffsets: how many offsets were accepted, and what was refused, each with its reason."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -305,7 +381,7 @@ class CommitOffsetsResponse(_Message, frozen=True, tag=106):
     accepted: int = 0
 
 
-class FetchOffsetsResponse(_Message, frozen=True, tag=107):
+class FetchOffsetsResponse(WireMessage, frozen=True, tag=107):
     """Answers FetchOffsets; a partition without a committed offset is absent."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -313,7 +389,7 @@ class FetchOffsetsResponse(_Message, frozen=True, tag=107):
     offsets: tuple[CommittedOffset, ...] = ()
 
 
-class AdvanceResponse(_Message, frozen=True, tag=108):
+class AdvanceResponse(WireMessage, frozen=True, tag=108):
     """Answers Advance: a result for each finished, claimed and released partition, in the order asked.
 
     A finished range that was not committed now says why and does not refuse the rest; one that was committed before
@@ -328,7 +404,7 @@ class AdvanceResponse(_Message, frozen=True, tag=108):
     released: tuple[PartitionResult, ...] = ()
 
 
-class ConfirmClaimsResponse(_Message, frozen=True, tag=109):
+class ConfirmClaimsResponse(WireMessage, frozen=True, tag=109):
     """Answers ConfirmClaims, a status a claim in the order asked."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -336,20 +412,20 @@ class ConfirmClaimsResponse(_Message, frozen=True, tag=109):
     claims: tuple[ClaimStatus, ...] = ()
 
 
-class LeaveGroupResponse(_Message, frozen=True, tag=110):
+class LeaveGroupResponse(WireMessage, frozen=True, tag=110):
     """Answers LeaveGroup."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
 
 
-class ListGroupsResponse(_Message, frozen=True, tag=111):
+class ListGroupsResponse(WireMessage, frozen=True, tag=111):
     """Answers ListGroups, sorted by group id."""
 
     groups: tuple[GroupSummary, ...] = ()
 
 
-class DescribeGroupResponse(_Message, frozen=True, tag=112):
+class DescribeGroupResponse(WireMessage, frozen=True, tag=112):
     """Answers DescribeGroup; members by id, partitions by topic and number."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -365,7 +441,7 @@ class DescribeGroupResponse(_Message, frozen=True, tag=112):
     forgotten_in_ms: int | None = None
 
 
-class ListGroupEventsResponse(_Message, frozen=True, tag=113):
+class ListGroupEventsResponse(WireMessage, frozen=True, tag=113):
     """Answers ListGroupEvents, oldest first; the node keeps a bounded number a group."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -373,20 +449,20 @@ class ListGroupEventsResponse(_Message, frozen=True, tag=113):
     events: tuple[GroupEvent, ...] = ()
 
 
-class ReportOutOfRangeResponse(_Message, frozen=True, tag=130):
+class ReportOutOfRangeResponse(WireMessage, frozen=True, tag=130):
     """Answers ReportOutOfRange, a result a partition in the order asked; with the policy none it is an error."""
 
     results: tuple[PartitionResult, ...] = ()
 
 
-class ListClaimsResponse(_Message, frozen=True, tag=131):
+class ListClaimsResponse(WireMessage, frozen=True, tag=131):
     """Answers ListClaims."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
 
 
-class FinishClaimsResponse(_Message, frozen=True, tag=132):
+class FinishClaimsResponse(WireMessage, frozen=True, tag=132):
     """Answers FinishClaims, a result a claim in the order asked; saying it twice is answered alike."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -394,66 +470,12 @@ class FinishClaimsResponse(_Message, frozen=True, tag=132):
     results: tuple[PartitionResult, ...] = ()
 
 
-class BeginClaimsResponse(_Message, frozen=True, tag=133):
+class BeginClaimsResponse(WireMessage, frozen=True, tag=133):
     """Answers BeginClaims, a status a claim in the order asked."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
     claims: tuple[ClaimStatus, ...] = ()
-
-
-# ---- pushes ---------------------------------------------------------------------------------------------------------
-
-
-class StartFetcher(_Message, frozen=True, tag=200):
-    """Partitions the member owns from now on.
-
-    `is_complete` says that with this message the member holds the whole of its target assignment, which may be
-    empty; a long list comes in several messages and only the last can be complete. A partition the member already
-    has under the same owner epoch changes nothing but, where it names another, the stream that reads it. `notes` say
-    which of them the group had no offset of, where they start and why.
-    """
-
-    partitions: tuple[StartPartition, ...]
-    is_complete: bool
-    member_epoch: int
-    group_epoch: int
-    notes: tuple[str, ...] = ()
-
-
-class StopFetcher(_Message, frozen=True, tag=201):
-    """Partitions the member must let go of within `deadline_ms` from now, and why."""
-
-    partitions: tuple[OwnedPartition, ...]
-    deadline_ms: int
-    why: str
-
-
-class Probe(_Message, frozen=True, tag=202):
-    """Asks whether the member behind this connection still lives; any message from it is the answer."""
-
-
-class Fenced(_Message, frozen=True, tag=203):
-    """The member is no longer one: it must stop reading, forget what it owned, and may register again."""
-
-    error: ErrorCode
-    why: str
-
-
-class ClaimsFinished(_Message, frozen=True, tag=204):
-    """These claims of the member were committed by FinishClaims and are closed."""
-
-    claims: tuple[Claim, ...]
-
-
-class FetcherTaken(_Message, frozen=True, tag=205):
-    """These partitions are not the member's any more, because it did not let go of them in time.
-
-    Their claims are closed. It stays a member, and keeps whatever else it has.
-    """
-
-    partitions: tuple[OwnedPartition, ...]
-    why: str
 
 
 Request: TypeAlias = (
@@ -528,46 +550,3 @@ RESPONSE_OF: Final[dict[type[Request], type[Response]]] = {
     operator.DescribeControls: operator.DescribeControlsResponse,
 }
 """The response that answers each request; any request may be answered by ErrorResponse instead."""
-
-_encoder = msgspec.msgpack.Encoder()
-_request_decoder: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
-_answer_decoder: msgspec.msgpack.Decoder[Response | Push] = msgspec.msgpack.Decoder(Response | Push)
-
-
-class _Numbered(msgspec.Struct, frozen=True, array_like=True):
-    """The one thing that every message of every version begins with."""
-
-    number: int
-
-
-_number_decoder = msgspec.msgpack.Decoder(_Numbered)
-_Decoded = TypeVar("_Decoded")
-
-
-def encode_message(message: Message) -> bytes:
-    """Return the msgpack array of a message."""
-    return _encoder.encode(message)
-
-
-def decode_request(body: bytes | memoryview) -> Request:
-    """Read what a member or a tool sent; raises msgspec.DecodeError for anything else."""
-    return _decode(_request_decoder, body)
-
-
-def decode_answer(body: bytes | memoryview) -> Response | Push:
-    """Read what a coordinator sent; raises msgspec.DecodeError for anything else."""
-    return _decode(_answer_decoder, body)
-
-
-def decode_number(body: bytes | memoryview) -> int:
-    """Read a message's number and pass over the rest, without keeping it; raises msgspec.DecodeError."""
-    return _decode(_number_decoder, body).number
-
-
-def _decode(decoder: msgspec.msgpack.Decoder[_Decoded], body: bytes | memoryview) -> _Decoded:
-    try:
-        return decoder.decode(body)
-    except UnicodeDecodeError as error:
-        raise msgspec.DecodeError(f"a text is not UTF-8: {error.reason}") from error
-    except RecursionError as error:
-        raise msgspec.DecodeError("arrays are nested too deeply") from error

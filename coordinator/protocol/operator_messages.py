@@ -4,23 +4,22 @@ Any connection may send them. Each names who asks and why, which the coordinator
 timeline. With `is_dry_run`, which is the default, the response says what would be done and nothing is changed.
 """
 
-from typing import TypeAlias
-
-import msgspec
+from typing import ClassVar, TypeAlias
 
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.message import WireMessage, WireRequest, codes
 from coordinator.protocol.parts import ControlDescription, Listed, PartitionResult, ResetResult, ResetTarget
 
 
-class _Message(msgspec.Struct, frozen=True, array_like=True, tag_field="type"):
-    """A message; each class names its number as its tag."""
-
-
-class ChangePause(_Message, frozen=True, tag=50):
+class ChangePause(WireRequest, frozen=True, tag=50):
     """Pause partitions, or the whole group when none are named, or have them run again.
 
     The pause of a group and the pauses of single partitions are kept apart: each ends only by itself.
     """
+
+    refused_with: ClassVar = codes(
+        ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
 
     group_id: str
     partitions: Listed[tuple[str, int]] | None
@@ -30,8 +29,10 @@ class ChangePause(_Message, frozen=True, tag=50):
     is_dry_run: bool = True
 
 
-class ChangeDrain(_Message, frozen=True, tag=51):
+class ChangeDrain(WireRequest, frozen=True, tag=51):
     """Have a member keep no partitions, until this is taken back or the member is gone."""
+
+    refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_MEMBER_ID)
 
     group_id: str
     member_id: str
@@ -41,11 +42,21 @@ class ChangeDrain(_Message, frozen=True, tag=51):
     is_dry_run: bool = True
 
 
-class ResetOffsets(_Message, frozen=True, tag=52):
+class ResetOffsets(WireRequest, frozen=True, tag=52):
     """Set committed offsets, also of partitions that members own: those are pending until their owners have let go.
 
     `release_claims` lets a reset pass over the running claim of an owner that is gone.
     """
+
+    refused_with: ClassVar = codes(
+        ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST, ErrorCode.COORDINATOR_NOT_AVAILABLE
+    )
+    parts_refused_with: ClassVar = codes(
+        ErrorCode.PARTITION_OWNED,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    )
 
     group_id: str
     targets: Listed[ResetTarget]
@@ -55,8 +66,11 @@ class ResetOffsets(_Message, frozen=True, tag=52):
     is_dry_run: bool = True
 
 
-class CancelResets(_Message, frozen=True, tag=53):
+class CancelResets(WireRequest, frozen=True, tag=53):
     """Drop pending resets, all of the group's when no partitions are named."""
+
+    refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST)
+    parts_refused_with: ClassVar = codes(ErrorCode.INVALID_REQUEST)
 
     group_id: str
     partitions: Listed[tuple[str, int]] | None
@@ -65,9 +79,12 @@ class CancelResets(_Message, frozen=True, tag=53):
     is_dry_run: bool = True
 
 
-class DeleteOffsets(_Message, frozen=True, tag=54):
+class DeleteOffsets(WireRequest, frozen=True, tag=54):
     """Delete the committed offsets of partitions that nobody owns."""
 
+    refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST)
+    parts_refused_with: ClassVar = codes(ErrorCode.PARTITION_OWNED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
     group_id: str
     partitions: Listed[tuple[str, int]]
     who: str
@@ -75,17 +92,22 @@ class DeleteOffsets(_Message, frozen=True, tag=54):
     is_dry_run: bool = True
 
 
-class DeleteGroup(_Message, frozen=True, tag=55):
+class DeleteGroup(WireRequest, frozen=True, tag=55):
     """Delete a group that has no members, with all that is known of it."""
 
+    refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST, ErrorCode.NON_EMPTY_GROUP)
+
     group_id: str
     who: str
     why: str = ""
     is_dry_run: bool = True
 
 
-class ReleaseClaims(_Message, frozen=True, tag=56):
+class ReleaseClaims(WireRequest, frozen=True, tag=56):
     """Close running claims whose owner is gone, without a commit; their partitions are anybody's then."""
+
+    refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST)
+    parts_refused_with: ClassVar = codes(ErrorCode.CLAIM_CLOSED, ErrorCode.PARTITION_OWNED)
 
     group_id: str
     partitions: Listed[tuple[str, int]]
@@ -94,13 +116,15 @@ class ReleaseClaims(_Message, frozen=True, tag=56):
     is_dry_run: bool = True
 
 
-class DescribeControls(_Message, frozen=True, tag=57):
+class DescribeControls(WireRequest, frozen=True, tag=57):
     """List what operators have decided about a group and what stands: pauses, drained members, pending resets."""
+
+    refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND)
 
     group_id: str
 
 
-class ChangePauseResponse(_Message, frozen=True, tag=150):
+class ChangePauseResponse(WireMessage, frozen=True, tag=150):
     """Answers ChangePause with the partitions whose state changes."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -108,7 +132,7 @@ class ChangePauseResponse(_Message, frozen=True, tag=150):
     partitions: tuple[tuple[str, int], ...] = ()
 
 
-class ChangeDrainResponse(_Message, frozen=True, tag=151):
+class ChangeDrainResponse(WireMessage, frozen=True, tag=151):
     """Answers ChangeDrain with the partitions that the member has now."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -116,7 +140,7 @@ class ChangeDrainResponse(_Message, frozen=True, tag=151):
     partitions: tuple[tuple[str, int], ...] = ()
 
 
-class ResetOffsetsResponse(_Message, frozen=True, tag=152):
+class ResetOffsetsResponse(WireMessage, frozen=True, tag=152):
     """Answers ResetOffsets, a result a target in the order asked."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -124,7 +148,7 @@ class ResetOffsetsResponse(_Message, frozen=True, tag=152):
     results: tuple[ResetResult, ...] = ()
 
 
-class CancelResetsResponse(_Message, frozen=True, tag=153):
+class CancelResetsResponse(WireMessage, frozen=True, tag=153):
     """Answers CancelResets, a result a partition."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -132,7 +156,7 @@ class CancelResetsResponse(_Message, frozen=True, tag=153):
     results: tuple[PartitionResult, ...] = ()
 
 
-class DeleteOffsetsResponse(_Message, frozen=True, tag=154):
+class DeleteOffsetsResponse(WireMessage, frozen=True, tag=154):
     """Answers DeleteOffsets, a result a partition in the order asked; `committed` is the offset before."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -140,14 +164,14 @@ class DeleteOffsetsResponse(_Message, frozen=True, tag=154):
     results: tuple[PartitionResult, ...] = ()
 
 
-class DeleteGroupResponse(_Message, frozen=True, tag=155):
+class DeleteGroupResponse(WireMessage, frozen=True, tag=155):
     """Answers DeleteGroup."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
 
 
-class ReleaseClaimsResponse(_Message, frozen=True, tag=156):
+class ReleaseClaimsResponse(WireMessage, frozen=True, tag=156):
     """Answers ReleaseClaims, a result a partition in the order asked."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -155,7 +179,7 @@ class ReleaseClaimsResponse(_Message, frozen=True, tag=156):
     results: tuple[PartitionResult, ...] = ()
 
 
-class DescribeControlsResponse(_Message, frozen=True, tag=157):
+class DescribeControlsResponse(WireMessage, frozen=True, tag=157):
     """Answers DescribeControls: pauses, then drained members, then pending resets."""
 
     error: ErrorCode = ErrorCode.NONE

@@ -14,21 +14,11 @@ from typing import Final, TypeAlias
 import msgspec
 
 from coordinator.protocol import framing
+from coordinator.protocol.codec import decode_answer, decode_number, decode_request, encode_message
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from coordinator.protocol.framing import FrameReader, VersionRange
 from coordinator.protocol.ids import MAX_LIST_ITEMS
-from coordinator.protocol.messages import (
-    RESPONSE_OF,
-    ErrorResponse,
-    Message,
-    Push,
-    Request,
-    Response,
-    decode_answer,
-    decode_number,
-    decode_request,
-    encode_message,
-)
+from coordinator.protocol.messages import RESPONSE_OF, ErrorResponse, Message, Push, Request, Response
 
 SUPPORTED_VERSIONS: Final = VersionRange(1, 1)
 """Protocol versions this code speaks."""

@@ -12,8 +12,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
+from coordinator.protocol.codec import decode_answer
 from coordinator.protocol.framing import FrameReader, decode_envelope
-from coordinator.protocol.messages import Push, Response, decode_answer
+from coordinator.protocol.messages import Push, Response
 
 CHUNK_BYTES: Final = 65_536
 FRAME_LIMIT_BYTES: Final = 64 * 1024 * 1024

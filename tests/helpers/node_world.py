@@ -84,6 +84,7 @@ from coordinator.protocol.parts import (
     StartPartition,
     Subscription,
 )
+from tests.helpers.declared_codes import undeclared_code
 
 WALL_OFFSET_MS = 1_700_000_000_000
 TICK_MS = 100
@@ -174,6 +175,8 @@ class Member:
     # ---- what comes in ----
 
     def take_response(self, correlation_id: int, response: Response) -> None:
+        why = undeclared_code(self.asked[correlation_id], response)
+        assert why is None, why
         self.inbox.append(response)
         self._answers[correlation_id] = response
         if isinstance(response, RegisterConsumerResponse) and response.error is ErrorCode.NONE:

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator.protocol.codec import decode_request, encode_message
 from coordinator.protocol.columns import OffsetToCommit, in_columns, one_by_one, results_of
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import CommitOffsets, decode_request, encode_message
+from coordinator.protocol.messages import CommitOffsets
 from coordinator.protocol.parts import PartitionResult, TopicOffsets
 
 OFFSETS = st.builds(

@@ -11,6 +11,8 @@ import msgspec
 import pytest
 
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.message import ANY_REQUEST_REFUSED_WITH
+from coordinator.protocol.messages import Request
 from coordinator.protocol.session import TRANSITIONS
 from tests.helpers.wire_examples import MESSAGES, PARTS
 
@@ -71,6 +73,29 @@ def test_every_field_is_described_in_its_place(kind):
     fields = msgspec.structs.fields(kind)
     assert [row[:3] for row in rows] == [(field.name, in_words(field.type), default_of(field)) for field in fields]
     assert rows or "It has no fields." in section
+
+
+@pytest.mark.parametrize("kind", get_args(Request), ids=lambda kind: kind.__name__)
+def test_a_request_is_refused_with_what_its_class_declares(kind):
+    section = DOCUMENT.split(f"### {kind.__name__} (")[1].split("\n#")[0]
+    (line,) = re.findall(r"^Refused with: (.+)$", section, flags=re.MULTILINE) or [""]
+    whole, *parts = re.sub(r"\([^)]*\)", "", line).split(";")
+    assert codes_in([whole]) == sorted(code.name for code in kind.refused_with)
+    assert codes_in(parts) == sorted(code.name for code in kind.parts_refused_with)
+
+
+def test_codes_of_any_request_stand_above_the_table():
+    (sentence,) = re.findall(r"any request may get an\s+ErrorResponse with ([^.]+)\.", DOCUMENT)
+    assert codes_in([sentence]) == sorted(code.name for code in ANY_REQUEST_REFUSED_WITH)
+
+
+def test_every_code_that_a_class_declares_is_a_refusal():
+    for kind in get_args(Request):
+        assert ErrorCode.NONE not in kind.refused_with | kind.parts_refused_with
+
+
+def codes_in(pieces) -> list[str]:
+    return sorted({word for piece in pieces for word in re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", piece)})
 
 
 def test_nothing_is_described_that_does_not_exist():

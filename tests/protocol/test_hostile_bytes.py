@@ -6,9 +6,9 @@ import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from coordinator.protocol.codec import decode_answer, decode_request, encode_message
 from coordinator.protocol.errors import RemoteProtocolError
 from coordinator.protocol.framing import encode_envelope
-from coordinator.protocol.messages import decode_answer, decode_request, encode_message
 from coordinator.protocol.parts import TopicOffsets
 from coordinator.protocol.session import (
     PushReceived,

@@ -9,10 +9,10 @@ import pytest
 
 from coordinator.protocol import messages as m
 from coordinator.protocol import parts as p
+from coordinator.protocol.codec import encode_message
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from coordinator.protocol.framing import FrameReader, encode_envelope
 from coordinator.protocol.ids import MAX_LIST_ITEMS
-from coordinator.protocol.messages import encode_message
 from coordinator.protocol.session import RequestReceived, ResponseReceived, Role, Session, SessionLimits, State
 from tests.helpers.sentences import says
 from tests.helpers.session_pair import SessionPair

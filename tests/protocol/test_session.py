@@ -8,9 +8,10 @@ import pytest
 
 from coordinator.protocol import messages as m
 from coordinator.protocol import session as sessions
+from coordinator.protocol.codec import encode_message
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError, ProtocolError, RemoteProtocolError
 from coordinator.protocol.framing import VersionRange, encode_envelope, encode_hello
-from coordinator.protocol.messages import RESPONSE_OF, encode_message
+from coordinator.protocol.messages import RESPONSE_OF
 from coordinator.protocol.session import (
     SUPPORTED_VERSIONS,
     TRANSITIONS,

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from coordinator.protocol import messages, parts
+from coordinator.protocol.codec import decode_answer, decode_request, encode_message
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.framing import VersionRange, decode_hello, encode_envelope, encode_hello
-from coordinator.protocol.messages import decode_answer, decode_request, encode_message
 from tests.helpers.sentences import says
 from tests.helpers.wire_examples import MESSAGES, PARTS, REQUESTS
 

@@ -53,6 +53,7 @@ from tests.sim.facts import WorldFacts
 from tests.sim.kafka import Kafka
 from tests.sim.log.model import LogModel
 from tests.sim.log.state import ClaimEntry, GroupModel, ViolationError
+from tests.sim.refusals import count_refusals, must_be_declared
 
 REFUSED_TO_OTHERS = frozenset({ErrorCode.FENCED_OWNER_EPOCH, ErrorCode.CLAIM_CLOSED})
 ACCEPTED = frozenset({"member-joined", "member-returned", "member-replaced"})
@@ -244,7 +245,8 @@ class Checker:
         """Check an answer that leaves the node."""
         asked = self._life.asked.pop((connection_id, correlation_id))
         shard = asked.shard
-        self._count_refusals(response)
+        must_be_declared(asked.request, response)
+        count_refusals(self.coverage, response)
         is_of_old_group = asked.end_at_arrival <= self._forgotten_at.get(_group_of(asked), -1)
         if is_of_old_group and not isinstance(asked.request, RegisterConsumer):
             return
@@ -283,14 +285,6 @@ class Checker:
                 self._committed(asked, asked.member[0], asked.request.offsets, response)
             case _:
                 pass
-
-    def _count_refusals(self, response: Response) -> None:
-        error = getattr(response, "error", ErrorCode.NONE)
-        if error is not ErrorCode.NONE:
-            self.coverage[f"refusal {error.name}"] += 1
-        for result in (*getattr(response, "results", ()), *getattr(response, "refused", ())):
-            if result.error is not ErrorCode.NONE:
-                self.coverage[f"refusal {result.error.name}"] += 1
 
     def _committed(
         self,

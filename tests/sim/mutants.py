@@ -31,7 +31,15 @@ from coordinator.core.parking import Parking
 from coordinator.protocol.messages import StartFetcher
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult, TopicOffsets
 from spark_kcoord.consumer import Consumer
-from tests.sim import mutants_isolation, mutants_late, mutants_outputs, mutants_reading, mutants_runs, mutants_unread
+from tests.sim import (
+    mutants_isolation,
+    mutants_late,
+    mutants_outputs,
+    mutants_reading,
+    mutants_runs,
+    mutants_unread,
+    mutants_words,
+)
 from tests.sim.mutants_registration import (
     hints_of_a_reader_count,
     one_says_that_both_share,
@@ -453,6 +461,7 @@ OWN: Mapping[str, Mutant] = {
     **{name: Mutant(*mistake) for name, mistake in mutants_outputs.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_late.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_isolation.MISTAKES.items()},
+    **{name: Mutant(*mistake) for name, mistake in mutants_words.MISTAKES.items()},
 }
 """Mistakes beside the fifteen that were known from the start: in what operators do, and in what is decided at once."""
 

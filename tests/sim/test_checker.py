@@ -20,6 +20,7 @@ from coordinator.protocol.messages import (
     AdvanceResponse,
     ConfirmClaims,
     ConfirmClaimsResponse,
+    ErrorResponse,
     FetchOffsets,
     FetchOffsetsResponse,
     Ping,
@@ -502,3 +503,16 @@ def test_a_member_whose_connection_did_not_close_does_not_expire_by_it() -> None
         world.checker.noticed(notice, 0, 1)
     world.checker.closed(CONNECTION, 1)
     world.checker.noticed(notice, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "response"),
+    [
+        (FetchOffsets("g"), FetchOffsetsResponse(ErrorCode.UNKNOWN_MEMBER_ID, "who?")),
+        (FetchOffsets("g"), ErrorResponse(ErrorCode.REBALANCE_IN_PROGRESS, "not now")),
+        (Ping(1), PingResponse(refused=(PartitionResult("t", 0, ErrorCode.PARTITION_OWNED, "it is m2's"),))),
+    ],
+)
+def test_a_code_that_its_request_does_not_declare_is_named(asked: Request, response: Response) -> None:
+    with pytest.raises(ViolationError, match=r"^undeclared-code: "):
+        World().say(asked, response)

@@ -14,6 +14,7 @@ from benchmarks.group_core import core_used_s, cpu_s, pids_of
 from benchmarks.group_members import KcoordMember, RefusedError, Tally
 from benchmarks.group_rounds import Round, pace, percentile, saturate
 from benchmarks.group_sockets import Peer, Sockets
+from coordinator.protocol.codec import decode_request, encode_message
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.framing import encode_envelope, encode_hello
 from coordinator.protocol.messages import (
@@ -31,8 +32,6 @@ from coordinator.protocol.messages import (
     Response,
     StartFetcher,
     StopFetcher,
-    decode_request,
-    encode_message,
 )
 from coordinator.protocol.parts import OwnedPartition, PartitionResult, StartPartition
 from coordinator.protocol.session import SUPPORTED_VERSIONS

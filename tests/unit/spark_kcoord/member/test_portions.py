@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator.protocol.codec import encode_message
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import Advance, encode_message
+from coordinator.protocol.messages import Advance
 from coordinator.protocol.parts import Claim, PartitionResult
 from coordinator.protocol.session import SessionLimits
 from spark_kcoord.member.effects import AdvanceOutcome

@@ -1,0 +1,34 @@
+"""What every message has: a number as its first item; and what every request says of itself: how it may be refused.
+
+A code that a request does not declare is not sent: tests and the simulator hold each answer against its request's
+class, and docs/PROTOCOL.md against the same. A newer coordinator may refuse with more.
+"""
+
+from typing import ClassVar, Final, TypeAlias
+
+import msgspec
+
+from coordinator.protocol.errors import ErrorCode
+
+Codes: TypeAlias = frozenset[ErrorCode]
+
+NO_CODES: Final[Codes] = frozenset()
+
+ANY_REQUEST_REFUSED_WITH: Final[Codes] = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.FRAME_TOO_LARGE})
+"""Codes of ErrorResponse that belong to no request in particular: an unknown number, and an answer over its limit."""
+
+
+def codes(*errors: ErrorCode) -> Codes:
+    """Return the codes with which a class may be refused."""
+    return frozenset(errors)
+
+
+class WireMessage(msgspec.Struct, frozen=True, array_like=True, tag_field="type"):
+    """A message; each class names its number as its tag."""
+
+
+class WireRequest(WireMessage, frozen=True):
+    """A request; `refused_with` is about all of it, `parts_refused_with` about single partitions or claims of it."""
+
+    refused_with: ClassVar[Codes] = NO_CODES
+    parts_refused_with: ClassVar[Codes] = NO_CODES

@@ -1,0 +1,29 @@
+"""Known mistakes in how requests are refused: planted by `mutants.py`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from coordinator.core.groups.operators import Operators
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.operator_messages import OperatorRequest
+
+Patches = list[tuple[Any, str, Any]]
+
+
+def _missing_group_is_elsewhere() -> Patches:
+    why_refused = Operators._why_refused
+
+    def why(self: Operators, request: OperatorRequest) -> tuple[ErrorCode, str] | None:
+        refusal = why_refused(self, request)
+        is_missing = refusal is not None and refusal[0] is ErrorCode.GROUP_ID_NOT_FOUND
+        return (ErrorCode.NOT_COORDINATOR, "another node has it") if is_missing else refusal
+
+    return [(Operators, "_why_refused", why)]
+
+
+MISTAKES: Mapping[str, tuple[str, Callable[[], Patches]]] = {
+    "refused-with-another-code": (
+        "a refusal has a code that its request does not declare",
+        _missing_group_is_elsewhere,
+    ),
+}
