@@ -43,8 +43,10 @@ def _advice(error: OSError) -> str:
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return "Give the node's user read and write permission to it and start the node again"
         case errno.EEXIST:
-            return "Something that is not a directory has this name: check the path of the data directory"
-        case errno.ENOENT | errno.ENOTDIR | errno.EISDIR:
+            return "This is a file, and a directory is needed: look at --data (node.data_dir)"
+        case errno.ENOTDIR:
+            return "A part of this path is a file: look at --data (node.data_dir)"
+        case errno.ENOENT | errno.EISDIR:
             return "Check the path of the data directory, or restore what is missing from a copy"
         case errno.EMFILE | errno.ENFILE:
             return "Raise the limit of open files and start the node again"

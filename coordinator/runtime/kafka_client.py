@@ -22,6 +22,7 @@ from kafka.protocol.metadata import MetadataRequest
 from coordinator.core.effects import OffsetToResolve
 from coordinator.core.events import ResolvedOffset, TopicMetadata
 from coordinator.protocol.addresses import parse_address
+from coordinator.runtime.kafka_failures import say_failure, say_system_error, why_no_descriptor
 
 _NO_ERROR: Final = 0
 _UNKNOWN_TOPIC_OR_PARTITION: Final = 3
@@ -56,7 +57,10 @@ class KafkaClient:
         self._request_timeout_ms = request_timeout_ms
         self._require_reachable(connect_timeout_ms / 1000)
         self._stopping = threading.Lock()
-        self._net = NetworkSelector(client_id="kcoord")
+        try:
+            self._net = NetworkSelector(client_id="kcoord")
+        except OSError as error:
+            raise self._away(error) from error
         self._net.start()
         self._manager = KafkaConnectionManager(
             self._net,
@@ -70,11 +74,12 @@ class KafkaClient:
         try:
             self._manager.bootstrap(connect_timeout_ms)
         except _FAULTS as error:
+            why = why_no_descriptor() or (
+                f"something accepts connections there but does not answer as a Kafka broker in {connect_timeout_ms} "
+                "ms; it is none, or it is stopped or overloaded"
+            )
             self.close()
-            raise KafkaAwayError(
-                f"Kafka at {self._names} cannot be reached: something accepts connections there but does not answer "
-                f"as a Kafka broker in {connect_timeout_ms} ms"
-            ) from error
+            raise KafkaAwayError(f"Kafka at {self._names} cannot be reached: {why}") from error
 
     @property
     def _names(self) -> str:
@@ -167,7 +172,8 @@ class KafkaClient:
         for key, result in results:
             if isinstance(result, KafkaError):
                 for asked in by_leader[key]:
-                    answers[asked.topic, asked.partition] = _unknown(asked, f"broker {key[0]} did not answer: {result}")
+                    why = f"broker {key[0]} did not answer: {say_failure(result, self._request_timeout_ms)}"
+                    answers[asked.topic, asked.partition] = _unknown(asked, why)
             else:
                 answers.update(_answers_of(result))
         return [
@@ -204,13 +210,14 @@ class KafkaClient:
             except TimeoutError:
                 reasons.append(f"no answer from {address} in {timeout_s:g} s")
             except OSError as error:
-                reasons.append(error.strerror or str(error))
+                reasons.append(say_system_error(error))
             else:
                 return
         raise KafkaAwayError(f"Kafka at {self._names} cannot be reached: {'; '.join(dict.fromkeys(reasons))}")
 
     def _away(self, error: Exception) -> KafkaAwayError:
-        return KafkaAwayError(f"Kafka at {self._names} cannot be reached: {error}")
+        why = say_failure(error, self._request_timeout_ms)
+        return KafkaAwayError(f"Kafka at {self._names} cannot be reached: {why}")
 
 
 def _list_request(offsets: Sequence[OffsetToResolve], *, is_read_committed: bool) -> ListOffsetsRequest:

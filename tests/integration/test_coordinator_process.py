@@ -210,7 +210,7 @@ def test_a_data_directory_that_is_a_file_is_a_clear_error(tmp_path: Path) -> Non
     (tmp_path / "data").write_text("x")
     said = exit_of(LocalCoordinator(NO_KAFKA, tmp_path))
     assert "error: the data directory" in said
-    assert "Something that is not a directory has this name: check the path of the data directory" in said
+    assert "This is a file, and a directory is needed: look at --data (node.data_dir)" in said
     assert "Traceback" not in said
 
 

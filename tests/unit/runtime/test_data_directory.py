@@ -73,5 +73,11 @@ def test_directory_that_a_crash_left_half_made_is_made_again(tmp_path: Path) -> 
 
 def test_file_in_the_place_of_a_directory_is_said(tmp_path: Path) -> None:
     (tmp_path / "data").touch()
-    with pytest.raises(DiskError, match="Something that is not a directory has this name: check the path"):
+    with pytest.raises(DiskError, match=r"This is a file, and a directory is needed: look at --data"):
         open_and_close(tmp_path / "data")
+
+
+def test_a_file_on_the_way_to_the_directory_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(DiskError, match=r"A part of this path is a file: look at --data \(node\.data_dir\)"):
+        open_and_close(tmp_path / "file" / "data")
