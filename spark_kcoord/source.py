@@ -41,7 +41,7 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
     """Kafka topics as a table or a stream, read as a member of a consumer group.
 
     The columns are spark-sql-kafka's; ``headers`` is null for a record without any. ``timestampType`` is 0
-    for the producer's time and 1 for the time of the append.
+    for the producer's time, 1 for the time of the append and -1 where there is none, as in message format 0.
 
     | option | for | default | meaning |
     |---|---|---|---|

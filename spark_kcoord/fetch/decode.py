@@ -5,7 +5,8 @@
 process, and says so in a log line; the environment variable ``KCOORD_DECODER`` (``native`` or ``numpy``) overrules
 it. A record set begins before the offset asked for and may end in the middle of a batch: both ends are trimmed.
 Batches of control records, and under ``read_committed`` those of aborted transactions, yield no rows but move
-``next_offset``, as compacted holes do; so a reader always gets past them.
+``next_offset``, as compacted holes do; so a reader always gets past them. A set with messages of formats 0 and 1, which
+both implementations refuse, is divided by ``mixed_sets``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -20,7 +22,13 @@ from typing import Final, Protocol
 
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.columns import COLUMNS, arrow_schema
-from spark_kcoord.fetch.record_set import DECODED_BYTES, AbortedTransaction, DecodedBatch, RecordSetEnd
+from spark_kcoord.fetch.record_set import (
+    DECODED_BYTES,
+    AbortedTransaction,
+    DecodedBatch,
+    OldFormatError,
+    RecordSetEnd,
+)
 
 __all__ = [
     "COLUMNS",
@@ -60,10 +68,10 @@ class Decoder(Protocol):
         check_crcs: bool = True,
         max_bytes: int = DECODED_BYTES,
     ) -> DecodedBatch:
-        """Decode the records of [start, end)."""
+        """Decode the records of [start, end); raises OldFormatError at a message of format 0 or 1."""
 
     def end_of(self, record_set: bytes | memoryview, where: str) -> RecordSetEnd | None:
-        """Return where the whole batches end, or None."""
+        """Return where the whole batches end, or None; raises OldFormatError at a message of format 0 or 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +123,11 @@ def _choose(wish: str) -> ChosenDecoder:
 
 def end_of(record_set: bytes | memoryview, where: str) -> RecordSetEnd | None:
     """Return the offset after the last whole batch of a record set and its leader epoch; None when it holds none."""
-    return chosen_decoder().decoder.end_of(record_set, where)
+    with suppress(OldFormatError):
+        return chosen_decoder().decoder.end_of(record_set, where)
+    from spark_kcoord.fetch.mixed_sets import end_of_mixed  # loads kafka-python's records, which few topics need
+
+    return end_of_mixed(record_set, where)
 
 
 def decode(
@@ -137,20 +149,16 @@ def decode(
     ``columns`` names the columns wanted; only these are built, in the order of ``arrow_schema``. Call again with
     ``start=next_offset`` until ``next_offset`` reaches ``end`` or that of ``end_of``. A record set without a
     complete batch gives no rows and ``next_offset == start``. Raises KcoordError for a checksum that does not
-    match, a batch that cannot be read, a batch that is too large without its compression, and message formats 0
-    and 1; ValueError for a name in ``columns`` that is no column.
+    match, a batch that cannot be read and a batch that is too large without its compression; ValueError for a name
+    in ``columns`` that is no column.
     """
-    return chosen_decoder().decoder.decode(
-        record_set,
-        topic,
-        partition,
-        start,
-        end,
-        columns=columns,
-        aborted=aborted,
-        check_crcs=check_crcs,
-        max_bytes=max_bytes,
-    )
+    decoder = chosen_decoder().decoder
+    wanted = (record_set, topic, partition, start, end)
+    with suppress(OldFormatError):
+        return decoder.decode(*wanted, columns=columns, aborted=aborted, check_crcs=check_crcs, max_bytes=max_bytes)
+    from spark_kcoord.fetch.mixed_sets import decode_mixed  # as in `end_of`
+
+    return decode_mixed(decoder, *wanted, columns=columns, aborted=aborted, check_crcs=check_crcs, max_bytes=max_bytes)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """What a record set is made of: the batch headers, which batches a reader sees, and what is wrong with bad ones.
 
 A record set is what a broker answers a fetch with: whole record batches of message format 2 (KIP-98), the first
-of which may begin before the offset asked for, the last of which may be cut off. Both decoders agree on batches,
+of which may begin before the offset asked for, the last of which may be cut off. Messages of formats 0 and 1 end the
+walk over batches with an error of their own; ``mixed_sets.py`` reads them. Both decoders agree on batches,
 transactions and error messages because those are decided here; records and Arrow are theirs.
 """
 
@@ -35,6 +36,7 @@ __all__ = [
     "AbortedTransaction",
     "Batch",
     "DecodedBatch",
+    "OldFormatError",
     "RecordSetEnd",
     "VisibleBatches",
     "batches",
@@ -76,6 +78,10 @@ _LARGEST_OFFSET: Final = (1 << 63) - 1
 _NO_PRODUCER: Final = -1
 _END_MARKER: Final = struct.Struct(">hh")
 _ABORT: Final = 0
+
+
+class OldFormatError(KcoordError):
+    """A message of format 0 or 1 stands where the decoders of batches expect a batch; its reader is another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +133,10 @@ class Batch:
 
 
 def batches(data: memoryview, where: str) -> Iterator[Batch]:
-    """Yield the whole batches of a record set in order; raises KcoordError at one that cannot be one."""
+    """Yield the whole batches of a record set in order.
+
+    Raises OldFormatError at a message of format 0 or 1, KcoordError at a batch that cannot be one.
+    """
     position = 0
     while position + _PREFIX.size <= len(data):
         base_offset, length = _PREFIX.unpack_from(data, position)
@@ -220,12 +229,9 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
         shift += 7
 
 
-def old_format(where: str, base_offset: int, magic: int) -> KcoordError:
-    """Return the error for a batch from before Kafka 0.11."""
-    return KcoordError(
-        f"{where}: the batch at offset {base_offset} has message format {magic}, from before Kafka 0.11, which is "
-        "not supported. Copy the topic with a newer producer."
-    )
+def old_format(where: str, base_offset: int, magic: int) -> OldFormatError:
+    """Return the error for a message from before Kafka 0.11."""
+    return OldFormatError(f"{where}: the message at offset {base_offset} has format {magic}, from before Kafka 0.11.")
 
 
 def damaged_header(where: str, base_offset: int) -> KcoordError:

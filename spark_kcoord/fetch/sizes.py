@@ -16,7 +16,7 @@ from kafka.protocol.consumer import FetchRequest
 
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.connection import KafkaClient
-from spark_kcoord.fetch.record_set import batches
+from spark_kcoord.fetch.mixed_sets import entries
 
 __all__ = ["sample_sizes"]
 
@@ -62,12 +62,15 @@ async def sample_sizes(client: KafkaClient, positions: Mapping[tuple[str, int], 
 
 def _bytes_per_offset(records: bytes, where: str) -> float | None:
     try:
-        whole = list(batches(memoryview(records), where))
+        whole = list(entries(memoryview(records), where))
     except KcoordError:
         return None  # the reader of the range will say what is wrong with it
-    if not whole:
+    first = whole[0].first_offset if whole else None
+    if whole and first is None:  # a compressed set of an old format tells its last offset only
+        first = whole.pop(0).next_offset
+    if first is None or not whole or whole[-1].next_offset <= first:
         return None
-    return sum(batch.size for batch in whole) / (whole[-1].next_offset - whole[0].base_offset)
+    return sum(len(entry.data) for entry in whole) / (whole[-1].next_offset - first)
 
 
 async def _ask(client: KafkaClient, leader: int, topics: Mapping[str, list[Any]]) -> Any:

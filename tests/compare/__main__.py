@@ -19,9 +19,10 @@ from coordinator.local.kafka import LocalKafka
 from coordinator.local.node import LocalCoordinator
 from coordinator.local.spark_kafka import SPARK_KAFKA_JARS
 from tests.compare.cases import all_cases
-from tests.compare.corpus import SETTINGS, Place, write_topic
+from tests.compare.corpus import OLD, SETTINGS, Place, write_topic
 from tests.compare.runs import Comparison
 from tests.helpers.leaving_no_process import leaving_no_process
+from tests.helpers.old_logs import serve_old_logs
 
 LEAST_CASES = 40
 PREFIX = "compare"
@@ -52,15 +53,23 @@ def main(words: Sequence[str]) -> int:
 @contextmanager
 def _services(folder: Path) -> Iterator[Comparison]:
     """Run Spark, a broker that compacts soon and a coordinator, and fill the topics."""
-    cleaning = {"log.cleaner.backoff.ms": "200", "log.cleaner.threads": "1"}
     with (
         _spark(folder) as spark,
-        LocalKafka(folder / "kafka", config=cleaning) as kafka,
+        _kafka(folder / "kafka") as kafka,
         LocalCoordinator(kafka.bootstrap_servers, folder / "coordinator") as coordinator,
     ):
         for kind in SETTINGS:
             write_topic(Place(spark, kafka), kind, PREFIX)
         yield Comparison(spark, kafka, coordinator, PREFIX, folder / "streams")
+
+
+@contextmanager
+def _kafka(folder: Path) -> Iterator[LocalKafka]:
+    """Run the broker, which serves old logs already when anybody sees it."""
+    cleaning = {"log.cleaner.backoff.ms": "200", "log.cleaner.threads": "1"}
+    with LocalKafka(folder, config=cleaning) as kafka:
+        serve_old_logs(kafka, [f"{PREFIX}-{OLD}"])
+        yield kafka
 
 
 @contextmanager

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tests.compare.corpus import FIRST_MS, SETTINGS, STEP_MS
+from tests.compare.corpus import FIRST_MS, OLD, SETTINGS, STEP_MS
+from tests.helpers.old_logs import FIRST_MS as OLD_FIRST_MS
+from tests.helpers.old_logs import OLD_LOGS
 
 ISOLATION = "kafka.isolation.level"
 COMMITTED_ONLY = {ISOLATION: "read_committed"}
@@ -132,6 +134,27 @@ def splits() -> Iterator[Case]:
     yield Case("both in a stream", True, timed | {"minPartitions": "9", "startingOffsets": "earliest"})
 
 
+def old_formats() -> Iterator[Case]:
+    """Read messages of formats 0 and 1, whole and in part: times and offsets lie within compressed sets too."""
+    old = {"subscribe": named(OLD)}
+    parts = len(OLD_LOGS)
+    for isolation in ("read_committed", "read_uncommitted"):
+        yield Case(f"old formats, {isolation}", False, old | HEADERS | {ISOLATION: isolation})
+    starts = by_partition(OLD, {number: 45 + 7 * number for number in range(parts)})
+    ends = by_partition(OLD, {number: 190 - 5 * number for number in range(parts)})
+    yield Case("old formats from offsets to offsets", False, old | {"startingOffsets": starts, "endingOffsets": ends})
+    latest = {"startingOffsetsByTimestampStrategy": "latest"}
+    for at in (41, 118, 200):
+        time_at = str(OLD_FIRST_MS + at * STEP_MS)
+        yield Case(f"old formats from the time of offset {at}", False, old | {"startingTimestamp": time_at} | latest)
+        yield Case(f"old formats to the time of offset {at}", False, old | {"endingTimestamp": time_at})
+    yield Case("old formats in many tasks", False, old | {"minPartitions": "40"})
+    yield Case("old formats in small tasks", False, old | {"maxRecordsPerPartition": "17"})
+    start = {"startingOffsets": "earliest"}
+    yield Case("stream of old formats", True, old | HEADERS | start)
+    yield Case("stream of old formats in batches", True, old | start | {"maxOffsetsPerTrigger": "311"})
+
+
 def losses() -> Iterator[Case]:
     """Ask for records that were deleted."""
     gone = {"subscribe": named("trimmed"), "startingOffsets": by_partition("trimmed", {0: 5, 1: 7})}
@@ -246,6 +269,7 @@ def all_cases() -> list[Case]:
         *subscriptions(),
         *starts_and_ends(),
         *splits(),
+        *old_formats(),
         *losses(),
         *refusals(),
         *streams(),

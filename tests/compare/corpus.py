@@ -29,6 +29,8 @@ from tests.helpers.waiting import wait_until
 FIRST_MS = 1_790_000_000_000
 STEP_MS = 2_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+OLD = "old"
+"""The topic whose logs are laid into the broker's directory, see `tests/helpers/old_logs.py`."""
 FLUSH_S = 30.0
 SINK_SCHEMA = (
     StructType()

@@ -5,12 +5,11 @@ name the aborted ones.
 """
 
 import random
-import time
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from coordinator.local.kafka import LocalKafka
 from spark_kcoord.fetch.columns import header_keys
@@ -19,6 +18,7 @@ from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.options import parse_options
 from spark_kcoord.partition import TopicRange
+from tests.helpers.confluent_reader import confluent_rows
 from tests.helpers.decoders import available_decoders, decoding_with
 from tests.helpers.java_producer import JavaProducers, java_producers
 from tests.helpers.kafka_topics import produce
@@ -76,30 +76,6 @@ def write_by_kafka_python(_: JavaProducers, servers: str, topic: str, rows: list
 def segment(kafka: LocalKafka, topic: str) -> bytes:
     """Return the record batches of partition 0 as the broker keeps them."""
     return b"".join(path.read_bytes() for path in sorted(kafka.data_dir.rglob(f"{topic}-0/*.log")))
-
-
-def confluent_rows(servers: str, topic: str, isolation: str = "read_committed") -> list[OracleRow]:
-    """Return partition 0 as librdkafka's consumer reads it."""
-    consumer = Consumer(
-        {"bootstrap.servers": servers, "group.id": "oracle", "isolation.level": isolation, "check.crcs": True}
-    )
-    partition = TopicPartition(topic, 0, 0)
-    rows: list[OracleRow] = []
-    try:
-        _, end = consumer.get_watermark_offsets(partition, READ_TIMEOUT_S)
-        consumer.assign([partition])
-        deadline = time.monotonic() + READ_TIMEOUT_S
-        while (position := consumer.position([partition])[0].offset) < end:
-            assert time.monotonic() < deadline, f"read up to {position} of {end}"
-            for message in consumer.consume(1_000, 0.05):
-                assert message.error() is None
-                kind, time_ms = message.timestamp()
-                rows.append(
-                    (message.offset(), time_ms, kind - 1, message.key(), message.value(), message.headers() or None)
-                )
-    finally:
-        consumer.close()
-    return rows
 
 
 def read(kafka: LocalKafka, topic: str, end: int, isolation: str) -> list[OracleRow]:

@@ -312,15 +312,6 @@ def test_unknown_codec_is_a_clear_error() -> None:
         decode_all(bytes(batch), check_crcs=False)
 
 
-@pytest.mark.parametrize("magic", [0, 1])
-def test_old_message_formats_are_refused(magic: int) -> None:
-    batch = bytearray(record_batch([Row()]))
-    batch[16] = magic
-
-    with pytest.raises(KcoordError, match=f"message format {magic}, from before Kafka 0.11"):
-        decode_all(bytes(batch))
-
-
 @pytest.mark.parametrize(("at", "value"), [(16, 3), (8, 0xFF), (11, 1)])
 def test_unreadable_header_is_a_clear_error(at: int, value: int) -> None:
     batch = bytearray(record_batch([Row()]))
