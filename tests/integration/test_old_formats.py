@@ -90,7 +90,7 @@ def test_small_answers_are_read_to_the_end(broker: LocalKafka) -> None:
 def test_sizes_of_old_messages_are_sampled(broker: LocalKafka) -> None:
     lookup = KafkaLookup(settings(broker))
     try:
-        sizes = lookup.sample_sizes({(TOPIC, partition): 0 for partition in OLD_LOGS})
+        sizes = lookup.bytes_per_offset({(TOPIC, partition): 0 for partition in OLD_LOGS})
     finally:
         lookup.close()
 
