@@ -1,7 +1,7 @@
 # Two commands matter: `make demo` and `make test`. Each sets up what it needs; Python 3.11+ and Java 17+ must be there.
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types imports pytest demo sim mutants promises chaos-spark ship \
+.PHONY: help setup test lint types imports pytest demo sim mutants promises standing chaos-spark ship \
 	bench-group bench-group-kafka bench-decoder bench-datapath bench-memory compare-kafka-source fuzz-decoder clean
 
 help:
@@ -11,6 +11,7 @@ help:
 	@echo 'make sim SEED=0 RUNS=500 JOBS=2    run the real coordinator and members through simulated failures'
 	@echo 'make mutants   plant known mistakes and see that the simulator finds each'
 	@echo 'make promises  schedules that once broke a promise, on a real broker, node and Spark (NAMES="word word" for some)'
+	@echo 'make standing  floods, wild numbers, signals and bad machines on a real node, a good client beside it (12 minutes; CASE=word)'
 	@echo 'make compare-kafka-source   the same reads by kcoord and by spark-sql-kafka, which must be equal (10 minutes)'
 	@echo 'make bench-group     joins, deaths, pings and commits of a large group on one coordinator (2 minutes)'
 	@echo 'make bench-group-kafka   the same on the group coordinator of a real Kafka and on kcoord (3 minutes)'
@@ -58,6 +59,11 @@ NAMES =
 
 promises: setup
 	@.venv/bin/python -m tests.promises $(NAMES)
+
+CASE =
+
+standing: setup
+	@.venv/bin/python -m tests.standing $(CASE)
 
 bench-group: setup
 	@.venv/bin/python -m benchmarks.group

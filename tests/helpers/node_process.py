@@ -17,7 +17,10 @@ _READY = re.compile(r"^kcoord: listening on (\S+)$", re.MULTILINE)
 
 
 class NodeProcess:
-    """`kcoord serve --standalone` with its standard error and output in a file."""
+    """`kcoord serve --standalone` with its standard output, and its error unless told otherwise, in a file.
+
+    `before` is a command that runs the node's, such as one that sets limits.
+    """
 
     def __init__(
         self,
@@ -27,9 +30,11 @@ class NodeProcess:
         listen: str = "127.0.0.1:0",
         environment: dict[str, str] | None = None,
         before: Sequence[str] = (),
+        data_dir: Path | None = None,
+        stderr: int | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.data_dir = folder / "data"
+        self.data_dir = data_dir or folder / "data"
         self.log_path = folder / "node.log"
         self._said_before = self.log_path.stat().st_size if self.log_path.exists() else 0
         command = [*before, sys.executable, "-m", "coordinator", "serve", "--standalone", "--kafka", kafka]
@@ -39,7 +44,7 @@ class NodeProcess:
                 [*command, *(part for setting in settings for part in ("--set", setting))],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
-                stderr=log,
+                stderr=log if stderr is None else stderr,
                 env=os.environ | (environment or {}),
             )
 

@@ -67,9 +67,18 @@ class RawMember:
 
     def ask(self, request: Request) -> Any:
         """Return the response; pushes that come meanwhile are kept."""
+        correlation_id = self.send(request)
+        return self.take_answer(correlation_id)
+
+    def send(self, request: Request) -> int:
+        """Send a request, to take its answer later; return its correlation id."""
         assert self._socket is not None
         correlation_id, data = self._session.send_request(request)
         self._socket.sendall(data)
+        return correlation_id
+
+    def take_answer(self, correlation_id: int) -> Any:
+        """Return the response to the one request that is not answered yet."""
         while True:
             for event in self._take():
                 if isinstance(event, ResponseReceived):

@@ -1,6 +1,5 @@
 """How a node process ends: in order while members are at work, and also when nobody reads what it says."""
 
-import contextlib
 import os
 import signal
 import socket
@@ -14,10 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import CommitOffsets, FetchOffsets, FindCoordinator, Ping
-from coordinator.protocol.session import ResponseReceived, Role, Session
+from coordinator.protocol.messages import FetchOffsets, FindCoordinator, Ping
+from tests.helpers.committer import IN_FLIGHT, Committer
 from tests.helpers.processes import eventually
 from tests.helpers.raw_member import RawMember
 
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
 NO_KAFKA = "127.0.0.1:1"
 CONNECTIONS = 8
-IN_FLIGHT = 40
 
 
 @contextmanager
@@ -45,28 +42,6 @@ def a_node(data_dir: Path, stderr: int, **environment: str) -> Iterator[tuple["s
             yield node, node.stdout.readline().split()[-1]
         finally:
             node.kill()
-
-
-class Committer(threading.Thread):
-    """Keeps commits in flight until the node closes the connection, and counts what was acknowledged."""
-
-    def __init__(self, address: str, group: str) -> None:
-        super().__init__(daemon=True)
-        host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), 20)
-        self._session = Session(Role.MEMBER)
-        self.group = group
-        self.acknowledged = 0
-
-    def run(self) -> None:
-        with contextlib.closing(self._socket), contextlib.suppress(ConnectionError):
-            self._socket.sendall(self._session.send_hello())
-            while data := self._socket.recv(1 << 16):
-                for event in self._session.receive_bytes(data):
-                    self.acknowledged += isinstance(event, ResponseReceived) and event.response.accepted == 1
-                while self._session.version is not None and self._session.unanswered < IN_FLIGHT:
-                    offsets = in_columns((OffsetToCommit("t", 0, self.acknowledged),))
-                    self._socket.sendall(self._session.send_request(CommitOffsets(self.group, offsets))[1])
 
 
 @pytest.mark.parametrize("attempt", range(3))

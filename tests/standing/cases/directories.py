@@ -1,0 +1,103 @@
+"""The data directory: killed over, copied, moved, given to two nodes, put back, taken away."""
+
+import shutil
+import time
+
+from coordinator.protocol.messages import FetchOffsets
+from tests.helpers.node_process import NodeProcess
+from tests.helpers.raw_member import RawMember
+from tests.standing.case import Case, must
+from tests.standing.load import wait
+from tests.standing.trial import Trial
+
+KILLS = 8
+
+
+def killed(trial: Trial) -> None:
+    """Kill the node again and again while the good client commits."""
+    trial.start()
+    trial.beside()
+    for number in range(KILLS):
+        wait(0.2 + 0.05 * number)
+        trial.kill()
+        trial.start()
+    wait(0.5)
+
+
+def given_twice(trial: Trial) -> None:
+    """Start a second node over the directory of one that runs."""
+    node = trial.start()
+    trial.beside()
+    second = NodeProcess(trial.folder / "second", data_dir=node.data_dir)
+    try:
+        must(second.process.wait(20) == 1, "a second node took the directory")
+        must(f"is in use by process {node.process.pid}" in second.said, f"it is told otherwise: {second.said}")
+    finally:
+        second.kill()
+
+
+def copied(trial: Trial) -> None:
+    """Copy the directory while the node commits, and start another node over the copy."""
+    node = trial.start()
+    trial.beside()
+    wait(0.5)
+    copy = trial.folder / "copy"
+    shutil.copytree(node.data_dir, copy)
+    second = NodeProcess(trial.folder / "second", data_dir=copy)
+    try:
+        address = second.wait_until_it_serves()
+        with RawMember(address, trial.group) as tool:
+            offsets = tool.ask(FetchOffsets(trial.group)).offsets
+        must(len(offsets) > 0, "a copy that was made while commits came has none of them")
+        must(second.stop() == 0, f"the node over the copy: {second.said}", kind="stopped")
+    finally:
+        second.kill()
+
+
+def moved_between(trial: Trial) -> None:
+    """Move the directory of a node that was stopped, and start it there."""
+    node = trial.start()
+    trial.beside()
+    wait(0.5)
+    trial.stop()
+    elsewhere = trial.folder / "elsewhere" / "data"
+    elsewhere.parent.mkdir(parents=True)
+    node.data_dir.rename(elsewhere)
+    trial.start(data_dir=elsewhere)
+    wait(0.5)
+
+
+def moved_under_way(trial: Trial) -> None:
+    """Move the directory away from a node that runs: what it acknowledges is in the directory, wherever that is."""
+    node = trial.start("disk.segment_bytes=1048576")
+    trial.beside()
+    elsewhere = trial.folder / "elsewhere"
+    node.data_dir.rename(elsewhere)
+    wait(1)
+    trial.kill()
+    trial.start(data_dir=elsewhere)
+    wait(0.5)
+
+
+def killed_as_it_starts(trial: Trial) -> None:
+    """Kill the node while it starts, at ever later moments, then let it start."""
+    trial.start()
+    trial.beside()
+    wait(0.3)
+    trial.kill()
+    with trial.set_apart():
+        for number in range(12):
+            node = trial.launch()
+            time.sleep(0.08 * number)
+            node.kill()
+        trial.start()
+
+
+CASES = [
+    Case("killed", "a node that is killed again and again loses nothing that it acknowledged", killed),
+    Case("killed-starting", "a node that is killed at any moment of a start starts the next time", killed_as_it_starts),
+    Case("directory-twice", "a second node is refused the directory of one that runs, which goes on", given_twice),
+    Case("directory-copied", "a copy that is made of a running node's directory can be started", copied),
+    Case("directory-moved", "a directory that was moved while no node ran is as it was", moved_between),
+    Case("directory-moved-running", "a directory moved under a node keeps what it acknowledges", moved_under_way),
+]
