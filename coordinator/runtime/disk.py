@@ -3,9 +3,10 @@
 The thread writes in groups: what arrived while the last group was being synced is the next one. Each group is
 one frame and one sync a shard, then `on_durable`; where a sync takes long, those of a group go on beside each
 other. The first failure of any write, sync or rename is final: nothing is retried, nothing more is reported
-durable, `on_failure` says why. A snapshot is written by the same thread between two groups. At most
-`max_pending_bytes` of records wait in memory; going past that is a failure too, since the disk has then stood
-still for longer than anybody waits. Decides nothing about what records mean or when a snapshot is due.
+durable, `on_failure` says why. So is a directory that is no longer where it was opened. A snapshot is written by
+the same thread between two groups. At most `max_pending_bytes` of records wait in memory, and then one append more;
+going past that is a failure too, since the disk has then stood still for longer than anybody waits. Decides nothing
+about what records mean or when a snapshot is due.
 """
 
 import re
@@ -110,6 +111,7 @@ class Disk:
         lock = DirectoryLock.acquire(data_dir)
         try:
             meta, is_new = _open_directory(files, data_dir, shards, new_directory_id, segment_bytes)
+            lock.hold(data_dir / META)
             opened = [ShardFiles(files, _shard_directory(data_dir, n), segment_bytes) for n in range(shards)]
         except BaseException:
             lock.release()
@@ -240,6 +242,8 @@ class Disk:
                 self._busy = {*group, *snapshots}
             for shard, batch in group.items():
                 self._shards[shard].write(batch)
+            if group:
+                self._lock.check()
             for shard, end_offset in self._sync(tuple(group)):
                 if self._failure is not None:
                     return

@@ -193,8 +193,10 @@ TEMPORARY_SUFFIX = ".tmp"
 class DirectoryLock:
     """An exclusive hold on a data directory, given up by `release` or by the end of the process."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, directory: Path, descriptor: int) -> None:
+        self._directory = directory
         self._descriptor = descriptor
+        self._held: dict[Path, int] = {}
 
     @classmethod
     def acquire(cls, directory: Path) -> "DirectoryLock":
@@ -216,8 +218,42 @@ class DirectoryLock:
                     "another data directory"
                 ) from error
             raise
-        return cls(descriptor)
+        return cls(directory, descriptor)
+
+    def hold(self, path: Path) -> None:
+        """Lock a file of the directory too, since people delete lock files; raises DiskError when another holds it."""
+        with explained("open", path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._held[path] = descriptor
+        try:
+            with explained("lock", path):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except DiskError as error:
+            if isinstance(error.__cause__, BlockingIOError):
+                raise DiskError(
+                    f"{self._directory} is in use by another process, whose lock file was deleted. Stop that node "
+                    f"first (`fuser {path}` names it), or give this one another data directory"
+                ) from error
+            raise
+
+    def check(self) -> None:
+        """Raise DiskError when what is held is no longer where it was: nothing written now would be found again."""
+        for path, descriptor in self._held.items():
+            with explained("look for", path):
+                try:
+                    is_there = os.path.samestat(path.stat(), os.fstat(descriptor))
+                except (FileNotFoundError, NotADirectoryError):
+                    is_there = False
+            if is_there:
+                continue
+            raise DiskError(
+                f"{self._directory} is no longer the directory that this node has opened: it was moved, replaced or "
+                "deleted. Put it back, or start the node with --data where it is now: all that was acknowledged is in "
+                "it, unless it was deleted"
+            )
 
     def release(self) -> None:
         """Let others lock the directory."""
-        os.close(self._descriptor)
+        for descriptor in (*self._held.values(), self._descriptor):
+            os.close(descriptor)
+        self._held.clear()

@@ -2,8 +2,10 @@
 
 import shutil
 import time
+from contextlib import suppress
 
-from coordinator.protocol.messages import FetchOffsets
+from coordinator.protocol.columns import OffsetToCommit, in_columns
+from coordinator.protocol.messages import CommitOffsets, FetchOffsets
 from tests.helpers.node_process import NodeProcess
 from tests.helpers.raw_member import RawMember
 from tests.standing.case import Case, must
@@ -67,16 +69,42 @@ def moved_between(trial: Trial) -> None:
     wait(0.5)
 
 
-def moved_under_way(trial: Trial) -> None:
-    """Move the directory away from a node that runs: what it acknowledges is in the directory, wherever that is."""
-    node = trial.start("disk.segment_bytes=1048576")
+def lock_deleted(trial: Trial) -> None:
+    """Delete the lock file of a node that runs, as one does with stale ones, and start a second node."""
+    node = trial.start()
     trial.beside()
+    (node.data_dir / "lock").unlink()
+    second = NodeProcess(trial.folder / "second", data_dir=node.data_dir)
+    try:
+        must(second.process.wait(20) == 1, "a second node took the directory")
+        must("whose lock file was deleted" in second.said, f"it is told otherwise: {second.said}")
+    finally:
+        second.kill()
+
+
+def moved_under_way(trial: Trial) -> None:
+    """Move the directory away from a node that runs: it stops, and all it acknowledged is where the directory is."""
+    node = trial.start()
+    trial.beside()
+    wait(1)
     elsewhere = trial.folder / "elsewhere"
     node.data_dir.rename(elsewhere)
-    wait(1)
-    trial.kill()
+    trial.must_end(1, "is no longer the directory that this node has opened")
     trial.start(data_dir=elsewhere)
     wait(0.5)
+
+
+def deleted_under_way(trial: Trial) -> None:
+    """Delete the directory of a node that runs: it acknowledges nothing more, and says why."""
+    node = trial.start()
+    offsets = in_columns([OffsetToCommit("t", 0, 1)])
+    with RawMember(trial.address, "deleted") as tool:
+        must(tool.ask(CommitOffsets("deleted", offsets)).accepted == 1, "a commit is refused")
+        shutil.rmtree(node.data_dir)
+        with suppress(EOFError, OSError):
+            must(tool.ask(CommitOffsets("deleted", offsets)).accepted == 0, "it acknowledges what is nowhere")
+    trial.must_end(1, "is no longer the directory that this node has opened")
+    trial.is_over = True
 
 
 def killed_as_it_starts(trial: Trial) -> None:
@@ -99,5 +127,11 @@ CASES = [
     Case("directory-twice", "a second node is refused the directory of one that runs, which goes on", given_twice),
     Case("directory-copied", "a copy that is made of a running node's directory can be started", copied),
     Case("directory-moved", "a directory that was moved while no node ran is as it was", moved_between),
-    Case("directory-moved-running", "a directory moved under a node keeps what it acknowledges", moved_under_way),
+    Case("directory-lock-deleted", "a deleted lock file lets no second node in", lock_deleted),
+    Case(
+        "directory-moved-running",
+        "a node whose directory is moved away stops and loses nothing",
+        moved_under_way,
+    ),
+    Case("directory-deleted-running", "a node whose directory is deleted acknowledges nothing more", deleted_under_way),
 ]
