@@ -314,7 +314,8 @@ class DiskSettings(_Section):
     max_pending_bytes: int = _setting(
         64 * 1024 * 1024,
         "bytes",
-        "Records that may wait for the disk; past this the disk has failed and the node stops.",
+        "Records that may wait for the disk. From a quarter on, connections that send much have to wait, from half on "
+        "all; past this the disk has failed and the node stops.",
         ge=16 * 1024 * 1024,
         le=4 * 1024**3,
     )

@@ -67,7 +67,13 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals) -> Stop
     log = journal.log
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: _journal_loop_error(log, context))
-    driver = Driver(SystemClock(_longest_gap_ms(settings)), log, loop, each_tick=journal.tell_left_out)
+    driver = Driver(
+        SystemClock(_longest_gap_ms(settings)),
+        log,
+        loop,
+        each_tick=journal.tell_left_out,
+        max_pending_bytes=settings.disk.max_pending_bytes,
+    )
     server = Server(settings.server, driver, driver.clock, log)
     disk = _open_disk(settings, driver)
     try:

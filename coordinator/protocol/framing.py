@@ -118,6 +118,11 @@ class FrameReader:
         self._came, self._position = b"", 0
 
     @property
+    def buffered_bytes(self) -> int:
+        """Return how much of a frame that is not whole has come."""
+        return len(self._buffer) + len(self._came)
+
+    @property
     def is_inside_frame(self) -> bool:
         """True when part of a frame has come and the rest is awaited."""
         return bool(self._buffer or self._came)

@@ -184,6 +184,11 @@ class Session:
         return self._version
 
     @property
+    def buffered_bytes(self) -> int:
+        """Return how much of a frame that is not whole has come."""
+        return self._reader.buffered_bytes
+
+    @property
     def is_inside_frame(self) -> bool:
         """True when part of a frame has come; its owner bounds how long the rest may take."""
         return self._reader.is_inside_frame

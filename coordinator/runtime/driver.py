@@ -46,6 +46,7 @@ from coordinator.core.log.entry import StorageError
 from coordinator.protocol.messages import Push, RegisterConsumer, Request, Response
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.clock_watch import KIND, ClockWatch
+from coordinator.runtime.input_bound import InputBound
 
 TICK_MS = 100
 TURN_MS = 10
@@ -73,6 +74,10 @@ class DiskWriter(Protocol):
 
     def append(self, shard: int, base_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
         """Write records in the background."""
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of records that are not durable yet."""
 
     def write_snapshot(self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
         """Write a snapshot in the background."""
@@ -102,6 +107,12 @@ class Sender(Protocol):
 
     def flush(self) -> None:
         """Write what was queued."""
+
+    def hold_input(self, above_bytes: int) -> None:
+        """Leave what connections say unread, of those that say more than this at once."""
+
+    def release_input(self) -> None:
+        """Read everything again."""
 
     def check_deadlines(self, now_ms: int) -> None:
         """Disconnect whoever is too late."""
@@ -137,6 +148,7 @@ class Driver:
         loop: asyncio.AbstractEventLoop,
         *,
         each_tick: Callable[[], None] = lambda: None,
+        max_pending_bytes: int = 64 * 1024 * 1024,
     ) -> None:
         self.clock = clock
         self._clock_watch = ClockWatch(clock)
@@ -152,6 +164,8 @@ class Driver:
         self._is_told_durable = False
         self._has_durable_left = False
         self._unwritten: dict[int, _Run] = {}
+        self._unwritten_bytes = 0
+        self._input = InputBound(max_pending_bytes)
         self._loop = loop
         self._tick: asyncio.TimerHandle | None = None
         self._wake: asyncio.TimerHandle | None = None
@@ -252,6 +266,8 @@ class Driver:
     def _on_tick(self) -> None:
         self._schedule_tick()
         self._on_wake()
+        if self._input.is_holding:
+            self._bound_input()
         stall_ms = self.clock.take_stall_ms()
         if stall_ms:
             self._log.warning(
@@ -371,13 +387,34 @@ class Driver:
             self._unwritten[append.shard] = _Run(append.base_offset, append.leader_epoch, list(append.records))
         else:
             run.records.extend(append.records)
+        self._unwritten_bytes += sum(map(len, append.records))
+        if self._unwritten_bytes > self._input.least_bytes:
+            self._bound_input()
 
     def _write(self) -> list[Effect]:
         """Hand the gathered records to the disk; asks for nothing else."""
         unwritten, self._unwritten = self._unwritten, {}
         for shard, run in unwritten.items():
             self._disk.append(shard, run.base_offset, run.leader_epoch, run.records)
+        self._unwritten_bytes = 0
+        self._bound_input()
         return []
+
+    def _bound_input(self) -> None:
+        """Make connections wait while too much waits for the disk, those that send the most first."""
+        waiting_bytes = self._unwritten_bytes + self._disk.pending_bytes
+        above_bytes, is_changed = self._input.look(waiting_bytes)
+        if not is_changed:
+            return
+        if above_bytes is None:
+            self._sender.release_input()
+            return
+        self._sender.hold_input(above_bytes)
+        self._log.warning(
+            "input-held",
+            why=f"{waiting_bytes} bytes wait for the disk: connections that send more than {above_bytes} at once wait "
+            "until it has caught up",
+        )
 
     def _wake_at(self, now_ms: int) -> None:
         if self._is_draining:

@@ -81,6 +81,9 @@ class Server:
         self._hello_due: dict[_Connection, int] = {}
         self._frame_due: dict[_Connection, int] = {}
         self._close_due: dict[_Connection, int] = {}
+        self._held_above: int | None = None
+        self._held: dict[_Connection, None] = {}
+        self._is_stopping = False
         self._is_full = False
 
     @property
@@ -172,8 +175,37 @@ class Server:
                 del due[connection]
                 act(connection)
 
+    @property
+    def held_connections(self) -> int:
+        """Number of connections that have said something which is held."""
+        return len(self._held)
+
+    @property
+    def holds_input(self) -> bool:
+        """Say whether input of anybody is held, or left over from when it was."""
+        return self._held_above is not None or bool(self._held)
+
+    def hold_input(self, above_bytes: int) -> None:
+        """Leave what connections say unread until `release_input`, of those that say more than this at once."""
+        self._held_above = above_bytes
+
+    def release_input(self) -> None:
+        """Read everything again, also what was left unread."""
+        self._held_above = None
+        if self._held:
+            asyncio.get_running_loop().call_soon(self._take_held)
+
+    def _take_held(self) -> None:
+        """Take in what was held, in the order in which it came, until input is held again."""
+        for connection in tuple(self._held):
+            if self._held_above is not None or self._is_stopping:
+                return
+            self._held.pop(connection, None)
+            connection.take_held()
+
     def stop_accepting(self) -> None:
         """Close the listening sockets and read no more from those that are connected."""
+        self._is_stopping = True
         if self._server is not None:
             self._server.close()
         for connection in self._live:
@@ -219,9 +251,19 @@ class Server:
         self._open[connection.id] = connection
         self.listener.connection_opened(connection.id, connection.host)
 
+    def is_held(self, connection: "_Connection", came_bytes: int) -> bool:
+        """Say whether a connection is to wait with what it says, and take note of it."""
+        if connection not in self._held:
+            if self._held_above is None or came_bytes <= self._held_above:
+                return False
+            self._held[connection] = None
+        self._frame_due.pop(connection, None)
+        return True
+
     def forget(self, connection: "_Connection", why: str) -> None:
         """Take note that a connection is gone."""
         self._live.discard(connection)
+        self._held.pop(connection, None)
         for due in (self._hello_due, self._frame_due, self._close_due):
             due.pop(connection, None)
         if self._open.pop(connection.id, None) is not None:
@@ -271,7 +313,7 @@ class Server:
 class _Connection(asyncio.Protocol):
     """One peer: bytes to its session, what the session says to the server's listener."""
 
-    __slots__ = ("_queued", "_server", "_transport", "_why", "gone", "host", "id", "session")
+    __slots__ = ("_held", "_queued", "_server", "_transport", "_why", "gone", "host", "id", "session")
 
     def __init__(self, server: Server) -> None:
         self.id = 0
@@ -281,6 +323,7 @@ class _Connection(asyncio.Protocol):
         self._server = server
         self._transport: asyncio.Transport | None = None
         self._queued: list[bytes] = []
+        self._held = b""
         self._why = ""
 
     # ---- asyncio ----------------------------------------------------------------------------------------------------
@@ -303,9 +346,13 @@ class _Connection(asyncio.Protocol):
         transport.write(self.session.send_hello())
 
     def data_received(self, data: bytes) -> None:
-        """Hand what the peer said to the server's listener, then write what came of it."""
+        """Hand what the peer said to the server's listener, then write what came of it; or keep it while it is held."""
         server = self._server
         session = self.session
+        if server.holds_input and server.is_held(self, len(data) + session.buffered_bytes):
+            self._held += data
+            self.stop_reading()
+            return
         frames = 0
         try:
             for event in session.receive_bytes(data):
@@ -328,6 +375,16 @@ class _Connection(asyncio.Protocol):
         else:
             server.frame_finished(self)
         server.flush()
+
+    def take_held(self) -> None:
+        """Take in what was held, and read on."""
+        held, self._held = self._held, b""
+        if self._transport is None or self._transport.is_closing():
+            return
+        with contextlib.suppress(RuntimeError):
+            self._transport.resume_reading()
+        if held:
+            self.data_received(held)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell that the connection is gone, with the first reason that was known."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import CommitOffsets, Ping
+from coordinator.protocol.messages import CommitOffsets, Ping, Request
 from tests.helpers.raw_member import RawMember
 
 INTERVAL_S = 0.02
@@ -68,7 +68,7 @@ class GoodClient:
         self._note("echoes", began_s)
         self._asking_since_s = asked_s = time.monotonic()
         try:
-            answer = self._member.ask(Ping(self._epoch))
+            answer = self._ask(Ping(self._epoch))
             self._asking_since_s = None
             self._note("pings", asked_s)
             if answer.error is not ErrorCode.NONE:
@@ -81,13 +81,21 @@ class GoodClient:
             self._join()
         time.sleep(max(0.0, began_s + INTERVAL_S - time.monotonic()))
 
+    def _ask(self, request: Request) -> Any:
+        """Ask until it is answered by more than that the same may be asked again soon."""
+        while True:
+            answer = self._member.ask(request)
+            if getattr(answer, "error", ErrorCode.NONE) is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                return answer
+            time.sleep(_RETRY_S)
+
     def _commit(self) -> None:
         offsets = [
             OffsetToCommit(topic, partition, self._next, start.owner_epoch)
             for (topic, partition), start in self._member.owned.items()
         ]
         asked_s = time.monotonic()
-        answer = self._member.ask(CommitOffsets(self._group, in_columns(offsets)))
+        answer = self._ask(CommitOffsets(self._group, in_columns(offsets)))
         self._note("commits", asked_s)
         for result in answer.refused:
             self.seen["refused"].append((asked_s, f"a commit: {result.error.name} {result.message}"))

@@ -28,6 +28,13 @@ def says(trial: Trial, request: Request, group: str = "wild", *topics: str) -> s
     return str(getattr(getattr(answer, "error", None), "name", "NONE"))
 
 
+def ask_each(trial: Trial, group: str, *requests: Request) -> None:
+    """Ask one after the other on one connection, until it is closed."""
+    with contextlib.suppress(EOFError, OSError), RawMember(trial.address, group) as member:
+        for request in requests:
+            member.ask(request)
+
+
 @contextmanager
 def stopped_for(node: NodeProcess, seconds: float) -> Iterator[None]:
     """Have the node stand still for so long, and do the block meanwhile."""

@@ -42,6 +42,7 @@ class Trial:
         self.group = f"good-{name}"
         self.is_over = False
         """True once the node is to be gone: its end was what the case asked for."""
+        self.is_traceback_expected = False
         self._echo = echo
         self._topic = f"good-{name}"
         (self.port,) = free_ports(1)
@@ -50,6 +51,7 @@ class Trial:
         self._how: dict[str, Any] = {}
         self._client: subprocess.Popen[str] | None = None
         self._apart: list[Window] = []
+        self._only_from_s = 0.0
         self._asked_losses = 0
 
     def __enter__(self) -> Self:
@@ -144,6 +146,12 @@ class Trial:
         finally:
             self._apart.append((began_s, time.monotonic()))
 
+    @contextmanager
+    def only_this(self) -> Iterator[None]:
+        """Count only the waits within the block and after it, so that what comes before it cannot hide them."""
+        self._only_from_s = time.monotonic()
+        yield
+
     # ---- the verdict ------------------------------------------------------------------------------------------------
 
     def why_stopped(self) -> str | None:
@@ -191,7 +199,7 @@ class Trial:
             f"the good client lost its connection {len(lost)} times, and {self._asked_losses} were asked for: {lost}",
         )
         must(bool(seen["pings"]) and bool(seen["acknowledged"]), "the good client was never answered")
-        waits = judge(seen["pings"], seen["echoes"], self._apart)
+        waits = judge(seen["pings"], seen["echoes"], [*self._apart, (0.0, self._only_from_s)])
         must(not waits.is_slow, str(waits), kind="slow")
         return f"{waits}; {len(seen['commits'])} commits"
 

@@ -77,7 +77,7 @@ class AppendQueue:
         """Add records; what is too long for a frame becomes several, which a crash may part.
 
         Raises ValueError when they do not continue the log or one of them alone is too long for a frame, and
-        QueueFullError when too much waits.
+        QueueFullError when too much waits already: what is decided at once may be long, and passes the limit once.
         """
         end = self.end_offset(shard)
         state = self._shards[shard]
@@ -89,8 +89,8 @@ class AppendQueue:
             raise ValueError(f"shard {shard}: an append carries at least one record")
         size = batch_bytes(records)
         pieces = [tuple(records)] if size <= MAX_BATCH_BYTES else _cut(records)
-        if self._pending_bytes + size > self._max_pending_bytes:
-            raise QueueFullError(f"{self._pending_bytes} bytes wait and {size} more pass {self._max_pending_bytes}")
+        if self._pending_bytes > self._max_pending_bytes:
+            raise QueueFullError(f"{self._pending_bytes} bytes wait, more than {self._max_pending_bytes}")
         state.waiting.extend(_Waiting(leader_epoch, piece, batch_bytes(piece)) for piece in pieces)
         state.end_offset = end + len(records)
         state.leader_epoch = leader_epoch

@@ -320,9 +320,10 @@ def test_going_past_the_memory_bound_stops_the_log(tmp_path: Path) -> None:
     disk.recover(0)
     started.append(True)
     disk.append(0, 0, 0, [bytes(MAX_BATCH_BYTES // 2)])
-    assert disk.pending_bytes > MAX_BATCH_BYTES // 2
+    disk.append(0, 1, 0, [bytes(MAX_BATCH_BYTES // 2)])
+    assert disk.pending_bytes > MAX_BATCH_BYTES
     with pytest.raises(DiskError, match="the disk does not keep up"):
-        disk.append(0, 1, 0, [bytes(MAX_BATCH_BYTES // 2)])
+        disk.append(0, 2, 0, [b"a"])
     blocked.set()
     disk.close()
     assert len(reports.failures) == 1

@@ -35,10 +35,14 @@ from coordinator.protocol.parts import Subscription
 from coordinator.runtime.clock import SystemClock
 from coordinator.runtime.driver import TURN_MS, Driver, Stopped
 from coordinator.runtime.files import DiskError
+from coordinator.runtime.input_bound import LARGE_INPUT_BYTES
 from tests.helpers.event_loops import run
 from tests.helpers.loopback import RememberedLog, until
 
 pytestmark = pytest.mark.usefixtures("each_event_loop")
+
+
+MAX_PENDING_BYTES = 1 << 20
 
 
 class ScriptedNode:
@@ -66,9 +70,12 @@ class World:
     def __init__(self, script: Callable[[Event], list[Effect]]) -> None:
         self.done: list[tuple[object, ...]] = []
         self.refuses = False
+        self.pending_bytes = 0
         self.log = RememberedLog()
         self.node = ScriptedNode(script)
-        self.driver = Driver(SystemClock(), self.log.logger, asyncio.get_running_loop())
+        self.driver = Driver(
+            SystemClock(), self.log.logger, asyncio.get_running_loop(), max_pending_bytes=MAX_PENDING_BYTES
+        )
         self.driver.connect(self.node, disk=self, kafka=self, sender=self)
         self.driver.start()
         self.done.clear()
@@ -76,6 +83,7 @@ class World:
     def append(self, shard: int, base_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
         if self.refuses:
             raise DiskError("no space")
+        self.pending_bytes += sum(map(len, records))
         self.done.append(("append", shard, base_offset, leader_epoch, tuple(records)))
 
     def write_snapshot(self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
@@ -98,6 +106,12 @@ class World:
 
     def flush(self) -> None:
         self.done.append(("flush",))
+
+    def hold_input(self, above_bytes: int) -> None:
+        self.done.append(("hold", above_bytes))
+
+    def release_input(self) -> None:
+        self.done.append(("release",))
 
     def check_deadlines(self, now_ms: int) -> None:
         del now_ms
@@ -423,3 +437,29 @@ def test_a_disk_that_fails_while_the_node_drains_is_a_failure() -> None:
         assert (await on.driver.run()).is_failure
 
     play(lambda event: [Halt(f"{event}")] if isinstance(event, DiskFailed) else [], act)
+
+
+def test_connections_wait_while_the_disk_is_behind_and_go_on_once_it_has_caught_up() -> None:
+    effects: list[Effect] = [Append(0, 0, 0, (bytes(MAX_PENDING_BYTES // 4 + 1),))]
+
+    async def act(on: World) -> None:
+        on.driver.connection_opened(1, "h")
+        assert ("hold", LARGE_INPUT_BYTES) in on.done, "as soon as it is decided"
+        await until(lambda: on.pending_bytes > 0)
+        effects.clear()
+        assert ("release",) not in on.done
+        on.pending_bytes = MAX_PENDING_BYTES // 2 + 1
+        await until(lambda: ("hold", 0) in on.done)
+        on.pending_bytes = MAX_PENDING_BYTES // 4
+        on.driver.connection_opened(2, "h")
+        assert ("release",) not in on.done
+        on.pending_bytes = 0
+        await until(lambda: ("release",) in on.done)
+
+    world = play(lambda _: effects, act)
+    assert [each for each in world.done if each[0] in {"hold", "release"}] == [
+        ("hold", LARGE_INPUT_BYTES),
+        ("hold", 0),
+        ("release",),
+    ]
+    assert any("bytes wait for the disk" in str(line) for line in world.log.lines)

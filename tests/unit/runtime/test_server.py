@@ -8,7 +8,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 import pytest
 
 from coordinator.config import ServerSettings
-from coordinator.protocol.messages import ListGroups, ListGroupsResponse, Ping, PingResponse, Probe, Request
+from coordinator.protocol.messages import (
+    CommitOffsets,
+    CommitOffsetsResponse,
+    ListGroups,
+    ListGroupsResponse,
+    Ping,
+    PingResponse,
+    Probe,
+    Request,
+)
 from coordinator.protocol.parts import GroupSummary
 from coordinator.protocol.session import HelloReceived, PushReceived
 from coordinator.runtime.server import FLUSH_LOT, ListenError, Server
@@ -408,3 +417,50 @@ def test_few_open_files_lower_the_number_of_connections_and_say_so(monkeypatch: 
 
     (line,) = play(act, ServerSettings(max_connections=100_000)).log.of("few-open-files")
     assert "the limit on open files is 256, so at most 128 connections are accepted and not 100000" in line["why"]
+
+
+def test_input_that_is_held_is_taken_in_once_it_is_released_and_in_order() -> None:
+    async def act(on: Scene) -> None:
+        on.listener.on_request = lambda connection, correlation, request: on.server.send_response(
+            connection, correlation, PingResponse() if isinstance(request, Ping) else CommitOffsetsResponse()
+        )
+        small, large = await on.connect(), await on.connect()
+        for peer in (small, large):
+            assert isinstance(await peer.next_event(), HelloReceived)
+        on.server.hold_input(500)
+        many = [large.session.send_request(Ping(number)) for number in range(60)]
+        long = [large.session.send_request(CommitOffsets("g" * 900, ()))]
+        large.writer.write(b"".join(data for _, data in long + many[:3]))
+        assert await small.ask(Ping(7)) == PingResponse()
+        assert [request for kind, number, request in on.listener.told if kind == "request" and number == 2] == []
+        large.writer.write(b"".join(data for _, data in many[3:]))
+        assert await small.ask(Ping(8)) == PingResponse()
+        on.pass_ms(SETTINGS.frame_timeout_ms + 1)
+        on.server.release_input()
+        answered = [await large.next_event() for _ in range(61)]
+        assert [event.correlation_id for event in answered] == [number for number, _ in long + many]
+        requests = [request for kind, number, request in on.listener.told if kind == "request" and number == 2]
+        assert requests == [CommitOffsets("g" * 900, ()), *(Ping(number) for number in range(60))]
+
+    play(act)
+
+
+def test_nobody_is_read_while_all_input_is_held_and_a_connection_may_go_meanwhile() -> None:
+    async def act(on: Scene) -> None:
+        stays, goes = await on.connect(), await on.connect()
+        for peer in (stays, goes):
+            assert isinstance(await peer.next_event(), HelloReceived)
+        on.server.hold_input(0)
+        asked = stays.session.send_request(Ping(1))[1]
+        stays.writer.write(asked[:5])
+        goes.writer.write(goes.session.send_request(Ping(2))[1])
+        await until(lambda: on.server.held_connections == 2)
+        on.server.hold_input(0)
+        await goes.close()
+        stays.writer.write(asked[5:])
+        on.server.release_input()
+        await until(lambda: ("request", 1, Ping(1)) in on.listener.told)
+        await until(lambda: on.server.connections == 1)
+        assert on.server.held_connections == 0
+
+    play(act)

@@ -64,11 +64,22 @@ def test_bytes_count_until_they_are_finished_and_the_limit_holds() -> None:
     waiting.add(0, 10, 1, [bytes(60)])
     assert waiting.take_group()
     assert waiting.pending_bytes == batch_bytes([bytes(60)])
-    with pytest.raises(QueueFullError, match="65 bytes wait and 65 more pass 100"):
-        waiting.add(0, 11, 1, [bytes(60)])
+    waiting.add(1, 0, 0, [bytes(60)])
+    with pytest.raises(QueueFullError, match="130 bytes wait, more than 100"):
+        waiting.add(0, 11, 1, [b"a"])
+    waiting.finish()
+    assert waiting.take_group()
     waiting.finish()
     assert waiting.pending_bytes == 0
     waiting.add(0, 11, 1, [bytes(60)])
+
+
+def test_one_large_append_passes_the_limit_once() -> None:
+    waiting = queue(max_pending_bytes=100)
+    waiting.add(0, 10, 1, [bytes(60)])
+    waiting.add(0, 11, 1, [bytes(1_000)] * 3)
+    with pytest.raises(QueueFullError):
+        waiting.add(1, 0, 0, [b"a"])
 
 
 def test_closed_shard_takes_nothing_but_what_waits_is_written() -> None:
