@@ -4,9 +4,10 @@
 
 All sides read the same topics (8 partitions, written by the Java producer) from one broker in one Spark session of two
 cores, in turns; a ratio is of two runs of the same turn, and a figure the median of its turns. The floor is a source
-that hands out kcoord's own record batches, made before. Rows are compared by a hash of all columns, and a damaged topic
-shows that kcoord checks checksums. The last line is OK when every bar holds; results go to benchmarks/ at full scale,
-to build/ otherwise.
+that hands out kcoord's own record batches, made before. A second session, in which Spark talks to its Python workers
+through Unix sockets, has kcoord, the tuned side and the floor once more. Rows are compared by a hash of all columns,
+and a damaged topic shows that kcoord checks checksums. The last line is OK when every bar holds; results go to
+benchmarks/ at full scale, to build/ otherwise.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.datapath_corpus import Corpus, corpora, write
 from benchmarks.datapath_floor import PrebuiltSource
 from benchmarks.datapath_processes import processor_times, used_since
-from benchmarks.datapath_report import Results, Run, judge, save, table
+from benchmarks.datapath_report import Results, Run, Runs, judge, save, table
 from benchmarks.datapath_sources import FallbackSource, keep_batches
 from benchmarks.datapath_spark import ROOT, TUNED, load_ours, load_peer, start_spark
 from benchmarks.datapath_triggers import measure_triggers
@@ -36,6 +37,7 @@ from coordinator.local.jars import JarProgress
 from coordinator.local.kafka import LocalKafka
 
 SIDES = ("kcoord", "default", "tuned")
+SIDES_WITH_SOCKETS = ("kcoord", "tuned", "floor")
 MEMORY_BACKED = Path("/dev/shm")
 PREBUILT_BYTES = 3 << 30
 BROKER = ("-XX:+UseG1GC",)
@@ -172,20 +174,28 @@ def run(scale: float, reps: int, turns: int, results: Results) -> None:
         results.crc = _said("damaged record refused", are_checksums_checked(bench, kafka))
         for turn in range(reps):
             for case in todo:
-                measure(bench, case, turn, results)
+                measure(bench, case, turn, (*SIDES, *case.extra), results.runs)
         triggers = measure_triggers(
             spark, kafka, scratch, turns=turns, batches=max(5, int(20 * min(1.0, scale * 10))), say=say
         )
         results.triggers, results.idle_cores = dict(triggers.turns), dict(triggers.idle_cores)
+        spark.stop()
+        bench.spark = start_spark(scratch / "spark-with-sockets", report_jars, has_sockets=True)
+        stack.callback(bench.spark.stop)
+        bench.spark.dataSource.register(PrebuiltSource)
+        say("the next turns are of a session with Unix sockets")
+        for turn in range(reps):
+            for case in todo:
+                sides = tuple(side for side in (*SIDES, *case.extra) if side in SIDES_WITH_SOCKETS)
+                measure(bench, case, turn, sides, results.sockets)
 
 
-def measure(bench: Bench, case: Case, turn: int, results: Results) -> None:
+def measure(bench: Bench, case: Case, turn: int, sides: Sequence[str], runs: Runs) -> None:
     """Take one turn of one case; the order of the sides changes with the turn."""
-    sides = (*SIDES, *case.extra)
     shift = turn % len(sides)
     for side in (*sides[shift:], *sides[:shift]):
-        results.add(case.name, side, bench.run(case, side))
-    taken = ", ".join(f"{side} {results.runs[case.name][side][-1].seconds:.2f} s" for side in sides)
+        runs.add(case.name, side, bench.run(case, side))
+    taken = ", ".join(f"{side} {runs[case.name][side][-1].seconds:.2f} s" for side in sides)
     say(f"turn {turn + 1}, {case.name}: {taken}")
 
 

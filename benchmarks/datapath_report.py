@@ -22,6 +22,9 @@ BARS: Mapping[str, tuple[str, float]] = {
     "floor_ratio": ("at most", 1.25),
     "trigger_ratio": ("at most", 0.8),
     "fallback_default": ("at least", 1.5),
+    "sockets_min_tuned": ("at least", 1.85),
+    "sockets_median_tuned": ("at least", 2.2),
+    "sockets_floor_ratio": ("at most", 1.2),
 }
 _HEADING = "## Data path: `make bench-datapath`"
 _BAR_WIDTH, _BAR_HEIGHT, _LABEL_WIDTH = 420, 14, 190
@@ -36,54 +39,72 @@ class Run:
     processor_seconds: float
 
 
+class Runs(dict[str, dict[str, list[Run]]]):
+    """Runs by case and side, one a turn, of one session."""
+
+    def add(self, case: str, side: str, run: Run) -> None:
+        """Note one run."""
+        self.setdefault(case, {}).setdefault(side, []).append(run)
+
+    def seconds(self, case: str, side: str) -> float:
+        """Return the median by the clock."""
+        return statistics.median(run.seconds for run in self[case][side])
+
+    def processor_seconds(self, case: str, side: str) -> float:
+        """Return the median of the processor's time."""
+        return statistics.median(run.processor_seconds for run in self[case][side])
+
+    def ratios(self, case: str, over: str, under: str) -> list[float]:
+        """Return one side's seconds over another's, turn by turn."""
+        return [a.seconds / b.seconds for a, b in zip(self[case][over], self[case][under], strict=True)]
+
+    def medians(self, over: str, under: str) -> list[float]:
+        """Return the median ratio of two sides in each case in which both took part."""
+        return [
+            statistics.median(self.ratios(case, over, under))
+            for case, sides in self.items()
+            if {over, under} <= set(sides)
+        ]
+
+    def rounded(self) -> dict[str, dict[str, list[list[float]]]]:
+        """Return both figures of each run, for a file."""
+        return {
+            case: {
+                side: [[round(run.seconds, 3), round(run.processor_seconds, 2)] for run in runs]
+                for side, runs in sides.items()
+            }
+            for case, sides in self.items()
+        }
+
+
 @dataclass(slots=True)
 class Results:
-    """Runs by case and side, one a turn; the turns of the triggers; what was proved about the rows."""
+    """Runs through TCP sockets and through Unix ones; the turns of the triggers; what was proved about the rows."""
 
     scale: float
-    runs: dict[str, dict[str, list[Run]]] = field(default_factory=dict)
+    runs: Runs = field(default_factory=Runs)
+    sockets: Runs = field(default_factory=Runs)
     triggers: dict[str, list[Turn]] = field(default_factory=dict)
     idle_cores: dict[str, float] = field(default_factory=dict)
     rows_equal: bool = False
     crc: bool = False
 
-    def add(self, case: str, side: str, run: Run) -> None:
-        """Note one run."""
-        self.runs.setdefault(case, {}).setdefault(side, []).append(run)
-
-    def seconds(self, case: str, side: str) -> float:
-        """Return the median by the clock."""
-        return statistics.median(run.seconds for run in self.runs[case][side])
-
-    def processor_seconds(self, case: str, side: str) -> float:
-        """Return the median of the processor's time."""
-        return statistics.median(run.processor_seconds for run in self.runs[case][side])
-
-    def ratios(self, case: str, over: str, under: str) -> list[float]:
-        """Return one side's seconds over another's, turn by turn."""
-        return [a.seconds / b.seconds for a, b in zip(self.runs[case][over], self.runs[case][under], strict=True)]
-
     def figures(self) -> dict[str, float]:
         """Return the figures of the summary line."""
-        medians = {
-            side: [statistics.median(self.ratios(case, side, OURS)) for case in self.runs]
-            for side in ("default", "tuned")
-        }
-        floors = [statistics.median(self.ratios(case, OURS, "floor")) for case in self._with("floor")]
-        fallbacks = [statistics.median(self.ratios(case, "default", "fallback")) for case in self._with("fallback")]
+        default, tuned = (self.runs.medians(side, OURS) for side in ("default", "tuned"))
         triggers = zip(self.triggers[OURS], self.triggers["peer"], strict=True)
         return {
-            "min_default": min(medians["default"]),
-            "median_default": statistics.median(medians["default"]),
-            "min_tuned": min(medians["tuned"]),
-            "median_tuned": statistics.median(medians["tuned"]),
-            "floor_ratio": max(floors),
+            "min_default": min(default),
+            "median_default": statistics.median(default),
+            "min_tuned": min(tuned),
+            "median_tuned": statistics.median(tuned),
+            "floor_ratio": max(self.runs.medians(OURS, "floor")),
             "trigger_ratio": statistics.median(ours.trigger_ms / peer.trigger_ms for ours, peer in triggers),
-            "fallback_default": min(fallbacks),
+            "fallback_default": min(self.runs.medians("default", "fallback")),
+            "sockets_min_tuned": min(self.sockets.medians("tuned", OURS)),
+            "sockets_median_tuned": statistics.median(self.sockets.medians("tuned", OURS)),
+            "sockets_floor_ratio": max(self.sockets.medians(OURS, "floor")),
         }
-
-    def _with(self, side: str) -> list[str]:
-        return [case for case, sides in self.runs.items() if side in sides]
 
 
 def judge(results: Results) -> tuple[list[str], str]:
@@ -100,24 +121,29 @@ def judge(results: Results) -> tuple[list[str], str]:
 
 
 def table(results: Results) -> str:
-    """Return the results as Markdown."""
+    """Return the results as Markdown; the columns of sockets are of the session with Unix sockets."""
+    runs, sockets = results.runs, results.sockets
     lines = [
-        "| topic, action | kcoord s | default s | tuned s | default over kcoord | tuned over kcoord | processor s |",
-        "|---|---|---|---|---|---|---|",
+        "| topic, action | kcoord s | default s | tuned s | default over kcoord | tuned over kcoord | processor s "
+        "| sockets: kcoord s | tuned s | tuned over kcoord |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for case in results.runs:
-        cells = [f"{results.seconds(case, side):.2f}" for side in (OURS, "default", "tuned")]
-        cells += [_spread(results.ratios(case, side, OURS)) for side in ("default", "tuned")]
-        cells.append(", ".join(f"{results.processor_seconds(case, side):.1f}" for side in (OURS, "default", "tuned")))
+    for case in runs:
+        cells = [f"{runs.seconds(case, side):.2f}" for side in (OURS, "default", "tuned")]
+        cells += [_spread(runs.ratios(case, side, OURS)) for side in ("default", "tuned")]
+        cells.append(", ".join(f"{runs.processor_seconds(case, side):.1f}" for side in (OURS, "default", "tuned")))
+        cells += [f"{sockets.seconds(case, side):.2f}" for side in (OURS, "tuned")]
+        cells.append(_spread(sockets.ratios(case, "tuned", OURS)))
         lines.append(f"| {case} | {' | '.join(cells)} |")
     lines += ["", "| besides | s | ratio |", "|---|---|---|"]
-    for case, sides in results.runs.items():
-        if "floor" in sides:
-            ratio = _spread(results.ratios(case, OURS, "floor"))
-            lines.append(f"| {case}: floor | {results.seconds(case, 'floor'):.2f} | kcoord over floor {ratio} |")
+    for case, sides in runs.items():
+        for name, found in (("floor", runs), ("floor with sockets", sockets)):
+            if "floor" in sides:
+                ratio = _spread(found.ratios(case, OURS, "floor"))
+                lines.append(f"| {case}: {name} | {found.seconds(case, 'floor'):.2f} | kcoord over floor {ratio} |")
         if "fallback" in sides:
-            ratio = _spread(results.ratios(case, "default", "fallback"))
-            fallback = results.seconds(case, "fallback")
+            ratio = _spread(runs.ratios(case, "default", "fallback"))
+            fallback = runs.seconds(case, "fallback")
             lines.append(f"| {case}: NumPy decoder, stock transport | {fallback:.2f} | default over it {ratio} |")
     lines += ["", "| small micro-batches | trigger ms | of that: parts, ms | cores when idle |", "|---|---|---|---|"]
     for name, turns in results.triggers.items():
@@ -138,13 +164,8 @@ def save(results: Results, directory: Path) -> None:
         "rows_equal": results.rows_equal,
         "crc": results.crc,
         "figures": {name: round(value, 3) for name, value in results.figures().items()},
-        "runs": {
-            case: {
-                side: [[round(run.seconds, 3), round(run.processor_seconds, 2)] for run in runs]
-                for side, runs in sides.items()
-            }
-            for case, sides in results.runs.items()
-        },
+        "runs": results.runs.rounded(),
+        "sockets": results.sockets.rounded(),
         "idle_cores": {name: round(cores, 3) for name, cores in results.idle_cores.items()},
         "triggers": {name: [asdict(turn) for turn in turns] for name, turns in results.triggers.items()},
     }
@@ -174,13 +195,13 @@ def machine() -> str:
 
 def plot(results: Results) -> str:
     """Return the medians as bars, each side of each case, in SVG."""
-    longest = max(results.seconds(case, side) for case, sides in results.runs.items() for side in sides)
+    longest = max(results.runs.seconds(case, side) for case, sides in results.runs.items() for side in sides)
     rows: list[str] = []
     y = 30
     for case, sides in results.runs.items():
         rows.append(f'<text x="8" y="{y + 12}" font-weight="bold">{html.escape(case)}</text>')
         for side in sides:
-            middle = results.seconds(case, side)
+            middle = results.runs.seconds(case, side)
             width = max(1, round(_BAR_WIDTH * middle / longest))
             rows.append(
                 f'<rect x="{_LABEL_WIDTH}" y="{y}" width="{width}" height="{_BAR_HEIGHT - 2}" '
@@ -205,7 +226,8 @@ def _section(results: Results) -> str:
         f"{_HEADING}\n\n{_today()}, {machine()}. One broker and one Spark session, local[2], on the same cores; "
         "medians of interleaved turns, the lowest and highest in brackets; 5 million records of 100 B and a million "
         "of 1 KB in 8 partitions. kcoord checks checksums, as the JVM connector does by default; tuned does not. "
-        "Processor seconds (kcoord, default, tuned) are of Spark, its Python workers and the broker together.\n\n"
+        "Processor seconds (kcoord, default, tuned) are of Spark, its Python workers and the broker together. "
+        "The columns of sockets are of a second session with spark.python.unix.domain.socket.enabled.\n\n"
         f"{table(results)}\n\n{'Missed: ' + ', '.join(missed) + '. ' if missed else ''}`{summary}`\n\n"
         "![seconds to read a topic](datapath.svg)\n"
     )

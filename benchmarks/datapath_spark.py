@@ -25,8 +25,8 @@ CORES = 2
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def start_spark(scratch: Path, report: ReportProgress) -> SparkSession:
-    """Start Spark in local mode with the peer's jars."""
+def start_spark(scratch: Path, report: ReportProgress, *, has_sockets: bool = False) -> SparkSession:
+    """Start Spark in local mode with the peer's jars, and with Unix sockets to its Python workers or with TCP's."""
     jars = resolve_jars(SPARK_KAFKA_JARS, report)
     paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
     os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": paths}
@@ -42,6 +42,7 @@ def start_spark(scratch: Path, report: ReportProgress) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(CORES),
         "spark.ui.showConsoleProgress": "false",
+        "spark.python.unix.domain.socket.enabled": str(has_sockets).lower(),
     }
     for name, value in settings.items():
         builder = builder.config(name, value)

@@ -7,14 +7,17 @@ mistake of the job and shows where.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.job_failures import failure_cause
+from spark_kcoord.unix_sockets import socket_settings, why_no_sockets
 
 __all__ = ["run_in_spark", "start_log"]
 
@@ -29,8 +32,21 @@ def start_log() -> None:
 
 
 def run_in_spark(name: str, work: Callable[[SparkSession], int]) -> int:
-    """Do a job's work in a session with this application name; return its exit code, or 1 when it fails."""
-    spark = SparkSession.builder.appName(name).getOrCreate()
+    """Do a job's work in a session with this application name; return its exit code, or 1 when it fails.
+
+    Spark reaches its Python processes through Unix sockets where that can work and nobody has said otherwise. The
+    sockets are gone when the session is stopped, as it is here.
+    """
+    conf = dict(SparkConf().getAll())
+    temporary_directory = SparkContext._jvm.java.lang.System.getProperty("java.io.tmpdir")
+    why_not = why_no_sockets(conf, temporary_directory)
+    if why_not is not None:
+        _log.error("the job failed: %s", why_not)
+        return 1
+    builder = SparkSession.builder.appName(name)
+    for key, value in socket_settings(conf, os.environ, temporary_directory).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     try:
         return work(spark)

@@ -24,6 +24,9 @@ _CAUSE: Final = re.compile(r"^spark_kcoord\.errors\.\w+: (.+)$", re.MULTILINE)
 _QUICK_START: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """Options for a JVM that lives for a minute on a machine with few cores."""
 
+_LONGEST_SOCKET_DIRECTORY: Final = 60
+"""Bytes of the path of a temporary directory in which Spark can have Unix sockets, on Linux and macOS."""
+
 _CONF: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -100,12 +103,15 @@ def find_checkout() -> Path:
 
 
 def _command(name: str, settings: ApplicationSettings, output: Path, checkpoint: Path) -> list[str]:
-    java_options = f"{_QUICK_START} -Djava.io.tmpdir={_scratch(name, settings)}"
+    scratch = str(_scratch(name, settings))
+    java_options = f"{_QUICK_START} -Djava.io.tmpdir={scratch}"
+    has_sockets = len(os.fsencode(scratch)) <= _LONGEST_SOCKET_DIRECTORY
+    conf = _CONF | ({} if has_sockets else {"spark.python.unix.domain.socket.enabled": "false"})
     return [
         str(_spark_home() / "bin" / "spark-submit"),
         *["--master", f"local[{settings.cores}]", "--name", f"kcoord demo {name}"],
         *["--driver-memory", settings.driver_memory, "--driver-java-options", java_options],
-        *[part for key, value in _CONF.items() for part in ("--conf", f"{key}={value}")],
+        *[part for key, value in conf.items() for part in ("--conf", f"{key}={value}")],
         str(find_checkout() / _JOB),
         *["--coordinator", settings.coordinator, "--group", settings.group_id, "--topic", settings.topic],
         *["--starting-offsets", "earliest", "--option", f"kafka.client.id={name}"],
