@@ -171,6 +171,20 @@ class ServerSettings(_Section):
         ge=64 * 1024,
         le=1024**3,
     )
+    input_total_bytes: int = _setting(
+        256 * 1024 * 1024,
+        "bytes",
+        "Frames of all connections that have begun to come; past this those are disconnected of whom most has come.",
+        ge=1024 * 1024,
+        le=1024**4,
+    )
+    output_total_bytes: int = _setting(
+        256 * 1024 * 1024,
+        "bytes",
+        "Output that may wait for all who do not read; past this those are disconnected for whom the most waits.",
+        ge=1024 * 1024,
+        le=1024**4,
+    )
     hello_bytes: int = _setting(
         16 * 1024, "bytes", "Largest first frame, from a peer that is not known yet.", ge=64, le=1024**2
     )

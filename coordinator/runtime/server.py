@@ -29,6 +29,7 @@ from coordinator.protocol.session import (
     UnknownRequestReceived,
 )
 from coordinator.runtime.clock import Clock
+from coordinator.runtime.held_input import HeldInput, largest
 
 _ACCEPTED_AT_ONCE = 32
 """Connections that are accepted before others are served again."""
@@ -81,9 +82,8 @@ class Server:
         self._hello_due: dict[_Connection, int] = {}
         self._frame_due: dict[_Connection, int] = {}
         self._close_due: dict[_Connection, int] = {}
-        self._held_above: int | None = None
-        self._held: dict[_Connection, None] = {}
-        self._is_stopping = False
+        self._unread: set[_Connection] = set()
+        self.held: HeldInput[_Connection] = HeldInput()
         self._is_full = False
 
     @property
@@ -174,38 +174,27 @@ class Server:
                     break
                 del due[connection]
                 act(connection)
+        for connection, total in largest(self._unread, _Connection.waiting_bytes, self.settings.output_total_bytes):
+            connection.unread_overdue(total)
+        for connection, total in largest(self._frame_due, _Connection.begun_bytes, self.settings.input_total_bytes):
+            connection.begun_overdue(total)
 
     @property
-    def held_connections(self) -> int:
-        """Number of connections that have said something which is held."""
-        return len(self._held)
-
-    @property
-    def holds_input(self) -> bool:
-        """Say whether input of anybody is held, or left over from when it was."""
-        return self._held_above is not None or bool(self._held)
+    def begun_bytes(self) -> int:
+        """Bytes of frames that have begun to come and are not whole."""
+        return sum(connection.begun_bytes() for connection in self._frame_due)
 
     def hold_input(self, above_bytes: int) -> None:
         """Leave what connections say unread until `release_input`, of those that say more than this at once."""
-        self._held_above = above_bytes
+        self.held.hold(above_bytes)
 
     def release_input(self) -> None:
         """Read everything again, also what was left unread."""
-        self._held_above = None
-        if self._held:
-            asyncio.get_running_loop().call_soon(self._take_held)
-
-    def _take_held(self) -> None:
-        """Take in what was held, in the order in which it came, until input is held again."""
-        for connection in tuple(self._held):
-            if self._held_above is not None or self._is_stopping:
-                return
-            self._held.pop(connection, None)
-            connection.take_held()
+        self.held.release()
 
     def stop_accepting(self) -> None:
         """Close the listening sockets and read no more from those that are connected."""
-        self._is_stopping = True
+        self.held.stop()
         if self._server is not None:
             self._server.close()
         for connection in self._live:
@@ -251,24 +240,23 @@ class Server:
         self._open[connection.id] = connection
         self.listener.connection_opened(connection.id, connection.host)
 
-    def is_held(self, connection: "_Connection", came_bytes: int) -> bool:
-        """Say whether a connection is to wait with what it says, and take note of it."""
-        if connection not in self._held:
-            if self._held_above is None or came_bytes <= self._held_above:
-                return False
-            self._held[connection] = None
-        self._frame_due.pop(connection, None)
-        return True
-
     def forget(self, connection: "_Connection", why: str) -> None:
         """Take note that a connection is gone."""
         self._live.discard(connection)
-        self._held.pop(connection, None)
+        self._unread.discard(connection)
+        self.held.forget(connection)
         for due in (self._hello_due, self._frame_due, self._close_due):
             due.pop(connection, None)
         if self._open.pop(connection.id, None) is not None:
             self.listener.connection_closed(connection.id, why)
             self.flush()
+
+    def note_unread(self, connection: "_Connection", *, is_unread: bool) -> None:
+        """Take note of a peer that is behind with reading, or no longer."""
+        if is_unread and connection in self._live:
+            self._unread.add(connection)
+        else:
+            self._unread.discard(connection)
 
     def await_frame(self, connection: "_Connection", *, is_same_frame: bool) -> None:
         """Expect the rest of a frame in time."""
@@ -349,7 +337,8 @@ class _Connection(asyncio.Protocol):
         """Hand what the peer said to the server's listener, then write what came of it; or keep it while it is held."""
         server = self._server
         session = self.session
-        if server.holds_input and server.is_held(self, len(data) + session.buffered_bytes):
+        if server.held.is_any and server.held.holds(self, len(data) + session.buffered_bytes):
+            server.frame_finished(self)
             self._held += data
             self.stop_reading()
             return
@@ -375,6 +364,14 @@ class _Connection(asyncio.Protocol):
         else:
             server.frame_finished(self)
         server.flush()
+
+    def pause_writing(self) -> None:
+        """Take note that the peer does not keep up."""
+        self._server.note_unread(self, is_unread=True)
+
+    def resume_writing(self) -> None:
+        """Take note that it has."""
+        self._server.note_unread(self, is_unread=False)
 
     def take_held(self) -> None:
         """Take in what was held, and read on."""
@@ -455,6 +452,28 @@ class _Connection(asyncio.Protocol):
     def close_overdue(self) -> None:
         """Give up on a peer that does not take its last bytes."""
         self.abort()
+
+    def waiting_bytes(self) -> int:
+        """Return how much waits for the peer to read."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def begun_bytes(self) -> int:
+        """Return how much of a frame has come that is not whole."""
+        return self.session.buffered_bytes
+
+    def begun_overdue(self, total_bytes: int) -> None:
+        """Disconnect a peer that has begun a long frame when too many are begun."""
+        self._drop(
+            f"it has begun a frame of which {self.begun_bytes()} bytes came, and {total_bytes} of all that are begun",
+            "broken-peer",
+        )
+
+    def unread_overdue(self, total_bytes: int) -> None:
+        """Disconnect a peer that reads too slowly when too much waits for all of them."""
+        self._drop(
+            f"it does not read: {self.waiting_bytes()} bytes wait for it, and {total_bytes} for all who do not",
+            "slow-reader",
+        )
 
     def _refuse(self, why: str) -> None:
         self._server.log.warning("broken-peer" if self.session.version else "stranger", why=why, host=self.host)

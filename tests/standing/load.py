@@ -75,6 +75,12 @@ def say_bytes(address: str, data: bytes, *, is_answer_read: bool = True) -> byte
     return said
 
 
+def resident_mib(pid: int) -> int:
+    """Return how much memory a process has."""
+    (line,) = (line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) // 1024
+
+
 def beginning_with(folder: Path, code: str) -> dict[str, str]:
     """Return the environment of a Python that runs some code before anything else."""
     place = folder / "begins-with"

@@ -11,10 +11,11 @@ from coordinator.local.ports import LOOPBACK
 from coordinator.protocol.messages import ListGroups
 from coordinator.protocol.session import Role, Session
 from tests.standing.case import Case, must
-from tests.standing.load import for_so_long, say_bytes, wait
+from tests.standing.load import for_so_long, resident_mib, say_bytes, wait
 from tests.standing.trial import Trial
 
 SECONDS = 4.0
+MOST_GROWTH_MIB = 500
 
 
 def beside_each_other(count: int, act: Callable[[], None]) -> int:
@@ -84,18 +85,21 @@ def of_requests(trial: Trial) -> None:
 
 
 def of_large_frames(trial: Trial) -> None:
-    """Begin frames of the largest size and never end them, a hundred at a time."""
-    trial.start()
+    """Begin frames of the largest size and never end them, on many connections."""
+    node = trial.start()
     trial.beside()
     hello = Session(Role.MEMBER).send_hello()
-    begun = (1 << 20).to_bytes(4, "big") + os.urandom(1 << 19)
+    begun = (1 << 20).to_bytes(4, "big") + os.urandom(900_000)
+    before = resident_mib(node.process.pid)
     with ExitStack() as opened:
-        for _ in range(100):
+        for _ in range(800):
             one = opened.enter_context(socket.create_connection((LOOPBACK, trial.port), 10))
             one.settimeout(5)
             with suppress(OSError):
                 one.sendall(hello + begun)
         wait(3)
+        grown = resident_mib(node.process.pid) - before
+    must(grown < MOST_GROWTH_MIB, f"frames that are not whole took {grown} MiB")
 
 
 CASES = [

@@ -19,7 +19,7 @@ from coordinator.protocol.messages import (
     Request,
 )
 from coordinator.protocol.parts import GroupSummary
-from coordinator.protocol.session import HelloReceived, PushReceived
+from coordinator.protocol.session import HelloReceived, PushReceived, ResponseReceived
 from coordinator.runtime.server import FLUSH_LOT, ListenError, Server
 from tests.helpers.event_loops import run
 from tests.helpers.loopback import Peer, RememberedLog, until
@@ -454,13 +454,57 @@ def test_nobody_is_read_while_all_input_is_held_and_a_connection_may_go_meanwhil
         asked = stays.session.send_request(Ping(1))[1]
         stays.writer.write(asked[:5])
         goes.writer.write(goes.session.send_request(Ping(2))[1])
-        await until(lambda: on.server.held_connections == 2)
+        await until(lambda: len(on.server.held) == 2)
         on.server.hold_input(0)
         await goes.close()
         stays.writer.write(asked[5:])
         on.server.release_input()
         await until(lambda: ("request", 1, Ping(1)) in on.listener.told)
         await until(lambda: on.server.connections == 1)
-        assert on.server.held_connections == 0
+        assert len(on.server.held) == 0
 
     play(act)
+
+
+def test_those_for_whom_the_most_waits_are_disconnected_when_too_much_waits_for_all() -> None:
+    sent = {1: 24, 2: 40, 3: 1}
+
+    async def act(on: Scene) -> None:
+        readers = [await on.connect() for _ in sent]
+        for peer in readers:
+            assert isinstance(await peer.next_event(), HelloReceived)
+        answer = ListGroupsResponse(tuple(GroupSummary("g" * 1_000, "Stable", 3, 1) for _ in range(1_000)))
+        on.listener.on_request = lambda connection, correlation, _: on.server.send_response(
+            connection, correlation, answer
+        )
+        for number, peer in enumerate(readers, 1):
+            peer.writer.write(b"".join(peer.session.send_request(ListGroups())[1] for _ in range(sent[number])))
+        await until(lambda: len([1 for kind, *_ in on.listener.told if kind == "request"]) == sum(sent.values()))
+        assert on.listener.closed_whys() == []
+        on.pass_ms(1)
+        await until(lambda: on.listener.closed_whys() != [])
+        (why,) = on.listener.closed_whys()
+        assert "bytes wait for it, and" in str(why)
+        assert [number for kind, number, _ in on.listener.told if kind == "closed"] == [2]
+        on.pass_ms(1)
+        assert isinstance(await readers[2].next_event(), ResponseReceived)
+        assert on.server.connections == 2
+
+    settings = ServerSettings(max_connections=100, output_buffer_bytes=1 << 30, output_total_bytes=48 << 20)
+    assert [line for line in play(act, settings).log.lines if "slow-reader" in str(line)] != []
+
+
+def test_those_of_whom_the_most_has_come_are_disconnected_when_too_many_frames_are_begun() -> None:
+    async def act(on: Scene) -> None:
+        peers = [await on.connect() for _ in range(3)]
+        for number, peer in enumerate(peers):
+            assert isinstance(await peer.next_event(), HelloReceived)
+            peer.writer.write((1 << 19).to_bytes(4, "big") + bytes((400_000, 500_000, 300_000)[number]))
+        await until(lambda: on.server.begun_bytes > 1_200_000)
+        on.pass_ms(1)
+        await until(lambda: on.listener.closed_whys() != [])
+        assert [number for kind, number, _ in on.listener.told if kind == "closed"] == [2]
+        on.pass_ms(1)
+        assert on.server.connections == 2
+
+    play(act, ServerSettings(max_connections=100, input_total_bytes=1 << 20))
