@@ -130,6 +130,7 @@ class Node:
         journal = self._shards[shard].desk.journal
         journal.load(snapshot, snapshot_end, batches)
         self._parking.lift(shard, journal.log_end_offset)
+        self._shards[shard].became_durable(journal.log_end_offset)
         self._snapshot_ends[shard] = snapshot_end
 
     @property
@@ -164,6 +165,8 @@ class Node:
                 self._handle_request(event)
             case BecameDurable():
                 self._parking.lift(event.shard, event.end_offset)
+                if self._shards[event.shard].became_durable(event.end_offset):
+                    self._touched.add(event.shard)
             case Ticked():
                 self._clock.wall_offset_ms = event.wall_ms - event.now_ms
                 self._pass_time()

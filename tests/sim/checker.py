@@ -92,6 +92,7 @@ class _Session:
 
     heard_ms: int
     closed_ms: int | None = None
+    is_closed_by_node: bool = False
 
 
 @dataclass(slots=True)
@@ -228,6 +229,9 @@ class Checker:
     def closes(self, connection_id: int) -> None:
         """Note that the node closes a connection: whoever is behind it is no member by it any more."""
         self._life.closing.add(connection_id)
+        member = self._life.bound.get(connection_id)
+        if member is not None:
+            self._life.sessions[member].is_closed_by_node = True
 
     def durable_end(self, shard: int) -> int:
         return self._durable[shard]
@@ -411,7 +415,8 @@ class Checker:
         if group.is_superseded(response.member_id, request.incarnation, end):
             self._life.removed[connection_id] = (member, end - 1)
         else:
-            living = [other for at, (_, other) in self._life.bound.items() if at not in self._life.closing]
+            left = self._life.closing | self._life.gone
+            living = [other for at, (_, other) in self._life.bound.items() if at not in left]
             must_not_divide(group, response.member_id, living)
             self._life.bound[connection_id] = member
             if connection_id in self._life.gone:
@@ -514,7 +519,7 @@ class Checker:
         if notice.why.startswith("its connection closed"):
             if (session is None or session.closed_ms is None) and not self._one_closed_while_registering():
                 raise ViolationError("expired-too-early", f"{member} never closed a connection: {notice.why}")
-        elif now_ms - heard_ms < timeout_ms:
+        elif now_ms - heard_ms < timeout_ms and not (session is not None and session.is_closed_by_node):
             raise ViolationError(
                 "expired-too-early",
                 f"{member} was heard {now_ms - heard_ms} ms ago, its time-out is {timeout_ms} ms: {notice.why}",

@@ -28,6 +28,7 @@ from tests.helpers.memory_disk import MemoryDisk
 from tests.sim.checker import Checker
 from tests.sim.kafka import BROKERS, CLUSTER, Kafka
 from tests.sim.mix import Mix
+from tests.sim.probes import ProbeWatch
 from tests.sim.schedule import Schedule
 
 ADDRESS = NodeAddress(0, "c1", 7600)
@@ -62,6 +63,7 @@ class Coordinator:
         self._mix = mix
         self._kafka = kafka
         self._checker = checker
+        self._probes = ProbeWatch(mix.limits.probe_timeout_ms)
         self.sender: Sender
         self.node: Node
         self.life = 0
@@ -273,12 +275,14 @@ class Coordinator:
 
     def _push(self, effect: e.SendPush) -> None:
         self._checker.pushed(effect.connection_id, effect.push, self.node.shard_of(GROUP))
+        self._probes.pushed(effect.connection_id, effect.push, self.now_ms())
         self._schedule.tell(f"<- {effect.connection_id}", effect.push)
         self.sender.send_push(effect.connection_id, effect.push)
 
     def _close(self, effect: e.CloseConnection) -> None:
         self._schedule.tell(f"<- {effect.connection_id}", effect)
         self._checker.closes(effect.connection_id)
+        self._probes.closes(effect.connection_id, effect.why, self.now_ms())
         self.sender.close(effect.connection_id, effect.why)
 
     def _notice(self, effect: e.Notice) -> None:

@@ -43,6 +43,7 @@ from tests.sim import (
 from tests.sim.mutants_registration import (
     hints_of_a_reader_count,
     one_says_that_both_share,
+    probe_timed_when_asked,
     second_member_accepted,
     start_of_a_reader_written,
 )
@@ -449,6 +450,7 @@ OWN: Mapping[str, Mutant] = {
     "hints-for-ever": Mutant("a deleted offset starts where a query's process began", hints_for_ever),
     "second-member-accepted": Mutant("a second member of a program is let in", second_member_accepted),
     "one-says-that-both-share": Mutant("a program's members share when the newcomer says so", one_says_that_both_share),
+    "probe-timed-when-asked": Mutant("a probe's time begins before it leaves", probe_timed_when_asked),
     "start-of-a-reader-written": Mutant("the start of who commits nothing is committed", start_of_a_reader_written),
     "hints-of-a-reader-count": Mutant("who commits nothing says where others start", hints_of_a_reader_count),
     "retention-by-wall-clock": Mutant("a wall clock that is ahead forgets groups", retention_by_wall_clock),
@@ -478,6 +480,7 @@ RARE = frozenset(
         "offered-claim-waits",
         "old-end-believed",
         "one-says-that-both-share",
+        "probe-timed-when-asked",
         "readable-end-taken-for-the-end",
         "report-believed",
     }

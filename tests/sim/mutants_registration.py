@@ -3,6 +3,7 @@
 from typing import Any
 
 from coordinator.core.groups import applications, grants, membership
+from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.records import Granted
 from coordinator.core.groups.rounds import Round
 from coordinator.core.groups.starts import Hints, hints_by_partition
@@ -17,6 +18,16 @@ def one_says_that_both_share() -> list[tuple[Any, str, Any]]:
         return () if request.shares_application else applications.rivals(group, request, member_id)
 
     return [(membership, "rivals", lambda *arguments: iter(rivals(*arguments)))]
+
+
+def probe_timed_when_asked() -> list[tuple[Any, str, Any]]:
+    time_probes = Membership.time_probes
+
+    def time_all(self: Membership) -> None:
+        self._desk.unsent_probes = dict.fromkeys(self._desk.unsent_probes, 0)
+        time_probes(self)
+
+    return [(Membership, "time_probes", time_all)]
 
 
 def start_of_a_reader_written() -> list[tuple[Any, str, Any]]:

@@ -25,6 +25,7 @@ from coordinator.protocol.messages import (
     FetchOffsetsResponse,
     Ping,
     PingResponse,
+    Probe,
     RegisterConsumer,
     RegisterConsumerResponse,
     Request,
@@ -45,6 +46,7 @@ from tests.sim.kafka import Kafka
 from tests.sim.log.history import History
 from tests.sim.log.model import RULES, LogModel
 from tests.sim.log.state import ViolationError
+from tests.sim.probes import ProbeWatch
 
 P = ("t", 0)
 TOPIC_ID = "id-1"
@@ -493,6 +495,44 @@ def test_a_member_that_expires_before_its_time_is_named() -> None:
     with pytest.raises(ViolationError, match=r"^expired-too-early: "):
         world.checker.noticed(Notice("member-expired", "no message for 1 ms", "g", "m1"), 0, 5_999)
     world.checker.noticed(Notice("member-expired", "no message for 6000 ms", "g", "m1"), 0, 6_000)
+
+
+def test_a_member_whose_connection_the_node_has_closed_may_expire_at_any_time() -> None:
+    world = World()
+    world.let_in()
+    world.checker.closes(CONNECTION)
+    world.checker.noticed(Notice("member-expired", "no message for 6000 ms", "g", "m1"), 0, 1)
+
+
+def test_a_probed_connection_has_its_time_to_answer() -> None:
+    probes = ProbeWatch(2_000)
+    with pytest.raises(ViolationError, match=r"^put-out: "):
+        probes.closes(CONNECTION, "it did not answer a probe", 9_000)
+    probes.pushed(CONNECTION, Probe(), 10_000)
+    with pytest.raises(ViolationError, match=r"^put-out: "):
+        probes.closes(CONNECTION, "it did not answer a probe", 11_999)
+    probes.closes(CONNECTION, "it did not answer a probe", 12_000)
+
+
+def test_a_member_whose_connection_had_closed_before_it_was_let_in_divides_no_topic() -> None:
+    world = World(joined("m1", application="one"))
+    world.let_in("m1")
+    with pytest.raises(ViolationError, match=r"^divided-topic: "):
+        let_in_beside(world)
+    world = World(joined("m1", application="one"))
+    world.checker.closed(CONNECTION, 0)
+    world.let_in("m1")
+    let_in_beside(world)
+
+
+def let_in_beside(world: World) -> None:
+    """Have another member of the same program be let in over a connection of its own."""
+    world.append(joined("m2", application="one"))
+    world.checker.became_durable(0, world.end)
+    world.checker.noticed(Notice("member-joined", "", "g", "m2"), 0, 0)
+    request = RegisterConsumer("g", "m2", "process-m2", Subscription(("t",)), "", 1, 6_000, 3_000)
+    world.checker.asked(CONNECTION + 1, 1, request, 0, 0)
+    world.checker.responded(CONNECTION + 1, 1, RegisterConsumerResponse(member_id="m2"))
 
 
 def test_a_member_whose_connection_did_not_close_does_not_expire_by_it() -> None:

@@ -66,6 +66,10 @@ class Desk:
     """Registrations whose topics Kafka has answered about, and that have not been looked at since."""
     newcomers: dict[int, tuple[str, str]] = field(default_factory=dict)
     """Group and member whose connection is being probed, by the connection that waits for it."""
+    unsent_probes: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Group and member whose probe waits for records like all that is said, and the end of those records."""
+    durable_end: int = 0
+    """The end of the durable records; written by the node."""
     lookups: dict[int, Lookup] = field(default_factory=dict)
     timers: Timers[Timer] = field(default_factory=Timers)
     """Few and exact: a node asks to be woken for them."""

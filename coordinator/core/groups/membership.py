@@ -173,9 +173,17 @@ class Membership:
         desk.newcomers[registration.connection_id] = (request.group_id, rival)
         desk.connections[registration.connection_id].is_registering = True
         desk.push(session.connection_id, Probe())
-        timer = Timer(TimerKind.PROBE, request.group_id, rival)
-        desk.timers.set(timer, desk.now_ms + desk.limits.probe_timeout_ms)
+        desk.unsent_probes[request.group_id, rival] = desk.journal.log_end_offset
+        self.time_probes()
         return False
+
+    def time_probes(self) -> None:
+        """Begin the time of the probes that have left: a slow disk holds them back and shortens no member's time."""
+        desk = self._desk
+        sent = [key for key, end_offset in desk.unsent_probes.items() if end_offset <= desk.durable_end]
+        for key in sent:
+            del desk.unsent_probes[key]
+            desk.timers.set(Timer(TimerKind.PROBE, *key), desk.now_ms + desk.limits.probe_timeout_ms)
 
     def _rival(self, group: GroupState, registration: Registration, member_id: str) -> str | None:
         """Return the member in whose place a registration would come, if there is one that lives.
@@ -222,6 +230,7 @@ class Membership:
             return None
         newcomer, session.newcomer = session.newcomer, None
         del self._desk.newcomers[newcomer.connection_id]
+        self._desk.unsent_probes.pop((group_id, member_id), None)
         self._desk.timers.cancel(Timer(TimerKind.PROBE, group_id, member_id))
         connection = self._desk.connections.get(newcomer.connection_id)
         if connection is not None:

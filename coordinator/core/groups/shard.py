@@ -268,6 +268,14 @@ class Shard:
         """Handle RegisterConsumer."""
         self._membership.register(registration)
 
+    def became_durable(self, end_offset: int) -> bool:
+        """Note up to where records are durable, and say whether a timer may have been set by that."""
+        self.desk.durable_end = max(self.desk.durable_end, end_offset)
+        if not self.desk.unsent_probes:
+            return False
+        self._membership.time_probes()
+        return True
+
     def heard(self, connection: Connection) -> None:
         """Note that a member said something."""
         self._membership.heard(connection)

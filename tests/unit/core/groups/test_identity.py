@@ -90,6 +90,25 @@ def test_newcomer_takes_the_place_of_a_member_that_does_not_answer_a_probe() -> 
     assert [event.member_id for event in world.events("member-replaced")] == ["m1"]
 
 
+def test_probe_that_waits_for_a_slow_disk_takes_none_of_the_time_to_answer_it() -> None:
+    world = NodeWorld(is_durable_at_once=False)
+    first = world.joining("m1")
+    first.send(first.registration)  # type: ignore[arg-type]
+    copy = world.joining("m1", incarnation="another-process")
+    asked = copy.send(copy.registration)  # type: ignore[arg-type]
+    world.advance(5_000)
+    assert (first.inbox, copy.answer(asked)) == ([], None)
+    world.sync()
+    assert Probe() in first.inbox
+    world.advance(1_900)
+    first.ping()
+    world.sync()
+    refused = copy.answer(asked)
+    assert isinstance(refused, RegisterConsumerResponse)
+    assert refused.error is ErrorCode.MEMBER_ID_IN_USE
+    assert first.closed_why is None
+
+
 def test_newcomer_takes_the_place_at_once_when_the_probed_connection_closes() -> None:
     world = NodeWorld()
     first = world.join("m1")
