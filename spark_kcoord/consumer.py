@@ -29,6 +29,7 @@ from spark_kcoord.kafka_options import KafkaSettings, parse_kafka_options
 from spark_kcoord.member.client import Assignment, Joined, MemberClient, MemberSettings, fetch_offsets
 from spark_kcoord.member.holdings import AssignedPartition, starts_anew
 from spark_kcoord.options import host_ports
+from spark_kcoord.positions_behind import PositionsBehind
 
 __all__ = ["Consumer", "ConsumerSettings"]
 
@@ -159,6 +160,10 @@ class _Held:
     def key(self) -> PartitionKey:
         return (self.granted.topic, self.granted.partition)
 
+    @property
+    def where(self) -> Position:
+        return Position(self.granted.topic_id, self.granted.owner_epoch, self.position)
+
     def to_commit(self, offset: int) -> OffsetToCommit:
         return OffsetToCommit(*self.key, offset, self.granted.owner_epoch)
 
@@ -191,6 +196,7 @@ class Consumer:
         self._records = records
         self._clock = clock
         self._empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(tuple(settings.columns)))
+        self._behind = PositionsBehind(clock)
         self._turns: Turns | None = None
         self._joined: Joined | None = None
         self._seen: Assignment | None = None
@@ -254,12 +260,10 @@ class Consumer:
             self._member.note_positions([held.to_commit(held.position) for held in moved])
 
     def _next_rows(self, turns: Turns) -> Rows | None:
+        # Before anything is read: rows in hand would be lost with a report that fails.
+        self._look_behind(turns)
         now = self._clock()
-        positions = {
-            key: Position(held.granted.topic_id, held.granted.owner_epoch, held.position)
-            for key, held in self._held.items()
-            if held.left_alone_until <= now
-        }
+        positions = {key: held.where for key, held in self._held.items() if held.left_alone_until <= now}
         try:
             return turns.next_rows(positions)
         except DataLossError as error:
@@ -271,12 +275,27 @@ class Consumer:
         left_alone_until = min((held.left_alone_until for held in self._held.values()), default=math.inf)
         return min(left_s, max(turns.look_again_in_s(), left_alone_until - self._clock()))
 
-    def _start_anew(self, error: DataLossError) -> None:
-        """Have the partitions whose positions the brokers do not have start by the group's policy.
+    def _look_behind(self, turns: Turns) -> None:
+        """Have partitions start anew that were cut back below their positions, and of which nothing would ever come."""
+        assert self._records is not None
+        positions = {key: held.where for key, held in self._held.items()}
+        marks = self._behind.look(self._records, positions, turns.ends)
+        gone = [self._held[key] for key in sorted(marks) if self._held[key].left_alone_until <= self._clock()]
+        if gone:
+            shown = "; ".join(
+                f"{held.key[0]}-{held.key[1]} ends at offset {marks[held.key]}, before offset {held.position}"
+                for held in gone
+            )
+            self._report(
+                gone,
+                DataLossError(
+                    f"Kafka does not have any more what this group would go on with: {shown}. A partition was "
+                    "truncated, or its topic was deleted and created again."
+                ),
+            )
 
-        The coordinator asks Kafka too; a partition about which it finds otherwise is left alone for a while, or goes on
-        at the group's offset where Kafka has that one.
-        """
+    def _start_anew(self, error: DataLossError) -> None:
+        """Have the partitions whose positions the brokers do not have start by the group's policy."""
         assert self._records is not None
         first, end = self._records.earliest_offsets(self._held), self._records.high_watermarks(self._held)
         gone = [
@@ -286,6 +305,14 @@ class Consumer:
         ]
         if not gone:
             raise error
+        self._report(gone, error)
+
+    def _report(self, gone: Sequence[_Held], error: DataLossError) -> None:
+        """Report positions that the brokers do not have, and go on as the coordinator says.
+
+        It asks Kafka too; a partition about which it finds otherwise is left alone for a while, or goes on at the
+        group's offset where Kafka has that one.
+        """
         group_id = self._settings.group_id
         parts = [LostPosition(*held.key, held.granted.owner_epoch, held.position) for held in gone]
         for held, result in zip(gone, self._member.report_out_of_range(parts), strict=True):

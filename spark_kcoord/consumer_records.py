@@ -160,6 +160,11 @@ class Turns:
         batch = batch.slice(0, self._most_rows)
         return Rows(reading.key, batch, batch.column("offset")[-1].as_py() + 1)
 
+    @property
+    def ends(self) -> Mapping[PartitionKey, int]:
+        """Where partitions ended when the brokers were asked last; another mapping each time."""
+        return self._ends
+
     def look_again_in_s(self) -> float:
         """Return how long to wait before it is worth asking again, when there was nothing."""
         return max(LOOK_INTERVAL_S / 50, self._looked_at + LOOK_INTERVAL_S - self._clock())

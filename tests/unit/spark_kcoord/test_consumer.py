@@ -100,6 +100,7 @@ class FakeKafka:
     gaps: frozenset[int] = frozenset()
     rows_of_batch: int = 4
     looks: int = 0
+    asked_marks: int = 0
     failures: list[KcoordError] = field(default_factory=list)
     reads: list[TopicRange] = field(default_factory=list)
     is_closed: bool = False
@@ -111,6 +112,7 @@ class FakeKafka:
         return {key: self.ends[key] for key in partitions if key in self.ends}
 
     def high_watermarks(self, partitions: Collection[Key]) -> Mapping[Key, int]:
+        self.asked_marks += 1
         known = self.ends | self.marks
         return {key: known[key] for key in partitions if key in known}
 
@@ -340,6 +342,54 @@ def test_rows_of_a_partition_that_was_lost_are_not_returned_and_its_new_grant_st
 
 
 # ---- out of range ---------------------------------------------------------------------------------------------------
+
+
+def test_a_log_that_was_cut_back_below_the_position_is_started_anew(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig(FakeKafka({("t", 0): 3}))
+    rig.member.give(owned(0, 7))
+    rig.member.granted_anew = (owned(0, start=1, epoch=8),)
+    assert rig.poll(timeout_s=2.9) == []
+    assert rig.member.reported == [], "an end that a broker tells can be old"
+    assert rig.poll(timeout_s=1.0) == [(0, 1), (0, 2)]
+    assert rig.member.reported == [LostPosition("t", 0, 7, 7)]
+    assert "t-0 ends at offset 3, before offset 7" in caplog.text
+    assert "Going on by the group's policy" in caplog.text
+
+
+def test_a_log_that_was_cut_back_fails_a_consumer_whose_policy_is_none() -> None:
+    rig = Rig(FakeKafka({("t", 0): 3}))
+    rig.member.give(owned(0, 7))
+    rig.member.refusals = {0: ErrorCode.OFFSET_OUT_OF_RANGE}
+    with pytest.raises(DataLossError, match=r"before offset 7\. A partition was truncated.* the policy is none"):
+        rig.poll(timeout_s=4.0)
+
+
+def test_a_position_behind_an_open_transaction_is_not_reported_and_the_high_watermark_asked_now_and_then() -> None:
+    rig = Rig(FakeKafka({("t", 0): 3}, marks={("t", 0): 7}))
+    rig.member.give(owned(0, 7))
+    assert rig.poll(timeout_s=10.0) == []
+    assert rig.member.reported == []
+    assert rig.kafka.asked_marks == 3
+
+
+def test_what_the_coordinator_still_finds_in_a_log_that_was_cut_back_is_reported_again_later() -> None:
+    rig = Rig(FakeKafka({("t", 0): 3}))
+    rig.member.give(owned(0, 7))
+    rig.member.refusals = {0: ErrorCode.OFFSET_NOT_AVAILABLE}
+    assert rig.poll(timeout_s=6.0) == []
+    assert len(rig.member.reported) == 3
+
+
+def test_rows_of_other_partitions_come_while_one_was_cut_back() -> None:
+    rig = Rig(FakeKafka({("t", 0): 3, ("t", 1): 4}))
+    rig.member.give(owned(0, 7), owned(1))
+    assert rig.poll() == [(1, 0), (1, 1), (1, 2), (1, 3)]
+    rig.member.now[0] += 5.0
+    rig.kafka.ends["t", 1] = 8
+    rig.member.granted_anew = (owned(0, 2, epoch=8), owned(1, 4))
+    assert rig.poll() == [(1, 4), (1, 5), (1, 6), (1, 7)]
+    rig.member.now[0] += 3.0
+    assert rig.poll() == [(0, 2)]
 
 
 def test_a_partition_granted_anew_is_not_read_up_to_where_it_ended_before() -> None:
