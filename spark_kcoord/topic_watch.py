@@ -2,8 +2,9 @@
 
 A topic that is deleted is taken out of its owners' assignments, and one that is made again comes back under the same
 name as another topic. Either looks like a rebalance to a member, and what it had not read is gone. So the ids of all
-that a checkpoint shows and of all that was ever granted are kept, and compared whenever grants change; Kafka is asked
-about topics of which partitions have left or are wanted back. What is to be done about a loss is not decided here.
+that a checkpoint shows and of all that a plan was ever made with are kept, and compared whenever grants change; Kafka
+is asked about topics of which partitions have left or are wanted back. A topic that came and went between two plans was
+never read here. What is to be done about a loss is not decided here.
 """
 
 from __future__ import annotations

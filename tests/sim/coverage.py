@@ -43,7 +43,8 @@ REFUSALS = (
     "UNKNOWN_TOPIC_OR_PARTITION",
 )
 FEATURES: Mapping[str, tuple[str, ...]] = {
-    "world": ("slow",),
+    "world": ("slow", "losing"),
+    "group": ("forgotten in the end",),
     "left": ("to its own query", "to the next run"),
     "fault": tuple(FAULT_OF),
     "record": RECORD_KINDS,

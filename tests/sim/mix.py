@@ -10,6 +10,7 @@ from random import Random
 from coordinator.core.limits import Limits
 from coordinator.protocol.parts import ResetPolicy
 from tests.sim.faults import FAULT_OF
+from tests.sim.losing import maybe_losing
 from tests.sim.outputs import NOT_AS_THEY_WERE
 from tests.sim.policies import POLICIES
 from tests.sim.reading import ReadingMix, draw_reading
@@ -97,6 +98,8 @@ class Mix:
     """Chance that an application reads committed records only."""
     is_slow: bool = False
     """Every micro-batch outlasts the rebalance time-out, and nothing else goes wrong."""
+    is_losing: bool = False
+    """Topics go under queries that fail when data is lost, and little else goes wrong."""
 
     @property
     def loses_data(self) -> bool:
@@ -179,7 +182,7 @@ def draw_mix(dice: Random) -> Mix:
         transactional=dice.choice((0.0, 0.5, 1.0)),
         read_committed=dice.choice((0.0, 0.3, 0.5, 1.0)),
     )
-    return maybe_slow(mix, dice)
+    return maybe_losing(maybe_slow(mix, dice), dice)
 
 
 def _impossible(handover: str, passing_topics: tuple[str, ...]) -> set[str]:

@@ -47,7 +47,7 @@ from tests.sim.mutants_registration import (
     second_member_accepted,
     start_of_a_reader_written,
 )
-from tests.sim.mutants_retention import clock_counts_while_no_node_ran, retention_by_wall_clock
+from tests.sim.mutants_retention import clock_counts_while_no_node_ran, never_forgotten, retention_by_wall_clock
 from tests.sim.mutants_starts import (
     added_topic_by_policy,
     first_member_back_gets_latest,
@@ -453,6 +453,7 @@ OWN: Mapping[str, Mutant] = {
     "probe-timed-when-asked": Mutant("a probe's time begins before it leaves", probe_timed_when_asked),
     "start-of-a-reader-written": Mutant("the start of who commits nothing is committed", start_of_a_reader_written),
     "hints-of-a-reader-count": Mutant("who commits nothing says where others start", hints_of_a_reader_count),
+    "never-forgotten": Mutant("a group that nobody uses is kept for ever", never_forgotten),
     "retention-by-wall-clock": Mutant("a wall clock that is ahead forgets groups", retention_by_wall_clock),
     "clock-counts-while-no-node-ran": Mutant(
         "what the wall clock says between two starts counts as lived", clock_counts_while_no_node_ran
@@ -483,6 +484,7 @@ RARE = frozenset(
         "probe-timed-when-asked",
         "readable-end-taken-for-the-end",
         "report-believed",
+        "topics-of-grants-alone",
     }
 )
 """Those that sixty seeds may not show: too much has to come together."""

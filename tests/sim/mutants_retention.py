@@ -15,6 +15,10 @@ def retention_by_wall_clock() -> list[tuple[Any, str, Any]]:
     return [(Expiry, "_left_ms", left_ms)]
 
 
+def never_forgotten() -> list[tuple[Any, str, Any]]:
+    return [(Expiry, "is_due", lambda self, group: None)]
+
+
 def clock_counts_while_no_node_ran() -> list[tuple[Any, str, Any]]:
     start = LivedTime.start
 

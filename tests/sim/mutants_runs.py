@@ -7,7 +7,9 @@ from spark_kcoord.batch_planner import BatchPlanner
 from spark_kcoord.frozen_run import FrozenRun
 from spark_kcoord.member.holdings import AssignedPartition, Assignment
 from spark_kcoord.member.patience import Absence
+from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.questions import Planning
+from spark_kcoord.topic_watch import TopicWatch
 
 Patches = list[tuple[Any, str, Any]]
 
@@ -45,8 +47,18 @@ def _absence_begins_with_a_call() -> Patches:
     return [(Absence, "begin", lambda self, now_ms: None)]
 
 
+def _topics_of_grants_alone() -> Patches:
+    def look(self: TopicWatch, start: StreamOffset, assignment: Assignment) -> Planning[Mapping[str, str]]:
+        yield from ()
+        self._seen = assignment
+        return self._made_again((one.topic, one.topic_id) for one in assignment.partitions)
+
+    return [(TopicWatch, "look", look)]
+
+
 MISTAKES: Mapping[str, tuple[str, Callable[[], Patches]]] = {
     "frozen-epochs": ("a run that ends keeps to the owner epochs it began with", _frozen_epochs),
     "run-ends-with-no-news": ("a run ends as soon as there is nothing to claim", _run_ends_with_no_news),
+    "topics-of-grants-alone": ("topics are compared only where they are granted again", _topics_of_grants_alone),
     "absence-begins-with-a-call": ("the time a coordinator is away begins with a call", _absence_begins_with_a_call),
 }

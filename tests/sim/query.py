@@ -190,9 +190,12 @@ class Query(MemberProcess):
         claims = yield from self._partitions(batch)
         self.world.must_be_stable(self, self.settings.isolation_level, claims)
         yield self._step("partitions returned")
-        yield Step("tasks are reading", self.world.batch_ms())
+        reading_ms, writing_ms = self.world.task_ms()
+        yield Step("tasks are reading", reading_ms)
         for wait_ms in self.world.brokers.read(self.name, claims, fail_on_data_loss=self.fail_on_data_loss):
             yield Step("Kafka sends nothing", wait_ms)
+        if writing_ms:
+            yield Step("tasks are writing", writing_ms)
         if self._joined is not None:
             self.world.deliver(self, self._joined.member_id, claims)
         if self.settings.commits:  # what is read without a commit, somebody else reads
@@ -284,11 +287,13 @@ class Query(MemberProcess):
             case ReadAssignment():
                 if self.member.failure is not None:
                     raise self.member.failure
-                return self.shown()
+                self.watch.shown(assignment := self.shown())
+                return assignment
             case AwaitAssignment(complete, timeout_s):
                 yield AwaitPartitions(complete, int(timeout_s * 1000))
                 assignment = self.shown()
                 self.watch.assigned(assignment)
+                self.watch.shown(assignment)
                 return assignment
             case ReadEnds(partitions, timeout_s):
                 return (yield from self._ends(partitions, SOON_MS if timeout_s is None else int(timeout_s * 1000)))

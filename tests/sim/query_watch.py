@@ -34,6 +34,8 @@ class QueryWatch:
         self._is_overdue = False
         self._alive: set[tuple[str, str]] = set()
         """Topics by name and id that it had partitions of when they were there last."""
+        self._planned: set[tuple[str, str]] = set()
+        """Those of which the call at hand was shown partitions; what came and went between calls, nobody planned."""
         self._silent_since_ms: int | None = None
 
     # ---- told -------------------------------------------------------------------------------------------------------
@@ -46,9 +48,14 @@ class QueryWatch:
     def assigned(self, assignment: Assignment) -> None:
         """Note what the first call has waited for: it is what the run is to read."""
         if self._due is None and assignment.is_complete:
-            starts = {(one.topic, one.partition): one.start for one in assignment.partitions}
+            starts = {(one.topic, one.partition, one.topic_id): one.start for one in assignment.partitions}
             # What the group had read before the run began needs no commit of it, also if a disk is restored meanwhile.
-            self._due = {key: end for key, end in self._ends.items() if starts.get(key, end[1]) < end[1]}
+            # Nor does what it was assigned of a topic whose name another one has had since before the ends were frozen.
+            self._due = {key: end for key, end in self._ends.items() if starts.get((*key, end[0]), end[1]) < end[1]}
+
+    def shown(self, assignment: Assignment) -> None:
+        """Note what a call plans with."""
+        self._planned |= {(one.topic, one.topic_id) for one in assignment.partitions}
 
     def told_holders(self, found: "Mapping[TopicPartition, Holder]") -> None:
         """Note what a call was told of who has what."""
@@ -77,6 +84,7 @@ class QueryWatch:
     def call_begins(self) -> None:
         """Note that Spark calls latestOffset."""
         self._holders = {}
+        self._planned = set()
         timeout_ms = self._query.settings.coordinator_timeout_ms
         has_met = self._query.has_been_member
         self._is_overdue = has_met and self._lost_ms is not None and self._stepped_ms > self._lost_ms + timeout_ms
@@ -93,8 +101,7 @@ class QueryWatch:
     def _look_for_silence(self) -> None:
         world, now_ms = self._world, self._world.schedule.now_ms
         gone = {topic for topic in self._alive - self._held if not self._is_there(topic)}
-        self._alive = {topic for topic in self._alive | self._held if topic in self._held or topic in gone}
-        self._alive = {topic for topic in self._alive if topic in gone or self._is_there(topic) or topic in self._held}
+        self._alive = gone | self._planned | (self._alive & self._held)
         if not gone or world.kafka.is_away or not self._query.assignment.is_complete:
             self._silent_since_ms = None
             return

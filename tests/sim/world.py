@@ -18,6 +18,7 @@ from tests.sim.checker import Checker
 from tests.sim.coordinator import GROUP, Coordinator
 from tests.sim.faults import FAULT_OF
 from tests.sim.fleet import Fleet
+from tests.sim.forgotten import must_be_forgotten
 from tests.sim.group_batch import EXPECTED_ENDS as EXPECTED_ENDS_OF_BLOCKS
 from tests.sim.group_operator import Operator
 from tests.sim.kafka import Kafka
@@ -37,6 +38,8 @@ FEWEST_ACKED, FEWEST_FAULTS, FEWEST_HANDOVERS = 20, 5, 1
 """A run that exercised less than this says nothing: it is void."""
 CATCHING_UP_MS = 10
 """How long reading a record may take in the end: a consumer takes 40 a poll, and asks three times a second."""
+WRITES_LONG = 0.3
+"""Chance that the time of a micro-batch goes by after its ranges are read: what happens then, its tasks do not see."""
 LONGEST = 15
 """A run that has exercised too little goes on, at most this many times as long: with faults that come less often, for
 something to happen between them, or more often where there were too few."""
@@ -102,6 +105,7 @@ class World:
             schedule.after(self.dice.choice((0, 10, 300)), self.fleet.add)
         schedule.after(mix.append_every_ms, self._append)
         schedule.after(mix.fault_every_ms, self._disturb)
+        self.checker.coverage["world losing"] += mix.is_losing
         if mix.is_slow:
             schedule.after(0, ProgressWatch(self).look)
             self.checker.coverage["world slow"] += 1
@@ -125,6 +129,7 @@ class World:
         policy = self.checker.group(GROUP, self.coordinator.node.shard_of(GROUP)).reset_policy
         if policy not in {None, mix.policy}:
             raise ViolationError("reader-decided", f"no member that commits has named the policy {policy}")
+        must_be_forgotten(self)
 
     @property
     def is_void(self) -> bool:
@@ -246,6 +251,11 @@ class World:
         if not self.is_healing and self.dice.random() < self.mix.slow_batch:
             return self.dice.choice((1_000, self.mix.rebalance_timeout_ms, 2 * self.mix.rebalance_timeout_ms))
         return self.dice.choice((5, 20, 60, 200))
+
+    def task_ms(self) -> tuple[int, int]:
+        """Draw how long the tasks of a micro-batch read, and how long they write when all is read."""
+        ms = self.batch_ms()
+        return (0, ms) if self.dice.random() < WRITES_LONG else (ms, 0)
 
     def other_source_ms(self) -> int:
         """Draw how long a query waits between `latestOffset` and `partitions`."""
