@@ -243,6 +243,13 @@ class GroupSettings(_Section):
         "partitions",
         100_000,
     )
+    page_items: int = _limit(
+        "page_items",
+        1,
+        "Members, partitions or groups in one answer; more come on further pages, which tools ask for by themselves.",
+        "items",
+        100_000,
+    )
     slice_members: int = _limit(
         "slice_members", 1, "Members taken in or removed in one step; more take several.", "members", 100_000
     )

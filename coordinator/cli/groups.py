@@ -158,7 +158,7 @@ def events(
             event.kind,
             event.member_id,
             event.group_epoch,
-            format_partitions(event.partitions),
+            _say_partitions(event),
             event.duration_ms,
             event.why,
         )
@@ -299,9 +299,20 @@ def _event_as_json(event: GroupEvent) -> dict[str, object]:
         "consumer_id": event.member_id or None,
         "group_epoch": event.group_epoch,
         "partitions": [{"topic": topic, "partition": partition} for topic, partition in event.partitions],
+        "partition_count": _count(event),
         "duration_ms": event.duration_ms,
         "why": event.why,
     }
+
+
+def _count(event: GroupEvent) -> int:
+    return max(event.partition_count, len(event.partitions))
+
+
+def _say_partitions(event: GroupEvent) -> str:
+    """Name the partitions of an event, which names only some where they are many, and say how many there are more."""
+    more = _count(event) - len(event.partitions)
+    return format_partitions(event.partitions) + (f" and {more} more" if more else "")
 
 
 def _time(at_ms: int) -> str:

@@ -5,6 +5,7 @@ records first, and whatever was decided upon them only once they are durable. It
 chance; whoever performs its effects reports back with events.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
@@ -37,6 +38,7 @@ from coordinator.core.groups.soft import Connection, Registration, Timer, TimerK
 from coordinator.core.groups.state import ShardState
 from coordinator.core.groups.subscriptions import named_topics
 from coordinator.core.limits import Limits
+from coordinator.core.meter import Meter
 from coordinator.core.parking import Parking
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import why_bad_id
@@ -67,7 +69,8 @@ from coordinator.protocol.messages import (
     RegisterConsumerResponse,
     ReportOutOfRange,
 )
-from coordinator.protocol.parts import NodeAddress
+from coordinator.protocol.operator_messages import OperatorRequest
+from coordinator.protocol.parts import GroupSummary, ListedUpTo, NodeAddress
 
 
 class Node:
@@ -90,13 +93,16 @@ class Node:
         self._address = self_address
         self._catalog = Catalog(kafka_bootstrap)
         self._clock = Clock()
+        self._meter = Meter()
         self._connections: dict[int, Connection] = {}
         self._parking = Parking(shards)
         self._first_shard = 0
+        self._waiting: deque[RequestArrived] = deque()
+        self._turn_left = limits.page_items
         self._next_lookup_id = 0
         self._shards = [
             Shard(
-                Desk(Journal(index), limits, self._catalog, self._clock, self._connections),
+                Desk(Journal(index), limits, self._catalog, self._clock, self._connections, meter=self._meter),
                 assignors,
                 self._new_lookup_id,
             )
@@ -160,6 +166,7 @@ class Node:
         if self._is_halted:
             return []
         self._clock.now_ms = max(self._clock.now_ms, event.now_ms)
+        self._meter.things = 0
         match event:
             case RequestArrived():
                 self._handle_request(event)
@@ -170,6 +177,7 @@ class Node:
             case Ticked():
                 self._clock.wall_offset_ms = event.wall_ms - event.now_ms
                 self._pass_time()
+                self._take_turn()
                 if self._snapshots_growing:
                     self._grow_snapshot(self._snapshots_growing[0])
                 return self._finish(event.now_ms, looks_at_all_timers=True)
@@ -209,6 +217,11 @@ class Node:
     def hard_state(self, shard: int) -> ShardState:
         """Return the hard state of a shard, to look at: whatever checks a node compares it with what it ought to be."""
         return self._shards[shard].desk.journal.state
+
+    @property
+    def things_done(self) -> int:
+        """How much the last step did; see `meter`."""
+        return self._meter.things
 
     def _new_lookup_id(self) -> int:
         self._next_lookup_id += 1
@@ -269,12 +282,44 @@ class Node:
                 self._shard(request.group_id).handle_begin(connection, correlation_id, request)
             case FindCoordinator():
                 self._respond_now(event, self._find_coordinator(request))
-            case ListGroups():
-                self._list_groups(event)
-            case FetchOffsets() | DescribeGroup() | ListGroupEvents():
-                self._read(event, request)
             case _:
-                self._shard(request.group_id).handle_operator(connection, correlation_id, request)
+                # What people ask for grows with a group and can wait; what members do cannot.
+                if self._waiting or self._turn_left <= 0:
+                    self._wait_for_turn(event)
+                else:
+                    self._answer(event)
+
+    def _wait_for_turn(self, event: RequestArrived) -> None:
+        """Answer a request in a step of its own, after those that wait already."""
+        self._waiting.append(event)
+        self._shards[0].desk.timers.set(Timer(TimerKind.REST, ""), self._clock.now_ms)
+        self._touched.add(0)
+
+    def _take_turn(self) -> None:
+        """Answer requests that wait, as many as one step is for."""
+        self._turn_left = self._limits.page_items
+        while self._waiting and self._turn_left > 0:
+            event = self._waiting.popleft()
+            connection = self._connections.get(event.connection_id)
+            if connection is not None and not connection.is_closing:
+                self._answer(event)
+        if self._waiting:
+            self._shards[0].desk.timers.set(Timer(TimerKind.REST, ""), self._clock.now_ms)
+
+    def _answer(self, event: RequestArrived) -> None:
+        """Answer a request of a tool or an operator, and note what that took of the turn."""
+        before = self._meter.things
+        match event.request:
+            case ListGroups():
+                self._list_groups(event, event.request)
+            case FetchOffsets() | DescribeGroup() | ListGroupEvents():
+                self._read(event, event.request)
+            case _:
+                assert isinstance(event.request, OperatorRequest), f"nobody answers {type(event.request).__name__}"
+                self._shard(event.request.group_id).handle_operator(
+                    self._connections[event.connection_id], event.correlation_id, event.request
+                )
+        self._turn_left -= 1 + self._meter.things - before
 
     def _respond_now(
         self, event: RequestArrived, response: FindCoordinatorResponse | ListClaimsResponse | ErrorResponse
@@ -327,9 +372,20 @@ class Node:
             kafka_cluster_id=self._catalog.cluster_id,
         )
 
-    def _list_groups(self, event: RequestArrived) -> None:
-        lines = [line for shard in self._shards for line in summaries(shard.desk)]
-        response = ListGroupsResponse(tuple(sorted(lines, key=lambda line: line.group_id)))
+    def _list_groups(self, event: RequestArrived, request: ListGroups) -> None:
+        most = self._limits.page_items
+        begin, after = (request.after.shard, request.after.group_id) if request.after is not None else (0, "")
+        lines: list[GroupSummary] = []
+        up_to = None
+        for index in range(max(0, begin), len(self._shards)):
+            left = most - len(lines)
+            found = summaries(self._shards[index].desk, after if index == begin else "", left + 1)
+            lines += found[:left]
+            if len(found) > left:
+                up_to = ListedUpTo(index, found[left - 1].group_id if left else "")
+                break
+        self._meter.note(len(lines))
+        response = ListGroupsResponse(tuple(sorted(lines, key=lambda line: line.group_id)), up_to)
         waits = tuple((index, shard.desk.journal.log_end_offset) for index, shard in enumerate(self._shards))
         self._parking.park(Respond(event.connection_id, event.correlation_id, response), waits)
 
@@ -349,9 +405,11 @@ class Node:
         else:
             match request:
                 case FetchOffsets():
-                    response = FetchOffsetsResponse(offsets=offsets.fetch(group, request.partitions))
+                    rows, up_to = offsets.fetch(group, request.partitions, request.after, self._limits.page_items)
+                    self._meter.note(len(rows))
+                    response = FetchOffsetsResponse(offsets=rows, up_to=up_to)
                 case DescribeGroup():
-                    response = describe(desk, group)
+                    response = describe(desk, group, request.after, self._limits.page_items)
                 case ListGroupEvents():
                     events = desk.soft_of(request.group_id).timeline.after(request.after_sequence)
                     response = ListGroupEventsResponse(events=events)

@@ -19,10 +19,12 @@ from coordinator.protocol.parts import (
     Claim,
     ClaimStatus,
     CommittedOffset,
+    DescribedUpTo,
     FinalOffset,
     GroupEvent,
     GroupSummary,
     Listed,
+    ListedUpTo,
     LostPosition,
     MemberDescription,
     NodeAddress,
@@ -177,12 +179,16 @@ class CommitOffsets(WireRequest, frozen=True, tag=6):
 
 
 class FetchOffsets(WireRequest, frozen=True, tag=7):
-    """Read the committed offsets of some partitions, or of all when none are named."""
+    """Read the committed offsets of some partitions, or of all when none are named.
+
+    All are told in pages; `after` is the `up_to` of the page before.
+    """
 
     refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND)
 
     group_id: str
     partitions: Listed[tuple[str, int]] | None = None
+    after: tuple[str, int] | None = None
 
 
 class Advance(WireRequest, frozen=True, tag=8):
@@ -229,15 +235,21 @@ class LeaveGroup(WireRequest, frozen=True, tag=10):
 
 
 class ListGroups(WireRequest, frozen=True, tag=11):
-    """List the groups of this node."""
+    """List the groups of this node, in pages; `after` is the `up_to` of the page before."""
+
+    after: ListedUpTo | None = None
 
 
 class DescribeGroup(WireRequest, frozen=True, tag=12):
-    """Describe one group: members, partitions, offsets, ends and claims."""
+    """Describe one group: members, partitions, offsets, ends and claims, in pages.
+
+    `after` is the `up_to` of the page before.
+    """
 
     refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND)
 
     group_id: str
+    after: DescribedUpTo | None = None
 
 
 class ListGroupEvents(WireRequest, frozen=True, tag=13):
@@ -381,12 +393,16 @@ class CommitOffsetsResponse(WireMessage, frozen=True, tag=106):
     accepted: int = 0
 
 
-class FetchOffsetsResponse(WireMessage, frozen=True, tag=107):
-    """Answers FetchOffsets; a partition without a committed offset is absent."""
+class FetchOffsetsResponse(WireRequest, frozen=True, tag=107):
+    """Answers FetchOffsets; a partition without a committed offset is absent.
+
+    `up_to` is there when there are more than one page holds, and is the last partition of this one.
+    """
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
     offsets: tuple[CommittedOffset, ...] = ()
+    up_to: tuple[str, int] | None = None
 
 
 class AdvanceResponse(WireMessage, frozen=True, tag=108):
@@ -419,14 +435,22 @@ class LeaveGroupResponse(WireMessage, frozen=True, tag=110):
     message: str = ""
 
 
-class ListGroupsResponse(WireMessage, frozen=True, tag=111):
-    """Answers ListGroups, sorted by group id."""
+class ListGroupsResponse(WireRequest, frozen=True, tag=111):
+    """Answers ListGroups, sorted by group id within a page.
+
+    `up_to` is there when there are more groups. A group that is there all the while is on one page.
+    """
 
     groups: tuple[GroupSummary, ...] = ()
+    up_to: ListedUpTo | None = None
 
 
-class DescribeGroupResponse(WireMessage, frozen=True, tag=112):
-    """Answers DescribeGroup; members by id, partitions by topic and number."""
+class DescribeGroupResponse(WireRequest, frozen=True, tag=112):
+    """Answers DescribeGroup; members by id, then partitions by topic and number.
+
+    `up_to` is there when there is more. Every page says what holds for the group as of itself: what changes between
+    two pages may be on both of them as it was at each.
+    """
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
@@ -439,6 +463,7 @@ class DescribeGroupResponse(WireMessage, frozen=True, tag=112):
     members: tuple[MemberDescription, ...] = ()
     partitions: tuple[PartitionDescription, ...] = ()
     forgotten_in_ms: int | None = None
+    up_to: DescribedUpTo | None = None
 
 
 class ListGroupEventsResponse(WireMessage, frozen=True, tag=113):

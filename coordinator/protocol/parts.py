@@ -196,6 +196,21 @@ class ClaimStatus(_Part, frozen=True, gc=False):
     committed: int | None = None
 
 
+class ListedUpTo(_Part, frozen=True):
+    """Where a page of the list of groups ends: at this group of this shard."""
+
+    shard: int
+    group_id: str
+
+
+class DescribedUpTo(_Part, frozen=True):
+    """Where a page of a group's description ends: at this member or, with a topic, at this partition."""
+
+    member_id: str = ""
+    topic: str = ""
+    partition: int = -1
+
+
 class GroupSummary(_Part, frozen=True):
     """One line of the list of groups."""
 
@@ -240,7 +255,10 @@ class PartitionDescription(_Part, frozen=True, gc=False):
 
 
 class GroupEvent(_Part, frozen=True):
-    """One entry of a group's timeline: what happened, to whom and why. `at_ms` is wall-clock time."""
+    """One entry of a group's timeline: what happened, to whom and why. `at_ms` is wall-clock time.
+
+    Of many partitions only some are named; `partition_count` says how many there are.
+    """
 
     sequence: int
     at_ms: int
@@ -250,6 +268,7 @@ class GroupEvent(_Part, frozen=True):
     group_epoch: int
     partitions: tuple[tuple[str, int], ...] = ()
     duration_ms: int | None = None
+    partition_count: int = 0
 
 
 class ResetTarget(_Part, frozen=True):

@@ -245,27 +245,26 @@ class KafkaPort:
             self._emit(partial(OffsetsResolved, lookup_id=lookup.lookup_id, offsets=tuple(found)))
 
     def _look_up(self, client: KafkaClient, offsets: Sequence[OffsetToResolve]) -> list[ResolvedOffset]:
-        """Ask; where a leader has moved, ask for metadata and then the new one."""
+        """Ask; where a leader has moved, ask for metadata and then the new one.
+
+        What Kafka says it does not have is not asked about again.
+        """
         answers: dict[tuple[str, int], ResolvedOffset] = {}
-        view: ClusterView | None = None
         left = list(offsets)
         for attempt in range(_LOOKUP_TRIES):
             if attempt:
                 self._pause(_LOOKUP_PAUSE_S)
             if attempt or any((asked.topic, asked.partition) not in self._leaders for asked in left):
                 view = self._read_topics(client, frozenset(asked.topic for asked in left))
-            found = client.list_offsets(left, self._leaders)
-            if not attempt and all(answer.offset is not None for answer in found):
+                left = _leave_out_absent(view, left, answers)
+            found = client.list_offsets(left, self._leaders) if left else []
+            if len(found) == len(offsets) and all(answer.offset is not None for answer in found):
                 return found  # as nearly always, and they may be tens of thousands
             for answer in found:
                 answers[answer.topic, answer.partition] = answer
             left = [asked for asked in left if answers[asked.topic, asked.partition].offset is None]
             if not left:
                 break
-        for asked in left:
-            if view is not None and (why := _why_absent(view, asked.topic, asked.partition)) is not None:
-                absent = ResolvedOffset(asked.topic, asked.partition, None, why=why, is_absent=True)
-                answers[asked.topic, asked.partition] = absent
         return [answers[asked.topic, asked.partition] for asked in offsets]
 
     def _fail(self, why: str) -> None:
@@ -307,14 +306,23 @@ def _thread_ended(_now_ms: int) -> NoReturn:
     raise RuntimeError("the thread that asks Kafka has ended by a bug; its traceback is on stderr")
 
 
-def _why_absent(view: ClusterView, topic: str, partition: int) -> str | None:
-    """Say what Kafka does not have, None when it may have it."""
-    if topic in view.absent:
-        return f"Kafka has no topic {topic}"
-    known = view.topics.get(topic)
-    if known is not None and partition >= len(known.leaders):
-        return f"Kafka has no partition {partition} of topic {topic}, which has {len(known.leaders)}"
-    return None
+def _leave_out_absent(
+    view: ClusterView, offsets: Sequence[OffsetToResolve], answers: dict[tuple[str, int], ResolvedOffset]
+) -> list[OffsetToResolve]:
+    """Return those of which Kafka does not say that it has no such topic or partition, and answer the others."""
+    sizes = {topic.topic: len(topic.leaders) for topic in view.topics.values()}
+    gone = {topic: f"Kafka has no topic {topic}" for topic in view.absent}
+    left = []
+    for asked in offsets:
+        topic, number = asked.topic, asked.partition
+        if topic in gone:
+            answers[topic, number] = ResolvedOffset(topic, number, None, why=gone[topic], is_absent=True)
+        elif topic in sizes and number >= sizes[topic]:
+            why = f"Kafka has no partition {number} of topic {topic}, which has {sizes[topic]}"
+            answers[topic, number] = ResolvedOffset(topic, number, None, why=why, is_absent=True)
+        else:
+            left.append(asked)
+    return left
 
 
 def _next_due(started_s: float, interval_ms: int) -> float:

@@ -15,6 +15,7 @@ from typing import Final
 from coordinator.protocol.addresses import Address, format_address
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse, Request, Response
+from coordinator.protocol.pages import ask_for_all
 from coordinator.protocol.session import ResponseReceived, Role, Session, SessionEvent
 
 PAUSE_S: Final = 0.1
@@ -43,14 +44,15 @@ def refusal_of(response: Response) -> tuple[ErrorCode, str] | None:
 def ask(address: Address, request: Request, timeout_s: float) -> Response:
     """Return the response to a request, from the node that coordinates its group when it names one.
 
-    Raises ToolTimeoutError after `timeout_s` and ToolError when no coordinator answers there.
+    An answer in pages is returned as one. Raises ToolTimeoutError after `timeout_s` and ToolError when no coordinator
+    answers there.
     """
     deadline = time.monotonic() + timeout_s
     node = address
     while True:
         with _Conversation(node, deadline, timeout_s) as conversation:
             conversation.greet()
-            response = conversation.ask(request)
+            response = ask_for_all(conversation.ask, request)
             refusal = refusal_of(response)
             if refusal is None or refusal[0] not in _MAY_PASS or deadline - time.monotonic() <= PAUSE_S:
                 return response

@@ -20,6 +20,7 @@ from coordinator.protocol.messages import (
     Request,
     Response,
 )
+from coordinator.protocol.pages import ask_for_all
 from coordinator.protocol.session import HelloReceived, ResponseReceived, Role, Session, SessionEvent
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member import refusals
@@ -95,7 +96,7 @@ def _ask(nodes: Nodes, group_id: str | None, request: Request, deadline_s: float
     for _ in range(MAX_REDIRECTS):
         with _Conversation(nodes.current, deadline_s) as conversation:
             if group_id is None:
-                return conversation.ask(request)
+                return ask_for_all(conversation.ask, request)
             found = conversation.ask(FindCoordinator(group_id))
             _refuse(found, group_id)
             assert isinstance(found, FindCoordinatorResponse)
@@ -104,7 +105,7 @@ def _ask(nodes: Nodes, group_id: str | None, request: Request, deadline_s: float
                 raise _NotNowError("it knows no coordinator of this group")
             address = (found.coordinator.host, found.coordinator.port)
             if address == nodes.current:
-                return conversation.ask(request)
+                return ask_for_all(conversation.ask, request)
         nodes.choose(address)
     raise _NotNowError("nodes send each other's callers around")
 
@@ -113,6 +114,7 @@ class _Conversation:
     """One blocking connection that has said hello."""
 
     def __init__(self, address: Address, deadline_s: float) -> None:
+        self._last_s = deadline_s
         self._deadline_s = min(deadline_s, time.monotonic() + TRY_TIMEOUT_S)
         self._session = Session(Role.MEMBER)
         self._socket = open_socket(*address, min(OPEN_TIMEOUT_S, self._remaining_s()))
@@ -132,6 +134,7 @@ class _Conversation:
 
     def ask(self, request: Request) -> Response:
         """Send one request and wait for its response."""
+        self._deadline_s = min(self._last_s, time.monotonic() + TRY_TIMEOUT_S)
         _, data = self._session.send_request(request)
         self._socket.sendall(data)
         while True:

@@ -23,14 +23,17 @@ MEMBER = p.MemberDescription(
     "m1", "static-1", "spark", "10.0.0.9", 4242, "STABLE", 12, 8, True, 5, 6, False, "read_committed"
 )
 PARTITION = p.PartitionDescription("flights", 3, 250, 900, "m1", 41, True, CLAIM, p.ClaimState.OFFERED, 5, 6)
-EVENT = p.GroupEvent(17, 1_700_000_000_000, "taken-over", "m1", "its connection closed", 12, (("flights", 3),), 1200)
+EVENT = p.GroupEvent(17, 1_700_000_000_000, "taken-over", "m1", "its connection closed", 12, (("flights", 3),), 1200, 5)
 TARGET = p.ResetTarget("flights", 3, "shift", -100)
 RESET = p.ResetResult("flights", 3, ErrorCode.PARTITION_OWNED, "a claim runs", 250, 150, True)
 CONTROL = p.ControlDescription("reset-pending", "ann@ops-1", "bad deploy", 1_700_000_000_000, "flights", 3, "m1", 150)
 
+LISTED = p.ListedUpTo(5, "team")
+DESCRIBED = p.DescribedUpTo("m1", "flights", 3)
+
 PARTS = (
     NODE, SUBSCRIPTION, CLAIM, HINT, POLICY, OWNED, START, FINAL, TO_COMMIT, COMMITTED, RESULT, STATUS, SUMMARY, MEMBER,
-    PARTITION, EVENT, LOST, TARGET, RESET, CONTROL,
+    PARTITION, EVENT, LOST, TARGET, RESET, CONTROL, LISTED, DESCRIBED,
 )  # fmt: skip
 
 _REFUSED = {"error": ErrorCode.INVALID_REQUEST, "message": "no"}
@@ -70,12 +73,12 @@ REQUESTS: tuple[m.Request, ...] = (
     m.FetcherStarted((OWNED,)),
     m.FetcherStopped((FINAL,)),
     m.CommitOffsets("team", (TO_COMMIT,)),
-    m.FetchOffsets("team", (("flights", 3),)),
+    m.FetchOffsets("team", (("flights", 3),), ("flights", 2)),
     m.Advance((CLAIM,), (p.Claim("flights", "0tQ", 3, 41, 250, 400),), (FINAL,), True),
     m.ConfirmClaims((CLAIM,)),
     m.LeaveGroup((FINAL,)),
-    m.ListGroups(),
-    m.DescribeGroup("team"),
+    m.ListGroups(LISTED),
+    m.DescribeGroup("team", DESCRIBED),
     m.ListGroupEvents("team", 16),
     m.ReportOutOfRange((LOST,)),
     m.ListClaims((CLAIM,), (HINT,)),
@@ -102,14 +105,14 @@ RESPONSES: tuple[m.Response, ...] = (
     m.FetcherStartedResponse((RESULT,)),
     m.FetcherStoppedResponse((RESULT,)),
     m.CommitOffsetsResponse(**_REFUSED, refused=(RESULT,), accepted=4),
-    m.FetchOffsetsResponse(**_REFUSED, offsets=(COMMITTED,)),
+    m.FetchOffsetsResponse(**_REFUSED, offsets=(COMMITTED,), up_to=("flights", 3)),
     m.AdvanceResponse(**_REFUSED, finished=(RESULT,), claims=(RESULT,), released=(RESULT,)),
     m.ConfirmClaimsResponse(**_REFUSED, claims=(STATUS,)),
     m.LeaveGroupResponse(**_REFUSED),
-    m.ListGroupsResponse((SUMMARY,)),
+    m.ListGroupsResponse((SUMMARY,), LISTED),
     m.DescribeGroupResponse(**_REFUSED, group_id="team", state="Stable", group_epoch=12, assignor="sticky",
                             reset_policy=POLICY, handover="takeover", members=(MEMBER,), partitions=(PARTITION,),
-                            forgotten_in_ms=86_400_000),
+                            forgotten_in_ms=86_400_000, up_to=DESCRIBED),
     m.ListGroupEventsResponse(**_REFUSED, events=(EVENT,)),
     m.ReportOutOfRangeResponse((RESULT,)),
     m.ListClaimsResponse(**_REFUSED),

@@ -1,33 +1,62 @@
-"""Groups as an operator sees them: lists and descriptions, read from hard state and what is known of connections."""
+"""Groups as an operator sees them: lists and descriptions, read from hard state and what is known of connections.
+
+Both are told in pages of bounded size (decision 0024), so that a large group holds nobody up.
+"""
 
 from collections.abc import Iterator
+from itertools import islice
 
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.expiry import forgotten_in_ms
 from coordinator.core.groups.group import group_status
 from coordinator.core.groups.member import member_status
+from coordinator.core.groups.pages import next_names, next_numbers
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.state import Grant, GroupState
 from coordinator.core.groups.streams import stream_of
 from coordinator.protocol.messages import DescribeGroupResponse
-from coordinator.protocol.parts import Claim, ClaimState, GroupSummary, MemberDescription, PartitionDescription
+from coordinator.protocol.parts import (
+    Claim,
+    ClaimState,
+    DescribedUpTo,
+    GroupSummary,
+    MemberDescription,
+    PartitionDescription,
+)
 
 
-def summaries(desk: Desk) -> list[GroupSummary]:
-    """Return a line for every group of a shard."""
+def summaries(desk: Desk, after: str, most: int) -> list[GroupSummary]:
+    """Return a line for each of the first groups of a shard behind one, by id: at most so many."""
+    groups = desk.journal.state.groups
     return [
         GroupSummary(
-            group.group_id,
-            str(group_status(group, desk.soft_of(group.group_id))),
-            group.group_epoch,
-            len(group.members),
+            group_id,
+            str(group_status(groups[group_id], desk.soft_of(group_id))),
+            groups[group_id].group_epoch,
+            len(groups[group_id].members),
         )
-        for group in desk.journal.state.groups.values()
+        for group_id in next_names(groups, after, most)
     ]
 
 
-def describe(desk: Desk, group: GroupState) -> DescribeGroupResponse:
-    """Describe a group: its members by id, its partitions by topic and number."""
+def describe(desk: Desk, group: GroupState, after: DescribedUpTo | None, most: int) -> DescribeGroupResponse:
+    """Describe a group: its members by id, then its partitions by topic and number, at most so many in all."""
+    mark = after or DescribedUpTo()
+    member_ids = next_names(group.members, mark.member_id, most + 1) if not mark.topic else []
+    up_to = None
+    partitions: list[PartitionDescription] = []
+    if len(member_ids) > most:
+        del member_ids[most:]
+        up_to = DescribedUpTo(member_ids[-1])
+    else:
+        left = most - len(member_ids)
+        partitions = list(islice(_describe_partitions(desk, group, (mark.topic, mark.partition), left + 1), left + 1))
+        if len(partitions) > left:
+            del partitions[left:]
+            last = partitions[-1] if partitions else None
+            up_to = DescribedUpTo(member_ids[-1] if member_ids else "")
+            up_to = DescribedUpTo("", last.topic, last.partition) if last is not None else up_to
+    desk.meter.note(len(member_ids) + len(partitions))
     return DescribeGroupResponse(
         group_id=group.group_id,
         state=str(group_status(group, desk.soft_of(group.group_id))),
@@ -35,9 +64,10 @@ def describe(desk: Desk, group: GroupState) -> DescribeGroupResponse:
         assignor=group.assignor,
         reset_policy=group.reset_policy,
         handover=group.handover,
-        members=tuple(_describe_member(desk, group, member_id) for member_id in sorted(group.members)),
-        partitions=tuple(_describe_partitions(desk, group)),
+        members=tuple([_describe_member(desk, group, member_id) for member_id in member_ids]),
+        partitions=tuple(partitions),
         forgotten_in_ms=forgotten_in_ms(desk, group),
+        up_to=up_to,
     )
 
 
@@ -61,20 +91,19 @@ def _describe_member(desk: Desk, group: GroupState, member_id: str) -> MemberDes
     )
 
 
-def _describe_partitions(desk: Desk, group: GroupState) -> Iterator[PartitionDescription]:
-    """Yield what the group has, is to have or reads, topic by topic."""
-    wanted: dict[str, set[int]] = {}
-    for topic, number in group.target_owners:
-        wanted.setdefault(topic, set()).add(number)
-    for topic in {*group.offsets.topics(), *group.grants.topics(), *group.subscribers}:
-        numbers = wanted.setdefault(topic, set())
-        numbers.update(group.offsets.rows(topic), group.grants.rows(topic))
-        seen = group.topics.get(topic)
-        if seen is not None and topic in group.subscribers:
-            numbers.update(range(seen.partitions))
-    for topic in sorted(wanted):
+def _describe_partitions(
+    desk: Desk, group: GroupState, after: TopicPartition, most: int
+) -> Iterator[PartitionDescription]:
+    """Yield what the group has or reads behind a partition, topic by topic; at most so many of each topic."""
+    seen = group.topics
+    read = {topic for topic in group.subscribers if topic in seen and seen[topic].partitions}
+    topics = {*group.offsets.topics(), *group.grants.topics(), *read}
+    begin, last = after
+    for topic in ([begin] if begin in topics else []) + next_names(topics, begin, most):
         offsets, grants = group.offsets.rows(topic), group.grants.rows(topic)
-        for number in sorted(wanted[topic]):
+        size = seen[topic].partitions if topic in read else 0
+        numbers = next_numbers(last if topic == begin else -1, most, offsets.keys(), grants.keys(), size)
+        for number in numbers:
             grant, known = grants.get(number), offsets.get(number)
             committed, leader_epoch, _ = (None, None, "") if known is None else known.position_of(number)
             claim, claim_state = _describe_claim((topic, number), grant)

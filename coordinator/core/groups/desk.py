@@ -5,18 +5,17 @@ records of the step are durable. It decides nothing about groups.
 """
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from coordinator.core.effects import CloseConnection, Effect, Notice, Respond, SendPush
 from coordinator.core.events import TopicsRead
 from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.journal import Journal
-from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.soft import Connection, GroupSoft, Lookup, MemberSession, Registration, Timer, TimerKind
 from coordinator.core.groups.state import GroupState
-from coordinator.core.groups.timeline import WARNINGS, EventKind, Timeline
+from coordinator.core.groups.timeline import WARNINGS, EventKind, Partitions, Timeline
 from coordinator.core.limits import Limits
+from coordinator.core.meter import Meter
 from coordinator.core.timers import Timers
 from coordinator.protocol.messages import Push, Response
 
@@ -78,6 +77,8 @@ class Desk:
     so: a message is only noted in the session, and the deadline is moved when it has come."""
     sends: list[Effect] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
+    meter: Meter = field(default_factory=Meter)
+    """Shared by the shards of a node."""
 
     @property
     def now_ms(self) -> int:
@@ -130,7 +131,7 @@ class Desk:
         why: str,
         *,
         member_id: str = "",
-        partitions: Iterable[TopicPartition] = (),
+        partitions: Partitions = (),
         duration_ms: int | None = None,
     ) -> None:
         """Put an event on a group's timeline and say it as a notice."""
@@ -146,7 +147,7 @@ class Desk:
         )
         fields: list[tuple[str, str | int | None]] = [("group_epoch", event.group_epoch)]
         if event.partitions:
-            fields.append(("partitions", len(event.partitions)))
+            fields.append(("partitions", event.partition_count))
         if duration_ms is not None:
             fields.append(("duration_ms", duration_ms))
         self.effects.append(Notice(str(kind), why, group_id, member_id, tuple(fields), kind in WARNINGS))

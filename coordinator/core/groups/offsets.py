@@ -4,11 +4,13 @@ An owner commits under the owner epoch of its grant; an operator commits for par
 partition never move back. Nothing here changes state: records and answers are returned.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import ge, itemgetter
+from typing import Final
 
 from coordinator.core.groups.committed_table import Committed, Together
+from coordinator.core.groups.pages import next_names, next_numbers
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import MOST_TOGETHER, CommittedPart, TopicCommit
 from coordinator.core.groups.state import Grant, GroupState, is_same_topic
@@ -16,6 +18,9 @@ from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import MAX_METADATA_BYTES, why_bad_partition
 from coordinator.protocol.parts import CommittedOffset, PartitionResult, TopicOffsets
+
+_PAGE_METADATA_BYTES: Final = 512 * 1024
+"""Characters of metadata on one page of offsets, about."""
 
 
 def why_bad_offset(offset: int, metadata: str) -> tuple[ErrorCode, str] | None:
@@ -181,25 +186,43 @@ def committed_part(grant: Grant, partition: TopicPartition, offset: int, commit_
     return CommittedPart(topic, grant.topic_id, number, offset, None, "", commit_ms, grant.owner_epoch)
 
 
-def fetch(group: GroupState, partitions: Iterable[TopicPartition] | None) -> tuple[CommittedOffset, ...]:
-    """Return committed offsets, of all partitions when none are named; what does not exist is absent."""
-    wanted: Iterable[tuple[str, Iterable[int]]]
-    if partitions is None:
-        wanted = [(topic, sorted(group.offsets.rows(topic))) for topic in sorted(group.offsets.topics())]
-    else:
-        wanted = ((topic, [number for _, number in named]) for topic, named in groupby(partitions, itemgetter(0)))
-    found = []
+def fetch(
+    group: GroupState, partitions: Iterable[TopicPartition] | None, after: TopicPartition | None, most: int
+) -> tuple[tuple[CommittedOffset, ...], TopicPartition | None]:
+    """Return committed offsets of the partitions that are named; what does not exist is absent.
+
+    When none are named, those of all come in order, at most so many behind a partition, with the last one if there are
+    more.
+    """
+    if partitions is not None:
+        named = ((topic, [number for _, number in of_topic]) for topic, of_topic in groupby(partitions, itemgetter(0)))
+        return tuple(_told(group, named)), None
+    begin, last = after or ("", -1)
+    topics = list(group.offsets.topics())
+    ordered = ([begin] if begin in topics else []) + next_names(topics, begin, most + 1)
+    nothing: tuple[int, ...] = ()
+    wanted = (
+        (topic, next_numbers(last if topic == begin else -1, most + 1, group.offsets.rows(topic).keys(), nothing, 0))
+        for topic in ordered
+    )
+    found: list[CommittedOffset] = []
+    left = _PAGE_METADATA_BYTES
+    for row in _told(group, wanted):
+        if len(found) == most or (left < 0 and found):
+            return tuple(found), (found[-1].topic, found[-1].partition)
+        found.append(row)
+        left -= len(row.metadata)
+    return tuple(found), None
+
+
+def _told(group: GroupState, wanted: Iterable[tuple[str, Iterable[int]]]) -> Iterator[CommittedOffset]:
     for topic, numbers in wanted:
         rows = group.offsets.rows(topic)
         for number in numbers:
             known = rows.get(number)
-            if known is None:
-                continue
-            offset, leader_epoch, metadata = known.position_of(number)
-            found.append(
-                CommittedOffset(topic, known.topic_id, number, offset, leader_epoch, metadata, known.commit_ms)
-            )
-    return tuple(found)
+            if known is not None:
+                offset, leader_epoch, metadata = known.position_of(number)
+                yield CommittedOffset(topic, known.topic_id, number, offset, leader_epoch, metadata, known.commit_ms)
 
 
 def _refused(group: GroupState, partition: TopicPartition, code: ErrorCode, why: str) -> PartitionResult:

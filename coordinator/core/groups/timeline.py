@@ -4,9 +4,10 @@ Soft state: after a restart it begins anew. The kinds are stable strings; each e
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import Final
+from itertools import islice
+from typing import Final, Protocol
 
 from coordinator.protocol.parts import GroupEvent
 
@@ -54,6 +55,20 @@ WARNINGS: Final = frozenset({EventKind.RECOVERING})
 """Events that a person should look at: groups are known elsewhere that are not known here."""
 
 
+class Partitions(Protocol):
+    """Partitions that an event is about: a list, a set or a table of them."""
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        """Yield them."""
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+
+
+_NAMED: Final = 100
+"""Partitions that one event names: a timeline is kept in memory and is read by people."""
+
+
 class Timeline:
     """The newest events of one group, numbered from 1."""
 
@@ -71,13 +86,24 @@ class Timeline:
         member_id: str,
         why: str,
         group_epoch: int,
-        partitions: Iterable[tuple[str, int]] = (),
+        partitions: Partitions = (),
         duration_ms: int | None = None,
     ) -> GroupEvent:
-        """Append an event, dropping the oldest when there are too many, and return it."""
+        """Append an event, dropping the oldest when there are too many, and return it.
+
+        Of more than a hundred partitions the first hundred are named, in the order in which they are given.
+        """
         self._sequence += 1
         event = GroupEvent(
-            self._sequence, at_ms, str(kind), member_id, why, group_epoch, tuple(sorted(partitions)), duration_ms
+            self._sequence,
+            at_ms,
+            str(kind),
+            member_id,
+            why,
+            group_epoch,
+            tuple(sorted(islice(partitions, _NAMED))),
+            duration_ms,
+            len(partitions),
         )
         self._events.append(event)
         return event

@@ -2,6 +2,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -307,3 +308,26 @@ def test_a_round_that_failed_begins_anew() -> None:
         inbox.wait_for(KafkaFailed)
         assert inbox.wait_for(EndOffsetsRead)[0].ends == {("t", number): number for number in range(count)}
     assert [piece for piece in kafka.pieces if piece][:4] == [ENDS_AT_ONCE] * 4
+
+
+def test_what_kafka_does_not_have_is_asked_about_once() -> None:
+    kafka = ScriptedKafka()
+    read_topics = kafka.read_topics
+
+    def read(names: frozenset[str]) -> ClusterView:
+        view = read_topics(names - {"gone"})
+        return replace(view, absent=names & {"gone"})
+
+    kafka.read_topics = read  # type: ignore[method-assign]
+    asked = [OffsetToResolve("gone", number, LATEST) for number in range(3)]
+    asked += [OffsetToResolve("t", 1, LATEST), OffsetToResolve("t", 0, LATEST)]
+    with running(kafka) as (port, inbox):
+        port.resolve_offsets(4, asked)
+        (resolved,) = inbox.wait_for(OffsetsResolved)
+    absent = [
+        ResolvedOffset("gone", number, None, why="Kafka has no topic gone", is_absent=True) for number in range(3)
+    ]
+    absent.append(ResolvedOffset("t", 1, None, why="Kafka has no partition 1 of topic t, which has 1", is_absent=True))
+    assert resolved.offsets == (*absent, ResolvedOffset("t", 0, 5))
+    offsets = [what for kind, what in kafka.asked if kind == "offsets"]
+    assert offsets == [(OffsetToResolve("t", 0, LATEST),)]

@@ -1,0 +1,156 @@
+"""Answers about large groups come in pages: no step tells more than one, and all pages together tell everything."""
+
+import pytest
+
+from coordinator.core.groups.pages import next_names, next_numbers
+from coordinator.core.limits import Limits
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import (
+    CommitOffsets,
+    DescribeGroup,
+    DescribeGroupResponse,
+    FetchOffsets,
+    FetchOffsetsResponse,
+    ListGroups,
+    ListGroupsResponse,
+    Request,
+    Response,
+)
+from coordinator.protocol.pages import ask_for_all, join_pages
+from coordinator.protocol.parts import DescribedUpTo, MemberDescription, TopicOffsets
+from tests.helpers.node_world import NodeWorld
+
+MOST = 4
+PAGED = Limits(page_items=MOST)
+
+
+def world_of_offsets(partitions: int, groups: tuple[str, ...] = ("g",)) -> NodeWorld:
+    """Offsets of a topic that Kafka does not have."""
+    world = NodeWorld({}, limits=PAGED)
+    numbers = tuple(range(partitions))
+    for group_id in groups:
+        world.connect().send(CommitOffsets(group_id, (TopicOffsets("gone", numbers, numbers),)))
+    return world
+
+
+def ask_page_by_page(world: NodeWorld, request: Request) -> tuple[Response, list[int]]:
+    """Ask for all pages and return what they say together, with how much each step did that told one."""
+    tool = world.connect()
+    things = []
+
+    def ask(one: Request) -> Response:
+        correlation_id = tool.send(one)
+        things.append(world.node.things_done)
+        response = tool.answer(correlation_id)
+        while response is None:
+            world.advance(1)
+            things.append(world.node.things_done)
+            response = tool.answer(correlation_id)
+        return response
+
+    return ask_for_all(ask, request), things
+
+
+@pytest.mark.parametrize("partitions", [0, 1, MOST - 1, MOST, MOST + 1, 3 * MOST, 50])
+def test_offsets_of_a_large_group_are_told_in_pages(partitions: int) -> None:
+    world = world_of_offsets(partitions + 1)
+    whole, things = ask_page_by_page(world, FetchOffsets("g"))
+    assert isinstance(whole, FetchOffsetsResponse)
+    assert [(row.topic, row.partition, row.offset) for row in whole.offsets] == [
+        ("gone", number, number) for number in range(partitions + 1)
+    ]
+    assert whole.up_to is None
+    assert max(things) <= MOST
+
+
+@pytest.mark.parametrize("members", [1, MOST - 1, MOST, MOST + 1, 2 * MOST])
+@pytest.mark.parametrize("partitions", [1, MOST, 3 * MOST + 1])
+def test_a_description_goes_on_where_the_page_before_ended(members: int, partitions: int) -> None:
+    world = NodeWorld({"a": partitions, "b": 2}, limits=PAGED)
+    names = sorted(world.join(f"m{number}", topics=("a", "b")).member_id for number in range(members))
+    world.settle()
+    whole, things = ask_page_by_page(world, DescribeGroup("g"))
+    assert isinstance(whole, DescribeGroupResponse)
+    assert [member.member_id for member in whole.members] == names
+    expected = [("a", number) for number in range(partitions)] + [("b", 0), ("b", 1)]
+    assert [(row.topic, row.partition) for row in whole.partitions] == expected
+    assert max(things) <= MOST
+
+
+def test_topics_that_are_awaited_end_no_description() -> None:
+    world = NodeWorld({"z": 1}, limits=PAGED)
+    awaited = tuple(f"awaited-{number}" for number in range(2 * MOST))
+    world.join("m1", topics=(*awaited, "z"), wait_for_topics=True)
+    whole, _ = ask_page_by_page(world, DescribeGroup("g"))
+    assert isinstance(whole, DescribeGroupResponse)
+    assert [row.topic for row in whole.partitions] == ["z"]
+
+
+@pytest.mark.parametrize("groups", [1, MOST, MOST + 1, 40])
+def test_groups_are_listed_in_pages(groups: int) -> None:
+    names = tuple(f"group-{number:03}" for number in range(groups))
+    whole, things = ask_page_by_page(world_of_offsets(1, names), ListGroups())
+    assert isinstance(whole, ListGroupsResponse)
+    assert [line.group_id for line in whole.groups] == list(names)
+    assert max(things) <= MOST
+
+
+def test_a_group_that_is_deleted_between_two_pages_ends_the_answer_with_a_refusal() -> None:
+    gone = DescribeGroupResponse(error=ErrorCode.GROUP_ID_NOT_FOUND, message="there is no group 'g'")
+    assert join_pages((DescribeGroupResponse(group_id="g"), gone)) == gone
+
+
+def described(group_epoch: int, member_id: str, up_to: DescribedUpTo | None = None) -> DescribeGroupResponse:
+    member = MemberDescription(member_id, None, "", "", 0, "", 0, 1, True, 0, 0)
+    return DescribeGroupResponse(group_id="g", group_epoch=group_epoch, members=(member,), up_to=up_to)
+
+
+def test_a_group_that_is_rebalanced_between_two_pages_is_described_anew() -> None:
+    first = DescribedUpTo("m1")
+    pages = [described(1, "m1", first), described(2, "m2"), described(2, "m1", first), described(2, "m3")]
+    asked = []
+
+    def ask(request: Request) -> Response:
+        asked.append(request)
+        return pages.pop(0)
+
+    whole = ask_for_all(ask, DescribeGroup("g"))
+    assert isinstance(whole, DescribeGroupResponse)
+    assert [member.member_id for member in whole.members] == ["m1", "m3"]
+    assert asked == [DescribeGroup("g"), DescribeGroup("g", first)] * 2
+
+
+def test_a_group_that_is_rebalanced_all_the_time_is_described_all_the_same() -> None:
+    epochs = iter(range(100))
+    ends = iter([DescribedUpTo("m1"), None] * 3)
+    whole = ask_for_all(lambda _: described(next(epochs), "m", next(ends)), DescribeGroup("g"))
+    assert isinstance(whole, DescribeGroupResponse)
+    assert (whole.group_epoch, len(whole.members)) == (5, 2)
+
+
+def test_requests_that_come_together_have_a_step_each() -> None:
+    world = world_of_offsets(3 * MOST)
+    tools = [world.connect() for _ in range(5)]
+    sent = [tool.send(FetchOffsets("g")) for tool in tools]
+    answered = [tool.answer(correlation_id) is not None for tool, correlation_id in zip(tools, sent, strict=True)]
+    assert answered == [True, False, False, False, False]
+    tools[1].close()
+    world.advance(1)
+    answered = [tool.answer(correlation_id) is not None for tool, correlation_id in zip(tools, sent, strict=True)]
+    assert answered == [True, False, True, True, True]
+    assert world.node.things_done <= MOST
+
+
+@pytest.mark.parametrize("after", [-1, 0, 6, 10, 99])
+@pytest.mark.parametrize("most", [1, 3, 20])
+@pytest.mark.parametrize("some", [(), (0, 1, 2, 3, 4, 5, 6, 7, 8), (7, 3, 2**31 - 1, 500, 40, 41)])
+@pytest.mark.parametrize("first", [0, 5])
+def test_next_numbers_are_those_of_the_whole_in_order(after: int, most: int, some: tuple[int, ...], first: int) -> None:
+    others = {3, 1000}
+    whole = sorted({*some, *others, *range(first)})
+    assert next_numbers(after, most, some, others, first) == [number for number in whole if number > after][:most]
+
+
+@pytest.mark.parametrize("most", [1, 2, 9])
+def test_next_names_are_those_of_the_whole_in_order(most: int) -> None:
+    assert next_names({"b", "d", "a", "c"}, "a", most) == ["b", "c", "d"][:most]
