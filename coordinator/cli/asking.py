@@ -1,5 +1,6 @@
 """What the verbs about groups share: their arguments, and one question to the coordinator with its errors as text."""
 
+from collections.abc import Iterator, Sequence
 from typing import Annotated, TypeVar
 
 import typer
@@ -7,6 +8,7 @@ import typer
 from coordinator.cli.exits import ExitCode, must_not_be_refused, notes, tool_errors_as_text
 from coordinator.cli.tables import OutputFormat
 from coordinator.protocol.addresses import parse_address
+from coordinator.protocol.ids import MAX_NAMED
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse, Request, Response
 from coordinator.runtime.tool_client import ask
 
@@ -31,6 +33,7 @@ Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="How to wri
 Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait for the coordinator.", min=0.1, max=600)]
 
 _Expected = TypeVar("_Expected", bound=Response)
+_Item = TypeVar("_Item")
 
 
 def ask_for(
@@ -44,6 +47,12 @@ def ask_for(
         notes.print(f"error: the coordinator answered with {type(response).__name__}; is it of another release?")
         raise typer.Exit(ExitCode.ERROR)
     return response
+
+
+def portions(items: Sequence[_Item]) -> Iterator[tuple[_Item, ...]]:
+    """Yield what is named in portions that one request may name; one that is empty where nothing is."""
+    for begin in range(0, max(1, len(items)), MAX_NAMED):
+        yield tuple(items[begin : begin + MAX_NAMED])
 
 
 def describe_group(coordinator: str, group: str, timeout_s: float) -> DescribeGroupResponse:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.asking import Coordinator, Group, Output, Timeout, ask_for, describe_group
+from coordinator.cli.asking import Coordinator, Group, Output, Timeout, ask_for, describe_group, portions
 from coordinator.cli.deciding import (
     DryRun,
     Execute,
@@ -88,8 +88,15 @@ def _change_pause(
 ) -> None:
     def change(group: str) -> tuple[TopicPartition, ...]:
         named = named_partitions(describe_group(coordinator, group, timeout), topics) if topics else None
-        request = ChangePause(group, named, is_paused, who_asks(), why, dry)
-        partitions = ask_for(coordinator, request, timeout, ChangePauseResponse, group).partitions
+        partitions: tuple[TopicPartition, ...] = ()
+        more = 0
+        for some in (None,) if named is None else portions(named):
+            request = ChangePause(group, some, is_paused, who_asks(), why, dry)
+            response = ask_for(coordinator, request, timeout, ChangePauseResponse, group)
+            partitions += response.partitions
+            more += max(0, response.partition_count - len(response.partitions))
+        if more:
+            notes.print(f"Of group '{group}' there are {more} more than are listed here.")
         if not partitions:
             notes.print(_say_nothing_moves(group, is_paused=is_paused, are_named=named is not None))
         return partitions
@@ -197,8 +204,9 @@ def delete_offsets(
     partitions = named_partitions(described, topic, lambda found: found.committed is not None)
     if not partitions:
         notes.print(f"Group '{group}' has no committed offset there.")
-    request = DeleteOffsets(group, partitions, who_asks(), why, dry)
-    results = {group: ask_for(coordinator, request, timeout, DeleteOffsetsResponse, group).results}
+    requests = [DeleteOffsets(group, some, who_asks(), why, dry) for some in portions(partitions)]
+    answers = [ask_for(coordinator, request, timeout, DeleteOffsetsResponse, group) for request in requests]
+    results = {group: tuple(result for answer in answers for result in answer.results)}
     write_accepted(results, output)
     end_with_results(results, dry=dry)
 
@@ -222,8 +230,9 @@ def release_claim(
     partitions = named_partitions(described, topic, lambda found: (found.topic, found.partition) in left)
     if not partitions:
         notes.print(f"No claim of group '{group}' is running there whose owner is gone.")
-    request = ReleaseClaims(group, partitions, who_asks(), why, dry)
-    results = {group: ask_for(coordinator, request, timeout, ReleaseClaimsResponse, group).results}
+    requests = [ReleaseClaims(group, some, who_asks(), why, dry) for some in portions(partitions)]
+    answers = [ask_for(coordinator, request, timeout, ReleaseClaimsResponse, group) for request in requests]
+    results = {group: tuple(result for answer in answers for result in answer.results)}
     write_accepted(results, output)
     end_with_results(results, dry=dry)
 

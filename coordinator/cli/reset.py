@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from coordinator.cli.asking import Coordinator, Output, Timeout, ask_for, describe_group
+from coordinator.cli.asking import Coordinator, Output, Timeout, ask_for, describe_group, portions
 from coordinator.cli.deciding import DryRun, Execute, Why, end_with_results, is_dry, who_asks, write_accepted
 from coordinator.cli.exits import notes
 from coordinator.cli.many import AllGroups, Match, SomeGroup, ask_each, groups_meant
@@ -98,8 +98,11 @@ def reset_offsets(
         if not targets:
             notes.print(f"Consumer group '{group}' knows no partitions.")
             return ()
-        request = ResetOffsets(group, targets, who_asks(), why, release_claims, dry)
-        return ask_for(coordinator, request, timeout, ResetOffsetsResponse, group).results
+        results: tuple[ResetResult, ...] = ()
+        for some in portions(targets):
+            request = ResetOffsets(group, some, who_asks(), why, release_claims, dry)
+            results += ask_for(coordinator, request, timeout, ResetOffsetsResponse, group).results
+        return results
 
     answers, code = ask_each(meant, reset)
     results = [(one, result) for one, mine in answers.items() for result in mine]
@@ -128,8 +131,10 @@ def _cancel(
 ) -> None:
     def cancel(group: str) -> tuple[PartitionResult, ...]:
         named = named_partitions(describe_group(coordinator, group, timeout), topics) if topics else None
-        request = CancelResets(group, named, who_asks(), why, dry)
-        results = ask_for(coordinator, request, timeout, CancelResetsResponse, group).results
+        results: tuple[PartitionResult, ...] = ()
+        for some in (None,) if named is None else portions(named):
+            request = CancelResets(group, some, who_asks(), why, dry)
+            results += ask_for(coordinator, request, timeout, CancelResetsResponse, group).results
         if not results:
             notes.print(f"No reset of group '{group}' is pending.")
         return results

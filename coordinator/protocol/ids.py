@@ -16,6 +16,9 @@ MAX_METADATA_BYTES: Final = 4096
 MAX_LIST_ITEMS: Final = 20_000
 """Most items in any one list of a request, so that a frame of tiny items cannot become a heap of objects."""
 
+MAX_NAMED: Final = 2_000
+"""Most partitions that an operator's request names: so many are decided in one step."""
+
 MAX_TOPIC_LENGTH: Final = 249
 """Longest name of a topic, in characters; it is Kafka's."""
 

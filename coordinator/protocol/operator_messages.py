@@ -125,11 +125,12 @@ class DescribeControls(WireRequest, frozen=True, tag=57):
 
 
 class ChangePauseResponse(WireMessage, frozen=True, tag=150):
-    """Answers ChangePause with the partitions whose state changes."""
+    """Answers ChangePause with the partitions whose state changes; of a large group it names only some."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
     partitions: tuple[tuple[str, int], ...] = ()
+    partition_count: int = 0
 
 
 class ChangeDrainResponse(WireMessage, frozen=True, tag=151):

@@ -118,7 +118,7 @@ RESPONSES: tuple[m.Response, ...] = (
     m.ListClaimsResponse(**_REFUSED),
     m.FinishClaimsResponse(**_REFUSED, results=(RESULT,)),
     m.BeginClaimsResponse(**_REFUSED, claims=(STATUS,)),
-    o.ChangePauseResponse(**_REFUSED, partitions=(("flights", 3),)),
+    o.ChangePauseResponse(**_REFUSED, partitions=(("flights", 3),), partition_count=5),
     o.ChangeDrainResponse(**_REFUSED, partitions=(("flights", 3),)),
     o.ResetOffsetsResponse(**_REFUSED, results=(RESET,)),
     o.CancelResetsResponse(**_REFUSED, results=(RESULT,)),

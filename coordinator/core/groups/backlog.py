@@ -5,11 +5,12 @@ state: what has not been looked at stays as it was. The backlog is soft, for wha
 alone: after a restart all of the group is looked at again.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.partition_table import TopicPartition, in_order
 from coordinator.core.groups.state import GroupState
 
 _SETTLED_FOR_ONE_THAT_MOVES = 10
@@ -31,9 +32,10 @@ class Backlog:
     """Why the partitions of members move."""
     is_close: bool = True
     """Each partition of a member is looked at, not only those that are not in both its hands and its target."""
-    members: dict[str, None] = field(default_factory=dict)
+    members: OrderedDict[str, None] = field(default_factory=OrderedDict)
     """Members to be looked at, in order; until then none of them is in the newest epoch."""
-    _partitions: dict[TopicPartition, None] = field(default_factory=dict)
+    _partitions: OrderedDict[TopicPartition, None] = field(default_factory=OrderedDict)
+    """To take the first ones out of a plain dict costs a pass over all that were taken out before."""
     _rest: list[TopicPartition] | None = None
 
     def __bool__(self) -> bool:
@@ -43,8 +45,13 @@ class Backlog:
         """Have these members looked at in this order, instead of those that were left."""
         self.why = why
         self.is_close = is_close
-        self.members = dict.fromkeys(members)
+        self.members = OrderedDict.fromkeys(members)
         self._rest = None
+
+    def add_all(self, members: Iterable[str]) -> None:
+        """Have these members looked at too, and each partition of theirs, also where that was done already."""
+        self.is_close, self._rest = True, None
+        self.add_members(members)
 
     def add_members(self, members: Iterable[str]) -> None:
         """Have these members looked at too."""
@@ -58,48 +65,53 @@ class Backlog:
         """Take out the next slice, of about `most` partitions that move."""
         partitions: set[TopicPartition] = set()
         while self._partitions and len(partitions) < most:
-            partition = next(iter(self._partitions))
-            del self._partitions[partition]
-            partitions.add(partition)
+            partitions.add(self._partitions.popitem(last=False)[0])
         members: list[str] = []
         left = (most - len(partitions)) * _SETTLED_FOR_ONE_THAT_MOVES
         while self.members and left > 0:
             member_id = next(iter(self.members))
             if self._rest is None:
-                left -= _SETTLED_FOR_ONE_THAT_MOVES + len(group.owned.get(member_id, ()))
-                self._rest = self._moving(group, member_id, has_to_stop) if member_id in group.members else []
-            fitting = max(0, left // _SETTLED_FOR_ONE_THAT_MOVES) + 1
-            taken, self._rest = self._rest, []
-            if len(taken) > fitting:
-                # Only what is cut needs an order of its own: a slice is put in order as a whole.
-                taken.sort()
-                taken, self._rest = taken[:fitting], taken[fitting:]
-            partitions.update(taken)
-            left -= len(taken) * _SETTLED_FOR_ONE_THAT_MOVES
+                left -= _SETTLED_FOR_ONE_THAT_MOVES
+                self._rest = self._to_look_at(group, member_id) if member_id in group.members else []
+            left = self._look_at_rest(group, member_id, left, partitions, has_to_stop)
             if not self._rest:
                 self._rest = None
                 del self.members[member_id]
                 members.append(member_id)
-        return Slice(sorted(partitions), members)
+        return Slice(in_order(partitions), members)
 
-    def _moving(
-        self, group: GroupState, member_id: str, has_to_stop: Callable[[GroupState, TopicPartition], bool]
-    ) -> list[TopicPartition]:
-        """Return what a member has to let go of, and what of its target no member owns, in no order."""
-        target = group.members[member_id].target
-        owned = group.owned.get(member_id)
+    def _to_look_at(self, group: GroupState, member_id: str) -> list[TopicPartition]:
+        """Return which partitions of a member may have to move; the last ones are looked at first."""
+        target, owned = group.members[member_id].target, group.owned.get(member_id)
         if owned is None:
-            return [partition for partition in target if _is_free(group, partition)]
-        if owned == target and not self.is_close:
+            moving: Iterable[TopicPartition] = target
+        elif owned == target and not self.is_close:
             return []
-        moving = [
-            partition for partition in (owned if self.is_close else owned - target) if has_to_stop(group, partition)
-        ]
-        moving += [partition for partition in target - owned if _is_free(group, partition)]
-        return moving
+        else:
+            moving = owned | target if self.is_close else owned ^ target
+        return in_order(moving)[::-1]
 
-
-def _is_free(group: GroupState, partition: TopicPartition) -> bool:
-    """True when no member owns a partition."""
-    grant = group.grants.get(partition)
-    return grant is None or grant.member_id not in group.members
+    def _look_at_rest(
+        self,
+        group: GroupState,
+        member_id: str,
+        left: int,
+        partitions: set[TopicPartition],
+        has_to_stop: Callable[[GroupState, TopicPartition], bool],
+    ) -> int:
+        """Add to a slice what moves of a member's partitions, and return what is left of its size."""
+        rest, grants, members = self._rest, group.grants, group.members
+        assert rest is not None, "a member is begun before it is looked at"
+        if member_id not in members:
+            rest.clear()
+        while rest and left > 0:
+            partition = rest.pop()
+            grant = grants.get(partition)
+            if grant is None or grant.member_id not in members:
+                moves = partition in members[member_id].target
+            else:
+                moves = grant.member_id == member_id and has_to_stop(group, partition)
+            if moves:
+                partitions.add(partition)
+            left -= _SETTLED_FOR_ONE_THAT_MOVES if moves else 1
+        return left

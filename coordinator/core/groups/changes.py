@@ -33,6 +33,35 @@ def release(group: GroupState, partition: TopicPartition) -> None:
         await_no_longer(group, owner)
 
 
+def release_all(group: GroupState, member_id: str, *, keeps_running_claims: bool) -> None:
+    """End the grants of a member that is gone, but for running claims that are kept: those it lets go of no more."""
+    group.stopping.pop(member_id, None)
+    owned = group.owned.pop(member_id, set())
+    kept: set[TopicPartition] = set()
+    for topic, of_topic in _by_topic(owned).items():
+        grants = group.grants.rows_to_fill(topic)
+        for partition in of_topic:
+            grant = grants[partition[1]]
+            if keeps_running_claims and grant.claim is not None and grant.claim.is_running:
+                grants[partition[1]] = replace(grant, stop_why=None)
+                kept.add(partition)
+            else:
+                del grants[partition[1]]
+        if not grants:
+            group.grants.drop(topic)
+    if kept:
+        group.owned[member_id] = kept
+    else:
+        await_no_longer(group, member_id)
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    by_topic: dict[str, list[TopicPartition]] = {}
+    for partition in partitions:
+        by_topic.setdefault(partition[0], []).append(partition)
+    return by_topic
+
+
 def await_no_longer(group: GroupState, member_id: str) -> None:
     """Forget by which instance id a member that was gone would be known again."""
     for instance_id in [instance_id for instance_id, awaited in group.awaited.items() if awaited == member_id]:

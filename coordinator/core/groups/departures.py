@@ -51,9 +51,8 @@ class Departures:
             session = desk.session_of(group_id, member_id)
             if session is None or session.connection_id is not None:
                 return
-        has_running_claim = any(
-            group.grants[partition].has_running_claim for partition in group.owned.get(member_id, ())
-        )
+        owned = group.grants.values_of(group.owned.get(member_id, ()))
+        has_running_claim = any(grant.claim is not None and grant.claim.is_running for grant in owned)
         grace_ms = (
             desk.limits.closed_connection_grace_ms if has_running_claim else desk.limits.closed_connection_idle_grace_ms
         )
@@ -135,4 +134,7 @@ class Departures:
         self._expiry.note_used(group)
         cause = f"{member_id} left" if kind is EventKind.MEMBER_LEFT else f"{member_id} expired: {why}"
         self._ownership.note_change(group_id, cause, is_urgent=True)
-        self._ownership.reconcile(group_id, had, ())
+        # Most of it is nobody's until the next target.
+        resets, targets = group.controls.resets, group.target_owners
+        wanted = [partition for partition in had if partition in targets or partition in resets]
+        self._ownership.reconcile(group_id, wanted, ())

@@ -5,6 +5,7 @@ goes the same way up to the record. What follows for owners is `ownership`'s bus
 """
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 from coordinator.core.events import OffsetsResolved
 from coordinator.core.groups.controls import Decree, say_by
@@ -23,8 +24,9 @@ from coordinator.core.groups.ownership import Ownership
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.resets import Resets
 from coordinator.core.groups.state import GroupState
-from coordinator.core.groups.timeline import EventKind
+from coordinator.core.groups.timeline import EventKind, Partitions
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import MAX_NAMED
 from coordinator.protocol.messages import ErrorResponse, Response
 from coordinator.protocol.operator_messages import (
     CancelResets,
@@ -107,6 +109,11 @@ class Operators:
             return ErrorCode.INVALID_REQUEST, f"say who asks, in 1 to {MAX_WHO_LENGTH} printable characters"
         if len(request.why) > MAX_WHY_LENGTH or not (request.why == "" or request.why.isprintable()):
             return ErrorCode.INVALID_REQUEST, f"say why in at most {MAX_WHY_LENGTH} printable characters"
+        named = len(_named(request))
+        if named > MAX_NAMED:
+            why = f"{named} partitions are named and at most {MAX_NAMED} may be; ask for the rest in further requests"
+            return ErrorCode.INVALID_REQUEST, why
+        self._desk.meter.note(named)
         return None
 
     # ---- pause and resume -------------------------------------------------------------------------------------------
@@ -114,13 +121,11 @@ class Operators:
     def _change_pause(self, group: GroupState, request: ChangePause) -> ChangePauseResponse:
         desk, controls = self._desk, group.controls
         touched: tuple[TopicPartition, ...]
+        is_large = request.partitions is None and len(group.target_owners) + len(group.grants) > MAX_NAMED
         if request.partitions is None:
             is_news = (controls.group_pause is not None) != request.is_paused
-            touched = tuple(
-                partition
-                for partition in sorted(set(group.target_owners) | set(group.grants))
-                if is_news and partition not in controls.paused
-            )
+            known = islice(group.grants, MAX_NAMED) if is_large else set(group.target_owners) | set(group.grants)
+            touched = tuple(partition for partition in sorted(known) if is_news and partition not in controls.paused)
         else:
             unknown = [partition for partition in request.partitions if not _is_known(group, partition)]
             if unknown and request.is_paused:
@@ -139,9 +144,14 @@ class Operators:
             )
             kind = EventKind.PAUSED if request.is_paused else EventKind.RESUMED
             what = "" if named is not None else "the whole group, "
-            desk.note(group.group_id, kind, what + say_by(request.who, request.why), partitions=touched)
-            self._bring_about(group, touched)
-        return ChangePauseResponse(partitions=touched)
+            partitions: Partitions = group.grants if is_large else touched
+            desk.note(group.group_id, kind, what + say_by(request.who, request.why), partitions=partitions)
+            if is_large:
+                self._ownership.look_at_all(group.group_id)
+            else:
+                self._bring_about(group, touched)
+        count = len(group.grants) if is_large and is_news else 0
+        return ChangePauseResponse(partitions=touched, partition_count=count)
 
     def _bring_about(self, group: GroupState, partitions: Sequence[TopicPartition]) -> None:
         """Stop and grant as what has been decided wants, and tell all whose share it changes."""
@@ -249,6 +259,13 @@ class Operators:
             self._ownership.note_change(group.group_id, "running claims were released")
             self._ownership.reconcile(group.group_id, released, ())
         return ReleaseClaimsResponse(results=tuple(results))
+
+
+def _named(request: OperatorRequest) -> Sequence[object]:
+    """Return the partitions that a request names."""
+    if isinstance(request, ResetOffsets):
+        return request.targets
+    return getattr(request, "partitions", None) or ()
 
 
 def _is_known(group: GroupState, partition: TopicPartition) -> bool:

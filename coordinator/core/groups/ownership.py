@@ -18,7 +18,7 @@ from coordinator.core.groups.holds import is_held
 from coordinator.core.groups.lookups import Lookups
 from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.operator_records import ResetApplied, ResetsCancelled
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.partition_table import TopicPartition, in_order
 from coordinator.core.groups.plan import Plan
 from coordinator.core.groups.records import MemberEpochsAdvanced, StopBegan
 from coordinator.core.groups.rounds import Round, note_round
@@ -133,6 +133,13 @@ class Ownership:
         soft.backlog.add(group.controls.resets)
         self._go_on(group_id, soft)
 
+    def look_at_all(self, group_id: str) -> None:
+        """Have every partition of a group looked at, in slices, and tell all members whose share changes."""
+        group, soft = self._both(group_id)
+        self.unsettle(group_id, group.members)
+        soft.backlog.add_all(group.members)
+        self._go_on(group_id, soft)
+
     def next_slice(self, group_id: str) -> None:
         """Go on with what is to be done in a group, and leave the rest to a step of its own."""
         desk = self._desk
@@ -165,7 +172,7 @@ class Ownership:
         self, group_id: str, soft: GroupSoft, partitions: Iterable[TopicPartition]
     ) -> list[TopicPartition]:
         """Return as many partitions as one step looks at, in order, and leave the rest to steps of their own."""
-        ordered = sorted(set(partitions))
+        ordered = in_order(set(partitions))
         most = self._desk.limits.slice_partitions
         if len(ordered) > most:
             soft.backlog.add(ordered[most:])
@@ -313,9 +320,8 @@ class Ownership:
 
     def note_lost(self, group_id: str, partitions: Iterable[TopicPartition], at_ms: int, why: str) -> None:
         """Remember since when partitions have no owner."""
-        soft = self._desk.soft_of(group_id)
-        for partition in partitions:
-            soft.lost_owners[partition] = LostOwner(at_ms, why)
+        lost = LostOwner(at_ms, why)
+        self._desk.soft_of(group_id).lost_owners.update(dict.fromkeys(partitions, lost))
 
     # ---- questions to Kafka -----------------------------------------------------------------------------------------
 

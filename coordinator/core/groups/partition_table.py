@@ -13,6 +13,18 @@ TopicPartition: TypeAlias = tuple[str, int]
 V = TypeVar("V")
 
 
+def in_order(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Return partitions by topic and number, sooner than `sorted` compares tuples."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        numbers = by_topic.get(topic)
+        if numbers is None:
+            by_topic[topic] = [number]
+        else:
+            numbers.append(number)
+    return [(topic, number) for topic in sorted(by_topic) for number in sorted(by_topic[topic])]
+
+
 @dataclass(slots=True)
 class PartitionTable(Generic[V]):
     """A mapping from (topic, partition) to values; iteration goes topic by topic."""
@@ -44,6 +56,11 @@ class PartitionTable(Generic[V]):
         rows = self._topics.get(partition[0])
         return None if rows is None else rows.get(partition[1])
 
+    def values_of(self, partitions: Iterable[TopicPartition]) -> Iterator[V]:
+        """Yield the values of partitions that have one."""
+        topics = self._topics
+        return (topics[topic][number] for topic, number in partitions)
+
     def __getitem__(self, partition: TopicPartition) -> V:
         try:
             return self._topics[partition[0]][partition[1]]
@@ -67,6 +84,11 @@ class PartitionTable(Generic[V]):
         if not rows:
             del self._topics[topic]
         return value
+
+    def drop(self, topic: str) -> None:
+        """Forget a topic of which nothing is left."""
+        assert not self._topics[topic], f"topic {topic} has values"
+        del self._topics[topic]
 
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition[1] in self.rows(partition[0])

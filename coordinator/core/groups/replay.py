@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from coordinator.core.groups.changes import await_no_longer, close_claim, commit, discard, release
+from coordinator.core.groups.changes import await_no_longer, close_claim, commit, discard, release, release_all
 from coordinator.core.groups.operator_records import GroupDeleted, ResetApplied
 from coordinator.core.groups.operator_replay import OPERATOR_REPLAY, delete_group
 from coordinator.core.groups.records import (
@@ -200,13 +200,7 @@ def _member_removed(group: GroupState, record: MemberRemoved) -> None:
     for partition in member.target:
         if group.target_owners.get(partition) == record.member_id:
             del group.target_owners[partition]
-    for partition in group.owned_by(record.member_id):
-        grant = group.grants[partition]
-        discard(group.stopping, record.member_id, partition)
-        if record.keeps_running_claims and grant.has_running_claim:
-            group.grants[partition] = replace(grant, stop_why=None)
-        else:
-            release(group, partition)
+    release_all(group, record.member_id, keeps_running_claims=record.keeps_running_claims)
     if member.facts.instance_id is not None and record.member_id in group.owned:
         group.awaited[member.facts.instance_id] = record.member_id
     group.is_target_stale = True

@@ -61,8 +61,23 @@ from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, FinalOffs
 MemberRequest = Ping | FetcherStarted | FetcherStopped | Advance | ConfirmClaims | LeaveGroup | ReportOutOfRange
 
 
-_DEAR = frozenset({TimerKind.WINDOW, TimerKind.SLICE, TimerKind.LOOKUP, TimerKind.STOP})
-"""What is due to groups in proportion to their size, or to members in proportion to what they have to let go of."""
+_DEAR = frozenset(
+    {
+        TimerKind.WINDOW,
+        TimerKind.SLICE,
+        TimerKind.LOOKUP,
+        TimerKind.STOP,
+        TimerKind.GRACE,
+        TimerKind.EXPIRY,
+        TimerKind.CLAIM_AGE,
+        TimerKind.CLAIM_TIMEOUT,
+        TimerKind.REGISTRATION,
+    }
+)
+"""What is due to groups in proportion to their size, to members in proportion to what they have or have to let go of,
+or to many groups or connections at the same time."""
+_OFFSETS_FOR_A_PARTITION = 50
+"""So many offsets are forgotten in the time in which one partition changes hands."""
 
 
 class Shard:
@@ -133,7 +148,7 @@ class Shard:
         self._end_silent_sessions(desk.now_ms)
         self._look_at_some()
         now_due: list[Timer] = []
-        for timer in desk.timers.pop_due(desk.now_ms):
+        for timer in desk.timers.pop_due(desk.now_ms, desk.limits.slice_members):
             if timer.kind in _DEAR:
                 if allowance <= 0:
                     # Before anything is done, so that a large group's next slice comes after those that wait.
@@ -152,7 +167,16 @@ class Shard:
             session = self.desk.session_of(timer.group_id, timer.subject)
             return len(session.stop_deadlines) if session is not None else 0
         group = self.desk.group(timer.group_id)
-        return len(group.members) if group is not None else 0
+        if group is None or timer.kind is TimerKind.REGISTRATION:
+            return 0
+        if timer.kind is TimerKind.EXPIRY:
+            return 0 if group.members else len(group.offsets) // _OFFSETS_FOR_A_PARTITION
+        if timer.kind is TimerKind.GRACE:
+            assert isinstance(timer.subject, str), "who is gone is a member"
+            return len(group.owned.get(timer.subject, ()))
+        if timer.kind in {TimerKind.WINDOW, TimerKind.SLICE, TimerKind.LOOKUP}:
+            return max(len(group.members), len(group.target_owners))
+        return len(group.members)
 
     def _end_silent_sessions(self, now_ms: int) -> None:
         """Remove members that have said nothing for their time-out; the deadlines of the others are moved.

@@ -8,7 +8,7 @@ from coordinator.core.groups.records import MOST_TOGETHER
 from coordinator.core.log.entry import MAX_BATCH_BYTES, batch_bytes
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import MAX_LIST_ITEMS, MAX_TOPIC_LENGTH
+from coordinator.protocol.ids import MAX_NAMED, MAX_TOPIC_LENGTH
 from coordinator.protocol.messages import (
     CommitOffsets,
     CommitOffsetsResponse,
@@ -208,12 +208,22 @@ def test_topics_of_a_commit_are_one_record() -> None:
 def test_the_largest_commit_of_an_operator_fits_the_log() -> None:
     world = NodeWorld({})
     topics = tuple(
-        TopicOffsets(letter * MAX_TOPIC_LENGTH, tuple(range(MAX_LIST_ITEMS // 2)), (5,) * (MAX_LIST_ITEMS // 2))
+        TopicOffsets(letter * MAX_TOPIC_LENGTH, tuple(range(MAX_NAMED // 2)), (5,) * (MAX_NAMED // 2))
         for letter in "tu"
     )
     response = world.connect().ask(CommitOffsets("g", topics), CommitOffsetsResponse)
-    assert (response.accepted, response.refused) == (MAX_LIST_ITEMS, ())
+    assert (response.accepted, response.refused) == (MAX_NAMED, ())
     assert all(batch_bytes((record,)) <= MAX_BATCH_BYTES for records in world.written for record in records)
+
+
+def test_commit_of_an_operator_that_one_step_cannot_take_is_refused_whole() -> None:
+    world = NodeWorld({})
+    numbers = tuple(range(MAX_NAMED + 1))
+    response = world.connect().ask(CommitOffsets("g", (TopicOffsets("t", numbers, numbers),)), CommitOffsetsResponse)
+    assert response.error is ErrorCode.INVALID_REQUEST
+    assert response.message == (
+        "2001 partitions are named and at most 2000 may be; commit the rest in further requests"
+    )
 
 
 def test_what_a_member_has_lost_is_not_its_own_because_it_committed_it_before() -> None:
