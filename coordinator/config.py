@@ -287,6 +287,21 @@ class GroupSettings(_Section):
         100,
         "How often a shard writes down how long nodes ran; what a crash loses of it prolongs the retentions.",
     )
+    group_max_bytes: int = _limit(
+        "group_max_bytes",
+        1024,
+        "Bytes of state of one group: offsets with metadata, members, topics, what operators decided.",
+        "bytes",
+        1024**4,
+    )
+    principal_max_bytes: int = _limit(
+        "principal_max_bytes",
+        1024,
+        "Bytes of state of all groups of one principal; as long as nobody logs in, all groups are one's.",
+        "bytes",
+        1024**4,
+    )
+    node_max_bytes: int = _limit("node_max_bytes", 1024, "Bytes of state of all groups.", "bytes", 1024**4)
     group_max_members: int = _limit("group_max_members", 1, "Members of one group.", "members", 1_000_000)
     groups_max: int = _limit("groups_max", 1, "Groups of one shard.", "groups", 10_000_000)
     registrations_max: int = _limit(

@@ -47,7 +47,7 @@ PARTITION_COLUMNS: Final = (
 )
 MEMBER_COLUMNS: Final = ("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS")
 STATE_COLUMNS: Final = ("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
-LIST_COLUMNS: Final = ("GROUP", "STATE", "#MEMBERS", "GROUP-EPOCH")
+LIST_COLUMNS: Final = ("GROUP", "STATE", "#MEMBERS", "GROUP-EPOCH", "BYTES")
 EVENT_COLUMNS: Final = ("SEQUENCE", "TIME", "KIND", "CONSUMER-ID", "GROUP-EPOCH", "PARTITIONS", "DURATION-MS", "WHY")
 
 
@@ -75,6 +75,7 @@ def list_groups(
                     "state": group.state,
                     "members": group.members,
                     "group_epoch": group.group_epoch,
+                    "bytes": group.bytes,
                 }
                 for group in groups
             ]
@@ -83,7 +84,7 @@ def list_groups(
     write_rows(
         output,
         LIST_COLUMNS,
-        [(group.group_id, group.state, group.members, group.group_epoch) for group in groups],
+        [(group.group_id, group.state, group.members, group.group_epoch, group.bytes) for group in groups],
     )
     if not groups:
         notes.print("No group matches." if response.groups else "There are no groups.")
@@ -211,6 +212,7 @@ def _view_state(coordinator: str, group: str, timeout: float) -> View:
         "reset_policy": {"kind": policy.kind, "timestamp_ms": policy.timestamp_ms} if policy else None,
         "handover": response.handover or None,
         "members": len(response.members),
+        "bytes": response.bytes,
     }
     where = f"{format_address((node.host, node.port))} ({node.node_id})" if node else None
     row = (group, where, response.assignor, response.state, len(response.members))

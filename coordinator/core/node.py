@@ -7,7 +7,7 @@ chance; whoever performs its effects reports back with events.
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import google_crc32c
 from msgspec import structs
@@ -28,6 +28,7 @@ from coordinator.core.events import (
     TopicsRead,
 )
 from coordinator.core.groups import offsets
+from coordinator.core.groups.account import Usage
 from coordinator.core.groups.assignors import ASSIGNORS, Assignor
 from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.describe import describe, summaries
@@ -100,14 +101,24 @@ class Node:
         self._waiting: deque[RequestArrived] = deque()
         self._turn_left = limits.page_items
         self._next_lookup_id = 0
+        usage = Usage()
         self._shards = [
             Shard(
-                Desk(Journal(index), limits, self._catalog, self._clock, self._connections, meter=self._meter),
+                Desk(
+                    Journal(index),
+                    limits,
+                    self._catalog,
+                    self._clock,
+                    self._connections,
+                    usage=usage,
+                    meter=self._meter,
+                ),
                 assignors,
                 self._new_lookup_id,
             )
             for index in range(shards)
         ]
+        usage.states += [partial(self.hard_state, index) for index in range(shards)]
         self._snapshot_ends = [0] * shards
         self._snapshots_under_way: set[int] = set()
         self._snapshots_growing: list[int] = []

@@ -42,6 +42,7 @@ class ErrorCode(IntEnum):
     CLAIM_CLOSED = 1004
     SECOND_MEMBER_OF_APPLICATION = 1005
     CLAIM_NOT_RUNNING = 1006
+    STATE_LIMIT_REACHED = 1007
 
     @classmethod
     def _missing_(cls, value: object) -> "ErrorCode":

@@ -87,6 +87,7 @@ class RegisterConsumer(WireRequest, frozen=True, tag=2):
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
         ErrorCode.PARTITION_OWNED,
         ErrorCode.GROUP_MAX_SIZE_REACHED,
+        ErrorCode.STATE_LIMIT_REACHED,
         ErrorCode.MEMBER_ID_IN_USE,
         ErrorCode.FENCED_INSTANCE_ID,
         ErrorCode.SECOND_MEMBER_OF_APPLICATION,
@@ -126,7 +127,10 @@ class Ping(WireRequest, frozen=True, tag=3):
 
     refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID)
     parts_refused_with: ClassVar = codes(
-        ErrorCode.FENCED_OWNER_EPOCH, ErrorCode.INVALID_REQUEST, ErrorCode.OFFSET_METADATA_TOO_LARGE
+        ErrorCode.FENCED_OWNER_EPOCH,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.OFFSET_METADATA_TOO_LARGE,
+        ErrorCode.STATE_LIMIT_REACHED,
     )
 
     member_epoch: int
@@ -169,6 +173,7 @@ class CommitOffsets(WireRequest, frozen=True, tag=6):
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.INVALID_REQUEST,
         ErrorCode.OFFSET_METADATA_TOO_LARGE,
+        ErrorCode.STATE_LIMIT_REACHED,
     )
 
     group_id: str
@@ -464,6 +469,7 @@ class DescribeGroupResponse(WireRequest, frozen=True, tag=112):
     partitions: tuple[PartitionDescription, ...] = ()
     forgotten_in_ms: int | None = None
     up_to: DescribedUpTo | None = None
+    bytes: int = 0
 
 
 class ListGroupEventsResponse(WireMessage, frozen=True, tag=113):

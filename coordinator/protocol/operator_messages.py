@@ -18,7 +18,10 @@ class ChangePause(WireRequest, frozen=True, tag=50):
     """
 
     refused_with: ClassVar = codes(
-        ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.STATE_LIMIT_REACHED,
     )
 
     group_id: str
@@ -32,7 +35,12 @@ class ChangePause(WireRequest, frozen=True, tag=50):
 class ChangeDrain(WireRequest, frozen=True, tag=51):
     """Have a member keep no partitions, until this is taken back or the member is gone."""
 
-    refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_MEMBER_ID)
+    refused_with: ClassVar = codes(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.STATE_LIMIT_REACHED,
+    )
 
     group_id: str
     member_id: str
@@ -49,7 +57,10 @@ class ResetOffsets(WireRequest, frozen=True, tag=52):
     """
 
     refused_with: ClassVar = codes(
-        ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST, ErrorCode.COORDINATOR_NOT_AVAILABLE
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.STATE_LIMIT_REACHED,
     )
     parts_refused_with: ClassVar = codes(
         ErrorCode.PARTITION_OWNED,

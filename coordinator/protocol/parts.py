@@ -212,12 +212,13 @@ class DescribedUpTo(_Part, frozen=True):
 
 
 class GroupSummary(_Part, frozen=True):
-    """One line of the list of groups."""
+    """One line of the list of groups; `bytes` is what the group's state takes."""
 
     group_id: str
     state: str
     group_epoch: int
     members: int
+    bytes: int = 0
 
 
 class MemberDescription(_Part, frozen=True, gc=False):

@@ -18,7 +18,7 @@ POLICY = p.ResetPolicy("timestamp", 1_600_000_000_000)
 HINT = p.StartHint("flights", "0tQ", 3, -2, True, 41)
 START = p.StartPartition("flights", "0tQ", 3, 41, 100, 5, "broker-1", 9092, 6)
 SUBSCRIPTION = p.Subscription(("flights",), "fl.*", (("flights", 3),), ("secret",))
-SUMMARY = p.GroupSummary("team", "Stable", 12, 2)
+SUMMARY = p.GroupSummary("team", "Stable", 12, 2, 4096)
 MEMBER = p.MemberDescription(
     "m1", "static-1", "spark", "10.0.0.9", 4242, "STABLE", 12, 8, True, 5, 6, False, "read_committed"
 )
@@ -112,7 +112,7 @@ RESPONSES: tuple[m.Response, ...] = (
     m.ListGroupsResponse((SUMMARY,), LISTED),
     m.DescribeGroupResponse(**_REFUSED, group_id="team", state="Stable", group_epoch=12, assignor="sticky",
                             reset_policy=POLICY, handover="takeover", members=(MEMBER,), partitions=(PARTITION,),
-                            forgotten_in_ms=86_400_000, up_to=DESCRIBED),
+                            forgotten_in_ms=86_400_000, up_to=DESCRIBED, bytes=4096),
     m.ListGroupEventsResponse(**_REFUSED, events=(EVENT,)),
     m.ReportOutOfRangeResponse((RESULT,)),
     m.ListClaimsResponse(**_REFUSED),

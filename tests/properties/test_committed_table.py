@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.groups.committed_table import CommittedTable, Together
+from coordinator.core.groups.committed_table import OFFSET_BYTES, CommittedTable, Together
 from coordinator.core.groups.records import MOST_TOGETHER, CommittedPart, TopicCommit
 from tests.helpers.committed_parts import in_parts
 
@@ -19,8 +19,39 @@ def together(topic: str, offsets: dict[int, int]) -> TopicCommit:
     return TopicCommit(topic, "id", 9, numbers, tuple(offsets[number] for number in numbers))
 
 
+def noted(topic: str, notes: dict[int, str]) -> TopicCommit:
+    numbers = tuple(sorted(notes))
+    return TopicCommit(topic, "id", 9, numbers, numbers, (), (), tuple(notes[number] for number in numbers))
+
+
 ROWS = st.builds(part, st.sampled_from(TOPICS), st.integers(0, 5), st.integers(0, 99))
+NOTED_ROWS = st.builds(
+    lambda topic, number, note: CommittedPart(topic, "id", number, 3, None, note, 9, None),
+    st.sampled_from(TOPICS),
+    st.integers(0, 5),
+    st.text(max_size=9),
+)
 COLUMNS = st.builds(together, st.sampled_from(TOPICS), st.dictionaries(st.integers(0, 5), st.integers(0, 99)))
+NOTED_COLUMNS = st.builds(
+    noted, st.sampled_from(TOPICS), st.dictionaries(st.integers(0, 5), st.text(max_size=9), min_size=1)
+)
+
+
+@given(st.lists(ROWS | COLUMNS | NOTED_ROWS | NOTED_COLUMNS | st.tuples(st.sampled_from(TOPICS), st.integers(0, 5))))
+def test_the_account_is_what_a_recount_gives(
+    writes: list[CommittedPart | TopicCommit | tuple[str, int]],
+) -> None:
+    table = CommittedTable()
+    for write in writes:
+        if isinstance(write, CommittedPart):
+            table.write(write)
+        elif isinstance(write, TopicCommit):
+            if write.partitions:
+                table.write_together(write)
+        elif write in table:
+            del table[write]
+        notes = sum(len(known.metadata.encode()) for _, known in table.items())
+        assert table.bytes == table.recount() == table.copy().bytes == OFFSET_BYTES * len(table) + notes
 
 
 @given(st.lists(ROWS | COLUMNS, max_size=12))

@@ -4,6 +4,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from coordinator.core.groups.account import ANONYMOUS, bytes_of, recount
 from coordinator.core.groups.journal import Journal
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.replay import replay
@@ -391,6 +392,14 @@ class ShardMachine(RuleBasedStateMachine):
         self._replay_equals_live_state()
         self._snapshot_equals_live_state()
         self._written_snapshot_equals_its_place_in_the_log()
+        self._account_equals_a_recount()
+
+    def _account_equals_a_recount(self) -> None:
+        state = self.world.state(0)
+        for group in state.groups.values():
+            assert bytes_of(group) == group.counted_bytes == recount(group)
+        total = sum(map(recount, state.groups.values()))
+        assert state.bytes_of == ({ANONYMOUS: total} if state.groups else {})
 
     def _live_state_is_what_the_model_read(self) -> None:
         for group in self.world.state(0).groups.values():

@@ -47,7 +47,7 @@ from coordinator.protocol.messages import (
     StopFetcher,
 )
 from coordinator.protocol.operator_messages import ResetOffsets, ResetOffsetsResponse
-from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, StartPartition, TopicOffsets
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, DescribedUpTo, StartPartition, TopicOffsets
 from tests.sim.divided import must_not_divide
 from tests.sim.facts import WorldFacts
 from tests.sim.kafka import Kafka
@@ -279,10 +279,11 @@ class Checker:
                         self._is_committed(asked, group_id, (reset.topic, reset.partition), reset.new_offset, None)
             case FetchOffsets(), FetchOffsetsResponse(error=ErrorCode.NONE):
                 seen = {(part.topic, part.partition): part.offset for part in response.offsets}
-                self._read(asked, asked.request.group_id, seen, shard)
+                self._read(asked, asked.request.group_id, seen, shard, asked.request.after, response.up_to)
             case DescribeGroup(), DescribeGroupResponse(error=ErrorCode.NONE):
                 seen = {(p.topic, p.partition): p.committed for p in response.partitions if p.committed is not None}
-                self._read(asked, asked.request.group_id, seen, shard)
+                after, up_to = _place_of(asked.request.after), _place_of(response.up_to)
+                self._read(asked, asked.request.group_id, seen, shard, after, up_to)
                 self._group_epoch_seen(asked.request.group_id, response.group_epoch)
             case Ping(), PingResponse(error=ErrorCode.NONE) if asked.member is not None:
                 self._group_epoch_seen(asked.member[0], response.group_epoch)
@@ -426,9 +427,21 @@ class Checker:
         self._statuses(bound, request.claims, response.claims, shard)
         self.counts.resumed += sum(status.state is not ClaimState.CLOSED for status in response.claims)
 
-    def _read(self, asked: _Asked, group_id: str, seen: dict[TopicPartition, int], shard: int) -> None:
+    def _read(
+        self,
+        asked: _Asked,
+        group_id: str,
+        seen: dict[TopicPartition, int],
+        shard: int,
+        after: TopicPartition | None,
+        up_to: TopicPartition | None,
+    ) -> None:
+        """Check what one page of an answer says, which is about the partitions behind one and up to another."""
         self.counts.reads += 1
+        self.coverage["page " + ("last" if up_to is None else "of more")] += 1
         for partition, commits in self.group(group_id, shard).commits.items():
+            if (after is not None and partition <= after) or (up_to is not None and partition > up_to):
+                continue
             visible = [commit for commit in commits if commit.at < self._durable[shard]]
             known = [commit for commit in visible if commit.at < asked.known_end]
             fresh = {commit.offset for commit in visible[len(known) - 1 if known else 0 :]}
@@ -553,3 +566,8 @@ def _commit_kind(request: Request, wish: OffsetToCommit) -> str:
     if isinstance(request, Ping):
         return "by ping"
     return "by an operator" if wish.owner_epoch is None else "by a request"
+
+
+def _place_of(mark: DescribedUpTo | None) -> TopicPartition | None:
+    """Return behind which partition a page begins or ends; members come before all partitions."""
+    return None if mark is None else (mark.topic, mark.partition)

@@ -25,6 +25,7 @@ from coordinator.protocol.messages import (
 from coordinator.protocol.parts import NodeAddress
 from coordinator.runtime.files import DiskError
 from tests.helpers.memory_disk import MemoryDisk
+from tests.sim.bounds import check_account, check_things
 from tests.sim.checker import Checker
 from tests.sim.kafka import BROKERS, CLUSTER, Kafka
 from tests.sim.mix import Mix
@@ -236,7 +237,9 @@ class Coordinator:
         return self.node.shard_of(getattr(request, "group_id", GROUP))
 
     def _step(self, event: events.Event) -> None:
-        self._perform(self.node.step(event))
+        effects = self.node.step(event)
+        check_things(self.node.things_done, self._mix.limits)
+        self._perform(effects)
 
     # ---- effects ----------------------------------------------------------------------------------------------------
 
@@ -260,6 +263,7 @@ class Coordinator:
             self.node.hard_state(effect.shard),
             self._schedule.now_ms,
         )
+        check_account(self.node.hard_state(effect.shard))
         self._schedule.tell(f"log {effect.base_offset}", self._checker.logs[effect.shard].records[effect.base_offset :])
         self._disk.append(effect.shard, effect.base_offset, effect.leader_epoch, effect.records)
         self._use_disk()

@@ -39,6 +39,7 @@ REFUSALS = (
     "OFFSET_OUT_OF_RANGE",
     "PARTITION_OWNED",
     "SECOND_MEMBER_OF_APPLICATION",
+    "STATE_LIMIT_REACHED",
     "UNKNOWN_MEMBER_ID",
     "UNKNOWN_TOPIC_OR_PARTITION",
 )
@@ -71,6 +72,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "output": outputs.KINDS,
     "block": group_batch.KINDS,
     "answer": ANSWERS,
+    "page": ("last", "of more"),
     "run": ("ended", "left to others", "lost data", "missed its coordinator"),
     "transaction": ("open", "committed", "aborted", "read up to an open one"),
 }

@@ -29,6 +29,7 @@ from coordinator.protocol.operator_messages import (
     ReleaseClaims,
     ResetOffsets,
 )
+from coordinator.protocol.pages import next_page
 from coordinator.protocol.parts import ResetTarget
 from tests.sim.coordinator import GROUP
 from tests.sim.log.operators import DRY
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 CONNECTION = 1
 OTHER_GROUP = "other"
+LONG_METADATA = "x" * 4_000
 LOOK_EVERY_MS = 400
 TIDY_EVERY_MS = 200
 RESETS = ("earliest", "latest", "current", "offset", "shift", "timestamp", "duration")
@@ -100,8 +102,18 @@ class Operator:
                 ListGroupEvents(GROUP),
                 DescribeControls(GROUP),
             )
-            self.ask(world.dice.choice(requests))
+            self._ask_for_pages(world.dice.choice(requests))
         world.schedule.after(world.dice.randint(1, 2 * LOOK_EVERY_MS), self.look)
+
+    def _ask_for_pages(self, request: Request) -> None:
+        """Ask for something, and for each further page of its answer."""
+
+        def go_on(response: Response) -> None:
+            more = next_page(request, response)
+            if more is not None:
+                self._ask_for_pages(more)
+
+        self.ask(request, go_on)
 
     # ---- acting -----------------------------------------------------------------------------------------------------
 
@@ -133,7 +145,13 @@ class Operator:
             return False
         topic = world.kafka.topics[partition[0]]
         offset = world.dice.randint(topic.begins[partition[1]], topic.ends[partition[1]])
-        self.ask(CommitOffsets(group_id, in_columns((OffsetToCommit(*partition, offset),))))
+        wishes = [OffsetToCommit(*partition, offset)]
+        if group_id == OTHER_GROUP and world.dice.random() < 0.7:
+            # Metadata that there may be no room for, in a group whose offsets nobody needs.
+            first = world.dice.randrange(1_000, 1_020)
+            numbers = range(first, first + world.dice.choice((1, 5)))
+            wishes = [OffsetToCommit(partition[0], number, offset, metadata=LONG_METADATA) for number in numbers]
+        self.ask(CommitOffsets(group_id, in_columns(wishes)))
         return True
 
     def reset(self) -> bool:

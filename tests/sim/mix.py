@@ -32,6 +32,8 @@ RARE = {
 }
 """Faults after which the group has to begin anew, and which therefore come less often than others."""
 LOSES_DATA = frozenset({"topic-recreated", "topic-vanished", "retention-passed"})
+ROOM_FOR_MEMBERS = 16_000
+"""Bytes that the members of a group and their offsets do not pass; metadata that an operator commits does."""
 ASSIGNORS = (
     (("sticky",),),
     (("range",),),
@@ -162,6 +164,8 @@ def draw_mix(dice: Random) -> Mix:
             claim_age_notice_ms=dice.choice((3_000, 900_000)),
             push_max_partitions=dice.choice((2, 2_000)),
             slice_partitions=dice.choice((1, 2, 500)),
+            page_items=dice.choice((1, 3, 2_000)),
+            group_max_bytes=dice.choice((ROOM_FOR_MEMBERS, ROOM_FOR_MEMBERS, 128 * 1024 * 1024)),
             offsets_retention_ms=dice.choice((9_000, 604_800_000, 604_800_000)),
             empty_group_retention_ms=dice.choice((3_000, 600_000)),
             lived_interval_ms=dice.choice((200, 1_000, 60_000)),

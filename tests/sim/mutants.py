@@ -32,6 +32,7 @@ from coordinator.protocol.messages import StartFetcher
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult, TopicOffsets
 from spark_kcoord.consumer import Consumer
 from tests.sim import (
+    mutants_bounds,
     mutants_isolation,
     mutants_late,
     mutants_outputs,
@@ -464,6 +465,7 @@ OWN: Mapping[str, Mutant] = {
     **{name: Mutant(*mistake) for name, mistake in mutants_outputs.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_late.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_isolation.MISTAKES.items()},
+    **{name: Mutant(*mistake) for name, mistake in mutants_bounds.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_words.MISTAKES.items()},
 }
 """Mistakes beside the fifteen that were known from the start: in what operators do, and in what is decided at once."""

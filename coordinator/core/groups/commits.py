@@ -3,12 +3,14 @@
 What may be committed is decided in `offsets`; claims are committed elsewhere, by what finishes them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from coordinator.core.groups import offsets
+from coordinator.core.groups.allowance import Refused, growth_of_offsets, offsets_with_room
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.expiry import Expiry
 from coordinator.core.groups.ownership import Ownership
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.readers import why_read_only
 from coordinator.core.groups.records import CommittedPart, GroupSettings, OffsetsCommitted, TopicCommit
 from coordinator.core.groups.soft import Connection, MemberSession, Owned
@@ -69,6 +71,8 @@ class Commits:
                 together += pieces
                 continue
             committed, results = offsets.commit_by_owner(group, member_id, one_by_one((topic,)), wall_ms)
+            committed, no_room = offsets_with_room(self._desk, group, committed, growth_of_offsets(group, parts))
+            results = _with_refusals(group, results, no_room)
             not_accepted = _refusals(results)
             accepted += len(results) - len(not_accepted)
             refused += not_accepted
@@ -106,6 +110,8 @@ class Commits:
         }
         asked = one_by_one(request.offsets)
         committed, results = offsets.commit_by_operator(group, asked, topic_ids, desk.clock.wall_ms)
+        committed, no_room = offsets_with_room(desk, group, committed, is_new_group=is_new)
+        results = _with_refusals(group, results, no_room)
         if committed:
             if is_new:
                 desk.journal.decide(GroupSettings(group_id, 0, "", None, group.handover, is_target_stale=False))
@@ -142,6 +148,23 @@ def _refused_all(group: GroupState, asked: Sequence[TopicOffsets], why: str) -> 
         offset = committed.offset if committed is not None else None
         results.append(offsets.refused((wish.topic, wish.partition), ErrorCode.INVALID_REQUEST, why, offset))
     return tuple(results)
+
+
+def _with_refusals(
+    group: GroupState, results: tuple[PartitionResult, ...], refused: Mapping[TopicPartition, Refused]
+) -> tuple[PartitionResult, ...]:
+    """Return the results with those refused for which there is no room."""
+    if not refused:
+        return results
+    told = []
+    for result in results:
+        partition = (result.topic, result.partition)
+        if partition in refused and result.error is ErrorCode.NONE:
+            before = group.offsets.get(partition)
+            committed = before.offset if before is not None else None
+            result = offsets.refused(partition, *refused[partition], committed)
+        told.append(result)
+    return tuple(told)
 
 
 def _refusals(results: Sequence[PartitionResult]) -> tuple[PartitionResult, ...]:

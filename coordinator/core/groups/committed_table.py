@@ -6,12 +6,15 @@ looking at them touches the lines of memory of one.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
 from coordinator.core.groups.records import CommittedPart, TopicCommit
+
+OFFSET_BYTES: Final = 48
+"""What a committed offset takes in a group's account, besides its metadata."""
 
 
 class Together(msgspec.Struct, gc=False):
@@ -49,6 +52,8 @@ class CommittedTable:
     """A mapping from (topic, partition) to CommittedPart; iteration goes topic by topic."""
 
     _shared: PartitionTable[Committed] = field(default_factory=PartitionTable)
+    bytes: int = 0
+    """What the offsets take in a group's account."""
 
     def topics(self) -> Iterable[str]:
         """Return the topics of which something is committed."""
@@ -67,7 +72,9 @@ class CommittedTable:
         return _part(self._shared[partition], partition[1])
 
     def __delitem__(self, partition: TopicPartition) -> None:
-        _leave(self._shared.pop(partition))
+        known = self._shared.pop(partition)
+        self.bytes -= _bytes_of(known, partition[1])
+        _leave(known)
 
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._shared
@@ -92,7 +99,11 @@ class CommittedTable:
     def write(self, part: CommittedPart) -> None:
         """Write the committed offset of one partition."""
         rows = self._shared.rows_to_fill(part.topic)
-        _leave(rows.get(part.partition))
+        known = rows.get(part.partition)
+        if known is not None:
+            self.bytes -= _bytes_of(known, part.partition)
+            _leave(known)
+        self.bytes += _bytes_of(part, part.partition)
         rows[part.partition] = part
 
     def write_together(self, commit: TopicCommit) -> None:
@@ -104,16 +115,26 @@ class CommittedTable:
         rows = self._shared.rows_to_fill(commit.topic)
         place = rows.get(numbers[0])
         if isinstance(place, Together) and place.is_whole and place.commit.partitions == numbers:
+            if commit.metadata or place.commit.metadata:
+                self.bytes += _bytes_of_all(commit.metadata) - _bytes_of_all(place.commit.metadata)
             place.commit = commit
             return
         place = Together(commit, len(numbers))
+        self.bytes += OFFSET_BYTES * len(numbers) + _bytes_of_all(commit.metadata)
         for number in numbers:
-            _leave(rows.get(number))
+            known = rows.get(number)
+            if known is not None:
+                self.bytes -= _bytes_of(known, number)
+                _leave(known)
             rows[number] = place
+
+    def recount(self) -> int:
+        """Count anew what the offsets take in the account."""
+        return sum(_bytes_of(value, partition[1]) for partition, value in self._shared.items())
 
     def copy(self) -> "CommittedTable":
         """Return a table of its own with the same offsets."""
-        copied = CommittedTable()
+        copied = CommittedTable(bytes=self.bytes)
         for topic in self.topics():
             places: dict[int, Committed] = {}
             rows = copied._shared.rows_to_fill(topic)
@@ -125,6 +146,26 @@ class CommittedTable:
                     known = place
                 rows[number] = known
         return copied
+
+
+def _bytes_of(known: Committed, number: int) -> int:
+    """Return what one partition takes in the account."""
+    if isinstance(known, CommittedPart):
+        metadata = known.metadata
+    elif known.commit.metadata:
+        metadata = known.commit.metadata[known.commit.partitions.index(number)]
+    else:
+        return OFFSET_BYTES
+    return OFFSET_BYTES + len(metadata.encode()) if metadata else OFFSET_BYTES
+
+
+def bytes_of_metadata(metadata: str) -> int:
+    """Return what metadata takes in the account."""
+    return len(metadata.encode()) if metadata else 0
+
+
+def _bytes_of_all(metadata: Iterable[str]) -> int:
+    return sum(len(one.encode()) for one in metadata)
 
 
 def _leave(known: Committed | None) -> None:

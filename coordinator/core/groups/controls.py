@@ -46,6 +46,8 @@ class Controls:
     drained: dict[str, Decree] = field(default_factory=dict)
     """Members that are to have no partitions; forgotten when the member is gone."""
     resets: dict[TopicPartition, PendingReset] = field(default_factory=dict)
+    bytes: int = 0
+    """What all of that takes in the group's account; see `account`."""
 
     @property
     def holds_back(self) -> bool:

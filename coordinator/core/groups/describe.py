@@ -6,6 +6,7 @@ Both are told in pages of bounded size (decision 0024), so that a large group ho
 from collections.abc import Iterator
 from itertools import islice
 
+from coordinator.core.groups.account import bytes_of
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.expiry import forgotten_in_ms
 from coordinator.core.groups.group import group_status
@@ -34,6 +35,7 @@ def summaries(desk: Desk, after: str, most: int) -> list[GroupSummary]:
             str(group_status(groups[group_id], desk.soft_of(group_id))),
             groups[group_id].group_epoch,
             len(groups[group_id].members),
+            bytes_of(groups[group_id]),
         )
         for group_id in next_names(groups, after, most)
     ]
@@ -68,6 +70,7 @@ def describe(desk: Desk, group: GroupState, after: DescribedUpTo | None, most: i
         partitions=tuple(partitions),
         forgotten_in_ms=forgotten_in_ms(desk, group),
         up_to=up_to,
+        bytes=bytes_of(group),
     )
 
 

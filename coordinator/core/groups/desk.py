@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from coordinator.core.effects import CloseConnection, Effect, Notice, Respond, SendPush
 from coordinator.core.events import TopicsRead
+from coordinator.core.groups.account import Usage
 from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.journal import Journal
 from coordinator.core.groups.soft import Connection, GroupSoft, Lookup, MemberSession, Registration, Timer, TimerKind
@@ -77,6 +78,8 @@ class Desk:
     so: a message is only noted in the session, and the deadline is moved when it has come."""
     sends: list[Effect] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    """Shared by the shards of a node."""
     meter: Meter = field(default_factory=Meter)
     """Shared by the shards of a node."""
 

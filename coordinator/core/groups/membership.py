@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from coordinator.core.events import TopicsRead
 from coordinator.core.groups import claims
+from coordinator.core.groups.allowance import growth_of_member, why_no_room
 from coordinator.core.groups.applications import rivals, why_second
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.desk import Desk
@@ -267,6 +268,12 @@ class Membership:
         before = desk.group(request.group_id)
         old = before.members.get(member_id) if before is not None else None
         topics = self.topics.standing_for(request.subscription, old)
+        facts = facts_of(request, member_id, connection.host, topics)
+        more = growth_of_member(desk, before, old.facts if old is not None else None, facts, request.group_id)
+        no_room = why_no_room(desk, before, more)
+        if no_room is not None:
+            self._refuse(registration, *no_room)
+            return
         is_new_group = before is None or is_yet_to_begin(before)
         is_known = old is not None and old.facts.commits
         earliest_why = self._recovery.why_earliest(request, before, is_new_group=is_new_group, is_known=is_known)
@@ -276,7 +283,6 @@ class Membership:
         soft = desk.soft_of(request.group_id)
         was_empty = not group.members
         old_facts = old.facts if old is not None else None
-        facts = facts_of(request, member_id, connection.host, topics)
         # Who is gone and left something commits: of a reader nothing stays.
         if facts.commits != (old_facts.commits if old_facts is not None else True):
             self._let_go_of_all(group, member_id)

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from coordinator.core.groups.account import bytes_of_decree, discharge
 from coordinator.core.groups.changes import commit, discard, release
-from coordinator.core.groups.controls import Decree, PendingReset
+from coordinator.core.groups.controls import Controls, Decree, PendingReset
 from coordinator.core.groups.operator_records import (
     ClaimsReleased,
     DrainChanged,
@@ -23,6 +24,7 @@ def delete_group(state: ShardState, record: GroupDeleted) -> None:
     """Forget a group."""
     group = state.groups.pop(record.group_id)
     assert not group.members, f"group {record.group_id} is deleted while it has members"
+    discharge(state, group)
     state.groups_with_patterns.discard(record.group_id)
     for topic in group.topics:
         discard(state.groups_of_topic, topic, record.group_id)
@@ -32,26 +34,39 @@ def _pause_changed(group: GroupState, record: PauseChanged) -> None:
     decree = Decree(record.who, record.why, record.at_ms)
     controls = group.controls
     if record.partitions is None:
+        before = controls.group_pause
         controls.group_pause = decree if record.is_paused else None
+        _replace(controls, "", before, controls.group_pause)
         return
     for partition in record.partitions:
+        before = controls.paused.pop(partition, None)
         if record.is_paused:
             controls.paused[partition] = decree
-        else:
-            controls.paused.pop(partition, None)
+        _replace(controls, partition[0], before, decree if record.is_paused else None)
+
+
+def _replace(controls: Controls, name: str, before: Decree | None, after: Decree | None) -> None:
+    """Keep the account when one decree comes in the place of another."""
+    if before is not None:
+        controls.bytes -= bytes_of_decree(name, before)
+    if after is not None:
+        controls.bytes += bytes_of_decree(name, after)
 
 
 def _drain_changed(group: GroupState, record: DrainChanged) -> None:
-    if record.is_drained:
-        group.controls.drained[record.member_id] = Decree(record.who, record.why, record.at_ms)
-    else:
-        group.controls.drained.pop(record.member_id, None)
+    before = group.controls.drained.pop(record.member_id, None)
+    after = Decree(record.who, record.why, record.at_ms) if record.is_drained else None
+    if after is not None:
+        group.controls.drained[record.member_id] = after
+    _replace(group.controls, record.member_id, before, after)
     group.is_target_stale = True
 
 
 def _resets_planned(group: GroupState, record: ResetsPlanned) -> None:
     decree = Decree(record.who, record.why, record.at_ms)
     for planned in record.resets:
+        before = group.controls.resets.get((planned.topic, planned.partition))
+        _replace(group.controls, planned.topic, before.decree if before is not None else None, decree)
         group.controls.resets[planned.topic, planned.partition] = PendingReset(
             planned.topic_id, planned.offset, planned.leader_epoch, planned.releases_claims, decree
         )
@@ -59,7 +74,7 @@ def _resets_planned(group: GroupState, record: ResetsPlanned) -> None:
 
 def _reset_applied(group: GroupState, record: ResetApplied) -> None:
     partition = (record.topic, record.partition)
-    del group.controls.resets[partition]
+    _replace(group.controls, record.topic, group.controls.resets.pop(partition).decree, None)
     if partition in group.grants:
         release(group, partition)
     part = CommittedPart(
@@ -75,7 +90,7 @@ def _reset_applied(group: GroupState, record: ResetApplied) -> None:
 
 def _resets_cancelled(group: GroupState, record: ResetsCancelled) -> None:
     for partition in record.partitions:
-        del group.controls.resets[partition]
+        _replace(group.controls, partition[0], group.controls.resets.pop(partition).decree, None)
 
 
 def _offsets_deleted(group: GroupState, record: OffsetsDeleted) -> None:

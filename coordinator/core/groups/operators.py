@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from coordinator.core.events import OffsetsResolved
+from coordinator.core.groups.account import bytes_of_decree
+from coordinator.core.groups.allowance import why_no_room
+from coordinator.core.groups.committed_table import OFFSET_BYTES
 from coordinator.core.groups.controls import Decree, say_by
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.expiry import Expiry
@@ -114,7 +117,30 @@ class Operators:
             why = f"{named} partitions are named and at most {MAX_NAMED} may be; ask for the rest in further requests"
             return ErrorCode.INVALID_REQUEST, why
         self._desk.meter.note(named)
-        return None
+        return self._why_no_room(request)
+
+    def _why_no_room(self, request: OperatorRequest) -> tuple[ErrorCode, str] | None:
+        """Say why there is no room for what a request would have the group remember."""
+        group = self._desk.group(request.group_id)
+        assert group is not None
+        if isinstance(request, DescribeControls) or request.is_dry_run:
+            return None
+        decree = Decree(request.who, request.why, 0)
+        controls, more = group.controls, 0
+        match request:
+            case ResetOffsets():
+                for target in request.targets:
+                    partition = (target.topic, target.partition)
+                    more += 0 if partition in controls.resets else bytes_of_decree(target.topic, decree)
+                    more += 0 if partition in group.offsets else OFFSET_BYTES
+            case ChangePause(is_paused=True, partitions=None):
+                more = 0 if controls.group_pause is not None else bytes_of_decree("", decree)
+            case ChangePause(is_paused=True):
+                named = [one for one in request.partitions or () if one not in controls.paused]
+                more = sum(bytes_of_decree(topic, decree) for topic, _ in named)
+            case ChangeDrain(is_drained=True):
+                more = 0 if request.member_id in controls.drained else bytes_of_decree(request.member_id, decree)
+        return why_no_room(self._desk, group, more)
 
     # ---- pause and resume -------------------------------------------------------------------------------------------
 

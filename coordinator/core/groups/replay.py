@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from coordinator.core.groups.account import bytes_of_decree, bytes_of_facts, bytes_of_topic, charge, discharge
 from coordinator.core.groups.changes import await_no_longer, close_claim, commit, discard, release, release_all
 from coordinator.core.groups.operator_records import GroupDeleted, ResetApplied
 from coordinator.core.groups.operator_replay import OPERATOR_REPLAY, delete_group
@@ -65,6 +66,8 @@ def replay(state: ShardState, record: Record, offset: int | None) -> None:
     if group is None:
         group = state.groups[record.group_id] = GroupState(record.group_id)
     change(group, record)
+    if kind not in _KEEPS_SIZE or group.offsets.bytes != group.counted_offsets:
+        charge(state, group)
     if kind in _ABOUT_TOPICS:
         _index_topics(state, group, record)
 
@@ -81,6 +84,7 @@ def _index_topics(state: ShardState, group: GroupState, record: Record) -> None:
 
 def _group_expired(state: ShardState, record: GroupExpired) -> None:
     group = state.groups.pop(record.group_id)
+    discharge(state, group)
     state.groups_with_patterns.discard(record.group_id)
     for topic in group.topics:
         discard(state.groups_of_topic, topic, record.group_id)
@@ -124,6 +128,9 @@ def _topic_seen(group: GroupState, record: TopicSeen) -> None:
     if before is not None and before.topic_id != record.topic_id:
         # Whose offset was taken away was of the topic that is gone; the new one is read from its beginning.
         group.by_policy = {partition for partition in group.by_policy if partition[0] != record.topic}
+    if before is not None:
+        group.topics_bytes -= bytes_of_topic(record.topic, before)
+    group.topics_bytes += bytes_of_topic(record.topic, seen)
     group.topics[record.topic] = seen
 
 
@@ -153,6 +160,7 @@ def _topics_matched(group: GroupState, record: TopicsMatched) -> None:
 
 
 def _count(group: GroupState, facts: MemberFacts) -> None:
+    group.facts_bytes += bytes_of_facts(facts)
     if facts.instance_id is not None:
         group.instances[facts.instance_id] = facts.member_id
     for partition in facts.partitions:
@@ -169,6 +177,7 @@ def _count(group: GroupState, facts: MemberFacts) -> None:
 
 
 def _uncount(group: GroupState, facts: MemberFacts) -> None:
+    group.facts_bytes -= bytes_of_facts(facts)
     if facts.instance_id is not None:
         group.instances.pop(facts.instance_id, None)
     for partition in facts.partitions:
@@ -196,7 +205,9 @@ def _add(counts: dict[str, int], names: Iterable[str], amount: int) -> None:
 def _member_removed(group: GroupState, record: MemberRemoved) -> None:
     member = group.members.pop(record.member_id)
     _uncount(group, member.facts)
-    group.controls.drained.pop(record.member_id, None)
+    decree = group.controls.drained.pop(record.member_id, None)
+    if decree is not None:
+        group.controls.bytes -= bytes_of_decree(record.member_id, decree)
     for partition in member.target:
         if group.target_owners.get(partition) == record.member_id:
             del group.target_owners[partition]
@@ -361,4 +372,17 @@ _OF_THE_SHARD: Final[dict[type[Record], Callable[[ShardState, Any], None]]] = {
 }
 
 _WITH_OWNER_EPOCH: Final = frozenset({Granted, ResetApplied})
+_KEEPS_SIZE: Final = frozenset(
+    {
+        OffsetsCommitted,
+        Advanced,
+        ClaimsRunning,
+        ClaimsClosed,
+        Released,
+        MemberEpochsAdvanced,
+        StopBegan,
+        StreamsAssigned,
+    }
+)
+"""Records that change nothing of a group's account but its offsets, which show it themselves."""
 _ABOUT_TOPICS: Final = frozenset({TopicSeen, TopicsMatched, MemberJoined, MemberRemoved})

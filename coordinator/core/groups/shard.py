@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from coordinator.core.events import OffsetsResolved, TopicsRead
 from coordinator.core.groups import claims, offsets, readers
+from coordinator.core.groups.allowance import without_metadata_that_has_no_room
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.commits import Commits
 from coordinator.core.groups.departures import Departures
@@ -350,6 +351,7 @@ class Shard:
         self, group: GroupState, member_id: str, finals: Sequence[FinalOffset]
     ) -> tuple[tuple[PartitionResult, ...], list[TopicPartition]]:
         released, committed, results = claims.stop(group, member_id, finals, self.desk.clock.wall_ms)
+        committed = without_metadata_that_has_no_room(self.desk, group, committed)
         if released:
             self.desk.journal.decide(Released(group.group_id, member_id, released, committed))
         return results, [(part.topic, part.partition) for part in released]

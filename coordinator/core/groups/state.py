@@ -126,6 +126,14 @@ class GroupState:
     """Index: the number of members that name an assignor; no zeros."""
     assignor_favourites: dict[str, int] = field(default_factory=dict)
     """Index: the number of members that name an assignor first; no zeros."""
+    facts_bytes: int = 0
+    """Account: what its members said of themselves; see `account`."""
+    topics_bytes: int = 0
+    """Account: the topics it has seen."""
+    counted_bytes: int = 0
+    """Account: all of it, as its shard has counted it."""
+    counted_offsets: int = 0
+    """Account: its offsets, as its shard has counted them."""
 
     def wanted_owner(self, partition: TopicPartition) -> str | None:
         """Return who is to have a partition now: nobody while it is paused."""
@@ -167,6 +175,8 @@ class ShardState:
     """Index: the groups that have seen a topic."""
     groups_with_patterns: set[str] = field(default_factory=set)
     """Index: the groups that subscribe by patterns."""
+    bytes_of: dict[str, int] = field(default_factory=dict)
+    """Account: what the groups of each principal take; no zeros."""
     lived_ms: int = 0
     """How long nodes ran, as last written down; see `lived_time`."""
     lived_at_ms: int | None = None

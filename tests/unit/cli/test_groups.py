@@ -70,22 +70,22 @@ def run(monkeypatch):
 
 
 class TestList:
-    GROUPS = ListGroupsResponse((GroupSummary("a", "Empty", 4, 0), GroupSummary("team-b", "Stable", 12, 2)))
+    GROUPS = ListGroupsResponse((GroupSummary("a", "Empty", 4, 0, 300), GroupSummary("team-b", "Stable", 12, 2, 81234)))
 
     def test_groups_come_as_a_table(self, run):
         result = run(["group", "list"], {ListGroups: self.GROUPS})
         assert result.stdout == (
-            "GROUP   STATE   #MEMBERS  GROUP-EPOCH\n"
-            "a       Empty   0         4\n"
-            "team-b  Stable  2         12\n"
+            "GROUP   STATE   #MEMBERS  GROUP-EPOCH  BYTES\n"
+            "a       Empty   0         4            300\n"
+            "team-b  Stable  2         12           81234\n"
         )  # fmt: skip
         assert (result.exit_code, result.stderr) == (0, "")
 
     def test_groups_come_as_json(self, run):
         result = run(["group", "list", "-o", "json"], {ListGroups: self.GROUPS})
         assert json.loads(result.stdout) == [
-            {"group": "a", "state": "Empty", "members": 0, "group_epoch": 4},
-            {"group": "team-b", "state": "Stable", "members": 2, "group_epoch": 12},
+            {"group": "a", "state": "Empty", "members": 0, "group_epoch": 4, "bytes": 300},
+            {"group": "team-b", "state": "Stable", "members": 2, "group_epoch": 12, "bytes": 81234},
         ]
 
     def test_no_groups_is_a_note_and_no_data(self, run):
@@ -359,5 +359,5 @@ def test_the_console_script_writes_data_without_colour():
             text=True,
             timeout=30,
         )
-    assert done.stdout == "GROUP  STATE   #MEMBERS  GROUP-EPOCH\nteam   Stable  1         1\n"
+    assert done.stdout == "GROUP  STATE   #MEMBERS  GROUP-EPOCH  BYTES\nteam   Stable  1         1            0\n"
     assert (done.returncode, done.stderr) == (0, "")

@@ -8,6 +8,7 @@ from coordinator.core.events import (
     RequestArrived,
     Ticked,
 )
+from coordinator.core.groups.account import bytes_of
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
 from coordinator.protocol.columns import OffsetToCommit, in_columns
@@ -130,7 +131,8 @@ def test_list_of_groups_waits_for_every_shard() -> None:
     assert tool.answer(asked) is None
     world.sync(1)
     names = sorted(group_in(world, shard) for shard in range(2))
-    assert tool.answer(asked) == ListGroupsResponse(tuple(GroupSummary(name, "Stable", 1, 1) for name in names))
+    expected = tuple(GroupSummary(name, "Stable", 1, 1, bytes_of(world.group(name))) for name in names)
+    assert tool.answer(asked) == ListGroupsResponse(expected)
 
 
 def test_node_finds_itself_as_coordinator() -> None:

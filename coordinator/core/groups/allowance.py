@@ -1,0 +1,115 @@
+"""Whether there is room for what a request would add to the state: in its group, for its principal and on the node.
+
+The account is `account`'s. Every request that lets state grow is asked about before a record of it is made, and is
+refused with the limit that it would pass, how much is in use, the setting that raises it and the verbs that free some.
+What frees state, and what takes no more than before, is never refused. State that grows because Kafka's topics do is
+counted and not refused, so a group can be above its limit: it then takes nothing more.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from coordinator.core.groups.account import (
+    ANONYMOUS,
+    GROUP_BYTES,
+    TARGET_BYTES,
+    TOPIC_BYTES,
+    bytes_of,
+    bytes_of_facts,
+    principal_of,
+)
+from coordinator.core.groups.committed_table import OFFSET_BYTES, bytes_of_metadata
+from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.records import CommittedPart, MemberFacts
+from coordinator.core.groups.state import GroupState
+from coordinator.protocol.errors import ErrorCode
+
+Refused = tuple[ErrorCode, str]
+
+
+def why_no_room(desk: Desk, group: GroupState | None, more: int) -> Refused | None:
+    """Say why a group, or a new one, may not take so many bytes more; None when it may, and for no more."""
+    if more <= 0:
+        return None
+    limits = desk.limits
+    principal = principal_of(group) if group is not None else ANONYMOUS
+    used_by_group = bytes_of(group) if group is not None else 0
+    used_by_principal, used = desk.usage.of(principal), desk.usage.total()
+    free = "delete offsets or groups that nobody needs (`kcoord group delete-offsets`, `kcoord group delete`)"
+    for what, taken, most, setting in (
+        ("the group", used_by_group, limits.group_max_bytes, "group.group_max_bytes"),
+        (
+            f"all groups of principal {principal}",
+            used_by_principal,
+            limits.principal_max_bytes,
+            "group.principal_max_bytes",
+        ),
+        ("all groups of this node", used, limits.node_max_bytes, "group.node_max_bytes"),
+    ):
+        if taken + more > most:
+            why = (
+                f"this would take {more} bytes of state more, {what} {'takes' if what == 'the group' else 'take'} "
+                f"{taken} already, and the limit is {most}; {free}, commit less metadata, or raise {setting}"
+            )
+            return ErrorCode.STATE_LIMIT_REACHED, why
+    return None
+
+
+def growth_of_offsets(group: GroupState, parts: Iterable[CommittedPart]) -> int:
+    """Return how many bytes more a group takes once these offsets are written."""
+    more = 0
+    for part in parts:
+        before = group.offsets.get((part.topic, part.partition))
+        more += bytes_of_metadata(part.metadata)
+        more += OFFSET_BYTES if before is None else -bytes_of_metadata(before.metadata)
+    return more
+
+
+def offsets_with_room(
+    desk: Desk, group: GroupState, parts: Sequence[CommittedPart], more: int = 0, *, is_new_group: bool = False
+) -> tuple[tuple[CommittedPart, ...], dict[tuple[str, int], Refused]]:
+    """Return the offsets for which there is room, one after the other, and why there is none for the others.
+
+    `more` bytes are about to be added besides.
+    """
+    known = None if is_new_group else group
+    more += GROUP_BYTES + len(group.group_id) if is_new_group else 0
+    growth = growth_of_offsets(group, parts)
+    if growth <= 0 or why_no_room(desk, known, more + growth) is None:
+        return tuple(parts), {}
+    taken: list[CommittedPart] = []
+    refused: dict[tuple[str, int], Refused] = {}
+    for part in parts:
+        growth = growth_of_offsets(group, (part,))
+        why = why_no_room(desk, known, more + growth) if growth > 0 else None
+        if why is None:
+            taken.append(part)
+            more += growth
+        else:
+            refused[part.topic, part.partition] = why
+    return tuple(taken), refused
+
+
+def without_metadata_that_has_no_room(
+    desk: Desk, group: GroupState, parts: tuple[CommittedPart, ...]
+) -> tuple[CommittedPart, ...]:
+    """Return final offsets as they are written: what is let go of is never refused, so metadata is left out of it."""
+    if not any(part.metadata for part in parts) or why_no_room(desk, group, growth_of_offsets(group, parts)) is None:
+        return parts
+    return tuple(replace(part, metadata="") for part in parts)
+
+
+def growth_of_member(
+    desk: Desk, group: GroupState | None, old: MemberFacts | None, facts: MemberFacts, group_id: str
+) -> int:
+    """Return how many bytes more there are once a member has registered and has what it may be given."""
+    more = bytes_of_facts(facts) - (bytes_of_facts(old) if old is not None else 0)
+    if group is None:
+        more += GROUP_BYTES + len(group_id)
+    a_partition = TARGET_BYTES + (OFFSET_BYTES if facts.commits else 0)
+    for topic in facts.topics:
+        if group is None or topic not in group.topics:
+            known = desk.catalog.topic(topic)
+            more += TOPIC_BYTES + len(topic) + a_partition * (known.partitions if known is not None else 0)
+    return more

@@ -1,0 +1,24 @@
+"""What no step may pass, whatever the size of groups: how much it tells, and what the state takes in bytes."""
+
+from coordinator.core.groups.account import bytes_of, recount
+from coordinator.core.groups.state import ShardState
+from coordinator.core.limits import Limits
+from tests.sim.log.state import ViolationError
+
+
+def check_things(things: int, limits: Limits) -> None:
+    """Raise ViolationError when one step told more than a page beyond what it may begin with."""
+    if things > 2 * limits.page_items:
+        raise ViolationError("step-too-long", f"one step told {things} things; a page has {limits.page_items}")
+
+
+def check_account(state: ShardState) -> None:
+    """Raise ViolationError when what replay has counted is not what there is."""
+    total = 0
+    for group_id, group in state.groups.items():
+        counted, found = group.counted_bytes, recount(group)
+        if not counted == bytes_of(group) == found:
+            raise ViolationError("wrong-account", f"{group_id} takes {found} bytes and {counted} are counted")
+        total += found
+    if total != sum(state.bytes_of.values()):
+        raise ViolationError("wrong-account", f"all groups take {total} bytes and {state.bytes_of} is counted")
