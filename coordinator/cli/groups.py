@@ -1,5 +1,6 @@
 """`kcoord group …`: what the coordinator says about its groups, in the columns of Kafka's own tool."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
@@ -173,11 +174,14 @@ def events(
 def _view_partitions(coordinator: str, group: str, timeout: float) -> View:
     response, controls = _described(coordinator, group, timeout)
     members = {member.member_id: member for member in response.members}
-    document = {
-        **_head(group, response),
-        "partitions": [_partition_as_json(p, members.get(p.member_id or "")) for p in response.partitions],
-        "controls": [_control_as_json(control) for control in controls],
-    }
+
+    def document() -> Mapping[str, object]:
+        return {
+            **_head(group, response),
+            "partitions": [_partition_as_json(p, members.get(p.member_id or "")) for p in response.partitions],
+            "controls": [_control_as_json(control) for control in controls],
+        }
+
     rows: list[tuple[Cell, ...]] = []
     for p in response.partitions:
         owner = members.get(p.member_id or "")
@@ -198,7 +202,7 @@ def _view_members(coordinator: str, group: str, timeout: float) -> View:
     if any(member.instance_id is not None for member in response.members):
         columns = (*columns[:2], "GROUP-INSTANCE-ID", *columns[2:])
         rows = [(*row[:2], member.instance_id, *row[2:]) for row, member in zip(rows, response.members, strict=True)]
-    return View(columns, rows, document)
+    return View(columns, rows, lambda: document)
 
 
 def _view_state(coordinator: str, group: str, timeout: float) -> View:
@@ -216,7 +220,7 @@ def _view_state(coordinator: str, group: str, timeout: float) -> View:
     }
     where = f"{format_address((node.host, node.port))} ({node.node_id})" if node else None
     row = (group, where, response.assignor, response.state, len(response.members))
-    return View(STATE_COLUMNS, [row], document)
+    return View(STATE_COLUMNS, [row], lambda: document)
 
 
 def _head(group: str, response: DescribeGroupResponse) -> dict[str, object]:

@@ -77,11 +77,8 @@ def _lag(coordinator: str, group: str, timeout: float) -> tuple[View, int]:
     topics = [dict(zip(names, row[1:], strict=True)) for row in rows]
     if unknown:
         notes.print(f"{unknown} partitions have no committed offset or no known end and are not counted.")
-    return View(
-        LAG_COLUMNS,
-        rows,
-        {"group": group, "lag": total, "counted_to": "high watermark", "unknown": unknown, "topics": topics},
-    ), total
+    document = {"group": group, "lag": total, "counted_to": "high watermark", "unknown": unknown, "topics": topics}
+    return View(LAG_COLUMNS, rows, lambda: document), total
 
 
 def members(

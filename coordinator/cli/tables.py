@@ -6,7 +6,7 @@ CSV begins as a formula; a value that is not known is `-` in a table, empty in C
 
 import csv
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
@@ -43,11 +43,11 @@ def write_rows(output: OutputFormat, columns: Sequence[str], rows: Sequence[Sequ
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is shown of one group: rows for tables and CSV, a document for JSON."""
+    """What is shown of one group: rows for tables and CSV, a document for JSON, which only JSON makes."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
-    document: Mapping[str, object]
+    document: Callable[[], Mapping[str, object]]
 
 
 def write_views(output: OutputFormat, views: Sequence[View], *, is_one: bool) -> None:
@@ -56,7 +56,7 @@ def write_views(output: OutputFormat, views: Sequence[View], *, is_one: bool) ->
     A CSV has another header line only where the columns change.
     """
     if output is OutputFormat.JSON:
-        write_json(views[0].document if is_one else [view.document for view in views])
+        write_json(views[0].document() if is_one else [view.document() for view in views])
         return
     for columns, run in groupby(views, key=lambda view: tuple(view.columns)):
         if output is OutputFormat.CSV:
@@ -72,11 +72,9 @@ def write_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     """Write a header and a line a row, in columns as wide as their longest value; nothing when there are no rows."""
     if not rows:
         return
-    lines = [tuple(columns), *(tuple(_in_table(cell) for cell in row) for row in rows)]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
-    for line in lines:
-        padded = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        sys.stdout.write(f"{padded.rstrip()}\n")
+    cells = [[name, *map(_in_table, column)] for name, column in zip(columns, zip(*rows, strict=True), strict=True)]
+    line = "  ".join(f"%-{max(map(len, column))}s" for column in cells)
+    sys.stdout.writelines([f"{(line % row).rstrip()}\n" for row in zip(*cells, strict=True)])
 
 
 def write_json(value: Mapping[str, object] | Sequence[object]) -> None:
@@ -85,6 +83,8 @@ def write_json(value: Mapping[str, object] | Sequence[object]) -> None:
 
 
 def _in_table(cell: Cell) -> str:
+    if type(cell) is int:
+        return str(cell)
     if cell is None or cell == "":
         return "-"
     return one_line(str(cell))

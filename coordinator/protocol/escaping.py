@@ -6,10 +6,13 @@ that begins with `=`. Everything that leaves the process for people, and the dat
 Letters of every script stay as they are.
 """
 
+import re
 from typing import Final
 
 _FORMULA: Final = ("=", "+", "-", "@")
 """Beginnings of a cell that spreadsheets take for a formula."""
+_PERHAPS_UNPRINTABLE: Final = re.compile(r"[^\x20-\x7e\n\t\r]")
+"""A document has tens of millions of letters, nearly all of which can be seen to be printable."""
 
 
 def one_line(text: str) -> str:
@@ -32,15 +35,16 @@ def csv_cell(text: str) -> str:
 
 def json_document(document: str) -> str:
     r"""Return a JSON document that means the same, with `\u` escapes for what cannot be printed in its strings."""
-    if document.isprintable():
-        return document
-    return "".join(
-        letter if letter.isprintable() or letter in "\n\t\r" else _in_json(ord(letter)) for letter in document
-    )
+    return _PERHAPS_UNPRINTABLE.sub(_seen_in_json, document)
 
 
 def _escaped(letter: str) -> str:
     return letter.encode("unicode_escape").decode("ascii")
+
+
+def _seen_in_json(found: re.Match[str]) -> str:
+    letter = found[0]
+    return letter if letter.isprintable() else _in_json(ord(letter))
 
 
 def _in_json(code: int) -> str:

@@ -39,13 +39,14 @@ class Usage:
         self.states: list[Callable[[], ShardState]] = []
         """Returns the state of each shard, which a load replaces."""
 
-    def of(self, principal: str) -> int:
-        """Return what the groups of a principal take."""
-        return sum(state().bytes_of.get(principal, 0) for state in self.states)
-
-    def total(self) -> int:
-        """Return what all groups take."""
-        return sum(sum(state().bytes_of.values()) for state in self.states)
+    def of(self, principal: str) -> tuple[int, int]:
+        """Return what the groups of a principal take, and what all groups take."""
+        of_principal = total = 0
+        for state in self.states:
+            by_principal = state().bytes_of
+            of_principal += by_principal.get(principal, 0)
+            total += sum(by_principal.values())
+        return of_principal, total
 
 
 def principal_of(group: GroupState) -> str:

@@ -35,25 +35,22 @@ def why_no_room(desk: Desk, group: GroupState | None, more: int) -> Refused | No
     limits = desk.limits
     principal = principal_of(group) if group is not None else ANONYMOUS
     used_by_group = bytes_of(group) if group is not None else 0
-    used_by_principal, used = desk.usage.of(principal), desk.usage.total()
-    free = "delete offsets or groups that nobody needs (`kcoord group delete-offsets`, `kcoord group delete`)"
-    for what, taken, most, setting in (
-        ("the group", used_by_group, limits.group_max_bytes, "group.group_max_bytes"),
-        (
-            f"all groups of principal {principal}",
-            used_by_principal,
-            limits.principal_max_bytes,
-            "group.principal_max_bytes",
-        ),
-        ("all groups of this node", used, limits.node_max_bytes, "group.node_max_bytes"),
-    ):
-        if taken + more > most:
-            why = (
-                f"this would take {more} bytes of state more, {what} {'takes' if what == 'the group' else 'take'} "
-                f"{taken} already, and the limit is {most}; {free}, commit less metadata, or raise {setting}"
-            )
-            return ErrorCode.STATE_LIMIT_REACHED, why
-    return None
+    used_by_principal, used = desk.usage.of(principal)
+    if used_by_group + more > limits.group_max_bytes:
+        what, taken, most, setting = "the group takes", used_by_group, limits.group_max_bytes, "group_max_bytes"
+    elif used_by_principal + more > limits.principal_max_bytes:
+        what, taken = f"all groups of principal {principal} take", used_by_principal
+        most, setting = limits.principal_max_bytes, "principal_max_bytes"
+    elif used + more > limits.node_max_bytes:
+        what, taken, most, setting = "all groups of this node take", used, limits.node_max_bytes, "node_max_bytes"
+    else:
+        return None
+    why = (
+        f"this would take {more} bytes of state more, {what} {taken} already, and the limit is {most}; delete offsets "
+        "or groups that nobody needs (`kcoord group delete-offsets`, `kcoord group delete`), commit less metadata, or "
+        f"raise group.{setting}"
+    )
+    return ErrorCode.STATE_LIMIT_REACHED, why
 
 
 def growth_of_offsets(group: GroupState, parts: Iterable[CommittedPart]) -> int:
