@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from coordinator.protocol.parts import Claim, ClaimStatus, LostPosition, PartitionResult
 from spark_kcoord.batch_planner import UNLIMITED, BatchPlanner
@@ -110,6 +110,12 @@ class LogOffsets(Protocol):
         """Close the connections."""
 
 
+_Reported: TypeAlias = tuple[
+    Mapping[PartitionKey, int], Mapping[PartitionKey, int], tuple[int, int | None, int], SourceReport
+]
+"""A report with what it was made of."""
+
+
 class DriverSession:
     """A joined member and the plan of its micro-batches.
 
@@ -138,6 +144,7 @@ class DriverSession:
         self._commits = 0
         self._commit_ms: int | None = None
         self._member_epochs: set[int] = set()
+        self._reported: _Reported | None = None
         self._planner = BatchPlanner(
             joined,
             group_id=group_id,
@@ -171,9 +178,15 @@ class DriverSession:
         """Return where the partitions end, as last known, and what the member has gone through; asks nobody.
 
         An end is the high watermark, whatever the isolation level, so that lag behind an open transaction is seen.
+        It is the same report until something changes: Spark asks for it with every look, a hundred times a second.
         """
         log_ends = self._kafka.log_ends()
-        return SourceReport(
+        fares = (self._commits, self._commit_ms, len(self._member_epochs))
+        if self._reported is not None:
+            ends, known_log_ends, fared, report = self._reported
+            if fared == fares and _same(ends, self._ends) and _same(known_log_ends, log_ends):
+                return report
+        report = SourceReport(
             group=self._group_id,
             member=self._joined.member_id,
             ends={key: max(end, log_ends.get(key, end)) for key, end in self._ends.items()},
@@ -181,6 +194,8 @@ class DriverSession:
             commit_ms=self._commit_ms,
             rebalances=max(0, len(self._member_epochs) - 1),
         )
+        self._reported = (self._ends, log_ends, fares, report)
+        return report
 
     def close(self) -> None:
         """Close all connections; the coordinator sees a closed connection and nothing else."""
@@ -241,3 +256,8 @@ class DriverSession:
             self._commits += 1
             self._commit_ms = round((self._clock() - began) * 1000)
         return outcome
+
+
+def _same(one: Mapping[PartitionKey, int], other: Mapping[PartitionKey, int]) -> bool:
+    """True when ends have not changed, which of those that are remembered is seen without a look at each."""
+    return one is other or one == other

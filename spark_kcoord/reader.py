@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from spark_kcoord.joining import FrozenEnds
     from spark_kcoord.member.client import MemberClient
     from spark_kcoord.offsets import StreamOffset
+    from spark_kcoord.source_report import SourceReport
 
 __all__ = ["KcoordStreamReader"]
 
@@ -59,6 +60,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         )
         self._is_stopped = False
         self._read_last: tuple[dict[str, Any], StreamOffset] | None = None
+        self._reported: tuple[SourceReport, dict[str, Any]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Give executors the options and nothing that is open."""
@@ -110,7 +112,12 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return where the partitions end and how the member fares, for Spark's progress reports."""
-        return None if self._session is None else self._session.report().to_json()
+        if self._session is None:
+            return None
+        report = self._session.report()
+        if self._reported is None or self._reported[0] is not report:
+            self._reported = (report, report.to_json())
+        return self._reported[1]
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return tasks for the claims of `end` that are still open; `start` tells nothing that `end` does not."""

@@ -31,6 +31,7 @@ class RecentEnds:
         self._cluster_id = cluster_id
         self._servers = servers
         self._asked_at = float("-inf")
+        self._asked_of: Sequence[tuple[str, int]] = ()
         self._max_age_s = 0.0
         self._ends: dict[tuple[str, int], int] = {}
         self._log_ends: dict[tuple[str, int], int] = {}
@@ -39,10 +40,16 @@ class RecentEnds:
     def end_offsets(
         self, partitions: Sequence[tuple[str, int]], *, timeout_s: float | None = None
     ) -> Mapping[tuple[str, int], int]:
-        """Return the ends, asking the brokers when the last answer is too old or of other partitions."""
+        """Return the ends, asking the brokers when the last answer is too old or of other partitions.
+
+        While nothing changes it is the same object, by which who makes something of many ends can tell.
+        """
         now = time.monotonic()
-        if now - self._asked_at >= self._max_age_s or any(key not in self._ends for key in partitions):
-            self._ends = self._lookup.end_offsets(partitions, timeout_s=timeout_s)
+        if now - self._asked_at >= self._max_age_s or not self._has(partitions):
+            ends = self._lookup.end_offsets(partitions, timeout_s=timeout_s)
+            if ends != self._ends:
+                self._ends = ends
+            self._asked_of = partitions
             must_be_same_cluster(self._cluster_id, self._lookup.cluster_id, self._servers)
             self._read_log_ends(partitions)
             self._asked_at = time.monotonic()
@@ -51,6 +58,10 @@ class RecentEnds:
         if len(partitions) == len(self._ends):
             return self._ends
         return {key: self._ends[key] for key in partitions if key in self._ends}
+
+    def _has(self, partitions: Sequence[tuple[str, int]]) -> bool:
+        """True when the last answer was of these partitions; an idle query asks about the same ones all the time."""
+        return partitions is self._asked_of or all(key in self._ends for key in partitions)
 
     def log_ends(self) -> Mapping[tuple[str, int], int]:
         """Return where the logs end, by which lag is counted, as last known and without asking."""

@@ -116,3 +116,17 @@ def test_lag_is_reported_to_the_high_watermark() -> None:
     session = a_session(member, kafka)
     session.next_offset(session.identity, None, is_single_run=False)
     assert session.report().ends == {("t", 0): 60}
+
+
+def test_an_idle_query_makes_its_report_once() -> None:
+    member, kafka, _ = waiting()
+    session = a_session(member, kafka)
+    session.next_offset(session.identity, None, is_single_run=False)
+    first = session.report()
+    assert session.report() is first
+    session.next_offset(session.identity, None, is_single_run=False)
+    again = session.report()
+    assert again == first
+    kafka.marks[0] = 61
+    session.next_offset(session.identity, None, is_single_run=False)
+    assert session.report().ends == {("t", 0): 61}
