@@ -149,7 +149,7 @@ class Operator:
         if group_id == OTHER_GROUP and world.dice.random() < 0.7:
             # Metadata that there may be no room for, in a group whose offsets nobody needs.
             first = world.dice.randrange(1_000, 1_020)
-            numbers = range(first, first + world.dice.choice((1, 5)))
+            numbers = range(first, first + 5)
             wishes = [OffsetToCommit(partition[0], number, offset, metadata=LONG_METADATA) for number in numbers]
         self.ask(CommitOffsets(group_id, in_columns(wishes)))
         return True

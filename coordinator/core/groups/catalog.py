@@ -19,6 +19,8 @@ class Catalog:
         "_absences",
         "_brokers",
         "_ends",
+        "_noted_before",
+        "_noted_ends",
         "_topics",
         "all_topics",
         "bootstrap",
@@ -39,6 +41,8 @@ class Catalog:
         self._topics: dict[str, TopicMetadata] = {}
         self._brokers: Mapping[int, tuple[str, int]] = {}
         self._ends: Mapping[tuple[str, int], int] = {}
+        self._noted_ends: dict[tuple[str, int], int] = {}
+        self._noted_before: dict[tuple[str, int], int] = {}
 
     def read_topics(self, event: TopicsRead) -> frozenset[str]:
         """Take in an answer and return the topics that are gone or whose id or size is not what it was."""
@@ -75,6 +79,11 @@ class Catalog:
     def read_ends(self, event: EndOffsetsRead) -> None:
         """Take in end offsets; one that could not be read is no longer known."""
         self._ends = event.ends
+        self._noted_before, self._noted_ends = self._noted_ends, {}
+
+    def note_end(self, topic: str, partition: int, end: int) -> None:
+        """Take in an end that Kafka has said between two readings of all ends, for as long as these may be older."""
+        self._noted_ends[topic, partition] = end
 
     def keep_only(self, topics: frozenset[str], *, lists_all: bool) -> None:
         """Forget topics that are no longer watched: what is known of them grows old."""
@@ -100,7 +109,12 @@ class Catalog:
 
     def end_of(self, topic: str, partition: int) -> int | None:
         """Return the end of a partition, when known."""
-        return self._ends.get((topic, partition))
+        key = (topic, partition)
+        end = self._ends.get(key)
+        if self._noted_ends or self._noted_before:
+            noted = self._noted_ends.get(key, self._noted_before.get(key))
+            return noted if end is None else end if noted is None else max(end, noted)
+        return end
 
     def why_unreachable(self) -> str:
         """Say what is known of why Kafka does not answer: its last failure, which names its addresses."""

@@ -67,6 +67,8 @@ class Lookups:
                 ask_for_end[partition] = asked
             else:
                 starts[partition] = ResolvedStart(asked, offset, answer.leader_epoch)
+                if (lookup.is_for_end or asked.timestamp_ms == LATEST) and not asked.is_read_committed:
+                    self._desk.catalog.note_end(answer.topic, answer.partition, offset)
         if len(starts) < len(wanted):
             for partition in wanted:
                 if lookups.get(partition) == lookup_id:

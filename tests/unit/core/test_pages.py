@@ -2,6 +2,7 @@
 
 import pytest
 
+from coordinator.core.events import EndOffsetsRead
 from coordinator.core.groups.pages import next_names, next_numbers
 from coordinator.core.limits import Limits
 from coordinator.protocol.errors import ErrorCode
@@ -17,7 +18,7 @@ from coordinator.protocol.messages import (
     Response,
 )
 from coordinator.protocol.pages import ask_for_all, join_pages
-from coordinator.protocol.parts import DescribedUpTo, MemberDescription, TopicOffsets
+from coordinator.protocol.parts import DescribedUpTo, MemberDescription, ResetPolicy, TopicOffsets
 from tests.helpers.node_world import NodeWorld
 
 MOST = 4
@@ -154,3 +155,15 @@ def test_next_numbers_are_those_of_the_whole_in_order(after: int, most: int, som
 @pytest.mark.parametrize("most", [1, 2, 9])
 def test_next_names_are_those_of_the_whole_in_order(most: int) -> None:
     assert next_names({"b", "d", "a", "c"}, "a", most) == ["b", "c", "d"][:most]
+
+
+def test_lag_of_a_fresh_grant_is_not_counted_to_an_end_from_before_it() -> None:
+    world = NodeWorld({"t": 1})
+    world.happen(EndOffsetsRead(world.now_ms, {("t", 0): 90}))
+    world.join("m1", reset_policy=ResetPolicy("latest"))
+    (row,) = world.describe().partitions
+    assert (row.committed, row.end_offset) == (100, 100)
+    world.happen(EndOffsetsRead(world.now_ms, {("t", 0): 95}))
+    assert [row.end_offset for row in world.describe().partitions] == [100]
+    world.happen(EndOffsetsRead(world.now_ms, {("t", 0): 95}))
+    assert [row.end_offset for row in world.describe().partitions] == [95]
