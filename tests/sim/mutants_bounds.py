@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from coordinator.core import node
-from coordinator.core.groups import committed_table
+from coordinator.core.groups.committed_table import CommittedTable
 from coordinator.core.groups.describe import describe
+from coordinator.core.groups.partition_table import TopicPartition
 
 Patches = list[tuple[Any, str, Any]]
 
@@ -14,8 +15,15 @@ def group_told_at_once() -> Patches:
     return [(node, "describe", lambda desk, group, after, _: describe(desk, group, after, 1_000_000))]
 
 
-def metadata_not_counted() -> Patches:
-    return [(committed_table, "_bytes_of", lambda known, number: committed_table.OFFSET_BYTES)]
+def deleted_offsets_stay_counted() -> Patches:
+    genuine = CommittedTable.__delitem__
+
+    def delete(self: CommittedTable, partition: TopicPartition) -> None:
+        counted = self.bytes
+        genuine(self, partition)
+        self.bytes = counted
+
+    return [(CommittedTable, "__delitem__", delete)]
 
 
 def page_skips_one() -> Patches:
@@ -36,5 +44,8 @@ def page_skips_one() -> Patches:
 MISTAKES: Mapping[str, tuple[str, Callable[[], Patches]]] = {
     "group-told-at-once": ("a description has no pages", group_told_at_once),
     "page-skips-one": ("what a page ends with is on no page", page_skips_one),
-    "metadata-not-counted": ("the account of a group leaves out metadata where offsets change", metadata_not_counted),
+    "deleted-offsets-stay-counted": (
+        "offsets that are gone stay in their group's account",
+        deleted_offsets_stay_counted,
+    ),
 }
