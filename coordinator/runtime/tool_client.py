@@ -48,16 +48,22 @@ def ask(address: Address, request: Request, timeout_s: float) -> Response:
     answers there.
     """
     deadline = time.monotonic() + timeout_s
-    node = address
+    node, refused = address, None
     while True:
-        with _Conversation(node, deadline, timeout_s) as conversation:
-            conversation.greet()
-            response = ask_for_all(conversation.ask, request)
-            refusal = refusal_of(response)
-            if refusal is None or refusal[0] not in _MAY_PASS or deadline - time.monotonic() <= PAUSE_S:
-                return response
-            if refusal[0] is ErrorCode.NOT_COORDINATOR:
-                node = _coordinator_of(conversation, request) or node
+        try:
+            with _Conversation(node, deadline, timeout_s) as conversation:
+                conversation.greet()
+                response = ask_for_all(conversation.ask, request)
+                refusal = refusal_of(response)
+                if refusal is None or refusal[0] not in _MAY_PASS or deadline - time.monotonic() <= PAUSE_S:
+                    return response
+                refused = response
+                if refusal[0] is ErrorCode.NOT_COORDINATOR:
+                    node = _coordinator_of(conversation, request) or node
+        except ToolTimeoutError:
+            if refused is None:
+                raise
+            return refused  # which says more than that the last try took too long
         time.sleep(PAUSE_S)
 
 
