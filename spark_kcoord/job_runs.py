@@ -37,8 +37,8 @@ def run_in_spark(name: str, work: Callable[[SparkSession], int]) -> int:
     Spark reaches its Python processes through Unix sockets where that can work and nobody has said otherwise. The
     sockets are gone when the session is stopped, as it is here.
     """
+    temporary_directory = SparkContext.getSystemProperty("java.io.tmpdir")  # starts the JVM, which has all settings
     conf = dict(SparkConf().getAll())
-    temporary_directory = SparkContext._jvm.java.lang.System.getProperty("java.io.tmpdir")
     why_not = why_no_sockets(conf, temporary_directory)
     if why_not is not None:
         _log.error("the job failed: %s", why_not)

@@ -1,7 +1,7 @@
 """Logs as brokers before Kafka 0.11 left them, and a broker of today that serves them.
 
 Every partition tells one story: format 0 and format 1 in every codec of their time, stamped by the broker, begun in old
-formats and gone on with today's, and compacted by an old cleaner and by today's.
+formats and gone on with today's, and with the holes that a cleaner leaves.
 """
 
 from collections.abc import Mapping, Sequence
