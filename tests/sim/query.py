@@ -331,7 +331,7 @@ class Query(MemberProcess):
                 self.world.must_be_lost(self, partitions)
                 told = yield Call(lambda now_ms, call_id: events.ReportAsked(now_ms, call_id, partitions))
                 if self._read_only is not None:
-                    self._read_only.take_report(partitions, told)
+                    self._read_only.take_report(told)
                 return told
 
     @property

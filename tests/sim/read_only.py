@@ -3,16 +3,14 @@
 The product's own answers for the coordinator wherever something would be written; the member sees the partitions alone.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.parts import LostPosition, PartitionResult
-from spark_kcoord.member import effects
+from coordinator.protocol.parts import PartitionResult
 from spark_kcoord.member.holdings import Assignment
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.questions import AskAdvance, AskConfirm, Question
-from spark_kcoord.read_only_member import ReadOnlyMember
+from spark_kcoord.read_only_positions import ReadOnlyPositions
 
 if TYPE_CHECKING:
     from tests.sim.query import Query
@@ -22,14 +20,14 @@ class ReadOnly:
     """What stands between a query and its member."""
 
     def __init__(self, query: "Query", first: StreamOffset) -> None:
-        self._port = _Port(query)
-        self._member = ReadOnlyMember(self._port, first)
+        self._query = query
+        self._positions = ReadOnlyPositions(first)
         self.reached: dict[tuple[str, int], int] = {}
         """How far the query has been in each partition, also in one that went to another member."""
 
     def shown(self) -> Assignment:
         """Return what the member owns, each where the query is to go on."""
-        shown = self._member.assignment()
+        shown = self._positions.show(self._query.assignment)
         self.reached.update({(one.topic, one.partition): one.start for one in shown.partitions})
         return shown
 
@@ -37,46 +35,15 @@ class ReadOnly:
         """Answer for the coordinator; None for what has to be asked all the same."""
         match question:
             case AskAdvance(finished, claims):
-                outcome = self._member.advance(finished, claims)
+                outcome = self._positions.advance(finished, claims)
                 for claim, result in zip(finished, outcome.finished, strict=True):
                     if result.error is ErrorCode.NONE:
                         self.reached[claim.topic, claim.partition] = claim.until_offset
                 return outcome
             case AskConfirm(claims):
-                return self._member.confirm_claims(claims)
+                return self._positions.confirm_claims(claims)
         return None
 
-    def take_report(self, partitions: Sequence[LostPosition], results: tuple[PartitionResult, ...]) -> None:
+    def take_report(self, results: tuple[PartitionResult, ...]) -> None:
         """Take what the coordinator has answered to a report, which the query asked for by itself."""
-        self._port.results = results
-        self._member.report_out_of_range(partitions)
-
-
-class _Port:
-    """The member as the product's wrapper asks it, without what waits."""
-
-    def __init__(self, query: "Query") -> None:
-        self._query = query
-        self.results: tuple[PartitionResult, ...] = ()
-
-    def join(self) -> effects.Joined:
-        raise NotImplementedError
-
-    def assignment(self) -> Assignment:
-        return self._query.assignment
-
-    def wait_for_assignment(self, *, complete: bool, timeout_s: float) -> Assignment:
-        raise NotImplementedError
-
-    def confirm_claims(self, claims: Sequence[object]) -> tuple[()]:
-        raise NotImplementedError
-
-    def advance(self, finished: Sequence[object], claims: Sequence[object]) -> effects.AdvanceOutcome:
-        raise NotImplementedError
-
-    def report_out_of_range(self, partitions: Sequence[LostPosition]) -> tuple[PartitionResult, ...]:
-        del partitions
-        return self.results
-
-    def close(self) -> None:
-        raise NotImplementedError
+        self._positions.take_report(results)
