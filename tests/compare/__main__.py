@@ -4,7 +4,6 @@ Prints one line a case and ends with `compare-kafka-source: OK cases=N unequal=0
 """
 
 import logging
-import os
 import sys
 import tempfile
 import time
@@ -14,15 +13,14 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from coordinator.local.jars import resolve_jars
 from coordinator.local.kafka import LocalKafka
 from coordinator.local.node import LocalCoordinator
-from coordinator.local.spark_kafka import SPARK_KAFKA_JARS
 from tests.compare.cases import all_cases
 from tests.compare.corpus import OLD, SETTINGS, Place, write_topic
 from tests.compare.runs import Comparison
 from tests.helpers.leaving_no_process import leaving_no_process
 from tests.helpers.old_logs import serve_old_logs
+from tests.helpers.spark_session import start_session
 
 LEAST_CASES = 40
 PREFIX = "compare"
@@ -74,23 +72,7 @@ def _kafka(folder: Path) -> Iterator[LocalKafka]:
 
 @contextmanager
 def _spark(folder: Path) -> Iterator[SparkSession]:
-    os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .appName("compare-kafka-source")
-        .config("spark.jars", ",".join(map(str, resolve_jars(SPARK_KAFKA_JARS))))
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", "1g")
-        .config("spark.local.dir", str(folder / "spark"))
-        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
+    spark = start_session("compare-kafka-source", folder, logs="OFF")
     try:
         yield spark
     finally:

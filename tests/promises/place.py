@@ -4,20 +4,15 @@ A schedule makes topics and groups of its own and harms nothing that is shared: 
 it starts for itself in a folder of its own.
 """
 
-import os
 import secrets
-import sys
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from coordinator.local.jars import resolve_jars
 from coordinator.local.kafka import LocalKafka
 from coordinator.local.node import LocalCoordinator
-from coordinator.local.spark_kafka import SPARK_KAFKA_JARS
-from tests.helpers.small_spark import JAVA_OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,25 +46,9 @@ class Place:
     @cached_property
     def spark(self) -> "SparkSession":
         """A local Spark of two threads; queries that a schedule starts in it, it also stops."""
-        from pyspark.sql import SparkSession
+        from tests.helpers.spark_session import start_session
 
-        os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-        session = (
-            SparkSession.builder.master("local[2]")
-            .appName("kcoord-promises")
-            .config("spark.jars", ",".join(map(str, resolve_jars(SPARK_KAFKA_JARS))))
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.memory", "1g")
-            .config("spark.driver.extraJavaOptions", JAVA_OPTIONS)
-            .config("spark.local.dir", str(self._root / "spark"))
-            .config("spark.sql.warehouse.dir", str(self._root / "warehouse"))
-            .config("spark.sql.shuffle.partitions", "2")
-            .getOrCreate()
-        )
-        session.sparkContext.setLogLevel("OFF")
+        session = start_session("kcoord-promises", self._root, logs="OFF")
         self._stack.callback(session.stop)
         return session
 
