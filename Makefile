@@ -2,7 +2,7 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help setup test lint types imports pytest demo sim mutants promises standing chaos-spark ship \
-	bench-group bench-group-kafka bench-decoder bench-datapath bench-memory compare-kafka-source fuzz-decoder clean
+	bench-group bench-hold bench-group-kafka bench-decoder bench-datapath bench-memory compare-kafka-source fuzz-decoder clean
 
 help:
 	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes)'
@@ -67,6 +67,9 @@ standing: setup
 
 bench-group: setup
 	@.venv/bin/python -m benchmarks.group
+
+bench-hold: setup
+	@.venv/bin/python -m benchmarks.longest_hold
 
 bench-group-kafka: setup
 	@.venv/bin/python -m benchmarks.group_kafka

@@ -77,6 +77,8 @@ _DEAR = frozenset(
 )
 """What is due to groups in proportion to their size, to members in proportion to what they have or have to let go of,
 or to many groups or connections at the same time."""
+_PARTITIONS_FOR_A_MEMBER = 100
+"""So many partitions are taken from a member that is gone in the time in which a member without any is removed."""
 _OFFSETS_FOR_A_PARTITION = 50
 """So many offsets are forgotten in the time in which one partition changes hands."""
 
@@ -185,11 +187,16 @@ class Shard:
         A bounded number in one step: after a restart all are due at once.
         """
         desk = self.desk
-        for key in desk.sessions.pop_due(now_ms, desk.limits.slice_members):
+        left = desk.limits.slice_members
+        while left > 0 and (due := desk.sessions.pop_due(now_ms, 1)):
+            (key,) = due
+            left -= 1
             session = desk.session_of(*key)
             if session is None:
                 continue  # it went with one before it
             if session.ends_ms <= now_ms:
+                group = desk.group(key[0])
+                left -= len(group.owned.get(key[1], ())) // _PARTITIONS_FOR_A_MEMBER if group is not None else 0
                 self._departures.session_timed_out(*key)
             else:
                 desk.sessions.set(key, session.ends_ms)

@@ -2,7 +2,7 @@
 
 from coordinator.core.effects import Append
 from coordinator.core.groups.operator_records import PauseChanged
-from coordinator.core.groups.records import GroupExpired, Record, StopBegan, decode_record
+from coordinator.core.groups.records import GroupExpired, MemberRemoved, Record, StopBegan, decode_record
 from coordinator.core.limits import Limits
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import MAX_NAMED
@@ -96,3 +96,18 @@ def test_request_of_an_operator_that_names_more_than_one_step_can_take_is_refuse
         response = world.connect().ask(request, ErrorResponse)
         assert response.error is ErrorCode.INVALID_REQUEST
         assert "2001 partitions are named and at most 2000 may be" in response.message
+
+
+def test_members_with_much_that_fall_silent_together_are_removed_one_a_step() -> None:
+    limits = Limits(slice_members=4)
+    world = NodeWorld({"t": 1_200}, limits=limits)
+    for name in ("m1", "m2", "m3"):
+        world.join(name)
+    for member in tuple(world.members.values()):
+        member.stop_all()
+    world.settle()
+    assert {len(owned) for owned in world.group().owned.values()} == {400}
+    since = len(world.effects)
+    world.advance(11_000)
+    removed = [sum(isinstance(record, MemberRemoved) for record in step) for step in steps_of(world, since)]
+    assert (sum(removed), max(removed)) == (3, 1)
