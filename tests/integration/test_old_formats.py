@@ -4,6 +4,7 @@ A broker of today writes neither format, so the logs are laid into its directory
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,8 +17,12 @@ from spark_kcoord.kafka_options import KafkaSettings
 from spark_kcoord.partition import TopicRange
 from tests.helpers.confluent_reader import confluent_rows
 from tests.helpers.decoders import decoder as decoder
+from tests.helpers.kafka_topics import produce
 from tests.helpers.memory_records import OracleRow, decoded_rows
-from tests.helpers.old_logs import OLD_LOGS, SHAPES, serve_old_logs
+from tests.helpers.old_logs import FIRST_MS, OLD_LOGS, SHAPES, STEP_MS, serve_old_logs
+from tests.helpers.old_messages import OldSet, place_segment
+from tests.helpers.record_batches import Row
+from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -96,3 +101,36 @@ def test_sizes_of_old_messages_are_sampled(broker: LocalKafka) -> None:
 
     assert set(sizes) == {(TOPIC, partition) for partition in OLD_LOGS}
     assert all(20 < size < 5_000 for size in sizes.values()), sizes
+
+
+def test_old_log_that_todays_cleaner_compacted_is_read_as_librdkafka_reads_it(tmp_path: Path) -> None:
+    cleaning = {"log.cleaner.backoff.ms": "100", "log.cleaner.threads": "1"}
+    compacting = {
+        "cleanup.policy": "compact",
+        "segment.ms": "100",
+        "min.cleanable.dirty.ratio": "0.01",
+        "delete.retention.ms": "100",
+    }
+    rows = {at: Row(b"%d" % (at % 7), b"%d" % at * 50, FIRST_MS + at) for at in range(60)}
+    written = 60
+    with LocalKafka(tmp_path / "kafka", config=cleaning) as kafka:
+        kafka.create_topic(TOPIC, 1, compacting)
+        kafka.stop()
+        old = [OldSet(1, dict(list(rows.items())[at : at + 20]), "gzip").to_bytes() for at in range(0, 60, 20)]
+        place_segment(kafka.data_dir, TOPIC, 0, b"".join(old))
+        kafka.start()
+
+        def is_compacted() -> bool:
+            nonlocal written
+            row = Row(b"new", b"v", FIRST_MS + written * STEP_MS)  # rolls the segment before it, by its time
+            produce(kafka.bootstrap_servers, TOPIC, [(0, row)])
+            written += 1
+            return len(confluent_rows(kafka.bootstrap_servers, TOPIC)) < written - 40
+
+        wait_until(is_compacted, timeout_s=60, what="the cleaner to take most of the old messages")
+        end = log_end(kafka, 0)
+        found = read(kafka, 0, 0, end)
+
+        # The cleaner may go on between two reads, but leaves the last of each key.
+        assert {row[3]: row for row in found} == {row[3]: row for row in confluent_rows(kafka.bootstrap_servers, TOPIC)}
+        assert {row[0] for row in found if row[0] < 60} < set(range(60))
