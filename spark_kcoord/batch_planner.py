@@ -17,7 +17,7 @@ from typing import Final
 
 from coordinator.protocol.addresses import Address
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, LogPosition, PartitionResult
 from spark_kcoord.claim_reports import report_not_committed, report_not_read, report_refused, told_positions
 from spark_kcoord.errors import DataLossError, KafkaAwayError, UnknownTopicError
 from spark_kcoord.frozen_run import FrozenRun
@@ -88,6 +88,7 @@ class BatchPlanner:
         self._topics = TopicWatch(clock)
         self._bounds = LogBounds(clock)
         self._nodes: tuple[Address, ...] = ()
+        self._log: LogPosition | None = None
         self._frozen: Mapping[PartitionKey, int] | None = None
         self._run: FrozenRun | None = None
         self._has_waited = False
@@ -276,7 +277,7 @@ class BatchPlanner:
     ) -> Planning[tuple[Claim, ...]]:
         outcome = yield AskAdvance(finished, next_claims)
         assert isinstance(outcome, AdvanceOutcome)
-        self._nodes = outcome.nodes
+        self._nodes, self._log = outcome.nodes, outcome.log
         self._settle(start, finished, outcome.finished)
         report_refused(self._group_id, next_claims, outcome.claims)
         self._finished_until.update(told_positions(next_claims, outcome.claims))
@@ -474,6 +475,7 @@ class BatchPlanner:
             self._joined.member_id,
             in_order,
             nodes=self._nodes,
+            log=self._log,
         )
 
     # ---- what of a micro-batch may be read --------------------------------------------------------------------------

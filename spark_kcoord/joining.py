@@ -107,6 +107,7 @@ def new_member(
         claims=first.claims if options.is_committing else (),
         checkpoint_hints=first.hints(is_finished=is_finished),
         nodes=first.nodes,
+        log=first.log,
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from coordinator.protocol.addresses import Address, format_address, parse_address
-from coordinator.protocol.parts import Claim, StartHint
+from coordinator.protocol.parts import Claim, LogPosition, StartHint
 from spark_kcoord.errors import KcoordError
 
 __all__ = ["STREAM_OFFSET_VERSION", "StreamOffset"]
@@ -29,8 +29,9 @@ class StreamOffset:
     `cluster` is Kafka's cluster id; `member` is empty only before the query has joined for the first time. `attempt`
     tells a micro-batch from the one before it when both have the same ranges: Spark runs none whose offset is equal.
     `coordinators` says where the group's coordinator is asked for, to those who hear of the offset in Spark's progress
-    reports. `nodes` are coordinator nodes known besides, for the day when none of those is left. Neither makes a
-    difference between offsets.
+    reports. `nodes` are coordinator nodes known besides, for the day when none of those is left. `log` is how
+    far the group's log had come, by which a coordinator sees that its own went back. None of them makes a difference
+    between offsets.
     """
 
     cluster: str
@@ -40,6 +41,7 @@ class StreamOffset:
     attempt: int = 0
     coordinators: tuple[str, ...] = field(default=(), compare=False)
     nodes: tuple[Address, ...] = field(default=(), compare=False)
+    log: LogPosition | None = field(default=None, compare=False)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -85,6 +87,8 @@ class StreamOffset:
             document["coordinators"] = ",".join(self.coordinators)
         if self.nodes:
             document["nodes"] = {str(index): format_address(node) for index, node in enumerate(self.nodes)}
+        if self.log is not None:
+            document["log"] = {"incarnation": self.log.incarnation, "end": self.log.end}
         if self.attempt:
             document["attempt"] = self.attempt
         return document
@@ -109,6 +113,7 @@ class StreamOffset:
                 attempt=_number(document, "attempt") if "attempt" in document else 0,
                 coordinators=_servers(document),
                 nodes=tuple(_nodes(document["nodes"])) if "nodes" in document else (),
+                log=_log(document["log"]) if "log" in document else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _unreadable(f"it is damaged: {error!r}") from error
@@ -169,6 +174,10 @@ def _number(document: Mapping[str, Any], key: str) -> int:
 def _nodes(nodes: Mapping[str, Any]) -> Iterable[Address]:
     for _, text in sorted(nodes.items(), key=lambda item: int(item[0])):
         yield parse_address(text)
+
+
+def _log(document: Mapping[str, Any]) -> LogPosition:
+    return LogPosition(_text(document, "incarnation"), _number(document, "end"))
 
 
 def _ranges(topics: Mapping[str, Any]) -> Iterable[Claim]:

@@ -158,14 +158,17 @@ class Node:
             (state.lived_at_ms for state in states if state.groups and state.lived_at_ms is not None), default=None
         )
 
-    def start(self, now_ms: int, wall_ms: int) -> list[Effect]:
-        """Begin to live: members get a full session time-out from now, stops in progress a full deadline."""
+    def start(self, now_ms: int, wall_ms: int, incarnation: str) -> list[Effect]:
+        """Begin to live: members get a full session time-out from now, stops in progress a full deadline.
+
+        `incarnation` is random and names this life of the logs; no other start of a node may have the same.
+        """
         assert not self._is_started, "a node is started once"
         self._is_started = True
         self._clock.now_ms = now_ms
         self._clock.wall_offset_ms = wall_ms - now_ms
         for index, shard in enumerate(self._shards):
-            shard.start()
+            shard.start(incarnation)
             self._touched.add(index)
         return self._finish(now_ms, looks_at_all_timers=True)
 

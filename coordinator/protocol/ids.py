@@ -28,6 +28,9 @@ MAX_PARTITION: Final = 2**31 - 1
 MAX_OFFSET: Final = 2**63 - 1
 """Largest offset, and largest time in milliseconds since 1970; it is Kafka's."""
 
+MAX_INCARNATION_LENGTH: Final = 64
+"""Longest name of an incarnation of a log, in characters."""
+
 EARLIEST: Final = -2
 """Stands for the first offset of a partition where an offset is asked for (Kafka's ListOffsets number)."""
 

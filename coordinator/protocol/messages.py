@@ -25,6 +25,7 @@ from coordinator.protocol.parts import (
     GroupSummary,
     Listed,
     ListedUpTo,
+    LogPosition,
     LostPosition,
     MemberDescription,
     NodeAddress,
@@ -76,6 +77,9 @@ class RegisterConsumer(WireRequest, frozen=True, tag=2):
 
     `isolation_level` says up to where the member reads: read_uncommitted to the high watermark, read_committed to the
     last stable offset. A start at the end is resolved accordingly.
+
+    `log` is the newest position of the group's log that the member was told, by itself or in its checkpoint. If this
+    log never was there, it went back: then every grant of the group is over, and owner epochs begin above all of them.
     """
 
     refused_with: ClassVar = codes(
@@ -120,6 +124,7 @@ class RegisterConsumer(WireRequest, frozen=True, tag=2):
     commits: bool = True
     is_returning: bool = False
     isolation_level: str = READ_UNCOMMITTED
+    log: LogPosition | None = None
 
 
 class Ping(WireRequest, frozen=True, tag=3):
@@ -352,7 +357,11 @@ class FindCoordinatorResponse(WireMessage, frozen=True, tag=101):
 
 
 class RegisterConsumerResponse(WireMessage, frozen=True, tag=102):
-    """Answers RegisterConsumer; partitions follow in StartFetcher."""
+    """Answers RegisterConsumer; partitions follow in StartFetcher.
+
+    `log` is how far the group's log has come. Every owner epoch and every `log_end` that follows on this connection
+    says that it has come further: a member keeps the greatest, and shows it when it registers again.
+    """
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
@@ -364,6 +373,7 @@ class RegisterConsumerResponse(WireMessage, frozen=True, tag=102):
     claims: tuple[ClaimStatus, ...] = ()
     kafka_cluster_id: str | None = None
     kafka_bootstrap: tuple[str, ...] = ()
+    log: LogPosition | None = None
 
 
 class PingResponse(WireMessage, frozen=True, tag=103):
@@ -423,6 +433,7 @@ class AdvanceResponse(WireMessage, frozen=True, tag=108):
     finished: tuple[PartitionResult, ...] = ()
     claims: tuple[PartitionResult, ...] = ()
     released: tuple[PartitionResult, ...] = ()
+    log_end: int | None = None
 
 
 class ConfirmClaimsResponse(WireMessage, frozen=True, tag=109):
@@ -431,6 +442,7 @@ class ConfirmClaimsResponse(WireMessage, frozen=True, tag=109):
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
     claims: tuple[ClaimStatus, ...] = ()
+    log_end: int | None = None
 
 
 class LeaveGroupResponse(WireMessage, frozen=True, tag=110):

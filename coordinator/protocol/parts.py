@@ -9,7 +9,14 @@ from typing import Annotated, TypeAlias, TypeVar
 import msgspec
 
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import MAX_LIST_ITEMS, MAX_OFFSET, MAX_PARTITION, MAX_TOPIC_LENGTH, READ_UNCOMMITTED
+from coordinator.protocol.ids import (
+    MAX_INCARNATION_LENGTH,
+    MAX_LIST_ITEMS,
+    MAX_OFFSET,
+    MAX_PARTITION,
+    MAX_TOPIC_LENGTH,
+    READ_UNCOMMITTED,
+)
 
 _Item = TypeVar("_Item")
 Listed: TypeAlias = Annotated[tuple[_Item, ...], msgspec.Meta(max_length=MAX_LIST_ITEMS)]
@@ -73,6 +80,17 @@ class ResetPolicy(_Part, frozen=True):
 
     kind: str
     timestamp_ms: int | None = None
+
+
+class LogPosition(_Part, frozen=True, gc=False):
+    """How far the log of a group's shard had come when a member was told something, as it shows at its next start.
+
+    The incarnation is that of the node that wrote there; ends are counted as owner epochs are. A log that does not know
+    the incarnation, or in which it ends below, is not the one that was told of: it went back, or is another one.
+    """
+
+    incarnation: Annotated[str, msgspec.Meta(max_length=MAX_INCARNATION_LENGTH)]
+    end: Offset
 
 
 class OwnedPartition(_Part, frozen=True, gc=False):

@@ -59,8 +59,8 @@ EventMaker: TypeAlias = Callable[[int], Event]
 class NodeMachine(Protocol):
     """What the driver asks of `coordinator.core.node.Node`."""
 
-    def start(self, now_ms: int, wall_ms: int) -> list[Effect]:
-        """Begin, after everything was loaded."""
+    def start(self, now_ms: int, wall_ms: int, incarnation: str) -> list[Effect]:
+        """Begin, after everything was loaded, under a name that no other start has."""
 
     def step(self, event: Event) -> list[Effect]:
         """Take one event."""
@@ -181,7 +181,7 @@ class Driver:
     def start(self) -> None:
         """Start the node and the ticks."""
         self._is_started = True
-        self._run(self._node.start, self.clock.monotonic_ms(), self.clock.wall_ms())
+        self._run(self._node.start, self.clock.monotonic_ms(), self.clock.wall_ms(), uuid.uuid4().hex)
         self._schedule_tick()
 
     async def run(self) -> Stopped:

@@ -22,7 +22,7 @@ from coordinator.protocol.messages import (
     Response,
     StartFetcher,
 )
-from coordinator.protocol.parts import Claim, FinalOffset, OwnedPartition, PartitionResult, StartPartition
+from coordinator.protocol.parts import Claim, FinalOffset, LogPosition, OwnedPartition, PartitionResult, StartPartition
 from spark_kcoord.member.calls import CallRequest
 from spark_kcoord.member.effects import AdvanceOutcome, CallResult, Notice, NoticeKind
 from spark_kcoord.member.holdings import Holdings, partition_of
@@ -67,16 +67,20 @@ def show_partitions(parts: Sequence[OwnedPartition | FinalOffset | StartPartitio
 
 
 def take_answer(
-    holdings: Holdings, request: CallRequest, response: Response, nodes: tuple[Address, ...]
+    holdings: Holdings,
+    request: CallRequest,
+    response: Response,
+    nodes: tuple[Address, ...],
+    log: LogPosition | None,
 ) -> tuple[CallResult, list[Notice]]:
     """Let holdings take a whole answer; return the call's result and what is worth a notice.
 
-    `nodes` are the coordinators that are known now.
+    `nodes` are the coordinators that are known now, `log` how far the group's log has come.
     """
     match request, response:
         case Advance(), AdvanceResponse():
             claimed = holdings.answer_advance(request, response)
-            outcome = AdvanceOutcome(claimed, response.finished, response.claims, response.released, nodes)
+            outcome = AdvanceOutcome(claimed, response.finished, response.claims, response.released, nodes, log)
             return outcome, _refused_parts(request, response)
         case ConfirmClaims(), ConfirmClaimsResponse():
             closed = holdings.answer_claims(request.claims, response.claims)

@@ -20,7 +20,15 @@ from typing import Any, Final, TypeVar, cast
 
 from coordinator.protocol.addresses import Address
 from coordinator.protocol.columns import OffsetToCommit
-from coordinator.protocol.parts import Claim, ClaimStatus, FinalOffset, LostPosition, PartitionResult, StartHint
+from coordinator.protocol.parts import (
+    Claim,
+    ClaimStatus,
+    FinalOffset,
+    LogPosition,
+    LostPosition,
+    PartitionResult,
+    StartHint,
+)
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.effects import (
     AdvanceOutcome,
@@ -107,8 +115,8 @@ def _monotonic_ms() -> int:
 class MemberClient:
     """One member of one group in this process.
 
-    `member_id`, `claims`, `checkpoint_hints` and `nodes` come from a checkpoint. Every call raises KcoordError: when no
-    coordinator lets the member in (naming `kcoord.bootstrap.servers`), when one stays away for longer than
+    `member_id`, `claims`, `checkpoint_hints`, `nodes` and `log` come from a checkpoint. Every call raises KcoordError:
+    when no coordinator lets the member in (naming `kcoord.bootstrap.servers`), when one stays away for longer than
     `kcoord.coordinator.timeout`, when the coordinator refuses for good, and after `close`.
     """
 
@@ -120,6 +128,7 @@ class MemberClient:
         claims: Sequence[Claim] = (),
         checkpoint_hints: Sequence[StartHint] = (),
         nodes: Sequence[Address] = (),
+        log: LogPosition | None = None,
     ) -> None:
         self._settings = settings
         self._pid = os.getpid()
@@ -132,6 +141,7 @@ class MemberClient:
             claims=claims,
             checkpoint_hints=checkpoint_hints,
             nodes=nodes,
+            log=log,
         )
         self._call_ids = count(1)
         self._changed = threading.Condition()

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from coordinator.protocol.addresses import Address
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.parts import Claim, ClaimStatus, PartitionResult
+from coordinator.protocol.parts import Claim, ClaimStatus, LogPosition, PartitionResult
 from spark_kcoord.errors import KcoordError
 
 
@@ -29,7 +29,7 @@ class AdvanceOutcome:
 
     `claimed` are the claims that now stand: exactly these ranges may be read. `finished` and `claims` have one result
     for each claim of the call, in its order; `released` one for each partition that was let go with it. `nodes` are the
-    coordinator nodes known by then, to be remembered.
+    coordinator nodes known by then, and `log` how far the group's log had come, to be remembered.
     """
 
     claimed: tuple[Claim, ...]
@@ -37,6 +37,7 @@ class AdvanceOutcome:
     claims: tuple[PartitionResult, ...]
     released: tuple[PartitionResult, ...]
     nodes: tuple[Address, ...] = ()
+    log: LogPosition | None = None
 
     @property
     def skipped(self) -> tuple[PartitionResult, ...]:

@@ -38,7 +38,7 @@ from coordinator.protocol.messages import (
     StartFetcher,
     StopFetcher,
 )
-from coordinator.protocol.parts import Claim, FinalOffset, OwnedPartition, StartHint
+from coordinator.protocol.parts import Claim, FinalOffset, LogPosition, OwnedPartition, StartHint
 from coordinator.protocol.session import HelloReceived, PushReceived, ResponseReceived
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member import answers, refusals
@@ -74,6 +74,7 @@ from spark_kcoord.member.events import (
     Ticked,
 )
 from spark_kcoord.member.holdings import Assignment, Holdings
+from spark_kcoord.member.known_log import KnownLog
 from spark_kcoord.member.lease import Lease
 from spark_kcoord.member.nodes import Nodes
 from spark_kcoord.member.patience import ANSWER_TIMEOUT_MS, CONNECT_TIMEOUT_MS, REGISTER_TIMEOUT_MS, SILENCE, Absence
@@ -90,7 +91,7 @@ class Member:
     """One member of one group, through all its connections.
 
     `incarnation` is random and new for each process; `jitter` returns numbers in [0, 1). `member_id`, `claims`,
-    `checkpoint_hints` and `nodes` (coordinators known from before) come from a checkpoint, if there is one.
+    `checkpoint_hints`, `nodes` (coordinators known from before) and `log` come from a checkpoint, if there is one.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Member:
         claims: Sequence[Claim] = (),
         checkpoint_hints: Sequence[StartHint] = (),
         nodes: Sequence[Address] = (),
+        log: LogPosition | None = None,
     ) -> None:
         self.settings = settings
         self._incarnation = incarnation
@@ -112,6 +114,7 @@ class Member:
         self._member_id = member_id
         self._hints = (*checkpoint_hints, *settings.hints)
         self._holdings = Holdings(claims)
+        self._log = KnownLog(log)
         self._nodes = Nodes(settings.coordinators, jitter, remembered=nodes)
         self._calls = Calls()
         self._joins: dict[int, int] = {}
@@ -378,6 +381,7 @@ class Member:
             member_id=self._member_id,
             incarnation=self._incarnation,
             pid=self._pid,
+            log=self._log.position,
         )
         try:
             for listed in self._introduction.before:
@@ -399,6 +403,7 @@ class Member:
         self._in_use_since_ms = None
         self._lease.begin(asked.sent_ms, response.session_timeout_ms, response.ping_interval_ms)
         self._member_id = response.member_id or self._member_id
+        self._log.begin(response.log)
         self._holdings.forget_grants()
         self._holdings.answer_claims(listed, response.claims)
         self._holdings.set_member_epoch(response.member_epoch)
@@ -445,6 +450,7 @@ class Member:
         match push:
             case StartFetcher():
                 self._holdings.start(push)
+                self._log.hear(push)
                 self._open_conversation.confirm_started(
                     [OwnedPartition(part.topic, part.partition, part.owner_epoch) for part in push.partitions]
                 )
@@ -474,7 +480,10 @@ class Member:
         if not answers.is_whole(request, response):
             self._lose("it did not answer for every partition of a request", is_elsewhere_better=False)
             return
-        result, notices = answers.take_answer(self._holdings, request, response, self._nodes.learned)
+        self._log.hear(response)
+        result, notices = answers.take_answer(
+            self._holdings, request, response, self._nodes.learned, self._log.position
+        )
         self._effects += notices
         call = self._calls.in_flight
         if call is not None and call.request is request:

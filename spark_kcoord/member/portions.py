@@ -104,4 +104,5 @@ def join_outcomes(
         claims=tuple(of_claims[claim] for claim in claims),
         released=tuple(result for outcome in outcomes for result in outcome.released),
         nodes=outcomes[-1].nodes,
+        log=outcomes[-1].log,
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from coordinator.protocol.messages import ListClaims, RegisterConsumer
-from coordinator.protocol.parts import Claim, StartHint, Subscription
+from coordinator.protocol.parts import Claim, LogPosition, StartHint, Subscription
 from spark_kcoord.member.holdings import Holdings
 from spark_kcoord.member.portions import bytes_of, portions
 from spark_kcoord.member.settings import MemberSettings
@@ -29,6 +29,7 @@ def introduce(
     member_id: str,
     incarnation: str,
     pid: int,
+    log: LogPosition | None = None,
 ) -> Registration:
     """Return the registration of a process that has these holdings; `hints` are a checkpoint's, then an option's."""
     request = RegisterConsumer(
@@ -55,6 +56,7 @@ def introduce(
         commits=settings.commits,
         is_returning=bool(member_id),
         isolation_level=settings.isolation_level,
+        log=log,
     )
     claims = holdings.open_claims()
     known = _start_hints(holdings, hints)

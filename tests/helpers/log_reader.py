@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from coordinator.core.groups.life_records import LogWentBack
 from coordinator.core.groups.operator_records import ClaimsReleased, GroupDeleted, OffsetsDeleted, ResetApplied
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import (
@@ -43,14 +44,20 @@ class LogReader:
         self.readers: set[str] = set()
         self.read_only: set[TopicPartition] = set()
         """What members that commit nothing own."""
+        self.epochs_ahead = 0
 
     def read_on(self, log: list[bytes]) -> None:
         for data in log[self.read :]:
             self._look_at(decode_record(data), self.read)
             self.read += 1
 
-    def _look_at(self, record: Record, offset: int) -> None:
+    def _look_at(self, record: Record, at: int) -> None:
+        offset = at + self.epochs_ahead
         match record:
+            case LogWentBack():
+                assert record.epochs_from == at + 1 + record.epochs_ahead > offset
+                self.epochs_ahead = record.epochs_ahead
+                self._release(self.owners)
             case GroupSettings():
                 self.handover = record.handover
             case MemberJoined():

@@ -77,6 +77,7 @@ from coordinator.protocol.parts import (
     Claim,
     FinalOffset,
     GroupEvent,
+    LogPosition,
     NodeAddress,
     PartitionResult,
     ResetPolicy,
@@ -297,6 +298,14 @@ class Member:
         self.world.happen(ConnectionClosed(self.world.now_ms, self.connection_id, why))
 
 
+@dataclass(frozen=True)
+class DiskCopy:
+    """What a disk held at a time."""
+
+    written: list[list[bytes]]
+    snapshots: dict[int, tuple[int, tuple[bytes, ...]]]
+
+
 class NodeWorld:
     """A node and all that surrounds it."""
 
@@ -327,6 +336,7 @@ class NodeWorld:
         self._is_working = False
         self._wake_at_ms: int | None = None
         self._ids = 0
+        self.lives = 0
         self._start_node()
 
     # ---- the node's life ----
@@ -342,7 +352,7 @@ class NodeWorld:
     def _start_node(self) -> None:
         self.node = self._new_node()
         self._is_working = True
-        self._perform(self.node.start(self.now_ms, self.now_ms + self.wall_offset_ms))
+        self._perform(self.node.start(self.now_ms, self.now_ms + self.wall_offset_ms, self._next_incarnation()))
         self._is_working = False
         self._work_off()
 
@@ -356,6 +366,24 @@ class NodeWorld:
         self.lists_all = False
         self._wake_at_ms = None
         self._start_node()
+
+    def copy_disk(self) -> DiskCopy:
+        """Return a copy of what is durable, as a backup has it."""
+        return DiskCopy(
+            [written[:end] for written, end in zip(self.written, self.synced, strict=True)], dict(self.snapshots)
+        )
+
+    def restore(self, copy: DiskCopy | None) -> None:
+        """Kill the node and start it from an old copy of its disk, or from an empty one."""
+        copy = copy or DiskCopy([[] for _ in range(self.shards)], {})
+        self.written = [list(written) for written in copy.written]
+        self.synced = [len(written) for written in self.written]
+        self.snapshots = dict(copy.snapshots)
+        self.restart()
+
+    def _next_incarnation(self) -> str:
+        self.lives += 1
+        return f"life-{self.lives}"
 
     def happen(self, event: Event) -> list[Effect]:
         """Feed an event and perform what it leads to; returns the effects, those of what followed included."""
@@ -503,6 +531,7 @@ class NodeWorld:
         commits: bool = True,
         is_returning: bool = False,
         isolation_level: str = "read_uncommitted",
+        log: LogPosition | None = None,
     ) -> Member:
         """Connect a member that has its registration ready and has not sent it."""
         member = self.connect()
@@ -530,6 +559,7 @@ class NodeWorld:
             commits=commits,
             is_returning=is_returning,
             isolation_level=isolation_level,
+            log=log,
         )
         return member
 

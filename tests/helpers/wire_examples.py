@@ -8,6 +8,7 @@ from coordinator.protocol.errors import ErrorCode
 NODE = p.NodeAddress(7, "node-7.example", 9393)
 CLAIM = p.Claim("flights", "0tQ", 3, 41, 100, 250)
 OWNED = p.OwnedPartition("flights", 3, 41)
+LOG = p.LogPosition("5d1a", 97)
 LOST = p.LostPosition("flights", 3, 41, 260)
 FINAL = p.FinalOffset("flights", 3, 41, 250, 5, "batch 9")
 TO_COMMIT = p.TopicOffsets("flights", (3,), (250,), (41,), (5,), ("batch 9",))
@@ -33,7 +34,7 @@ DESCRIBED = p.DescribedUpTo("m1", "flights", 3)
 
 PARTS = (
     NODE, SUBSCRIPTION, CLAIM, HINT, POLICY, OWNED, START, FINAL, TO_COMMIT, COMMITTED, RESULT, STATUS, SUMMARY, MEMBER,
-    PARTITION, EVENT, LOST, TARGET, RESET, CONTROL, LISTED, DESCRIBED,
+    PARTITION, EVENT, LOST, LOG, TARGET, RESET, CONTROL, LISTED, DESCRIBED,
 )  # fmt: skip
 
 _REFUSED = {"error": ErrorCode.INVALID_REQUEST, "message": "no"}
@@ -68,6 +69,7 @@ REQUESTS: tuple[m.Request, ...] = (
         commits=False,
         is_returning=True,
         isolation_level="read_committed",
+        log=LOG,
     ),
     m.Ping(12, (TO_COMMIT,)),
     m.FetcherStarted((OWNED,)),
@@ -100,14 +102,14 @@ RESPONSES: tuple[m.Response, ...] = (
                               kafka_bootstrap=("broker-1:9092",), kafka_cluster_id="5L6g"),
     m.RegisterConsumerResponse(**_REFUSED, member_id="m1", member_epoch=11, group_epoch=12, session_timeout_ms=10_000,
                                ping_interval_ms=3_333, claims=(STATUS,), kafka_cluster_id="5L6g",
-                               kafka_bootstrap=("broker-1:9092",)),
+                               kafka_bootstrap=("broker-1:9092",), log=LOG),
     m.PingResponse(**_REFUSED, member_epoch=11, group_epoch=12, refused=(RESULT,), accepted=4),
     m.FetcherStartedResponse((RESULT,)),
     m.FetcherStoppedResponse((RESULT,)),
     m.CommitOffsetsResponse(**_REFUSED, refused=(RESULT,), accepted=4),
     m.FetchOffsetsResponse(**_REFUSED, offsets=(COMMITTED,), up_to=("flights", 3)),
-    m.AdvanceResponse(**_REFUSED, finished=(RESULT,), claims=(RESULT,), released=(RESULT,)),
-    m.ConfirmClaimsResponse(**_REFUSED, claims=(STATUS,)),
+    m.AdvanceResponse(**_REFUSED, finished=(RESULT,), claims=(RESULT,), released=(RESULT,), log_end=98),
+    m.ConfirmClaimsResponse(**_REFUSED, claims=(STATUS,), log_end=98),
     m.LeaveGroupResponse(**_REFUSED),
     m.ListGroupsResponse((SUMMARY,), LISTED),
     m.DescribeGroupResponse(**_REFUSED, group_id="team", state="Stable", group_epoch=12, assignor="sticky",

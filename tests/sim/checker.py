@@ -51,9 +51,10 @@ from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, Described
 from tests.sim.divided import must_not_divide
 from tests.sim.facts import WorldFacts
 from tests.sim.kafka import Kafka
-from tests.sim.log.model import LogModel
+from tests.sim.log.model import NO_LOG, LogCopy, LogModel
 from tests.sim.log.state import ClaimEntry, GroupModel, ViolationError
 from tests.sim.refusals import count_refusals, must_be_declared
+from tests.sim.told_epochs import ToldEpochs
 
 REFUSED_TO_OTHERS = frozenset({ErrorCode.FENCED_OWNER_EPOCH, ErrorCode.CLAIM_CLOSED})
 ACCEPTED = frozenset({"member-joined", "member-returned", "member-replaced"})
@@ -108,6 +109,8 @@ class _Life:
     """Where the log ended whenever a member was let in and was not told yet."""
     gone: set[int] = field(default_factory=set)
     """Connections that closed."""
+    processes: dict[int, str] = field(default_factory=dict)
+    """The process behind each connection of a member."""
     closing: set[int] = field(default_factory=set)
     """Connections that the node has closed."""
     sessions: dict[tuple[str, str], _Session] = field(default_factory=dict)
@@ -120,6 +123,7 @@ class Checker:
         self._limits = limits
         self.facts = WorldFacts(kafka)
         self.logs = [LogModel(shard, self.facts, limits) for shard in range(shards)]
+        self.epochs = ToldEpochs()
         self.counts = Counts()
         self.coverage: Counter[str] = Counter()
         """How often what was exercised: faults, records, notices, refusals, by name."""
@@ -184,13 +188,21 @@ class Checker:
         self._durable[shard] = end_offset
         self._life = _Life(now_ms)
 
-    def disk_exchanged(self) -> None:
+    def copy_logs(self) -> list[tuple[LogCopy, int]]:
+        """Return what a copy of the disk has of each log, and its end."""
+        return [(log.copy(), end) for log, end in zip(self.logs, self._durable, strict=True)]
+
+    def disk_exchanged(self, copies: Sequence[tuple[LogCopy, int]] | None) -> None:
         """Take note that the coordinator gets another disk: what it said may be lost, and who was a member is known."""
         self._told = [0] * len(self._told)
         self._group_epochs.clear()
+        self._forgotten_at.clear()
         self.facts.begin_anew()
-        for log in self.logs:
-            log.known_before.append((log.end, {group_id: set(known) for group_id, known in log.known_members.items()}))
+        for log, (copy, end) in zip(self.logs, copies or [(NO_LOG, 0)] * len(self.logs), strict=True):
+            log.exchange(copy, end)
+            for at, record in enumerate(copy.records):
+                if isinstance(record, GroupExpired | GroupDeleted):
+                    self._forgotten_at[record.group_id] = at
 
     def look_back(self) -> None:
         """Check in the end that nothing below a committed offset is missing from the story."""
@@ -424,6 +436,7 @@ class Checker:
                 self._life.sessions[member].closed_ms = asked.arrived_ms
         self._group_epoch_seen(request.group_id, response.group_epoch)
         bound = replace(asked, member=member)
+        self._life.processes[connection_id] = request.incarnation
         self._statuses(bound, request.claims, response.claims, shard)
         self.counts.resumed += sum(status.state is not ClaimState.CLOSED for status in response.claims)
 
@@ -469,8 +482,14 @@ class Checker:
                 self._group_epoch_seen(member[0], push.group_epoch)
                 for part in push.partitions:
                     partition = (part.topic, part.partition)
-                    self._must_be_durable(shard, part.owner_epoch, f"grant of {partition} to {member[1]}")
-                    granted = self.logs[shard].records[part.owner_epoch]
+                    at = self.logs[shard].places.get(part.owner_epoch)
+                    if at is None:
+                        raise ViolationError("phantom-grant", f"{part} is said to {member[1]}, and nobody granted it")
+                    self._must_be_durable(shard, at, f"grant of {partition} to {member[1]}")
+                    granted = self.logs[shard].records[at]
+                    process = self._life.processes.get(connection_id, "")
+                    number = self.logs[shard].numbers[at]
+                    self.epochs.told(process, (part.topic_id, part.partition), part.owner_epoch, number)
                     numbers = getattr(granted, "partitions", (getattr(granted, "partition", None),))
                     if getattr(granted, "member_id", None) != member[1] or part.partition not in numbers:
                         raise ViolationError("phantom-grant", f"{part} is said to {member[1]}, the log says {granted}")

@@ -123,7 +123,7 @@ class Coordinator:
         self._waiting.clear()
         self._watched = e.WatchTopics(frozenset())
         self._is_disk_busy = False
-        self._perform(node.start(now_ms, self._wall_ms()))
+        self._perform(node.start(now_ms, self._wall_ms(), f"life-{self.starts}"))
         self._later(0, self._tick)
         self._later(0, self._poll_kafka)
 

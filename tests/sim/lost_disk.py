@@ -4,10 +4,11 @@ A copy is what was durable when it was made. What was said since then is lost wi
 What remains is that members are back, and that nothing is passed over which they remember; the log's rules see to that.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator.protocol.ids import EARLIEST, LATEST
 from coordinator.protocol.parts import StartHint
+from tests.sim.log.model import LogCopy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,32 +16,60 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 
+SOME_ARE_AWAY = 0.4
+"""Chance that not everybody who knows more is there when the coordinator has its other disk."""
+MOST_COPIES = 3
+"""Copies that are kept, of which any may be put back, and one more than once."""
+
+
+class DiskCopy(NamedTuple):
+    """A copy of the coordinator's disk, and what the checker knows of its logs."""
+
+    files: "dict[Path, bytes]"
+    logs: list[tuple[LogCopy, int]]
+
+
 def copy_disk(world: "World") -> bool:
     """Make a copy of the coordinator's disk, as a nightly backup does."""
-    world.disk_copy = world.coordinator.disk_copy()
+    copy = DiskCopy(world.coordinator.disk_copy(), world.checker.copy_logs())
+    world.disk_copies = [*world.disk_copies, copy][-MOST_COPIES:]
     return True
 
 
 def lose_disk(world: "World") -> bool:
     """Put an empty disk into the coordinator's machine."""
-    is_done = _exchange(world, None)
-    if is_done:
-        world.disk_copy = None
-    return is_done
+    return _exchange(world, None)
 
 
 def restore_disk(world: "World") -> bool:
-    """Put a disk into the coordinator's machine that was filled from the last copy."""
-    return world.disk_copy is not None and _exchange(world, world.disk_copy)
+    """Put a disk into the coordinator's machine that was filled from a copy."""
+    return bool(world.disk_copies) and _exchange(world, world.dice.choice(world.disk_copies))
 
 
-def _exchange(world: "World", copy: "dict[Path, bytes] | None") -> bool:
+def _exchange(world: "World", copy: DiskCopy | None) -> bool:
     if not world.coordinator.is_up:
         return False
-    world.coordinator.exchange_disk(copy)
-    world.checker.disk_exchanged()
-    world.schedule.after(world.dice.choice((300, 1_500, 6_000)), world.coordinator.power_on)
+    world.coordinator.exchange_disk(copy.files if copy is not None else None)
+    world.checker.disk_exchanged(copy.logs if copy is not None else None)
+    away_ms = world.dice.choice((300, 1_500, 6_000))
+    world.schedule.after(away_ms, world.coordinator.power_on)
+    if world.dice.random() < SOME_ARE_AWAY:
+        _take_some_away(world, away_ms)
     return True
+
+
+def _take_some_away(world: "World", away_ms: int) -> None:
+    """Have some that know more die meanwhile, or lose their way; some of them are back much later than the others."""
+    for application in world.fleet.running():
+        assert application.process is not None
+        chance = world.dice.random()
+        if chance < 0.3:
+            application.process.kill()
+            world.fleet.restart_later(application, away_ms + world.dice.choice((0, 500, 9_000)))
+        elif chance < 0.5:
+            world.network.hold(
+                application.host, away_ms + world.dice.choice((500, 9_000)), to_node=True, to_member=True
+            )
 
 
 def restore_checkpoint(world: "World") -> bool:

@@ -62,7 +62,9 @@ class MemberProcess(Process):
         if member is None or not self.is_alive:
             return
         answers: list[effects.Completed | effects.Failed] = []
-        for effect in member.step(event):
+        done = member.step(event)
+        self.world.checker.epochs.heard(self.name, member.assignment)
+        for effect in done:
             match effect:
                 case effects.Send(connection_id, data):
                     network.send(self, connection_id, data)

@@ -33,6 +33,7 @@ from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, Partition
 from spark_kcoord.consumer import Consumer
 from tests.sim import (
     mutants_bounds,
+    mutants_gone_back,
     mutants_isolation,
     mutants_late,
     mutants_outputs,
@@ -367,8 +368,8 @@ def _replay_all_but(kind: type) -> Callable[[ShardState, Record, int | None], No
 def _expire_all_after_restart() -> Patches:
     start = Shard.start
 
-    def start_with_old_deadlines(self: Shard) -> None:
-        start(self)
+    def start_with_old_deadlines(self: Shard, incarnation: str) -> None:
+        start(self, incarnation)
         for group_id, group in self.desk.journal.state.groups.items():
             for member_id in group.members:
                 session = self.desk.soft[group_id].sessions[member_id]
@@ -387,8 +388,8 @@ def _wall_clock_session() -> Patches:
         session.last_heard_ms = desk.clock.wall_ms
         desk.sessions.set((group_id, member_id), session.ends_ms)
 
-    def start_by_wall_clock(self: Shard) -> None:
-        start(self)
+    def start_by_wall_clock(self: Shard, incarnation: str) -> None:
+        start(self, incarnation)
         for group_id, soft in self.desk.soft.items():
             for member_id in soft.sessions:
                 self.desk.sessions.cancel((group_id, member_id))
@@ -467,6 +468,7 @@ OWN: Mapping[str, Mutant] = {
     **{name: Mutant(*mistake) for name, mistake in mutants_isolation.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_bounds.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_words.MISTAKES.items()},
+    **{name: Mutant(*mistake) for name, mistake in mutants_gone_back.MISTAKES.items()},
 }
 """Mistakes beside the fifteen that were known from the start: in what operators do, and in what is decided at once."""
 
@@ -475,8 +477,11 @@ ALL: Mapping[str, Mutant] = {**MUTANTS, **OWN}
 RARE = frozenset(
     {
         "added-topic-by-policy",
+        "epochs-within-reach",
         "first-member-back-gets-latest",
         "given-back-while-the-taker-reads",
+        "gone-back-unnoticed",
+        "grants-outlive-what-was-lost",
         "hints-for-ever",
         "hints-of-a-reader-count",
         "latest-beyond-transactions",

@@ -248,6 +248,7 @@ class Query(MemberProcess):
             claims=first.claims if self.settings.commits else (),
             checkpoint_hints=first.hints(is_finished=is_finished),
             nodes=first.nodes,
+            log=first.log,
         )
         self._read_only = None if self.settings.commits else ReadOnly(self, first)
         joined = yield Call(events.JoinAsked)

@@ -157,7 +157,7 @@ def test_a_hand_over_with_nothing_wrong_passes() -> None:
     world.checker.facts.deliver("m1", [CLAIM])
     world.append(finished(15), joined("m2"), targets(2, "m2", "m1"))
     world.append(r.StopBegan("g", "m1", (P,), "m2 joined"))
-    world.append(r.Released("g", "m1", (r.ReleasedPart("t", 0, 4),), ()), granted("m2", 11))
+    world.append(r.Released("g", "m1", (r.ReleasedPart("t", 0, 4),), ()), granted("m2", 12))
     assert world.checker.logs[0].handovers == 1
 
 

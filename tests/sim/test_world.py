@@ -63,7 +63,7 @@ def test_faults_that_need_another_before_them_break_no_promise(first: str, then:
 
 @pytest.mark.parametrize("handover", ["takeover", "hold"])
 def test_queries_read_on_from_where_an_operator_has_set_them_back(handover: str) -> None:
-    mix = replace(calm_mix(3, "operator-reset"), consumers=0.0, handover=handover, claim_timeout_ms=None)
+    mix = replace(calm_mix(5, "operator-reset"), consumers=0.0, handover=handover, claim_timeout_ms=None)
     world = live_through(mix)
     assert world.checker.counts.resets >= 5
     assert world.checker.facts.duplicates > 0

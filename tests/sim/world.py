@@ -6,7 +6,6 @@ has is committed, by one owner a partition, in bounded time.
 """
 
 from collections.abc import Iterable
-from pathlib import Path
 from random import Random
 
 from coordinator.core.groups.partition_table import TopicPartition
@@ -23,6 +22,7 @@ from tests.sim.group_batch import EXPECTED_ENDS as EXPECTED_ENDS_OF_BLOCKS
 from tests.sim.group_operator import Operator
 from tests.sim.kafka import Kafka
 from tests.sim.log.state import GroupModel, ViolationError
+from tests.sim.lost_disk import DiskCopy
 from tests.sim.mix import Mix
 from tests.sim.network import Network
 from tests.sim.process import Process
@@ -87,7 +87,7 @@ class World:
         self.faults = 0
         self._fault_every_ms = mix.fault_every_ms
         self.is_healing = False
-        self.disk_copy: dict[Path, bytes] | None = None
+        self.disk_copies: list[DiskCopy] = []
         """The newest copy of the coordinator's disk that fits to what is on it."""
 
     @property

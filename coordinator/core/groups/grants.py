@@ -125,7 +125,7 @@ class Grants:
                     starts = TopicCommit(
                         topic, topic_id, wall_ms, partitions, offsets, (), leader_epochs if has_epochs else ()
                     )
-                epoch, is_read_only = journal.log_end_offset, member_id in group.readers
+                epoch, is_read_only = journal.next_epoch, member_id in group.readers
                 journal.decide(
                     Granted(group.group_id, member_id, topic, topic_id, partitions, epoch, starts, why, is_read_only)
                 )

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from coordinator.core.effects import Append
+from coordinator.core.groups.life_records import LogOpened
 from coordinator.core.groups.records import Record, UnreadableRecordError, decode_record, encode_record
 from coordinator.core.groups.replay import replay
 from coordinator.core.groups.snapshot import GrowingSnapshot
 from coordinator.core.groups.state import ShardState
+from coordinator.protocol.parts import LogPosition
 
 LEADER_EPOCH = 0
 """The leader epoch of a shard with one replica."""
@@ -27,11 +29,12 @@ class Snapshot(NamedTuple):
 class Journal:
     """The state of one shard, the end of its log, and the records that are not handed out yet."""
 
-    __slots__ = ("_growing", "_pending", "log_end_offset", "shard", "state")
+    __slots__ = ("_growing", "_pending", "incarnation", "log_end_offset", "shard", "state")
 
     def __init__(self, shard: int) -> None:
         self.shard = shard
         self.state = ShardState()
+        self.incarnation = ""
         self.log_end_offset = 0
         self._pending: list[bytes] = []
         self._growing: GrowingSnapshot | None = None
@@ -64,6 +67,11 @@ class Journal:
                 replay(self.state, decode_record(data), offset)
                 self.log_end_offset += 1
 
+    @property
+    def next_epoch(self) -> int:
+        """The end of the log, counted as owner epochs are: that of what the next record grants."""
+        return self.log_end_offset + self.state.epochs_ahead
+
     def decide(self, *records: Record) -> None:
         """Make records part of the log to be written, and of the state."""
         for record in records:
@@ -72,6 +80,16 @@ class Journal:
             replay(self.state, record, self.log_end_offset)
             self._pending.append(encode_record(record))
             self.log_end_offset += 1
+
+    def open(self, incarnation: str) -> None:
+        """Go on with the log after its load, as nobody has done before under this name."""
+        self.incarnation = incarnation
+        self.decide(LogOpened(incarnation, self.next_epoch, self.state.epochs_ahead))
+
+    @property
+    def position(self) -> LogPosition:
+        """How far the log has come, for those who are to remember it."""
+        return LogPosition(self.incarnation, self.next_epoch)
 
     def take_append(self) -> Append | None:
         """Return the records decided since the last call, as one batch, or None when there are none."""

@@ -13,6 +13,7 @@ from coordinator.core.groups.allowance import growth_of_member, why_no_room
 from coordinator.core.groups.applications import rivals, why_second
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.gone_back import GoneBack
 from coordinator.core.groups.holds import TAKEOVER
 from coordinator.core.groups.identities import why_fenced_instance, why_id_in_use
 from coordinator.core.groups.member import Refusal, facts_of, why_malformed, why_unfit
@@ -48,6 +49,7 @@ class Membership:
         self._desk = desk
         self._ownership = ownership
         self._recovery = recovery
+        self._gone_back = GoneBack(desk, ownership)
         self._known_assignors = tuple(assignors)
         self.topics = SubscribedTopics(desk)
 
@@ -277,9 +279,12 @@ class Membership:
         is_new_group = before is None or is_yet_to_begin(before)
         is_known = old is not None and old.facts.commits
         earliest_why = self._recovery.why_earliest(request, before, is_new_group=is_new_group, is_known=is_known)
+        has_gone_back = self._gone_back.is_shown(before, request)
         has_news_of_topics = self._settle_group(registration, topics, earliest_why)
         group = desk.group(request.group_id)
         assert group is not None
+        if has_gone_back:
+            self._gone_back.begin_anew(group, member_id, request)
         soft = desk.soft_of(request.group_id)
         was_empty = not group.members
         old_facts = old.facts if old is not None else None
@@ -308,7 +313,9 @@ class Membership:
         self._note_accepted(group, member_id, old_facts.incarnation if old_facts is not None else None)
         self._respond_accepted(registration, group, member_id)
         self._ownership.tellings.whole(group.group_id, member_id)
-        self._recovery.note_registered(group, member_id, request, is_new_group=is_new_group)
+        self._recovery.note_registered(
+            group, member_id, request, is_new_group=is_new_group, has_gone_back=has_gone_back
+        )
         stopping = sorted(group.stopping.get(member_id, ()))
         self._ownership.stops.push(group.group_id, member_id, stopping)
         self._ownership.hold_back(group.group_id, member_id)
@@ -318,6 +325,8 @@ class Membership:
             self._ownership.note_change(group.group_id, "its topics changed")
         if was_empty:
             self._ownership.note_first(group.group_id)
+        if has_gone_back:
+            self._ownership.grant_what_is_free(group.group_id)
 
     def _let_go_of_all(self, group: GroupState, member_id: str) -> None:
         """Release what a member has that commits from now on, or no longer: where it starts is decided anew."""
@@ -397,5 +406,6 @@ class Membership:
             claims=claims.statuses(group, member_id, registration.request.claims),
             kafka_cluster_id=self._desk.catalog.cluster_id,
             kafka_bootstrap=self._desk.catalog.bootstrap,
+            log=self._desk.journal.position,
         )
         self._desk.respond(registration.connection_id, registration.correlation_id, response)

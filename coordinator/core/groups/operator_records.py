@@ -58,7 +58,7 @@ class ResetsPlanned(_Record, frozen=True, tag=62):
 class ResetApplied(_Record, frozen=True, tag=63):
     """A planned reset is done: the grant before it and its claim are over, the offset is committed.
 
-    With a member id the partition is that member's from now on, and the owner epoch is the offset of this record.
+    With a member id the partition is that member's from now on, and the owner epoch is that of this place in the log.
     """
 
     group_id: str

@@ -268,7 +268,7 @@ class Ownership:
                 reset.leader_epoch,
                 desk.clock.wall_ms,
                 wanted_by,
-                desk.journal.log_end_offset if wanted_by is not None else None,
+                desk.journal.next_epoch if wanted_by is not None else None,
             )
         )
         turn.resets.setdefault(reset.decree.said(), []).append(partition)

@@ -10,6 +10,7 @@ from typing import ClassVar, Final, TypeAlias
 
 import msgspec
 
+from coordinator.core.groups.life_records import LogOpened, LogWentBack
 from coordinator.core.groups.operator_records import OperatorRecord
 from coordinator.protocol.ids import READ_UNCOMMITTED
 from coordinator.protocol.parts import ResetPolicy, StartHint
@@ -230,9 +231,9 @@ class StopBegan(_Record, frozen=True, tag=7):
 class Granted(_Record, frozen=True, tag=47):
     """Partitions of one topic are a member's from now on; whatever grants and claims they had before are over.
 
-    The owner epoch of all is the offset of this record in the log. `starts` is written as their committed offsets when
-    they had none for this topic id; it has the same partitions, in the same order, and so there are MOST_TOGETHER at
-    most.
+    The owner epoch of all is the offset of this record in the log, plus what epochs are ahead of offsets. `starts` is
+    written as their committed offsets when they had none for this topic id; it has the same partitions, in the same
+    order, and so there are MOST_TOGETHER at most.
     """
 
     group_id: str
@@ -398,6 +399,8 @@ Record: TypeAlias = (
     | TimeLived
     | RecoveryChanged
     | Taken
+    | LogOpened
+    | LogWentBack
     | OperatorRecord
 )
 

@@ -28,7 +28,8 @@ _MEMBERS_ASKED_ONE_BY_ONE: Final = 100
 
 def was_member(request: RegisterConsumer) -> bool:
     """True when a registration says or shows that its member was in the group before."""
-    return request.is_returning or bool(request.claims) or any(hint.from_checkpoint for hint in request.hints)
+    is_remembered = request.is_returning or request.log is not None or bool(request.claims)
+    return is_remembered or any(hint.from_checkpoint for hint in request.hints)
 
 
 def is_yet_to_begin(group: GroupState) -> bool:
@@ -62,14 +63,23 @@ class Recovery:
         return ADDED if is_known else ""
 
     def note_registered(
-        self, group: GroupState, member_id: str, request: RegisterConsumer, *, is_new_group: bool
+        self,
+        group: GroupState,
+        member_id: str,
+        request: RegisterConsumer,
+        *,
+        is_new_group: bool,
+        has_gone_back: bool,
     ) -> None:
-        """Begin to wait for other checkpoints if the group was forgotten, and wait no longer if nothing is missing."""
+        """Begin to wait for other checkpoints if the group was forgotten, and wait no longer if nothing is missing.
+
+        If the log was found to have gone back, any partition without an offset may have had one since.
+        """
         if group.recovery_ms is None:
-            if not was_member(request) or not request.commits:
+            if not was_member(request) or not (request.commits or (has_gone_back and not is_new_group)):
                 return
-            lost = self._lost_topics(group, request)
-            if not is_new_group and not lost:
+            lost = self._unsure_topics(group) if has_gone_back else self._lost_topics(group, request)
+            if not is_new_group and not has_gone_back and not lost:
                 return
             self._begin(group, member_id, lost)
         elif len(group.members) <= _MEMBERS_ASKED_ONE_BY_ONE and self._is_all_shown(group):
@@ -101,6 +111,10 @@ class Recovery:
             "forgotten, look whether this node has the right data directory (--data)"
         )
         desk.note(group.group_id, EventKind.RECOVERING, why, member_id=member_id)
+
+    def _unsure_topics(self, group: GroupState) -> list[str]:
+        """Return known topics whose partitions would start by the policy where the group has no offset."""
+        return sorted(topic for topic, seen in group.topics.items() if not seen.earliest_why and not seen.by_readers)
 
     def _lost_topics(self, group: GroupState, request: RegisterConsumer) -> list[str]:
         """Return known topics of which a checkpoint shows a partition that the group has no offset of, and once had."""

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from coordinator.core.groups.account import bytes_of_decree, bytes_of_facts, bytes_of_topic, charge, discharge
 from coordinator.core.groups.changes import await_no_longer, close_claim, commit, discard, release, release_all
+from coordinator.core.groups.life_replay import LIFE_REPLAY
 from coordinator.core.groups.operator_records import GroupDeleted, ResetApplied
 from coordinator.core.groups.operator_replay import OPERATOR_REPLAY, delete_group
 from coordinator.core.groups.records import (
@@ -59,8 +60,8 @@ def replay(state: ShardState, record: Record, offset: int | None) -> None:
         return
     if kind in _WITH_OWNER_EPOCH:
         owner_epoch = record.owner_epoch  # type: ignore[union-attr]
-        assert offset is None or owner_epoch in {None, offset}, (
-            f"the grant at offset {offset} has owner epoch {owner_epoch}"
+        assert offset is None or owner_epoch in {None, offset + state.epochs_ahead}, (
+            f"the grant at offset {offset} has owner epoch {owner_epoch}, with epochs ahead by {state.epochs_ahead}"
         )
     group = state.groups.get(record.group_id)
     if group is None:
@@ -369,6 +370,7 @@ _OF_THE_SHARD: Final[dict[type[Record], Callable[[ShardState, Any], None]]] = {
     GroupEmptied: _group_emptied,
     GroupExpired: _group_expired,
     TimeLived: _time_lived,
+    **LIFE_REPLAY,
 }
 
 _WITH_OWNER_EPOCH: Final = frozenset({Granted, ResetApplied})

@@ -6,6 +6,8 @@ shard, and the node alone looks at this one.
 
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from coordinator.core.events import OffsetsResolved, TopicsRead
 from coordinator.core.groups import claims, offsets, readers
 from coordinator.core.groups.allowance import without_metadata_that_has_no_room
@@ -116,9 +118,10 @@ class Shard:
 
     # ---- start and time ---------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
+    def start(self, incarnation: str) -> None:
         """Give every member a full session time-out and every stop a full deadline, after the load."""
         desk = self.desk
+        desk.journal.open(incarnation)
         self._lived.start()
         for group_id, group in desk.journal.state.groups.items():
             soft = desk.soft_of(group_id)
@@ -337,7 +340,8 @@ class Shard:
                 self._advance(group, member_id, request, connection.connection_id, correlation_id)
                 return
             case ConfirmClaims():
-                response = ConfirmClaimsResponse(claims=self._begin(group, member_id, request.claims))
+                found = self._begin(group, member_id, request.claims)
+                response = ConfirmClaimsResponse(claims=found, log_end=self.desk.journal.next_epoch)
             case LeaveGroup():
                 self._release(group, member_id, request.partitions)
                 self.desk.respond(connection.connection_id, correlation_id, LeaveGroupResponse())
@@ -383,7 +387,8 @@ class Shard:
                 member_id=member_id,
                 partitions=(partition,),
             )
-        self.desk.respond(connection_id, correlation_id, decision.response)
+        response = replace(decision.response, log_end=self.desk.journal.next_epoch)
+        self.desk.respond(connection_id, correlation_id, response)
         if decision.record is not None:
             released = [(part.topic, part.partition) for part in decision.record.released]
             after_release(self.desk, self._ownership, group, member_id, released)

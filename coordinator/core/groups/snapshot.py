@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from coordinator.core.groups.committed_table import Committed
+from coordinator.core.groups.life_records import LogOpened, LogWentBack
 from coordinator.core.groups.operator_records import DrainChanged, PauseChanged, PlannedReset, ResetsPlanned
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import (
@@ -47,7 +48,7 @@ _BYTES_FOR_A_GRANT: Final = 8
 class GrowingSnapshot:
     """The snapshot of a shard as of one offset, which is encoded slice by slice."""
 
-    __slots__ = ("_copied", "_records", "_state", "_under_way", "_waiting", "end_offset")
+    __slots__ = ("_copied", "_epochs_ahead", "_records", "_state", "_under_way", "_waiting", "end_offset")
 
     def __init__(self, state: ShardState, end_offset: int) -> None:
         self.end_offset = end_offset
@@ -55,6 +56,7 @@ class GrowingSnapshot:
         self._waiting = dict.fromkeys(state.groups)
         self._copied: dict[str, GroupState] = {}
         self._under_way: Iterator[Record] = iter(())
+        self._epochs_ahead = state.epochs_ahead
         self._records = [encode_record(record) for record in _records_of_time(state)]
 
     def before_change(self, group_id: str) -> None:
@@ -80,7 +82,7 @@ class GrowingSnapshot:
                     return tuple(self._records)
                 self.before_change(next(iter(self._waiting)))
             group_id = next(iter(self._copied))
-            self._under_way = _records_of_group(self._copied.pop(group_id))
+            self._under_way = _records_of_group(self._copied.pop(group_id), self._epochs_ahead)
 
 
 def _copy_of(group: GroupState) -> GroupState:
@@ -109,15 +111,17 @@ def records_of(state: ShardState) -> Iterator[Record]:
     """Yield records whose replay on an empty state gives this state."""
     yield from _records_of_time(state)
     for group in state.groups.values():
-        yield from _records_of_group(group)
+        yield from _records_of_group(group, state.epochs_ahead)
 
 
 def _records_of_time(state: ShardState) -> Iterator[Record]:
+    for incarnation, begin in state.lives.items():
+        yield LogOpened(incarnation, begin, state.epochs_ahead)
     if state.lived_at_ms is not None:
         yield TimeLived(state.lived_ms, state.lived_at_ms)
 
 
-def _records_of_group(group: GroupState) -> Iterator[Record]:
+def _records_of_group(group: GroupState, epochs_ahead: int) -> Iterator[Record]:
     group_id = group.group_id
     for topic, seen in group.topics.items():
         yield TopicSeen(
@@ -132,6 +136,8 @@ def _records_of_group(group: GroupState) -> Iterator[Record]:
     for member in group.members.values():
         yield MemberJoined(group_id, member.facts, member.member_epoch)
     yield from _records_of_targets(group)
+    if group.epochs_from:
+        yield LogWentBack(group_id, group.epochs_from, epochs_ahead)
     if group.by_policy:
         yield WentOutOfRange(group_id, tuple(sorted(group.by_policy)))
     for topic in group.offsets.topics():

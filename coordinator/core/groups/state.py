@@ -98,6 +98,8 @@ class GroupState:
     does not have it or because an operator deleted it. So what a member shows counts for the first start only."""
     was_forgotten: bool = False
     """Its first member had been in it before: what members remember counts, and no topic starts by the policy."""
+    epochs_from: int = 0
+    """Owner epochs that were told before the log went back are below; zero if it is not known to have gone back."""
     recovery_ms: int | None = None
     """How long it waits for the checkpoints of former members, while it does; see `recovery`."""
     controls: Controls = field(default_factory=Controls)
@@ -181,6 +183,10 @@ class ShardState:
     """How long nodes ran, as last written down; see `lived_time`."""
     lived_at_ms: int | None = None
     """When that was by the wall clock."""
+    lives: dict[str, int] = field(default_factory=dict)
+    """Where nodes that went on with this log began, by incarnation, the newest last; counted as owner epochs are."""
+    epochs_ahead: int = 0
+    """By how much owner epochs are ahead of offsets of the log; it only grows."""
 
 
 def is_same_topic(recorded_id: str, topic_id: str) -> bool:

@@ -36,6 +36,7 @@ class EventKind(StrEnum):
     OUT_OF_RANGE = "out-of-range"
     RECOVERING = "recovering"
     RECOVERED = "recovered"
+    LOG_WENT_BACK = "log-went-back"
     TOPIC_GROWN = "topic-grown"
     TOPIC_DELETED = "topic-deleted"
     TOPIC_RECREATED = "topic-recreated"
@@ -51,8 +52,8 @@ class EventKind(StrEnum):
     CLAIM_RELEASED = "claim-released"
 
 
-WARNINGS: Final = frozenset({EventKind.RECOVERING})
-"""Events that a person should look at: groups are known elsewhere that are not known here."""
+WARNINGS: Final = frozenset({EventKind.RECOVERING, EventKind.LOG_WENT_BACK})
+"""Events that a person should look at: groups are known elsewhere that are not known here, or further than here."""
 
 
 class Partitions(Protocol):

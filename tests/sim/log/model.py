@@ -8,18 +8,30 @@ the outcome.
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from coordinator.core.groups import records as r
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
-from tests.sim.log import lived_time, members, offsets, operators, ownership, recovery
+from tests.sim.log import lived_time, lives, members, offsets, operators, ownership, recovery
 from tests.sim.log.state import Facts, GroupModel, Rule, ViolationError
 
 RULES: dict[type, Rule] = (
-    lived_time.RULES | members.RULES | ownership.RULES | offsets.RULES | operators.RULES | recovery.RULES
+    lived_time.RULES | lives.RULES | members.RULES | ownership.RULES | offsets.RULES | operators.RULES | recovery.RULES
 )
+
+
+class LogCopy(NamedTuple):
+    """The records of a log at a time, and who was known from logs before it."""
+
+    records: list[Any]
+    times_ms: list[int]
+    numbers: list[int]
+    known_before: list[tuple[int, dict[str, set[str]]]]
+
+
+NO_LOG = LogCopy([], [], [], [])
 
 
 class LogModel:
@@ -37,7 +49,16 @@ class LogModel:
         """Who was ever in a group, also before it was forgotten."""
         self.known_before: list[tuple[int, dict[str, set[str]]]] = []
         """The same of logs that are lost, each with the place from which on it counts: what stands before was kept."""
+        self.numbers: list[int] = []
+        """When each record was written, as a number that no other has, whatever disk it was on."""
         self.newest_epoch = -1
+        self.epochs_ahead = 0
+        self.lives: list[str] = []
+        self.places: dict[int, int] = {}
+        """Where what was granted under an owner epoch stands."""
+        self.has_gone_back = False
+        """A disk was lost, or an old copy put back."""
+        self._next_number = 0
         self.newest_lived_at: int | None = None
         """Where the newest record stands that says how long nodes ran."""
         self.is_reading_again = False
@@ -63,11 +84,26 @@ class LogModel:
             self.kinds[type(record)] += 1
             self._take(record, now_ms)
 
+    def copy(self) -> LogCopy:
+        """Return what a copy of the disk has of it, and perhaps a little more that is not durable."""
+        return LogCopy(list(self.records), list(self.times_ms), list(self.numbers), list(self.known_before))
+
+    def exchange(self, copy: LogCopy, end: int) -> None:
+        """Have the records of a copy that ends here at the latest in place of these; who was a member stays known."""
+        self.has_gone_back = True
+        known: dict[str, set[str]] = {}
+        for others in (self.known_members, *(before for _, before in self.known_before)):
+            for group_id, member_ids in others.items():
+                known.setdefault(group_id, set()).update(member_ids)
+        self.records, self.times_ms, self.numbers = list(copy.records), list(copy.times_ms), list(copy.numbers)
+        self.known_before = [*copy.known_before, (end, known)]
+
     def cut(self, end: int) -> None:
         """Forget what a crash has lost: read the log again up to its new end."""
-        kept, times_ms = self.records[:end], self.times_ms[:end]
+        kept, times_ms, self.numbers = self.records[:end], self.times_ms[:end], self.numbers[:end]
         counted = self.handovers, self.resets, self.takings
         self.records, self.times_ms, self.groups, self.newest_epoch = [], [], {}, -1
+        self.epochs_ahead, self.lives, self.places = 0, [], {}
         self.newest_lived_at = None
         self.known_members = {}
         self.known_before = [(min(place, end), known) for place, known in self.known_before]
@@ -83,6 +119,9 @@ class LogModel:
         recovery.remember_lost_logs(self, at)
         self.records.append(record)
         self.times_ms.append(at_ms)
+        if not self.is_reading_again:
+            self.numbers.append(self._next_number)
+            self._next_number += 1
         group = self.groups.get(record.group_id)
         if group is None:
             group = GroupModel()
@@ -103,6 +142,7 @@ class LogModel:
 
     def compare(self, state: ShardState, group_ids: Iterable[str]) -> None:
         """Raise unless the node's state of these groups is what the log says."""
+        _same("epochs", "of any name", state.epochs_ahead, self.epochs_ahead)
         for group_id in group_ids:
             theirs, ours = state.groups.get(group_id), self.groups.get(group_id)
             if theirs is ours is None:

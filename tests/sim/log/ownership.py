@@ -36,7 +36,10 @@ def take_owner_epoch(log: Log, at: int, owner_epoch: int) -> None:
     """Take in the owner epoch of a record, which its partitions share and no record before it had."""
     if owner_epoch <= log.newest_epoch:
         raise log.broken("epoch-reuse", at, f"owner epoch {log.newest_epoch} was given already: {owner_epoch}")
+    if owner_epoch != at + log.epochs_ahead:
+        raise log.broken("phantom-epoch", at, f"epochs are ahead by {log.epochs_ahead}: {owner_epoch}")
     log.newest_epoch = owner_epoch
+    log.places[owner_epoch] = at
 
 
 def grant(log: Log, group: GroupModel, at: int, partition: TopicPartition, owner: Owner) -> None:

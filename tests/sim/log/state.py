@@ -183,6 +183,10 @@ class Log(Protocol):
     limits: Limits
     records: list[Any]
     newest_epoch: int
+    epochs_ahead: int
+    lives: list[str]
+    places: dict[int, int]
+    has_gone_back: bool
     newest_lived_at: int | None
     is_reading_again: bool
     handovers: int

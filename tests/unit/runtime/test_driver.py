@@ -52,8 +52,9 @@ class ScriptedNode:
         self.script = script
         self.events: list[Event] = []
 
-    def start(self, now_ms: int, wall_ms: int) -> list[Effect]:
+    def start(self, now_ms: int, wall_ms: int, incarnation: str) -> list[Effect]:
         del now_ms, wall_ms
+        self.incarnation = incarnation
         return [WatchTopics(frozenset({"t"}))]
 
     def step(self, event: Event) -> list[Effect]:

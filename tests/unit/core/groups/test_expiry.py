@@ -144,8 +144,9 @@ def test_log_of_groups_says_when_it_was_written() -> None:
 
 def test_node_that_has_no_groups_writes_nothing_while_time_passes() -> None:
     world = NodeWorld({"t": 1}, limits=LIMITS)
+    begun = [list(written) for written in world.written]
     world.advance(100_000)
-    assert world.written == [[] for _ in range(world.shards)]
+    assert world.written == begun
 
 
 def test_member_that_comes_back_keeps_the_offsets() -> None:

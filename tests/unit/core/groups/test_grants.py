@@ -170,7 +170,7 @@ def test_replay_of_the_log_and_of_a_snapshot_gives_the_same_state() -> None:
         replay(again, record, at)
     assert again == before
     world.restart()
-    assert world.state(0) == before
+    assert world.state(0).groups == before.groups
 
 
 def test_snapshot_has_one_record_for_what_was_granted_together() -> None:

@@ -57,8 +57,8 @@ def controls(world: NodeWorld) -> list[tuple[str, str, int | None, str]]:
 
 
 def without_time(state: ShardState) -> ShardState:
-    """Return the state of a shard as if no time had been lived."""
-    return replace(state, lived_ms=0, lived_at_ms=None)
+    """Return the state of a shard as if no time had been lived, by no node."""
+    return replace(state, lived_ms=0, lived_at_ms=None, lives={})
 
 
 def rebuilt(world: NodeWorld) -> ShardState:

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from coordinator.core.groups.journal import Journal
+from coordinator.core.groups.life_records import LogOpened, LogWentBack
 from coordinator.core.groups.operator_records import (
     ClaimsReleased,
     DrainChanged,
@@ -84,6 +85,8 @@ GOLDEN: list[tuple[Record, str]] = [
     ),
     (TopicSeen("g", "t", "id", 2, 4, True, "why"), "019802a167a174a269640204c3a3776879"),
     (RecoveryChanged("g", 6_000), "019334a167cd1770"),
+    (LogOpened("life", 7, 9), "019437a46c6966650709"),
+    (LogWentBack("g", 20, 9), "019438a1671409"),
     (
         MemberJoined("g", FACTS, 1),
         "019403a167dc0017a26d31a169c0a163a1680791a1740191a6737469636b79cd2710cdea60cd0bb8c290a3742e2a9192a1740091a175c3aa626f6f742e312e322e33c3c292a66c6174657374c0ae726561645f636f6d6d697474656401",
