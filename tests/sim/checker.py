@@ -198,7 +198,9 @@ class Checker:
         self._group_epochs.clear()
         self._forgotten_at.clear()
         self.facts.begin_anew()
-        for log, (copy, end) in zip(self.logs, copies or [(NO_LOG, 0)] * len(self.logs), strict=True):
+        copies = copies or [(NO_LOG, 0)] * len(self.logs)
+        self._durable = [end for _, end in copies]
+        for log, (copy, end) in zip(self.logs, copies, strict=True):
             log.exchange(copy, end)
             for at, record in enumerate(copy.records):
                 if isinstance(record, GroupExpired | GroupDeleted):

@@ -492,6 +492,7 @@ RARE = frozenset(
         "readable-end-taken-for-the-end",
         "report-believed",
         "topics-of-grants-alone",
+        "unread-batch-committed",
     }
 )
 """Those that sixty seeds may not show: too much has to come together."""
