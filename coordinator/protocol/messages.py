@@ -305,10 +305,11 @@ class FinishClaims(WireRequest, frozen=True, tag=32):
     Spark tells its listeners that a micro-batch is done before it asks the source for the next, or never asks. The
     claims are those of the stream offset; each is committed as if the member had named it finished in an Advance, if it
     is running under its owner epoch. The member is told by ClaimsFinished and lets go of what is wanted back; what a
-    member that is gone held is free at once.
+    member that is gone held is free at once. After a start of the node the member has to be back first: it alone knows
+    which of its claims it has left out since the log was written, if that is an old copy.
     """
 
-    refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND)
+    refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     parts_refused_with: ClassVar = codes(
         ErrorCode.FENCED_OWNER_EPOCH, ErrorCode.CLAIM_CLOSED, ErrorCode.CLAIM_NOT_RUNNING
     )

@@ -204,7 +204,7 @@ class Membership:
 
     def _keeps_place(self, group: GroupState, member_id: str, *, is_new: bool) -> bool:
         session = self._desk.session_of(group.group_id, member_id)
-        is_awaited = session is not None and session.connection_id is None and session.disconnected_ms is None
+        is_awaited = session is not None and session.is_awaited
         return self._is_connected(group, member_id) or (is_new and is_awaited)
 
     def _is_connected(self, group: GroupState, member_id: str) -> bool:

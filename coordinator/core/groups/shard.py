@@ -426,13 +426,18 @@ class Shard:
             response = FinishClaimsResponse(error=ErrorCode.GROUP_ID_NOT_FOUND, message=why)
             desk.respond(connection.connection_id, correlation_id, response)
             return
+        session = desk.session_of(group_id, member_id)
+        if session is not None and session.is_awaited:
+            why = f"{member_id} has not come back since this node started, and lists what it still has when it does"
+            not_yet = FinishClaimsResponse(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=f"{why}; try again")
+            desk.respond(connection.connection_id, correlation_id, not_yet)
+            return
         decision = claims.finish(group, member_id, request.claims, desk.clock.wall_ms)
         if decision.record is not None:
             desk.journal.decide(decision.record)
         desk.respond(connection.connection_id, correlation_id, FinishClaimsResponse(results=decision.results))
         if not decision.closed:
             return
-        session = desk.session_of(group_id, member_id)
         if session is not None:
             desk.push(session.connection_id, ClaimsFinished(decision.closed))
         if member_id not in group.members:

@@ -119,6 +119,11 @@ class MemberSession(msgspec.Struct, gc=False):
     """What the member committed last, which is most often what it commits next."""
 
     @property
+    def is_awaited(self) -> bool:
+        """True when the log knows the member and it has not come back since the node started."""
+        return self.connection_id is None and self.disconnected_ms is None
+
+    @property
     def ends_ms(self) -> int:
         """When the session is over unless the member says something."""
         return self.last_heard_ms + self.timeout_ms

@@ -58,6 +58,10 @@ class LogModel:
         """Where what was granted under an owner epoch stands."""
         self.has_gone_back = False
         """A disk was lost, or an old copy put back."""
+        self.copy_end = 0
+        """Where the copy ends that was put back last: what ran below may have been over for long."""
+        self.copied_claims = 0
+        """Claims of an old copy that were committed as a checkpoint says, and that nobody read to the end."""
         self._next_number = 0
         self.newest_lived_at: int | None = None
         """Where the newest record stands that says how long nodes ran."""
@@ -90,7 +94,7 @@ class LogModel:
 
     def exchange(self, copy: LogCopy, end: int) -> None:
         """Have the records of a copy that ends here at the latest in place of these; who was a member stays known."""
-        self.has_gone_back = True
+        self.has_gone_back, self.copy_end = True, end
         known: dict[str, set[str]] = {}
         for others in (self.known_members, *(before for _, before in self.known_before)):
             for group_id, member_ids in others.items():

@@ -146,10 +146,15 @@ def advanced(log: Log, group: GroupModel, at: int, record: r.Advanced) -> None:
         claim = owner.claim
         if claim is None or part.offset != claim.until_offset or part.owner_epoch != owner.owner_epoch:
             raise log.broken("commit-unread", at, f"{part} finishes {claim} of {owner}")
-        if not log.facts.was_delivered(claim, owner.topic_id):
+        key = (part.topic, part.topic_id, part.partition)
+        if log.facts.was_delivered(claim, owner.topic_id):
+            group.history.read(key, *claim.range)
+        elif _is_of_old_copy(log, group, at, claim):
+            log.copied_claims += not log.is_reading_again
+            group.history.moved(key, claim.until_offset, "a claim of an old copy, which its checkpoint shows as done")
+        else:
             raise log.broken("lost-record", at, f"no owner delivered what {claim} holds, and it is committed")
         close_claim(owner, at)
-        group.history.read((part.topic, part.topic_id, part.partition), *claim.range)
         offsets.commit(log, group, at, part)
     release(log, group, at, record.member_id, record.released, committed.values())
     stay = {(part.topic, part.partition): (part.from_offset, part.until_offset) for part in record.offered}
@@ -170,6 +175,18 @@ def advanced(log: Log, group: GroupModel, at: int, record: r.Advanced) -> None:
             partition, record.member_id, owner.owner_epoch, offered.from_offset, offered.until_offset, at
         )
         group.claims.setdefault((partition, owner.owner_epoch), []).append(owner.claim)
+
+
+def _is_of_old_copy(log: Log, group: GroupModel, at: int, claim: ClaimEntry) -> bool:
+    """Say whether a claim came back with an old copy of the disk, for a process that knows it from a checkpoint alone.
+
+    That it had been left out only members can tell that were told more of the log; none has come, or it would be over.
+    """
+    if not log.has_gone_back or claim.running_at is None or claim.running_at >= log.copy_end:
+        return False
+    processes = [places for (member_id, _), places in group.joined_at.items() if member_id == claim.member_id]
+    newest = max(processes, key=max, default=[-1])
+    return log.copy_end <= min(newest) < at
 
 
 def streams_assigned(log: Log, group: GroupModel, at: int, record: r.StreamsAssigned) -> None:

@@ -187,6 +187,8 @@ class Log(Protocol):
     lives: list[str]
     places: dict[int, int]
     has_gone_back: bool
+    copy_end: int
+    copied_claims: int
     newest_lived_at: int | None
     is_reading_again: bool
     handovers: int

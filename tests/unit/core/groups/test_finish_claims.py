@@ -128,6 +128,18 @@ def test_finishing_outlives_a_restart_of_the_coordinator() -> None:
     assert (world.owners(), world.committed()[T0]) == ({}, start + 5)
 
 
+def test_nothing_is_finished_for_a_member_that_has_not_come_back_since_the_node_started() -> None:
+    world, m1 = one_owner()
+    claim = m1.run(T0, 100, 110)
+    world.restore(world.copy_disk())
+    request = FinishClaims("g", "m1", (claim,))
+    response = world.connect().ask(request, FinishClaimsResponse)
+    assert (response.error, "has not come back" in response.message) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, True)
+    world.join("m1", incarnation="process-of-m1", claims=[])
+    assert errors(finish(world, claim)) == [ErrorCode.CLAIM_CLOSED]
+    assert world.committed()[T0] == 100
+
+
 def test_unknown_group_is_named() -> None:
     world, _ = one_owner()
     response = world.connect().ask(FinishClaims("nobody", "m1", ()), FinishClaimsResponse)
