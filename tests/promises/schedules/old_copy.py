@@ -56,6 +56,13 @@ def old_copy_under_running_members(place: Place) -> None:
             parts = view.describe().partitions
             return {part.partition: part.owner_epoch for part in parts if part.owner_epoch is not None}
 
+        def must_be_above(consumers: tuple[Consumer, ...], before: dict[int, int]) -> None:
+            # Until they are back the node shows what the copy has.
+            poll_until(consumers, lambda: all(epochs().get(number, 0) > before[number] for number in before), take)
+            after = epochs()
+            again = [number for number in before if after.get(number, 0) <= before[number]]
+            must(not again, f"owner epochs of {again} were {before} and are {after}")
+
         with Consumer(settings) as one, Consumer(settings) as other:
             both = (one, other)
             poll_until(both, lambda: sorted(view.owners().values()) == [2, 2], take)
@@ -76,10 +83,7 @@ def old_copy_under_running_members(place: Place) -> None:
                 produce()
                 node.start()
                 must_read_all(both, "after the copy was put back")
-                poll_until(both, lambda: len(epochs()) == 4, take)
-                after = epochs()
-                again = [number for number in before if after.get(number, 0) <= before[number]]
-                must(not again, f"owner epochs of {again} were {before} and are {after}")
+                must_be_above(both, before)
                 must(bool(view.events("log-went-back")), "no event says that the log went back")
         must("log-went-back" in node.log_path.read_text(), "no line of the log says that the log went back")
 
