@@ -13,7 +13,7 @@ from typing import Final
 
 __all__ = ["failure_cause"]
 
-_OURS: Final = re.compile(r"^spark_kcoord\.errors\.\w+: (.+)$", re.MULTILINE)
+_OURS: Final = re.compile(r"\bspark_kcoord\.errors\.\w+: (.+)$", re.MULTILINE)
 _JAVAS: Final = re.compile(r"^(?:Caused by)?: (.+)$", re.MULTILINE)
 _PYTHONS: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n)+(\S.*)$", re.MULTILINE)
 _TRACE: Final = "\n\tat "

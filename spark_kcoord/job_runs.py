@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_kcoord.errors import KcoordError
+from spark_kcoord.fetch.library_log import quieten
 from spark_kcoord.job_failures import failure_cause
 from spark_kcoord.unix_sockets import socket_settings, why_no_sockets
 
@@ -27,8 +28,8 @@ _log = logging.getLogger(__name__)
 def start_log() -> None:
     """Log to the standard error what jobs and kcoord say, but not every call into Java and every connection."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for talkative in ("py4j", "kafka"):
-        logging.getLogger(talkative).setLevel(logging.WARNING)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    quieten()
 
 
 def run_in_spark(name: str, work: Callable[[SparkSession], int]) -> int:

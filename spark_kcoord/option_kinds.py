@@ -35,19 +35,6 @@ __all__ = [
     "spark_duration_ms",
 ]
 
-_DURATION: Final = re.compile(r"(\d{1,12})\s*(ms|s|m|min|h)")
-_UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
-_SPARK_DURATION: Final = re.compile(r"(\d{1,12})\s*(us|ms|s|m|min|h|d|)")
-_SPARK_UNIT_US: Final = {
-    "us": 1,
-    "": 1_000,
-    "ms": 1_000,
-    "s": 1_000_000,
-    "m": 60_000_000,
-    "min": 60_000_000,
-    "h": 3_600_000_000,
-    "d": 86_400_000_000,
-}
 _BYTES: Final = re.compile(r"(\d{1,15})\s*([kmgt]?)i?b?")
 _BYTE_UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -166,22 +153,22 @@ def integer(low: int, high: int = 2**63 - 1) -> Kind:
     return Kind("integer", f"a whole number from {low}{upper}", parse)
 
 
+def _to_ms(text: str, bare_unit: str | None = None) -> int:
+    from coordinator.protocol.durations import parse_duration_ms  # not at the top: executors load this file too
+
+    return parse_duration_ms(text, bare_unit=bare_unit)
+
+
 def duration_ms(low: str, high: str) -> Kind:
     """Return the kind of durations with a unit, such as ``10s``, read as milliseconds, from ``low`` to ``high``."""
 
-    def to_ms(text: str) -> int:
-        match = _DURATION.fullmatch(text.strip().lower())
-        if not match:
-            raise ValueError("it has no unit" if text.strip().isdigit() else "")
-        return int(match[1]) * _UNIT_MS[match[2]]
-
     def parse(text: str) -> int:
-        value = to_ms(text)
-        if not to_ms(low) <= value <= to_ms(high):
+        value = _to_ms(text)
+        if not _to_ms(low) <= value <= _to_ms(high):
             raise ValueError
         return value
 
-    return Kind("duration", f"a number with a unit (ms, s, m, h) from {low} to {high}, such as 10s", parse)
+    return Kind("duration", f"a number with a unit (ms, s, m, h) from {low} to {high}, such as 10s or PT10S", parse)
 
 
 def _parse_metadata_ttl(text: str) -> int:
@@ -198,15 +185,9 @@ METADATA_TTL: Final = Kind("integer", "-1 or a whole number from 1", _parse_meta
 def spark_duration_ms(high: str) -> Kind:
     """Return the kind of durations as Spark writes them, read as milliseconds: without a unit they are milliseconds."""
 
-    def to_ms(text: str) -> int:
-        match = _SPARK_DURATION.fullmatch(text.strip().lower())
-        if not match:
-            raise ValueError
-        return int(match[1]) * _SPARK_UNIT_US[match[2]] // 1_000
-
     def parse(text: str) -> int:
-        value = to_ms(text)
-        if value > to_ms(high):
+        value = _to_ms(text, "ms")
+        if value > _to_ms(high):
             raise ValueError
         return value
 

@@ -34,7 +34,7 @@ from spark_kcoord.offset_specs import (
 from spark_kcoord.option_table import COLUMNS, HEADERS, OPTIONS, WITHOUT_EFFECT, Mode, Option
 from spark_kcoord.subscription import Subscription, make_subscription
 
-__all__ = ["SourceOptions", "columns_of", "host_ports", "parse_options"]
+__all__ = ["SourceOptions", "columns_of", "host_ports", "must_be_complete", "parse_options"]
 
 _log = logging.getLogger(__name__)
 
@@ -149,6 +149,29 @@ def check_names(given: Mapping[str, str]) -> dict[str, str]:
         if key not in _KNOWN:
             raise OptionError(_unknown(key))
     return options
+
+
+def must_be_complete(given: Mapping[str, str]) -> None:
+    """Refuse a read that lacks what it needs whether it is a stream or a batch; raises OptionError.
+
+    Without Kafka's address a batch needs a coordinator and a group too, to be told it.
+    """
+    options = check_names(given)
+    if "kafka.bootstrap.servers" in options:
+        return
+    for name, others, what in _TO_BE_TOLD:
+        if not any(other in options for other in (name, *others)):
+            raise OptionError(f"Option '{name}' is missing. {_NEEDED_BY}; give {what}.")
+
+
+_NEEDED_BY: Final = (
+    "A streaming query joins a group, and a batch read without 'kafka.bootstrap.servers' is told by a coordinator "
+    "where Kafka is"
+)
+_TO_BE_TOLD: Final = (
+    ("kcoord.bootstrap.servers", (), "the coordinator's host:port"),
+    ("kcoord.group.id", ("kafka.group.id",), "the name of the group"),
+)
 
 
 def columns_of(given: Mapping[str, str]) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from spark_kcoord.errors import KcoordError
 from spark_kcoord.options import SourceOptions
 from spark_kcoord.partition import TopicRange
 from spark_kcoord.rate_limit import BatchLimits
+from spark_kcoord.told_alone import told_alone
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,12 +87,14 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         """Return the limit of option maxOffsetsPerTrigger, or one that never limits."""
         return ReadMaxRows(self._options.max_offsets_per_trigger or NO_LIMIT)
 
+    @told_alone
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Freeze the ends of every partition; which of them are ours the first micro-batch tells."""
         from spark_kcoord.joining import freeze_ends
 
         self._frozen = freeze_ends(self._options)
 
+    @told_alone
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Commit everything up to `start`, claim the next ranges and return them, or `start` when nothing is new."""
         from spark_kcoord.offsets import StreamOffset
@@ -119,6 +122,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             self._reported = (report, report.to_json())
         return self._reported[1]
 
+    @told_alone
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return tasks for the claims of `end` that are still open; `start` tells nothing that `end` does not."""
         from spark_kcoord.offsets import StreamOffset

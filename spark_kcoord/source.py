@@ -19,7 +19,8 @@ from pyspark.sql.types import (
 
 from spark_kcoord.errors import OptionError
 from spark_kcoord.option_table import HEADERS
-from spark_kcoord.options import columns_of, parse_options
+from spark_kcoord.options import columns_of, must_be_complete, parse_options
+from spark_kcoord.told_alone import told_alone
 
 __all__ = ["KcoordDataSource"]
 
@@ -108,7 +109,11 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
         return "kcoord"
 
     def schema(self) -> StructType:
-        """Return the columns; refuses unknown options on the way, since Spark asks for it first."""
+        """Return the columns; on the way refuses unknown options and reads that lack what every kind of read needs.
+
+        Spark asks for it first, when `load()` is called and before it is known whether a stream or a batch is read.
+        """
+        must_be_complete(self.options)
         return StructType([_SCHEMA[name] for name in columns_of(self.options)])
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -119,6 +124,7 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
         options = parse_options(self.options, "batch")
         return FilteringBatchReader(options) if options.takes_filters else KcoordBatchReader(options)
 
+    @told_alone
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """Return the stream reader; raises OptionError for wrong options or a schema of the user's own."""
         from spark_kcoord.reader import KcoordStreamReader

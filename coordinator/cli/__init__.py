@@ -4,6 +4,8 @@ Data goes to standard output, notes to standard error. A `LocalServiceError` is 
 code 1. Verbs import what they run when they run, so that every verb starts quickly.
 """
 
+from typing import Annotated
+
 import typer
 
 from coordinator.cli import demo, dev, doctor, groups, serve
@@ -21,8 +23,19 @@ app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
 
 
+def _say_version(*, is_asked: bool) -> None:
+    if is_asked:
+        serve.version()
+        raise typer.Exit
+
+
 @app.callback()
-def kcoord() -> None:
+def kcoord(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Print what `kcoord version` prints."),
+    ] = False,
+) -> None:
     """Consumer groups for Spark: the coordinator and its tools."""
 
 

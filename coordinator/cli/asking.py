@@ -8,6 +8,7 @@ import typer
 from coordinator.cli.exits import ExitCode, must_not_be_refused, notes, tool_errors_as_text
 from coordinator.cli.tables import OutputFormat
 from coordinator.protocol.addresses import parse_address
+from coordinator.protocol.durations import parse_duration_ms
 from coordinator.protocol.ids import MAX_NAMED
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse, Request, Response
 from coordinator.runtime.tool_client import ask
@@ -22,6 +23,17 @@ def must_be_address(address: str) -> str:
     return address
 
 
+def parse_timeout(text: str | float) -> float:
+    """Read a time-out of 0.1 s to 10 m in seconds, which a number without a unit is; raises typer.BadParameter."""
+    try:
+        seconds = parse_duration_ms(str(text), bare_unit="s") / 1000
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    if not 0.1 <= seconds <= 600:
+        raise typer.BadParameter(f"'{text}' is not from 0.1 s to 10 m")
+    return seconds
+
+
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
 Coordinator = Annotated[
     str,
@@ -30,7 +42,15 @@ Coordinator = Annotated[
     ),
 ]
 Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="How to write it.")]
-Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait for the coordinator.", min=0.1, max=600)]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        parser=parse_timeout,
+        metavar="DURATION",
+        help="How long to wait for the coordinator, such as 30s; a number is seconds.",
+    ),
+]
 
 _Expected = TypeVar("_Expected", bound=Response)
 _Item = TypeVar("_Item")

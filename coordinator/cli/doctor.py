@@ -21,6 +21,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
+from coordinator.cli.asking import parse_timeout
 from coordinator.cli.exits import ExitCode
 from coordinator.cli.tables import OutputFormat, write_rows
 from coordinator.local.errors import LocalServiceError
@@ -61,7 +62,15 @@ def doctor(
         Path | None, typer.Option(metavar="DIR", help="Where to time the disk, such as a node's data directory.")
     ] = None,
     output: Annotated[OutputFormat, typer.Option("--output", "-o", help="How to write it.")] = OutputFormat.TABLE,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for each.", min=0.1, max=600)] = 5.0,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout",
+            parser=parse_timeout,
+            metavar="DURATION",
+            help="How long to wait for each, such as 5s; a number is seconds.",
+        ),
+    ] = 5.0,
 ) -> None:
     """Check this machine, this install, a coordinator and Kafka; exit with 1 when anything fails."""
     checks = [

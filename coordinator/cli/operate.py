@@ -4,7 +4,6 @@ Each is a dry run unless `--execute` is given, and is recorded with who asks and
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
 
 import typer
 
@@ -23,6 +22,7 @@ from coordinator.cli.exits import notes
 from coordinator.cli.many import AllGroups, Match, SomeGroup, ask_each, groups_meant
 from coordinator.cli.scope import AllTopics, TopicPartition, Topics, left_claims, must_be_one_scope, named_partitions
 from coordinator.cli.tables import OutputFormat, write_rows
+from coordinator.cli.which_member import Member, member_meant
 from coordinator.protocol.operator_messages import (
     ChangeDrain,
     ChangeDrainResponse,
@@ -35,8 +35,6 @@ from coordinator.protocol.operator_messages import (
     ReleaseClaims,
     ReleaseClaimsResponse,
 )
-
-Member = Annotated[str, typer.Argument(metavar="MEMBER", help="The member's id, as `kcoord group members` shows it.")]
 
 
 def pause(
@@ -138,7 +136,8 @@ def drain(
 ) -> None:
     """Move a member's partitions away and give it none, until `undrain` or its end."""
     dry = is_dry(execute=execute, dry_run=dry_run)
-    _change_drain(coordinator, ChangeDrain(group, member, True, who_asks(), why, dry), output, timeout)
+    meant = member_meant(coordinator, group, member, timeout)
+    _change_drain(coordinator, ChangeDrain(group, meant, True, who_asks(), why, dry), output, timeout)
 
 
 def undrain(
@@ -153,7 +152,8 @@ def undrain(
 ) -> None:
     """Let a drained member have partitions again."""
     dry = is_dry(execute=execute, dry_run=dry_run)
-    _change_drain(coordinator, ChangeDrain(group, member, False, who_asks(), why, dry), output, timeout)
+    meant = member_meant(coordinator, group, member, timeout)
+    _change_drain(coordinator, ChangeDrain(group, meant, False, who_asks(), why, dry), output, timeout)
 
 
 def _change_drain(coordinator: str, request: ChangeDrain, output: OutputFormat, timeout: float) -> None:

@@ -41,7 +41,8 @@ def reset_offsets(
         typer.Option("--to-datetime", metavar="TIME", help="The first record since 2026-01-31T06:30:00.000 (UTC)."),
     ] = None,
     by_duration: Annotated[
-        str | None, typer.Option("--by-duration", metavar="PnDTnHnMnS", help="The first record of the last PT15M.")
+        str | None,
+        typer.Option("--by-duration", metavar="DURATION", help="The first record of the last 15m, or PT15M."),
     ] = None,
     shift_by: Annotated[
         int | None, typer.Option("--shift-by", metavar="N", help="So many records on, or back when it is negative.")

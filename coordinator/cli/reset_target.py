@@ -10,17 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 import typer
 
 from coordinator.cli.scope import TopicPartition
+from coordinator.protocol.durations import parse_duration_ms
 from coordinator.protocol.escaping import one_line
 from coordinator.protocol.parts import ResetTarget
-
-_DURATION: Final = re.compile(
-    r"P(?:(?P<d>\d+)D)?(?:T(?=\d)(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+)(?:\.(?P<f>\d{1,3}))?S)?)?"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +67,11 @@ def parse_datetime(text: str) -> int:
 
 
 def parse_duration(text: str) -> int:
-    """Read an ISO 8601 duration of days and less, such as `P1DT2H30M`, as milliseconds."""
-    match = _DURATION.fullmatch(text)
-    if match is None or text == "P":
-        raise typer.BadParameter(f"'{text}' is not a duration such as PT15M or P1DT12H")
-    days, hours, minutes, seconds = (int(match[unit] or 0) for unit in "dhms")
-    whole_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    return whole_s * 1000 + int((match["f"] or "0").ljust(3, "0"))
+    """Read a duration such as `15m` or `P1DT2H30M` as milliseconds; raises typer.BadParameter."""
+    try:
+        return parse_duration_ms(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def read_csv(path: Path, group: str) -> tuple[ResetTarget, ...]:

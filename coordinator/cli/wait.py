@@ -1,6 +1,5 @@
 """`kcoord group wait`: wait until a group is stable, empty, of a size or nearly caught up; for scripts."""
 
-import re
 import time
 from collections.abc import Callable
 from typing import Annotated, Final
@@ -11,22 +10,21 @@ from coordinator.cli.asking import Coordinator, Group
 from coordinator.cli.exits import ExitCode, must_not_be_refused, notes
 from coordinator.cli.lag import lag_of
 from coordinator.protocol.addresses import parse_address
+from coordinator.protocol.durations import parse_duration_ms
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse
 from coordinator.runtime.tool_client import ToolError, ask
 
 LOOK_TIMEOUT_S: Final = 5.0
 """How long one look may take; a coordinator that restarts is asked again."""
-_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
 
 
-def parse_duration(text: str) -> float:
-    """Read `30`, `30s`, `5m`, `500ms` or `1h` as seconds; raises typer.BadParameter."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
-        raise typer.BadParameter(f"'{text}' is no duration such as 30s, 5m or 1h")
-    return float(found[1]) * _UNITS_S[found[2]]
+def parse_seconds(text: str) -> float:
+    """Read `30`, `30s`, `5m`, `500ms` or `PT5M` as seconds; raises typer.BadParameter."""
+    try:
+        return parse_duration_ms(text, bare_unit="s") / 1000
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def wait(
@@ -45,7 +43,7 @@ def wait(
     every: Annotated[str, typer.Option("--every", metavar="DURATION", help="How often to look.")] = "500ms",
 ) -> None:
     """Wait until everything named holds at one moment; exit with 6 when it does not in time."""
-    timeout_s, every_s = parse_duration(timeout), max(0.01, parse_duration(every))
+    timeout_s, every_s = parse_seconds(timeout), max(0.01, parse_seconds(every))
     conditions = _conditions(stable=stable, empty=empty, members=members, lag_below=lag_below)
     if not conditions:
         raise typer.BadParameter("name what to wait for: --stable, --empty, --members N or --lag-below N")

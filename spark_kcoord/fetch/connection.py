@@ -21,6 +21,7 @@ from kafka.net.selector import NetworkSelector
 from kafka.protocol.metadata import MetadataRequest
 
 from spark_kcoord.errors import KafkaAwayError, KcoordError
+from spark_kcoord.fetch.library_log import quieten
 from spark_kcoord.fetch.road import read_in_place, road_wished, take_road
 from spark_kcoord.kafka_options import KafkaSettings
 
@@ -77,6 +78,7 @@ class KafkaClient:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self.settings = settings
+        quieten()
         config = dict(settings.client)
         # The loop runs only inside our calls, so a slow step of it blocks nobody else: threshold 0 is off.
         self._net = NetworkSelector(client_id=config["client_id"], slow_task_threshold_secs=0)

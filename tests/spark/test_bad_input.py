@@ -129,3 +129,22 @@ def test_a_group_keeps_to_one_reset_policy(spark: SparkSession, right: dict[str,
             run_stream(spark, options | {"startingOffsets": "latest"}, tmp_path)
     finally:
         first.stop()
+
+
+@pytest.mark.parametrize("option", ["kcoord.group.id", "kcoord.bootstrap.servers"])
+def test_stream_without_what_it_needs_is_refused_when_it_is_loaded(
+    spark: SparkSession, right: dict[str, str], option: str
+) -> None:
+    with soon(option, "is missing"):
+        spark.readStream.format("kcoord").options(**mixed(right, {option: MISSING})).load()
+
+
+def test_missing_topic_is_a_sentence_without_the_frames_that_found_it(
+    spark: SparkSession, right: dict[str, str], tmp_path: Path
+) -> None:
+    with pytest.raises(PySparkException) as raised:
+        run_stream(spark, right | {"subscribe": "no-such-topic"}, tmp_path)
+    message = str(raised.value)
+    assert "no-such-topic" in message.splitlines()[0]
+    assert "Traceback" not in message
+    assert 'File "' not in message

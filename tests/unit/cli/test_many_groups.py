@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from coordinator.cli import app
 from coordinator.cli.exits import ExitCode
 from coordinator.cli.many import ask_each
-from coordinator.cli.wait import parse_duration
+from coordinator.cli.wait import parse_seconds
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeGroup,
@@ -212,7 +212,7 @@ class TestWait:
         ("text", "seconds"), [("30", 30), ("1.5s", 1.5), ("500ms", 0.5), ("5m", 300), ("1h", 3600)]
     )
     def test_durations(self, text, seconds):
-        assert parse_duration(text) == seconds
+        assert parse_seconds(text) == seconds
 
     def test_a_duration_that_is_none_is_a_usage_error(self, run):
         assert run("wait", "g", "--empty", "--timeout", "soon").exit_code == 2

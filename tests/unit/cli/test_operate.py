@@ -57,6 +57,20 @@ GROUP = DescribeGroupResponse(
         PartitionDescription("u", 0, 1, 31),
     ),
 )
+
+
+def group_of(*member_ids):
+    members = tuple(
+        MemberDescription(member_id, None, "query-1", "10.0.0.1", 42, "Stable", 3, 8, True, 2, 2)
+        for member_id in member_ids
+    )
+    return DescribeGroupResponse(group_id="team", members=members)
+
+
+def asked_to_drain(result):
+    return [request.member_id for request in result.asked if isinstance(request, ChangeDrain)]
+
+
 DRY = "This was a dry run: nothing has been changed. Add --execute to do it.\n"
 T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
 
@@ -375,6 +389,22 @@ class TestVerbs:
         named = run(["release-claim", "team", "--topic", "t:0,1"], answers)
         assert named.asked == [ReleaseClaims("team", (T0, T1), "ann@ops")]
 
+    def test_a_beginning_that_one_member_has_stands_for_its_id(self, run):
+        answers = {DescribeGroup: group_of("3f2a-1", "3f2a-2", "77b0"), ChangeDrain: ChangeDrainResponse()}
+        result = run(["drain", "team", "77"], answers)
+        assert asked_to_drain(result) == ["77b0"]
+        assert "'77' is member '77b0'." in result.stderr
+
+    def test_a_beginning_that_several_have_is_refused_with_their_ids(self, run):
+        result = run(["undrain", "team", "3f2a"], {DescribeGroup: group_of("3f2a-1", "3f2a-2", "77b0")})
+        assert (result.exit_code, asked_to_drain(result)) == (2, [])
+        assert "3f2a-1, 3f2a-2" in "".join(result.stderr.split("\n"))
+
+    @pytest.mark.parametrize("typed", ["m", "m1-2", "x"])
+    def test_an_id_is_taken_as_it_is_also_when_it_is_a_beginning_or_none(self, run, typed):
+        answers = {DescribeGroup: group_of("m", "m1"), ChangeDrain: ChangeDrainResponse()}
+        assert asked_to_drain(run(["drain", "team", typed], answers)) == [typed]
+
     def test_undrain_says_that_the_member_has_nothing_yet(self, run):
         result = run(["undrain", "team", "m1", "--execute"], {ChangeDrain: ChangeDrainResponse()})
         assert result.asked == [ChangeDrain("team", "m1", False, "ann@ops", "", False)]
@@ -496,6 +526,6 @@ def test_times_are_read_in_utc_unless_they_name_a_zone(text, expected):
     assert parse_datetime(text) == expected
 
 
-@pytest.mark.parametrize("text", ["P", "PT", "15M", "P1Y", "PT-5M", ""])
+@pytest.mark.parametrize("text", ["P", "PT", "15 minutes", "P1Y", "PT-5M", ""])
 def test_what_is_no_duration_is_refused(run, text):
     assert run(["reset-offsets", "team", "--topic", "t", "--by-duration", text], {}).exit_code == 2

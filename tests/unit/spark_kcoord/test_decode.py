@@ -41,7 +41,7 @@ def offsets(decoded: DecodedBatch) -> list[int]:
 
 @pytest.mark.parametrize("with_headers", [False, True])
 def test_schema_is_the_one_spark_derives_from_the_columns(with_headers: bool) -> None:
-    columns = KcoordDataSource({"includeHeaders": str(with_headers)}).schema()
+    columns = KcoordDataSource({"includeHeaders": str(with_headers), "kafka.bootstrap.servers": "k:1"}).schema()
 
     assert to_arrow_schema(columns, timezone="UTC").equals(arrow_schema(COLUMNS if with_headers else COLUMNS[:-1]))
 

@@ -11,7 +11,7 @@ from spark_kcoord.errors import OptionError
 from spark_kcoord.kafka_options import KAFKA_OPTIONS, REFUSED_KAFKA_OPTIONS
 from spark_kcoord.offset_specs import OffsetSpec
 from spark_kcoord.option_table import COLUMNS, OPTIONS, WITHOUT_EFFECT, Mode, Option, describe_options
-from spark_kcoord.options import SourceOptions, parse_options
+from spark_kcoord.options import SourceOptions, must_be_complete, parse_options
 from spark_kcoord.source import KcoordDataSource
 from spark_kcoord.subscription import Subscription
 
@@ -143,7 +143,7 @@ BAD = {
     "kcoord.assignors": (",", "names"),
     "kcoord.coordinator.timeout": ("soon", "with a unit"),
     "kcoord.handover": ("keep", "takeover, hold"),
-    "kcoord.claim.timeout": ("1d", "with a unit"),
+    "kcoord.claim.timeout": ("31d", "with a unit"),
 }
 
 
@@ -555,3 +555,32 @@ def test_options_load_nothing_but_the_standard_library() -> None:
     )
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({"subscribe": "t", "kcoord.bootstrap.servers": "c:1"}, "kcoord.group.id"),
+        ({"subscribe": "t", "kcoord.group.id": "g"}, "kcoord.bootstrap.servers"),
+        ({"subscribe": "t"}, "kcoord.bootstrap.servers"),
+    ],
+)
+def test_what_every_kind_of_read_lacks_is_refused_before_its_kind_is_known(given: dict[str, str], missing: str) -> None:
+    with pytest.raises(OptionError, match=f"Option '{missing}' is missing"):
+        must_be_complete(given)
+    for mode in ("stream", "batch"):
+        with pytest.raises(OptionError, match=f"Option '{missing}' is missing"):
+            parse_options(given, mode)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"subscribe": "t", "kafka.bootstrap.servers": "k:1"},
+        {"subscribe": "t", "kcoord.bootstrap.servers": "c:1", "kcoord.group.id": "g"},
+        {"subscribe": "t", "KCOORD.Bootstrap.Servers": "c:1", "kafka.group.id": "g"},
+    ],
+)
+def test_what_may_be_complete_is_not_refused_early(given: dict[str, str]) -> None:
+    must_be_complete(given)
+    parse_options(given, "batch")
