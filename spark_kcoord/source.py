@@ -20,7 +20,6 @@ from pyspark.sql.types import (
 from spark_kcoord.errors import OptionError
 from spark_kcoord.option_table import HEADERS
 from spark_kcoord.options import columns_of, must_be_complete, parse_options
-from spark_kcoord.told_alone import told_alone
 
 __all__ = ["KcoordDataSource"]
 
@@ -124,13 +123,16 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
         options = parse_options(self.options, "batch")
         return FilteringBatchReader(options) if options.takes_filters else KcoordBatchReader(options)
 
-    @told_alone
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
-        """Return the stream reader; raises OptionError for wrong options or a schema of the user's own."""
+        """Return the stream reader; for wrong options or a schema of the user's own one that raises OptionError."""
         from spark_kcoord.reader import KcoordStreamReader
+        from spark_kcoord.refused_reader import RefusedStreamReader
 
-        self._refuse_other_schema(schema)
-        return KcoordStreamReader(parse_options(self.options, "stream"))
+        try:
+            self._refuse_other_schema(schema)
+            return KcoordStreamReader(parse_options(self.options, "stream"))
+        except OptionError as error:
+            return RefusedStreamReader(error)
 
     def _refuse_other_schema(self, schema: StructType) -> None:
         if schema != self.schema():

@@ -17,7 +17,7 @@ def parse_address(text: str, *, lowest_port: int = 1) -> Address:
     What listens takes port 0 for any that is free, and gives 0 as `lowest_port`.
     """
     host, colon, port = text.rpartition(":")
-    if any(letter in "/," or letter.isspace() for letter in text):
+    if not text.isprintable() or any(letter in "/, " for letter in text):
         raise ValueError(f"{text!r} is not HOST:PORT")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

@@ -38,6 +38,11 @@ def test_what_is_no_address_is_refused_by_name(text):
     assert str(caught.value).startswith(f"'{text}'")
 
 
+def test_what_cannot_be_printed_is_no_address_and_is_named_escaped():
+    with pytest.raises(ValueError, match=r"^'h\\x1b\[2J:1' is not HOST:PORT$"):
+        parse_address("h\x1b[2J:1")
+
+
 def test_only_what_listens_takes_port_0():
     assert parse_address("127.0.0.1:0", lowest_port=0) == ("127.0.0.1", 0)
     with pytest.raises(ValueError, match="a port is a number from 1 to 65535"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.util import handle_worker_exception
 
-from spark_kcoord.errors import KcoordError
+from spark_kcoord.errors import KcoordError, OptionError
 from spark_kcoord.job_failures import failure_cause
 from spark_kcoord.reader import KcoordStreamReader
 from spark_kcoord.source import KcoordDataSource
@@ -57,7 +57,21 @@ def test_calls_keep_the_parameters_that_spark_looks_at() -> None:
     assert list(inspect.signature(KcoordStreamReader.latestOffset).parameters) == ["self", "start", "limit"]
     for call in (KcoordStreamReader.prepareForTriggerAvailableNow, KcoordStreamReader.partitions):
         assert hasattr(call, "__wrapped__")
-    assert hasattr(KcoordDataSource.streamReader, "__wrapped__")
+
+
+def test_refused_options_are_told_by_whatever_spark_asks_first(tmp_path: Path) -> None:
+    source = KcoordDataSource({"kafka.bootstrap.servers": "k:1", "subscribe": "t", "kcoord.streams": "many"})
+    reader = source.streamReader(source.schema())
+    for ask in (
+        reader.initialOffset,
+        reader.getDefaultReadLimit,
+        reader.prepareForTriggerAvailableNow,
+        lambda: reader.latestOffset({}, None),
+        lambda: reader.partitions({}, {"a": 1}),
+    ):
+        with pytest.raises(OptionError, match=r"Option 'kcoord\.streams' cannot be 'many'"):
+            ask()
+    assert HIDES_FRAMES in os.environ
 
 
 def test_a_call_that_ends_well_chooses_nothing() -> None:
