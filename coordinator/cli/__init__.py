@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli import demo, dev, doctor, groups, serve
+from coordinator.cli import demo, dev, dev_topics, doctor, groups, serve
 
 app = typer.Typer(
     name="kcoord",
@@ -17,6 +17,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 serve.add_verbs(app)
+dev_topics.add_verbs(dev.app)
 app.add_typer(dev.app, name="dev")
 app.add_typer(groups.app, name="group")
 app.command("demo")(demo.demo)

@@ -19,9 +19,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kafka import KafkaAdminClient
-from kafka.errors import KafkaError
-
 from coordinator.local.class_archive import ClassArchive
 from coordinator.local.errors import LocalServiceError
 from coordinator.local.jars import JarSet, Module, ReportProgress, resolve_jars
@@ -30,6 +27,7 @@ from coordinator.local.kafka_files import broker_properties, logging_properties
 from coordinator.local.kafka_readiness import why_not_ready
 from coordinator.local.ports import LOOPBACK, free_ports, is_port_free
 from coordinator.local.process import ChildProcess
+from coordinator.local.topics import create_topic
 
 KAFKA_JARS = JarSet(
     name="kafka",
@@ -43,7 +41,6 @@ QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """JVM options for a broker that is up soon and small; pass others where its throughput is measured."""
 
 _FORMAT_TIMEOUT_S = 60.0
-_REQUEST_TIMEOUT_MS = 5_000
 _POLL_S = 0.02
 _PORT_ATTEMPTS = 3
 
@@ -182,25 +179,7 @@ class LocalKafka:
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         """Create a topic and return when each of its partitions has a leader."""
-        try:
-            with self._admin() as admin:
-                options = {
-                    "num_partitions": partitions,
-                    "replication_factor": 1,
-                    "configs": dict(config or {}),
-                }
-                admin.create_topics({name: options}, wait_for_metadata=True)
-        except KafkaError as error:
-            raise LocalServiceError(
-                f"Topic {name!r} cannot be created on {self.bootstrap_servers}: {error}."
-            ) from error
-
-    def _admin(self) -> KafkaAdminClient:
-        return KafkaAdminClient(
-            bootstrap_servers=self.bootstrap_servers,
-            bootstrap_timeout_ms=_REQUEST_TIMEOUT_MS,
-            request_timeout_ms=_REQUEST_TIMEOUT_MS,
-        )
+        create_topic(self.bootstrap_servers, name, partitions, config)
 
     def _choose_ports(self) -> None:
         if self._ports is not None:

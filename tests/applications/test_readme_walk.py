@@ -1,0 +1,165 @@
+"""The README as a newcomer types it: its commands and blocks as printed, on what its own `kcoord dev up` starts.
+
+Only addresses and directories are other ones, since a machine may have those of the README in use.
+"""
+
+import contextlib
+import csv
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+
+from coordinator.local.ports import free_ports
+from tests.helpers.small_spark import JAVA_OPTIONS
+from tests.helpers.waiting import wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SPARK_PAGE = (ROOT / "docs" / "SPARK.md").read_text(encoding="utf-8")
+
+
+class Walk:
+    """A shell in an empty home, on addresses of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.port, self.kafka_port = free_ports(2)
+        self._children: list[subprocess.Popen[str]] = []
+        scripts = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        kept = ("JAVA_HOME", "KCOORD_CACHE", "XDG_CACHE_HOME", "LANG")
+        self.environment = {
+            **{name: os.environ[name] for name in kept if name in os.environ},
+            "PATH": scripts,
+            "HOME": str(home),
+            "PYTHONPATH": str(ROOT),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "JAVA_TOOL_OPTIONS": JAVA_OPTIONS,
+        }
+        self.environment.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))  # the jars are not fetched again
+
+    def block(self, page: str, word: str) -> str:
+        """Return the one block of a page with a word in it, with this walk's addresses and directories."""
+        (found,) = [block for block in re.findall(r"```\w*\n(.*?)```", page, re.DOTALL) if word in block]
+        here = found.replace("127.0.0.1:9292", f"127.0.0.1:{self.port}").replace("/tmp/kcoord", str(self.home))
+        here = here.replace("--port 9292", f"--port {self.port}").replace("9092", str(self.kafka_port))
+        return here.replace(". .venv/bin/activate\n", "")
+
+    def start(self, *command: str, log: str) -> subprocess.Popen[str]:
+        """Start a command that goes on, with its output in a file."""
+        with (self.home / log).open("w") as output:
+            child = subprocess.Popen(
+                command, cwd=self.home, env=self.environment, stdout=output, stderr=subprocess.STDOUT, text=True
+            )
+        self._children.append(child)
+        return child
+
+    def said(self, log: str) -> str:
+        """Return what a command that goes on has said."""
+        return (self.home / log).read_text(errors="replace")
+
+    def run(self, command: str, timeout_s: float = 90) -> str:
+        """Return the standard output of a line typed into a shell, which must end well."""
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.home,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def python(self, script: str, name: str) -> str:
+        """Return what a script says, which must end well."""
+        (self.home / name).write_text(script, encoding="utf-8")
+        return self.run(f"python {name}", timeout_s=150)
+
+    def end(self) -> None:
+        """End what was started, the last first."""
+        for child in reversed(self._children):
+            child.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(30)
+            child.kill()
+            child.wait()
+
+
+@pytest.fixture
+def walk(tmp_path: Path) -> Iterator[Walk]:
+    walk = Walk(tmp_path)
+    try:
+        yield walk
+    finally:
+        walk.end()
+
+
+def values_in(directory: Path) -> set[str]:
+    return set(ds.dataset(str(directory), format="parquet").to_table(columns=["value"]).column("value").to_pylist())
+
+
+def test_the_readme_works_as_it_is_typed(walk: Walk) -> None:
+    (up,) = walk.block(README, "dev up").splitlines()
+    broker = walk.start("bash", "-c", f"exec {up}", log="up.log")
+    wait_until(
+        lambda: broker.poll() is None and f"coordinator 127.0.0.1:{walk.port}" in walk.said("up.log"), timeout_s=90
+    )
+    for line in walk.block(README, "dev topic").splitlines():
+        walk.run(line.replace("events", f"events --kafka 127.0.0.1:{walk.kafka_port}"))
+
+    (walk.home / "job.py").write_text(walk.block(README, "readStream"))
+    walk.start("python", "job.py", log="job.log")
+    walk.environment["KCOORD_COORDINATOR"] = f"127.0.0.1:{walk.port}"
+    walk.run("kcoord group wait ingest --members 1 --lag-below 1 --timeout 80s")
+    assert values_in(walk.home / "events") == {f"event {number}" for number in range(10_000)}
+
+    operate = walk.block(README, "kcoord group describe ingest").splitlines()
+    assert operate[0].startswith("export ")
+    for line in operate[1:]:
+        if "MEMBER" in line:
+            (member,) = csv.DictReader(walk.run("kcoord group members ingest -o csv").splitlines())
+            line = line.replace("MEMBER", member["CONSUMER-ID"][:6])
+        walk.run(f"{operate[0]}\n{line}")
+    assert "reset-planned" in walk.run("kcoord group events ingest")
+
+    session = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.getOrCreate()\n"
+    batches = [walk.block(README, "spark.read."), walk.block(README, "spark_kcoord.batch(")]
+    assert "partition" in walk.python("\n".join([session, *batches]), "batches.py")
+    assert len(values_in(walk.home / "nightly")) == 10_000
+
+    (walk.home / "consumer.py").write_text(walk.block(README, "Consumer(settings)").replace("ingest", "by-hand"))
+    walk.start("python", "-u", "consumer.py", log="consumer.log")
+    wait_until(lambda: "b'event 9999'" in walk.said("consumer.log"), timeout_s=60)
+
+
+def test_the_page_about_spark_works_as_it_is_typed(walk: Walk, make_events: Callable[[Walk], None]) -> None:
+    make_events(walk)
+    stream = walk.block(README, "readStream").split("query = ")[0].replace('"ingest"', '"attached"')
+    listener = walk.block(SPARK_PAGE, "LagListener(").replace("import spark_kcoord\n", "")
+    attached = walk.block(SPARK_PAGE, "attachment = spark_kcoord.attach(spark)")
+    said = walk.python("\n".join([stream, "import spark_kcoord", listener, attached]), "attached.py")
+    assert "LagReport" in said
+    walk.environment["KCOORD_COORDINATOR"] = f"127.0.0.1:{walk.port}"
+    walk.run("kcoord group lag attached --fail-above 0")
+    assert len(values_in(walk.home / "attached")) == 10_000
+
+
+@pytest.fixture
+def make_events() -> Callable[[Walk], None]:
+    def make(walk: Walk) -> None:
+        walk.start("kcoord", "dev", "up", "--port", str(walk.port), "--kafka-port", str(walk.kafka_port), log="up.log")
+        wait_until(lambda: f"coordinator 127.0.0.1:{walk.port}" in walk.said("up.log"), timeout_s=90)
+        for line in walk.block(README, "dev topic").splitlines():
+            walk.run(line.replace("events", f"events --kafka 127.0.0.1:{walk.kafka_port}"))
+
+    return make
