@@ -64,6 +64,7 @@ _RETRIABLE: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.REBALANCE_IN_PROGRESS,
         ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.FENCED_INSTANCE_ID,
         ErrorCode.MEMBER_ID_IN_USE,
         ErrorCode.SECOND_MEMBER_OF_APPLICATION,
     }

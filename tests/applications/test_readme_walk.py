@@ -148,7 +148,7 @@ def test_the_page_about_spark_works_as_it_is_typed(walk: Walk, make_events: Call
     listener = walk.block(SPARK_PAGE, "LagListener(").replace("import spark_kcoord\n", "")
     attached = walk.block(SPARK_PAGE, "attachment = spark_kcoord.attach(spark)")
     said = walk.python("\n".join([stream, "import spark_kcoord", listener, attached]), "attached.py")
-    assert "LagReport" in said
+    assert "group attached: 0 offsets behind" in said
     walk.environment["KCOORD_COORDINATOR"] = f"127.0.0.1:{walk.port}"
     walk.run("kcoord group lag attached --fail-above 0")
     assert len(values_in(walk.home / "attached")) == 10_000

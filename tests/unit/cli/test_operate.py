@@ -529,3 +529,19 @@ def test_times_are_read_in_utc_unless_they_name_a_zone(text, expected):
 @pytest.mark.parametrize("text", ["P", "PT", "15 minutes", "P1Y", "PT-5M", ""])
 def test_what_is_no_duration_is_refused(run, text):
     assert run(["reset-offsets", "team", "--topic", "t", "--by-duration", text], {}).exit_code == 2
+
+
+HOSTILE = "t\x1b[2J\nerror: nothing is left\u202e"
+
+
+def test_wild_names_stay_in_their_line_of_standard_error(run):
+    found = ResetOffsetsResponse(results=(ResetResult(HOSTILE, 0, ErrorCode.PARTITION_OWNED, f"ask {HOSTILE}"),))
+    refused = run(["reset-offsets", "team", "--topic", "t:0", "--to-latest"], {ResetOffsets: found})
+    pending = (ControlDescription("reset-pending", "ann@ops", HOSTILE, 5, topic=HOSTILE, partition=0, offset=3),)
+    described = run(["describe", "team"], {DescribeControls: DescribeControlsResponse(controls=pending)})
+    denied = run(["describe", "team"], {DescribeGroup: ErrorResponse(ErrorCode.INVALID_REQUEST, HOSTILE)})
+    for result, says in ((refused, "was refused"), (described, "is pending"), (denied, "the coordinator refused")):
+        lines = result.stderr.splitlines()
+        assert all(line.isprintable() for line in lines)
+        assert sum(line.startswith("error: nothing") for line in lines) == 0
+        assert any(says in line and r"t\x1b[2J\nerror: nothing is left\u202e" in line for line in lines)
