@@ -335,9 +335,23 @@ class GroupSettings(_Section):
     snapshot_interval_records: int = _limit(
         "snapshot_interval_records",
         1000,
-        "Records of a shard's log between two snapshots, which bound the time a restart takes.",
+        "Most records of a shard's log between two snapshots, which bound the time a restart takes.",
         "records",
         100_000_000,
+    )
+    snapshot_interval_bytes: int = _limit(
+        "snapshot_interval_bytes",
+        65536,
+        "Bytes of a shard's log, and 256 for each record, between two snapshots; of a large shard half its snapshot.",
+        "bytes",
+        1024**4,
+    )
+    snapshot_piece_bytes: int = _limit(
+        "snapshot_piece_bytes",
+        1,
+        "Bytes of a snapshot that are written at once; so much of it is held in memory.",
+        "bytes",
+        8 * 1024**2,
     )
 
 
@@ -345,7 +359,7 @@ class DiskSettings(_Section):
     """The log in the data directory."""
 
     segment_bytes: int = _setting(
-        64 * 1024 * 1024, "bytes", "Size of one file of a shard's log.", ge=1024 * 1024, le=4 * 1024**3
+        16 * 1024 * 1024, "bytes", "Size of one file of a shard's log.", ge=1024 * 1024, le=1024**3
     )
     max_pending_bytes: int = _setting(
         64 * 1024 * 1024,

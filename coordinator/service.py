@@ -5,10 +5,12 @@ be there at the start. The line `kcoord: listening on HOST:PORT` on standard out
 """
 
 import asyncio
+import gc
 import socket
 import sys
 import time
 import uuid
+from functools import partial
 from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
@@ -16,6 +18,7 @@ from structlog.typing import FilteringBoundLogger
 from coordinator.config import Settings
 from coordinator.core.groups.records import UnreadableRecordError
 from coordinator.core.log.entry import StorageError
+from coordinator.core.log.storage import LogSink, RecoveredShard
 from coordinator.core.node import Node
 from coordinator.protocol.addresses import format_address, parse_address
 from coordinator.protocol.parts import NodeAddress
@@ -27,13 +30,13 @@ from coordinator.runtime.collector import Rounds
 from coordinator.runtime.disk import Disk
 from coordinator.runtime.driver import TICK_MS, Driver, Stopped
 from coordinator.runtime.kafka import KafkaPort
+from coordinator.runtime.loading import LoadEnded, Progress
 from coordinator.runtime.logs import Journal
 from coordinator.runtime.loop import LoopError, loop_factory
 from coordinator.runtime.server import ListenError, Server
 from coordinator.runtime.signals import Signals
 
 READY_LINE = "kcoord: listening on "
-_SAY_PROGRESS_S = 1.0
 _SWITCH_INTERVAL_S = 0.0005
 """How long the event loop's thread keeps the interpreter while the log's writer waits for it, and the other way."""
 _EVERY_ADDRESS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - refused without an advertised one
@@ -208,39 +211,34 @@ def _load(node: Node, disk: Disk, shards: int, log: FilteringBoundLogger, signal
 
     Return False as soon as a signal has told the node to stop.
     """
-    started_s = said_s = time.monotonic()
-    records = 0
-    for shard in range(shards):
-        if signals.asked is not None:
-            return False
-        recovered = disk.recover(shard)
-        for notice in recovered.notices:
-            log.warning("recovered", why=notice, shard=shard)
-        snapshot = recovered.snapshot
-        try:
-            node.load(
-                shard,
-                snapshot.records if snapshot is not None else None,
-                snapshot.end_offset if snapshot is not None else 0,
-                [(batch.base_offset, batch.records) for batch in recovered.batches],
-            )
-        except UnreadableRecordError as error:
-            raise StartError(f"the data directory cannot be used: {error}") from error
-        records += sum(len(batch.records) for batch in recovered.batches)
-        records += len(snapshot.records) if snapshot is not None else 0
-        if time.monotonic() - said_s > _SAY_PROGRESS_S:
-            said_s = time.monotonic()
-            log.info("loading", shards=f"{shard + 1} of {shards}", records=records)
+    started_s = time.monotonic()
+    progress = Progress(shards, log, lambda: signals.asked is not None)
+    gc.disable()  # what is loaded stays, and looking at all of it again and again takes as long as the load
+    try:
+        for shard in range(shards):
+            recovered = node.load(shard, partial(_read, disk, progress, shard))
+            for notice in recovered.notices:
+                log.warning("recovered", why=notice, shard=shard)
+    except LoadEnded:
+        return False
+    except UnreadableRecordError as error:
+        raise StartError(f"the data directory cannot be used: {error}") from error
+    finally:
+        gc.enable()
     Rounds(asyncio.get_running_loop()).begin()
     groups = sum(len(node.hard_state(shard).groups) for shard in range(shards))
     log.info(
         "loaded",
         shards=shards,
         groups=groups,
-        records=records,
+        records=progress.records,
         duration_ms=round((time.monotonic() - started_s) * 1000),
     )
     return True
+
+
+def _read(disk: Disk, progress: Progress, shard: int, sink: LogSink) -> RecoveredShard:
+    return disk.recover(shard, progress.of(shard, sink))
 
 
 def _journal_loop_error(log: FilteringBoundLogger, context: dict[str, object]) -> None:

@@ -23,12 +23,17 @@ class Append(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class WriteSnapshot:
-    """Write records that rebuild a shard's state as of `end_offset`; SnapshotWritten reports completion."""
+    """Write a piece of the records that rebuild a shard's state as of `end_offset`; SnapshotWritten reports completion.
+
+    The pieces are numbered from 0; the snapshot counts once the last one is written.
+    """
 
     shard: int
     end_offset: int
     leader_epoch: int
     records: tuple[bytes, ...]
+    index: int = 0
+    is_last: bool = True
 
 
 class Respond(msgspec.Struct, frozen=True, gc=False):

@@ -62,11 +62,12 @@ class BecameDurable(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotWritten:
-    """A snapshot is on disk: completes WriteSnapshot."""
+    """A piece of a snapshot is on disk, with `is_whole` the last one: completes WriteSnapshot."""
 
     now_ms: int
     shard: int
     end_offset: int
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,10 @@ class Limits:
     """Partitions in one push; more are sent as several."""
     snapshot_interval_records: int = 200_000
     """Records of a shard's log between two snapshots."""
+    snapshot_interval_bytes: int = 4_194_304
+    """Least weight of a shard's log between two snapshots: its bytes, and some more for each record."""
+    snapshot_piece_bytes: int = 1_048_576
+    """Bytes of a snapshot that are handed to the disk together."""
     slice_bytes: int = 65_536
     """Bytes of a snapshot that are encoded in one step."""
     tick_ms: int = 100

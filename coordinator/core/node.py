@@ -6,13 +6,13 @@ chance; whoever performs its effects reports back with events.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
 
 import google_crc32c
 from msgspec import structs
 
-from coordinator.core.effects import Effect, Halt, Respond, WakeAt, WatchTopics, WriteSnapshot
+from coordinator.core.effects import Effect, Halt, Respond, WakeAt, WatchTopics
 from coordinator.core.events import (
     BecameDurable,
     ConnectionClosed,
@@ -39,8 +39,10 @@ from coordinator.core.groups.soft import Connection, Registration, Timer, TimerK
 from coordinator.core.groups.state import ShardState
 from coordinator.core.groups.subscriptions import named_topics
 from coordinator.core.limits import Limits
+from coordinator.core.log.storage import LogSink, RecoveredShard
 from coordinator.core.meter import Meter
 from coordinator.core.parking import Parking
+from coordinator.core.snapshots import Snapshots
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import why_bad_id
 from coordinator.protocol.messages import (
@@ -119,9 +121,7 @@ class Node:
             for index in range(shards)
         ]
         usage.states += [partial(self.hard_state, index) for index in range(shards)]
-        self._snapshot_ends = [0] * shards
-        self._snapshots_under_way: set[int] = set()
-        self._snapshots_growing: list[int] = []
+        self._snapshots = Snapshots(limits, [shard.desk.journal for shard in self._shards])
         self._watched = WatchTopics(frozenset())
         self._watch_marks = [(0, 0, 0)] * shards
         self._wake_at_ms: int | None = None
@@ -132,23 +132,18 @@ class Node:
 
     # ---- load and start ---------------------------------------------------------------------------------------------
 
-    def load(
-        self,
-        shard: int,
-        snapshot: Sequence[bytes] | None,
-        snapshot_end: int,
-        batches: Iterable[tuple[int, Sequence[bytes]]],
-    ) -> None:
-        """Replay a shard from its snapshot and the batches after it, each with the offset of its first record.
+    def load(self, shard: int, recover: Callable[[LogSink], RecoveredShard]) -> RecoveredShard:
+        """Replay a shard while `recover` reads it, which hands on its snapshot and the batches after it.
 
-        Raises UnreadableRecordError when a record is not understood or records are missing.
+        Raises UnreadableRecordError when a record is not understood or records are missing, and what `recover` does.
         """
         assert not self._is_started, "shards are loaded before the start"
         journal = self._shards[shard].desk.journal
-        journal.load(snapshot, snapshot_end, batches)
+        recovered = recover(journal)
         self._parking.lift(shard, journal.log_end_offset)
         self._shards[shard].became_durable(journal.log_end_offset)
-        self._snapshot_ends[shard] = snapshot_end
+        self._snapshots.loaded(shard)
+        return recovered
 
     @property
     def written_at_ms(self) -> int | None:
@@ -192,8 +187,7 @@ class Node:
                 self._clock.wall_offset_ms = event.wall_ms - event.now_ms
                 self._pass_time()
                 self._take_turn()
-                if self._snapshots_growing:
-                    self._grow_snapshot(self._snapshots_growing[0])
+                self._grow_snapshot()
                 return self._finish(event.now_ms, looks_at_all_timers=True)
             case ConnectionOpened():
                 self._connections[event.connection_id] = Connection(event.connection_id, event.host)
@@ -216,8 +210,8 @@ class Node:
             case KafkaFailed():
                 self._catalog.failure = event.why
             case SnapshotWritten():
-                self._snapshots_under_way.discard(event.shard)
-                self._snapshot_ends[event.shard] = max(self._snapshot_ends[event.shard], event.end_offset)
+                self._snapshots.piece_written(event.shard, is_whole=event.is_whole)
+                self._grow_snapshot()
             case DiskFailed():
                 self._is_halted = True
                 self._parking.drop_all()
@@ -440,7 +434,8 @@ class Node:
             append = desk.journal.take_append()
             if append is not None:
                 effects.append(append)
-                self._snapshot_if_due(index)
+                if self._snapshots.look_at(index):
+                    self._grow_snapshot()
             if desk.effects:
                 others += desk.effects
                 desk.effects.clear()
@@ -458,17 +453,6 @@ class Node:
         self._touched.clear()
         return effects
 
-    def _snapshot_if_due(self, index: int) -> None:
-        journal = self._shards[index].desk.journal
-        end_offset = journal.log_end_offset
-        if end_offset - self._snapshot_ends[index] < self._limits.snapshot_interval_records:
-            return
-        if index not in self._snapshots_under_way:
-            self._snapshots_under_way.add(index)
-            journal.begin_snapshot()
-            self._snapshots_growing.append(index)
-            self._grow_snapshot(index)
-
     def _pass_time(self) -> None:
         """Let every shard do what is due; they take turns in being first, since a step rebalances only so much."""
         shards = len(self._shards)
@@ -479,16 +463,18 @@ class Node:
             allowance = self._shards[index].time_passed(allowance)
             self._touched.add(index)
 
-    def _grow_snapshot(self, index: int) -> None:
-        """Encode the next slice of a shard's snapshot; the rest is left to steps of their own."""
-        desk = self._shards[index].desk
-        snapshot = desk.journal.grow_snapshot(self._limits.slice_bytes)
-        if snapshot is None:
-            desk.timers.set(Timer(TimerKind.REST, ""), desk.now_ms)
+    def _grow_snapshot(self) -> None:
+        """Encode the next slice of a snapshot that is due; the rest is left to steps of their own."""
+        shard = self._snapshots.next_shard
+        if shard is None:
             return
-        self._snapshots_growing.remove(index)
-        effect = WriteSnapshot(index, snapshot.end_offset, LEADER_EPOCH, snapshot.records)
-        self._parking.park(effect, ((index, snapshot.end_offset),))
+        effect = self._snapshots.grow()
+        self._touched.add(shard)
+        if effect is None:
+            desk = self._shards[shard].desk
+            desk.timers.set(Timer(TimerKind.REST, ""), desk.now_ms)
+        else:
+            self._parking.park(effect, ((shard, effect.end_offset),))
 
     def _watch(self) -> list[Effect]:
         is_same = True

@@ -3,10 +3,10 @@
 The thread writes in groups: what arrived while the last group was being synced is the next one. Each group is
 one frame and one sync a shard, then `on_durable`; where a sync takes long, those of a group go on beside each
 other. The first failure of any write, sync or rename is final: nothing is retried, nothing more is reported
-durable, `on_failure` says why. So is a directory that is no longer where it was opened. A snapshot is written by
-the same thread between two groups. At most `max_pending_bytes` of records wait in memory, and then one append more;
-going past that is a failure too, since the disk has then stood still for longer than anybody waits. Decides nothing
-about what records mean or when a snapshot is due.
+durable, `on_failure` says why. So is a directory that is no longer where it was opened. Snapshots are written by
+the same thread, a piece between two groups. At most `max_pending_bytes` of records wait in memory, and then one append
+more; going past that is a failure too, since the disk has then stood still for longer than anybody waits. Decides
+nothing about what records mean or when a snapshot is due.
 """
 
 import re
@@ -21,13 +21,14 @@ import google_crc32c
 from coordinator.core.log.entry import MAX_BATCH_BYTES
 from coordinator.core.log.meta import DirectoryMeta, decode_meta, encode_meta
 from coordinator.core.log.queue import AppendQueue, QueueFullError
-from coordinator.core.log.snapshot import Snapshot
-from coordinator.core.log.storage import RecoveredShard
+from coordinator.core.log.snapshot import SnapshotPiece
+from coordinator.core.log.snapshot_queue import SnapshotQueue
+from coordinator.core.log.storage import LogSink, RecoveredShard
 from coordinator.runtime.data_directory import MAKING, META, refuse_what_is_not_ours
 from coordinator.runtime.files import DirectoryLock, DiskError, Files, OsFiles, explained, write_atomically
 from coordinator.runtime.shard_files import ShardFiles
 
-DEFAULT_SEGMENT_BYTES = 64 * 1024 * 1024
+DEFAULT_SEGMENT_BYTES = 16 * 1024 * 1024
 DEFAULT_MAX_PENDING_BYTES = 64 * 1024 * 1024
 DEFAULT_WAIT_S = 30.0
 MAX_SHARDS = 10_000
@@ -55,7 +56,7 @@ class Disk:
         max_pending_bytes: int,
         wait_s: float,
         on_durable: Callable[[int, int], None],
-        on_snapshot: Callable[[int, int], None] | None,
+        on_snapshot: Callable[[int, int, bool], None] | None,
         on_failure: Callable[[str], None],
     ) -> None:
         self._lock = lock
@@ -69,7 +70,7 @@ class Disk:
         self._on_failure = on_failure
         self._changed = threading.Condition()  # guards everything below
         self._queue = AppendQueue(max_pending_bytes)
-        self._snapshots: dict[int, Snapshot] = {}
+        self._snapshots = SnapshotQueue()
         self._busy: set[int] = set()
         self._failure: str | None = None
         self._closing = False
@@ -86,7 +87,7 @@ class Disk:
         new_directory_id: str,
         on_durable: Callable[[int, int], None],
         on_failure: Callable[[str], None],
-        on_snapshot: Callable[[int, int], None] | None = None,
+        on_snapshot: Callable[[int, int, bool], None] | None = None,
         segment_bytes: int = DEFAULT_SEGMENT_BYTES,
         max_pending_bytes: int = DEFAULT_MAX_PENDING_BYTES,
         wait_s: float = DEFAULT_WAIT_S,
@@ -94,11 +95,11 @@ class Disk:
     ) -> "Disk":
         """Open the data directory, made with `new_directory_id` when there is none, and start the writer.
 
-        `on_durable(shard, end_offset)`, `on_snapshot(shard, end_offset)` and `on_failure(message)` are called
-        from the writer thread (`on_failure` also from an `append` that passes the limit). `wait_s` bounds how
-        long `recover` and `close` wait for the writer. Raises StorageError when another process holds the
-        directory, when it was made for another number of shards, or when anything in it is missing,
-        unreadable or damaged.
+        `on_durable(shard, end_offset)`, `on_snapshot(shard, end_offset, is_whole)`, which reports each piece, and
+        `on_failure(message)` are called from the writer thread (`on_failure` also from an `append` that passes
+        the limit). `wait_s` bounds how long `recover` and `close` wait for the writer. Raises StorageError when
+        another process holds the directory, when it was made for another number of shards, or when anything
+        in it is missing, unreadable or damaged.
         """
         if not 1 <= shards <= MAX_SHARDS:
             raise ValueError(f"{shards} shards is outside 1..{MAX_SHARDS}")
@@ -146,17 +147,17 @@ class Disk:
         with self._changed:
             return self._queue.pending_bytes
 
-    def recover(self, shard: int) -> RecoveredShard:
-        """Load a shard; see `DiskPort.recover`. Blocks on the disk: not for the event loop once it serves."""
+    def recover(self, shard: int, sink: LogSink | None = None) -> RecoveredShard:
+        """Read a shard; see `DiskPort.recover`. Blocks on the disk: not for the event loop once it serves."""
         with self._changed:
             self._refuse_when_stopped()
             self._queue.close_shard(shard)
-            self._snapshots.pop(shard, None)
+            self._snapshots.give_up(shard)
             idle = self._changed.wait_for(lambda: self._failure is not None or self._is_idle(shard), self._wait_s)
             self._refuse_when_stopped()
             if not idle:
                 raise DiskError(f"shard {shard}: its writes have not finished in {self._wait_s:g} s; check the disk")
-        recovered = self._shards[shard].recover()
+        recovered = self._shards[shard].recover(sink)
         with self._changed:
             self._queue.open_shard(shard, recovered.log_end_offset, recovered.leader_epoch)
         return recovered
@@ -176,13 +177,22 @@ class Disk:
         self._on_failure(message)
         raise DiskError(message)
 
-    def write_snapshot(self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
-        """Take a snapshot; see `DiskPort.write_snapshot`. `on_snapshot` reports it."""
+    def write_snapshot(
+        self,
+        shard: int,
+        end_offset: int,
+        leader_epoch: int,
+        records: Sequence[bytes],
+        *,
+        index: int = 0,
+        is_last: bool = True,
+    ) -> None:
+        """Take a piece of a snapshot; see `DiskPort.write_snapshot`. `on_snapshot` reports it."""
         with self._changed:
             self._refuse_when_stopped()
             if end_offset > self._queue.end_offset(shard):
                 raise ValueError(f"shard {shard}: snapshot at {end_offset}, past the end of the log")
-            self._snapshots[shard] = Snapshot(end_offset, leader_epoch, tuple(records))
+            self._snapshots.add(shard, SnapshotPiece(end_offset, leader_epoch, tuple(records), index, is_last))
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -238,8 +248,8 @@ class Disk:
                 if self._failure or not (self._queue or self._snapshots):
                     return
                 group = self._queue.take_group()
-                snapshots = self._take_snapshots()
-                self._busy = {*group, *snapshots}
+                pieces = self._snapshots.take(lambda shard: self._shards[shard].durable_end_offset)
+                self._busy = {*group, *pieces}
             for shard, batch in group.items():
                 self._shards[shard].write(batch)
             if group:
@@ -248,9 +258,10 @@ class Disk:
                 if self._failure is not None:
                     return
                 self._on_durable(shard, end_offset)
-            for shard, snapshot in snapshots.items():
-                if self._shards[shard].write_snapshot(snapshot) and self._on_snapshot is not None:
-                    self._on_snapshot(shard, snapshot.end_offset)
+            for shard, piece in pieces.items():
+                self._shards[shard].write_snapshot(piece)
+                if self._on_snapshot is not None:
+                    self._on_snapshot(shard, piece.end_offset, piece.is_last)
             with self._changed:
                 self._queue.finish()
                 self._busy.clear()
@@ -268,17 +279,6 @@ class Disk:
         else:
             for shard in rest:
                 yield shard, self._shards[shard].sync()
-
-    def _take_snapshots(self) -> dict[int, Snapshot]:
-        """Take the snapshots whose log is durable already."""
-        ready = {
-            shard: snapshot
-            for shard, snapshot in self._snapshots.items()
-            if snapshot.end_offset <= self._shards[shard].durable_end_offset
-        }
-        for shard in ready:
-            del self._snapshots[shard]
-        return ready
 
 
 def _open_directory(

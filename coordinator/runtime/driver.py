@@ -79,8 +79,17 @@ class DiskWriter(Protocol):
     def pending_bytes(self) -> int:
         """Bytes of records that are not durable yet."""
 
-    def write_snapshot(self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
-        """Write a snapshot in the background."""
+    def write_snapshot(
+        self,
+        shard: int,
+        end_offset: int,
+        leader_epoch: int,
+        records: Sequence[bytes],
+        *,
+        index: int = 0,
+        is_last: bool = True,
+    ) -> None:
+        """Write a piece of a snapshot in the background."""
 
 
 class KafkaReader(Protocol):
@@ -234,9 +243,9 @@ class Driver:
             self._is_told_durable = True
             self._call_soon(self._take_durable)
 
-    def snapshot_written(self, shard: int, end_offset: int) -> None:
-        """Report that a snapshot is on disk; any thread."""
-        self._report(lambda now_ms: SnapshotWritten(now_ms, shard, end_offset))
+    def snapshot_written(self, shard: int, end_offset: int, is_whole: bool) -> None:  # noqa: FBT001 - as the disk calls it
+        """Report that a piece of a snapshot is on disk, the last one if it is whole; any thread."""
+        self._report(lambda now_ms: SnapshotWritten(now_ms, shard, end_offset, is_whole))
 
     def disk_failed(self, why: str) -> None:
         """Report that the disk failed; any thread."""
@@ -366,11 +375,11 @@ class Driver:
                 self._kafka.watch_topics(topics, lists_all=lists_all)
             case ResolveOffsets(lookup_id, offsets):
                 self._kafka.resolve_offsets(lookup_id, offsets)
-            case WriteSnapshot(shard, end_offset, leader_epoch, records):
+            case WriteSnapshot(shard, end_offset, leader_epoch, records, index, is_last):
                 if self._is_draining:
                     return
                 self._write()
-                self._disk.write_snapshot(shard, end_offset, leader_epoch, records)
+                self._disk.write_snapshot(shard, end_offset, leader_epoch, records, index=index, is_last=is_last)
             case Halt(why):
                 self._log.critical("halted", why=why)
                 self._stop(Stopped(why, is_failure=True))

@@ -72,6 +72,10 @@ class Files(Protocol):
         """Return the whole content; more than `limit` bytes raise OSError EFBIG before they are read."""
         ...
 
+    def read_at(self, descriptor: int, length: int, position: int) -> bytes:
+        """Return `length` bytes from `position` on; fewer where the file ends."""
+        ...
+
     def write(self, descriptor: int, data: bytes, position: int) -> None:
         """Write all of `data` at `position`."""
         ...
@@ -126,6 +130,14 @@ class OsFiles:
             if os.fstat(file.fileno()).st_size > limit:
                 raise OSError(errno.EFBIG, f"the file has more than {limit} bytes")
             return file.read()
+
+    def read_at(self, descriptor: int, length: int, position: int) -> bytes:
+        """Return what is there, going on after a short read."""
+        parts = []
+        while length and (part := os.pread(descriptor, length, position)):
+            parts.append(part)
+            length, position = length - len(part), position + len(part)
+        return b"".join(parts)
 
     def write(self, descriptor: int, data: bytes, position: int) -> None:
         """Write all of `data`, going on after a short write (whose reason the next one reports)."""

@@ -1,22 +1,26 @@
 """The files of one shard: segments and snapshots in one directory, and the order in which they are written.
 
     00000000000000000000.log        segment, named by its first offset; zero-filled ahead of the frames
-    00000000000000004711.snapshot   snapshot, named by its end offset
+    00000000000000004711.snapshot   snapshot, named by its end offset; see `snapshot_files`
 
 Keeps these orders, each step synced before the next: a frame after the one before it; in a roll the new
-segment, then the seal of the old one; a snapshot before anything it replaces is deleted. Not thread-safe;
-raises DiskError for anything the operating system fails, after which the object must not be used again.
+segment, then the seal of the old one; a whole snapshot before anything it replaces is deleted. A snapshot ends the
+segment that is being written, so that the next one can delete it: the log on disk is what has come since the last
+snapshot but one. Not thread-safe; raises DiskError for anything the operating system fails, after which the object
+must not be used again.
 """
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from coordinator.core.log.entry import MAX_FRAME_BYTES, MIN_FRAME_BYTES, Batch, CorruptLogError, encode_batch
-from coordinator.core.log.snapshot import MAX_SNAPSHOT_BYTES, Snapshot, decode_snapshot, encode_snapshot
-from coordinator.core.log.storage import RecoveredShard, SegmentBytes, Tail, recover_log
-from coordinator.runtime.files import TEMPORARY_SUFFIX, Files, explained, write_atomically
+from coordinator.core.log.entry import MAX_FRAME_BYTES, MIN_FRAME_BYTES, Batch, encode_batch
+from coordinator.core.log.snapshot import SnapshotPiece
+from coordinator.core.log.storage import LogSink, RecoveredShard, SegmentBytes, Tail, recover_log
+from coordinator.runtime.files import TEMPORARY_SUFFIX, Files, explained
+from coordinator.runtime.snapshot_files import SnapshotWriter, read_snapshot, snapshot_path
 
 MIN_SEGMENT_BYTES = 4096
 MAX_SEGMENT_BYTES = 1024 * 1024 * 1024
@@ -35,6 +39,7 @@ class ShardFiles:
         self._files = files
         self._directory = directory
         self._segment_bytes = segment_bytes
+        self._snapshots = SnapshotWriter(files, directory)
         self._bases: list[int] = []
         self._snapshot_end = 0
         self._descriptor: int | None = None
@@ -56,8 +61,8 @@ class ShardFiles:
         self._start_segment(0)
         self.close()
 
-    def recover(self) -> RecoveredShard:
-        """Load the shard, cut a torn tail off, tidy up after a crash, and get ready to append."""
+    def recover(self, sink: LogSink | None = None) -> RecoveredShard:
+        """Read the shard into `sink`, cut a torn tail off, tidy up after a crash, and get ready to append."""
         self.close()
         notices: list[str] = []
         with explained("read the directory", self._directory):
@@ -67,11 +72,12 @@ class ShardFiles:
         for name in names:
             if match := _NAME.fullmatch(name):
                 (bases if match[2] == "log" else ends).append(int(match[1]))
-        snapshot = self._read_snapshot(ends[-1]) if ends else None
-        self._snapshot_end = 0 if snapshot is None else snapshot.end_offset
+        snapshot_epoch = self._read_snapshot(ends[-1], sink) if ends else 0
+        self._snapshot_end = ends[-1] if ends else 0
         needless = [base for base, following in pairwise(bases) if following <= self._snapshot_end]
         self._bases = bases[len(needless) :]
-        log = recover_log(str(self._directory), snapshot, self._segments())
+        snapshot_end = self._snapshot_end if ends else None
+        log = recover_log(str(self._directory), snapshot_end, self._segments(), partial(_hand_on, sink))
         if log.surplus_base is not None:
             self._delete(self._segment_path(log.surplus_base))
             self._bases.remove(log.surplus_base)
@@ -87,7 +93,7 @@ class ShardFiles:
             )
         self._sync_directory()
         leftovers = [self._segment_path(base) for base in needless]
-        leftovers += [self._snapshot_path(end) for end in ends[:-1]]
+        leftovers += [snapshot_path(self._directory, end) for end in ends[:-1]]
         leftovers += [self._directory / name for name in names if name.endswith(TEMPORARY_SUFFIX)]
         for path in leftovers:
             self._delete(path)
@@ -95,8 +101,8 @@ class ShardFiles:
         if leftovers:
             self._sync_directory()
         self._end_offset = self._durable_end_offset = log.log_end_offset
-        self._leader_epoch = log.leader_epoch
-        return RecoveredShard(snapshot, log.batches, log.log_end_offset, log.leader_epoch, tuple(notices))
+        self._leader_epoch = max(log.leader_epoch, snapshot_epoch)
+        return RecoveredShard(self._snapshot_end, log.log_end_offset, self._leader_epoch, tuple(notices))
 
     def write(self, batch: Batch) -> None:
         """Write one frame, in a new segment when the current one is full; not durable yet."""
@@ -113,25 +119,29 @@ class ShardFiles:
         self._durable_end_offset = self._end_offset
         return self._end_offset
 
-    def write_snapshot(self, snapshot: Snapshot) -> bool:
-        """Write a snapshot of durable records, then delete what it replaces; False when it is not newer."""
-        if snapshot.end_offset > self._durable_end_offset:
-            raise ValueError(f"snapshot at {snapshot.end_offset}, but only {self._durable_end_offset} is durable")
-        if snapshot.end_offset <= self._snapshot_end:
-            return False
-        write_atomically(self._files, self._snapshot_path(snapshot.end_offset), encode_snapshot(snapshot))
-        replaced, self._snapshot_end = self._snapshot_end, snapshot.end_offset
-        needless = [base for base, following in pairwise(self._bases) if following <= snapshot.end_offset]
+    def write_snapshot(self, piece: SnapshotPiece) -> None:
+        """Write a piece of a snapshot of durable records; after the last one, delete what the snapshot replaces.
+
+        One that is not newer than the one there is counts as written.
+        """
+        if piece.end_offset > self._durable_end_offset:
+            raise ValueError(f"snapshot at {piece.end_offset}, but only {self._durable_end_offset} is durable")
+        if piece.end_offset <= self._snapshot_end or not self._snapshots.write(piece):
+            return
+        replaced, self._snapshot_end = self._snapshot_end, piece.end_offset
+        if self._position > min(FILL_BYTES, self._segment_bytes // 2) and self._end_offset > self._bases[-1]:
+            self._roll()
+        needless = [base for base, following in pairwise(self._bases) if following <= piece.end_offset]
         for base in needless:
             self._delete(self._segment_path(base))
         del self._bases[: len(needless)]
         if replaced:
-            self._delete(self._snapshot_path(replaced))
+            self._delete(snapshot_path(self._directory, replaced))
         self._sync_directory()
-        return True
 
     def close(self) -> None:
-        """Close the open segment, if any."""
+        """Close what is open."""
+        self._snapshots.close()
         if self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
             with explained("close", self._active_path):
@@ -204,15 +214,14 @@ class ShardFiles:
             self._files.write(self._active_descriptor, bytes(size - self._size), self._size)
         self._size = size
 
-    def _read_snapshot(self, end: int) -> Snapshot:
-        path = self._snapshot_path(end)
-        with explained("read", path):
-            data = self._files.read(path, MAX_SNAPSHOT_BYTES + MIN_SEGMENT_BYTES)
-        snapshot = decode_snapshot(data, path_hint=str(path))
-        if snapshot.end_offset != end:
-            why = f"it is a snapshot of the log up to {snapshot.end_offset}, under the name of another"
-            raise CorruptLogError(str(path), 0, None, why)
-        return snapshot
+    def _read_snapshot(self, end: int, sink: LogSink | None) -> int:
+        """Hand a snapshot on and return its leader epoch."""
+        leader_epoch = 0
+        for piece in read_snapshot(self._files, self._directory, end):
+            leader_epoch = piece.leader_epoch
+            if sink is not None:
+                sink.take_snapshot(end, piece.records)
+        return leader_epoch
 
     def _segments(self) -> Iterator[SegmentBytes]:
         for base in tuple(self._bases):
@@ -232,9 +241,6 @@ class ShardFiles:
     def _segment_path(self, base: int) -> Path:
         return self._directory / f"{base:020d}.log"
 
-    def _snapshot_path(self, end: int) -> Path:
-        return self._directory / f"{end:020d}.snapshot"
-
     @property
     def _active_path(self) -> Path:
         return self._segment_path(self._bases[-1])
@@ -244,3 +250,8 @@ class ShardFiles:
         if self._descriptor is None:
             raise ValueError(f"{self._directory} is not open: recover it first")
         return self._descriptor
+
+
+def _hand_on(sink: LogSink | None, batch: Batch) -> None:
+    if sink is not None:
+        sink.take_batch(batch.base_offset, batch.records)

@@ -12,6 +12,7 @@ from coordinator.core.groups.records import decode_record
 from coordinator.core.groups.replay import replay
 from coordinator.core.groups.state import GroupState, ShardState
 from coordinator.runtime.disk import Disk
+from tests.helpers.loading import read_shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,12 @@ def cuts(data_dir: Path, shards: int, group_id: str) -> list[Cut]:
 
 
 def _cuts_of(disk: Disk, shard: int, group_id: str) -> list[Cut]:
-    recovered = disk.recover(shard)
-    assert recovered.snapshot is None, "a chaos run is too short for a snapshot"
+    read = read_shard(disk, shard)
+    assert read.snapshot is None, "a chaos run is too short for a snapshot"
     state = ShardState()
     found = []
-    for batch in recovered.batches:
-        for offset, data in enumerate(batch.records, batch.base_offset):
+    for base_offset, records in read.batches:
+        for offset, data in enumerate(records, base_offset):
             before = _running(state.groups.get(group_id))
             record = decode_record(data)
             replay(state, record, offset)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from coordinator.core.log.entry import MAX_BATCH_BYTES, StorageError
-from coordinator.core.log.snapshot import Snapshot
 from coordinator.core.log.storage import DiskPort, RecoveredShard
 from coordinator.runtime.disk import Disk
+from tests.helpers.loading import read_shard
 from tests.helpers.memory_disk import MemoryDisk
 
 WAIT_S = 10.0
@@ -76,12 +76,12 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]
     harness.disk.close()
 
 
-def records(recovered: RecoveredShard) -> list[bytes]:
-    return [record for batch in recovered.batches for record in batch.records]
+def records(disk: DiskPort, shard: int) -> list[bytes]:
+    return read_shard(disk, shard).records
 
 
 def test_new_shard_is_empty(harness: Harness) -> None:
-    assert harness.disk.recover(2) == RecoveredShard(None, (), 0, 0, ())
+    assert harness.disk.recover(2) == RecoveredShard(0, 0, 0, ())
 
 
 def test_append_is_reported_durable_and_found_after_reopening(harness: Harness) -> None:
@@ -90,14 +90,14 @@ def test_append_is_reported_durable_and_found_after_reopening(harness: Harness) 
     harness.disk.append(0, 2, 8, [b"c"])
     harness.wait_durable(0, 3)
     harness.reopen()
-    recovered = harness.disk.recover(0)
-    assert (records(recovered), recovered.log_end_offset, recovered.leader_epoch) == (
+    found = read_shard(harness.disk, 0)
+    assert (found.records, found.shard.log_end_offset, found.shard.leader_epoch) == (
         [b"a", b"b", b"c"],
         3,
         8,
     )
-    assert [(batch.base_offset, batch.leader_epoch) for batch in recovered.batches] == [(0, 7), (2, 8)]
-    assert recovered.notices == ()
+    assert [base_offset for base_offset, _ in found.batches] == [0, 2]
+    assert found.shard.notices == ()
 
 
 def test_durable_ends_only_grow(harness: Harness) -> None:
@@ -115,7 +115,7 @@ def test_shards_do_not_mix(harness: Harness) -> None:
     for shard in range(3):
         harness.wait_durable(shard, 1)
     harness.reopen()
-    assert [records(harness.disk.recover(shard)) for shard in range(3)] == [
+    assert [records(harness.disk, shard) for shard in range(3)] == [
         [b"shard 0"],
         [b"shard 1"],
         [b"shard 2"],
@@ -127,15 +127,15 @@ def test_close_makes_durable_what_was_appended(harness: Harness) -> None:
     harness.disk.append(1, 0, 0, [b"last"])
     harness.reopen()
     assert harness.durable[1] == [1]
-    assert records(harness.disk.recover(1)) == [b"last"]
+    assert records(harness.disk, 1) == [b"last"]
 
 
 def test_recovering_a_live_shard_includes_what_was_on_its_way(harness: Harness) -> None:
     harness.disk.recover(0)
     harness.disk.append(0, 0, 0, [b"a"])
-    assert records(harness.disk.recover(0)) == [b"a"]
+    assert records(harness.disk, 0) == [b"a"]
     harness.disk.append(0, 1, 0, [b"b"])
-    assert records(harness.disk.recover(0)) == [b"a", b"b"]
+    assert records(harness.disk, 0) == [b"a", b"b"]
 
 
 def test_log_longer_than_many_segments(harness: Harness) -> None:
@@ -145,7 +145,7 @@ def test_log_longer_than_many_segments(harness: Harness) -> None:
         harness.disk.append(0, number, 0, [record])
         harness.wait_durable(0, number + 1)
     harness.reopen()
-    assert records(harness.disk.recover(0)) == expected
+    assert records(harness.disk, 0) == expected
 
 
 def test_batch_larger_than_a_segment(harness: Harness) -> None:
@@ -155,7 +155,7 @@ def test_batch_larger_than_a_segment(harness: Harness) -> None:
         harness.disk.append(0, number, 0, [large])
         harness.wait_durable(0, number + 1)
     harness.reopen()
-    assert records(harness.disk.recover(0)) == [large] * 3
+    assert records(harness.disk, 0) == [large] * 3
 
 
 def test_snapshot_replaces_the_log_below_it(harness: Harness) -> None:
@@ -164,10 +164,57 @@ def test_snapshot_replaces_the_log_below_it(harness: Harness) -> None:
     harness.disk.write_snapshot(0, 2, 3, [b"ab"])
     harness.wait_durable(0, 3)
     harness.reopen()
-    recovered = harness.disk.recover(0)
-    assert recovered.snapshot == Snapshot(2, 3, (b"ab",))
-    assert (records(recovered), recovered.log_end_offset) == ([b"c"], 3)
-    assert recovered.batches[0].base_offset == 2
+    found = read_shard(harness.disk, 0)
+    assert found.snapshot == (2, (b"ab",))
+    assert found.batches == [(2, (b"c",))]
+    assert found.shard == RecoveredShard(2, 3, 3, ())
+
+
+def test_snapshot_in_pieces_counts_once_the_last_one_is_written(harness: Harness) -> None:
+    harness.disk.recover(0)
+    harness.disk.append(0, 0, 0, [b"a", b"b", b"c"])
+    pieces = [[b"a"], [], [bytes(70_000)], [b"c"]]
+    for index, piece in enumerate(pieces[:-1]):
+        harness.disk.write_snapshot(0, 3, 0, piece, index=index, is_last=False)
+    harness.reopen()
+    assert (read_shard(harness.disk, 0).snapshot, records(harness.disk, 0)) == (None, [b"a", b"b", b"c"])
+    for index, piece in enumerate(pieces):
+        harness.disk.write_snapshot(0, 3, 0, piece, index=index, is_last=index == 3)
+    harness.reopen()
+    found = read_shard(harness.disk, 0)
+    assert (found.snapshot, found.pieces, found.records) == ((3, (b"a", bytes(70_000), b"c")), 4, [])
+
+
+def test_snapshot_that_is_begun_again_takes_the_place_of_the_pieces_there_are(harness: Harness) -> None:
+    harness.disk.recover(0)
+    harness.disk.append(0, 0, 0, [b"a", b"b"])
+    harness.disk.write_snapshot(0, 1, 0, [b"a"], is_last=False)
+    harness.wait_durable(0, 2)
+    harness.disk.write_snapshot(0, 2, 0, [b"a"], is_last=False)
+    harness.disk.write_snapshot(0, 2, 0, [b"b"], index=1)
+    harness.reopen()
+    assert read_shard(harness.disk, 0).snapshot == (2, (b"a", b"b"))
+
+
+@pytest.mark.parametrize(("end_offset", "index"), [(2, 2), (1, 1), (2, 0x7FFFFFFF)])
+def test_piece_that_does_not_continue_the_one_before_it_is_refused(
+    harness: Harness, end_offset: int, index: int
+) -> None:
+    harness.disk.recover(0)
+    harness.disk.append(0, 0, 0, [b"a", b"b"])
+    harness.disk.write_snapshot(0, 2, 0, [b"a"], is_last=False)
+    with pytest.raises(ValueError, match="but piece 1 of the one at 2 was next"):
+        harness.disk.write_snapshot(0, end_offset, 0, [b"b"], index=index)
+
+
+def test_pieces_of_a_snapshot_that_a_recovery_gave_up_are_let_go(harness: Harness) -> None:
+    harness.disk.recover(0)
+    harness.disk.append(0, 0, 0, [b"a", b"b"])
+    harness.disk.write_snapshot(0, 2, 0, [b"a"], is_last=False)
+    harness.disk.recover(0)
+    harness.disk.write_snapshot(0, 2, 0, [b"b"], index=1)
+    harness.reopen()
+    assert (read_shard(harness.disk, 0).snapshot, records(harness.disk, 0)) == (None, [b"a", b"b"])
 
 
 def test_older_snapshot_does_not_replace_a_newer_one(harness: Harness) -> None:
@@ -178,7 +225,7 @@ def test_older_snapshot_does_not_replace_a_newer_one(harness: Harness) -> None:
     harness.disk.recover(0)
     harness.disk.write_snapshot(0, 1, 0, [b"old"])
     harness.reopen()
-    assert harness.disk.recover(0).snapshot == Snapshot(2, 0, (b"new",))
+    assert read_shard(harness.disk, 0).snapshot == (2, (b"new",))
 
 
 @pytest.mark.parametrize(
@@ -208,8 +255,7 @@ def test_append_that_is_longer_than_a_frame_is_all_there_after_a_restart(harness
     harness.disk.append(0, 0, 5, appended)
     harness.wait_durable(0, 3)
     harness.reopen()
-    recovered = harness.disk.recover(0)
-    assert (records(recovered), recovered.log_end_offset) == (appended, 3)
+    assert records(harness.disk, 0) == appended
 
 
 def test_append_before_recovery_is_refused(harness: Harness) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 from random import Random
 
 from coordinator.core.log.queue import AppendQueue, QueueFullError
-from coordinator.core.log.snapshot import Snapshot
-from coordinator.core.log.storage import RecoveredShard
+from coordinator.core.log.snapshot import SnapshotPiece
+from coordinator.core.log.snapshot_queue import SnapshotQueue
+from coordinator.core.log.storage import LogSink, RecoveredShard
 from coordinator.runtime.files import DiskError
 from coordinator.runtime.shard_files import ShardFiles
 from tests.helpers.memory_files import MemoryFiles
@@ -42,18 +43,18 @@ class MemoryDisk:
         directories = [Path(f"/shard-{shard:05d}") for shard in range(self._count)]
         self._shards = [ShardFiles(self.files, each, self._segment_bytes) for each in directories]
         self._queue = AppendQueue(self._max_pending_bytes)
-        self._snapshots: dict[int, Snapshot] = {}
+        self._snapshots = SnapshotQueue()
         self._failure: str | None = None
         self._unsynced: tuple[int, ...] = ()
 
-    def recover(self, shard: int) -> RecoveredShard:
+    def recover(self, shard: int, sink: LogSink | None = None) -> RecoveredShard:
         self._refuse_when_stopped()
         self._queue.close_shard(shard)
-        self._snapshots.pop(shard, None)
+        self._snapshots.give_up(shard)
         while self._queue.has(shard):
             self.flush_group()
             self._refuse_when_stopped()
-        recovered = self._shards[shard].recover()
+        recovered = self._shards[shard].recover(sink)
         self._queue.open_shard(shard, recovered.log_end_offset, recovered.leader_epoch)
         return recovered
 
@@ -65,11 +66,20 @@ class MemoryDisk:
             self._fail(str(error))
             raise DiskError(str(error)) from error
 
-    def write_snapshot(self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
+    def write_snapshot(
+        self,
+        shard: int,
+        end_offset: int,
+        leader_epoch: int,
+        records: Sequence[bytes],
+        *,
+        index: int = 0,
+        is_last: bool = True,
+    ) -> None:
         self._refuse_when_stopped()
         if end_offset > self._queue.end_offset(shard):
             raise ValueError("snapshot past the end of the log")
-        self._snapshots[shard] = Snapshot(end_offset, leader_epoch, tuple(records))
+        self._snapshots.add(shard, SnapshotPiece(end_offset, leader_epoch, tuple(records), index, is_last))
 
     @property
     def pending_bytes(self) -> int:
@@ -97,16 +107,16 @@ class MemoryDisk:
             self._fail(str(error))
         self._queue.finish()
 
-    def write_snapshots(self) -> dict[int, int]:
-        """Write the snapshots that wait; returns their ends by shard."""
-        snapshots, self._snapshots = self._snapshots, {}
+    def write_snapshots(self) -> dict[int, SnapshotPiece]:
+        """Write the next piece of each shard that has one waiting; returns these by shard."""
+        pieces = self._snapshots.take(lambda shard: self._shards[shard].durable_end_offset)
         try:
-            for shard, snapshot in snapshots.items():
-                self._shards[shard].write_snapshot(snapshot)
+            for shard, piece in pieces.items():
+                self._shards[shard].write_snapshot(piece)
         except DiskError as error:
             self._fail(str(error))
             return {}
-        return {shard: snapshot.end_offset for shard, snapshot in snapshots.items()}
+        return pieces
 
     def write_without_sync(self) -> bool:
         """Hand one group to the file system and stop there: what a crash may tear. False when nothing waits."""

@@ -90,6 +90,11 @@ class MemoryFiles:
             raise OSError(errno.EFBIG, "too large")
         return content
 
+    def read_at(self, descriptor: int, length: int, position: int) -> bytes:
+        path, inode = self._open[descriptor]
+        self.fail("read", path)
+        return bytes(inode.content[position : position + length])
+
     def write(self, descriptor: int, data: bytes, position: int) -> None:
         path, inode = self._open[descriptor]
         self.fail("write", path)

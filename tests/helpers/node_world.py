@@ -86,6 +86,7 @@ from coordinator.protocol.parts import (
     Subscription,
 )
 from tests.helpers.declared_codes import undeclared_code
+from tests.helpers.loading import given
 
 WALL_OFFSET_MS = 1_700_000_000_000
 TICK_MS = 100
@@ -320,12 +321,14 @@ class NodeWorld:
         self.limits = limits or Limits()
         self.shards = shards
         self.is_durable_at_once = is_durable_at_once
+        self.is_snapshot_written_at_once = True
         self.kafka = FakeKafka(dict(topics if topics is not None else {"t": 4}))
         self.now_ms = 1_000_000
         self.wall_offset_ms = WALL_OFFSET_MS
         self.written: list[list[bytes]] = [[] for _ in range(shards)]
         self.synced = [0] * shards
         self.snapshots: dict[int, tuple[int, tuple[bytes, ...]]] = {}
+        self._pieces: dict[int, list[tuple[bytes, ...]]] = {}
         self.effects: list[Effect] = []
         self.watched: frozenset[str] = frozenset()
         self.lists_all = False
@@ -346,7 +349,7 @@ class NodeWorld:
         for shard in range(self.shards):
             end, snapshot = self.snapshots.get(shard, (0, None))
             tail = self.written[shard][end : self.synced[shard]]
-            node.load(shard, snapshot, end, [(end, tail)] if tail else [])
+            node.load(shard, given(snapshot, end, [(end, tail)] if tail else []))
         return node
 
     def _start_node(self) -> None:
@@ -362,6 +365,7 @@ class NodeWorld:
             del self.written[shard][self.synced[shard] :]
         self.members.clear()
         self._late.clear()
+        self._pieces.clear()
         self.watched = frozenset()
         self.lists_all = False
         self._wake_at_ms = None
@@ -411,9 +415,15 @@ class NodeWorld:
                     self.written[shard].extend(records)
                     if self.is_durable_at_once:
                         self.sync(shard)
-                case WriteSnapshot(shard, end_offset, _, records):
-                    self.snapshots[shard] = (end_offset, records)
-                    self.happen(SnapshotWritten(self.now_ms, shard, end_offset))
+                case WriteSnapshot(shard, end_offset, _, records, index, is_last):
+                    pieces = self._pieces.setdefault(shard, [])
+                    assert index == len(pieces), "pieces come in their order, and one at a time"
+                    pieces.append(records)
+                    if is_last:
+                        self.snapshots[shard] = (end_offset, tuple(record for piece in pieces for record in piece))
+                        del self._pieces[shard]
+                    if self.is_snapshot_written_at_once:
+                        self.happen(SnapshotWritten(self.now_ms, shard, end_offset, is_last))
                 case Respond(connection_id, correlation_id, response):
                     if connection_id in self.members:
                         self.members[connection_id].take_response(correlation_id, response)

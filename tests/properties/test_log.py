@@ -14,21 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from coordinator.core.log.storage import RecoveredShard
 from coordinator.runtime.disk import Disk
 from coordinator.runtime.files import DiskError
+from tests.helpers.loading import Found, read_shard
 from tests.helpers.memory_disk import MemoryDisk
 
 WAIT_S = 10.0
 
 
-def content(recovered: RecoveredShard) -> list[bytes]:
+def content(found: Found) -> list[bytes]:
     """What the log holds: a snapshot here is every record below its end."""
-    assert sum(len(batch.records) for batch in recovered.batches) + (
-        recovered.snapshot.end_offset if recovered.snapshot else 0
-    ) == (recovered.log_end_offset)
-    below = recovered.snapshot.records if recovered.snapshot else ()
-    return [*below, *(record for batch in recovered.batches for record in batch.records)]
+    assert len(found.records) + found.shard.snapshot_end == found.shard.log_end_offset
+    return [*(found.snapshot[1] if found.snapshot is not None else ()), *found.records]
 
 
 def failing_after(calls: int | None) -> Callable[[str, Path], None]:
@@ -53,6 +50,7 @@ class LogAgainstList(RuleBasedStateMachine):
         self.appended: list[bytes] = []
         self.numbers = count()
         self.leader_epoch = 0
+        self.snapshot_to_come: tuple[int, int, int, list[bytes]] | None = None
         self.disk.recover(0)
 
     def on_durable(self, shard: int, end_offset: int) -> None:
@@ -78,6 +76,24 @@ class LogAgainstList(RuleBasedStateMachine):
     def snapshot(self, share: float) -> None:
         end = int(self.acknowledged * share)
         self.disk.write_snapshot(0, end, self.leader_epoch, self.appended[:end])
+        self.snapshot_to_come = None
+
+    @precondition(lambda self: not self.failures)
+    @rule(share=st.floats(0, 1), first=st.floats(0, 1))
+    def begin_snapshot(self, share: float, first: float) -> None:
+        end = int(self.acknowledged * share)
+        cut = int(end * first)
+        self.disk.write_snapshot(0, end, self.leader_epoch, self.appended[:cut], is_last=False)
+        self.snapshot_to_come = (end, self.leader_epoch, 1, self.appended[cut:end])
+
+    @precondition(lambda self: not self.failures and self.snapshot_to_come)
+    @rule(share=st.floats(0, 1), is_last=st.booleans())
+    def go_on_with_the_snapshot(self, share: float, is_last: bool) -> None:
+        assert self.snapshot_to_come is not None
+        end, leader_epoch, index, records = self.snapshot_to_come
+        cut = len(records) if is_last else int(len(records) * share)
+        self.disk.write_snapshot(0, end, leader_epoch, records[:cut], index=index, is_last=is_last)
+        self.snapshot_to_come = None if is_last else (end, leader_epoch, index + 1, records[cut:])
 
     @precondition(lambda self: not self.failures)
     @rule(calls=st.integers(0, 9))
@@ -113,12 +129,13 @@ class LogAgainstList(RuleBasedStateMachine):
 
     def load(self) -> None:
         self.failures.clear()
-        recovered = self.disk.recover(0)
+        self.snapshot_to_come = None
+        recovered = read_shard(self.disk, 0)
         found = content(recovered)
         assert found == self.appended[: len(found)]
         assert len(found) >= self.acknowledged
         self.appended, self.acknowledged = found, len(found)
-        self.leader_epoch = max(recovered.leader_epoch, self.leader_epoch)
+        self.leader_epoch = max(recovered.shard.leader_epoch, self.leader_epoch)
 
     @invariant()
     def nothing_is_acknowledged_before_it_is_appended(self) -> None:
@@ -166,7 +183,7 @@ def test_real_disk_equals_a_list(steps: list[int | str]) -> None:
                 if step == "reopen":
                     disk.close()
                     disk = open_disk()
-                assert content(disk.recover(0)) == model
+                assert content(read_shard(disk, 0)) == model
         disk.close()
     assert failures == []
 

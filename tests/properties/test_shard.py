@@ -39,6 +39,7 @@ from coordinator.protocol.operator_messages import (
     ResetOffsets,
 )
 from coordinator.protocol.parts import Claim, FinalOffset, LostPosition, ResetPolicy, ResetTarget, StartHint
+from tests.helpers.loading import load
 from tests.helpers.log_reader import LogReader
 from tests.helpers.node_world import Member, NodeWorld
 
@@ -411,7 +412,7 @@ class ShardMachine(RuleBasedStateMachine):
 
     def _replay_equals_live_state(self) -> None:
         journal = Journal(0)
-        journal.load(None, 0, [(0, self.world.written[0])])
+        load(journal, None, 0, [(0, self.world.written[0])])
         assert journal.state == self.world.state(0)
 
     def _snapshot_equals_live_state(self) -> None:
@@ -427,8 +428,8 @@ class ShardMachine(RuleBasedStateMachine):
             return
         self.looked_at_snapshot = end_offset
         loaded, from_log = Journal(0), Journal(0)
-        loaded.load(records, end_offset, [])
-        from_log.load(None, 0, [(0, self.world.written[0][:end_offset])])
+        load(loaded, records, end_offset, [])
+        load(from_log, None, 0, [(0, self.world.written[0][:end_offset])])
         assert loaded.state == from_log.state
 
     def _take_acknowledgements(self) -> None:

@@ -78,6 +78,8 @@ class Coordinator:
         self._fresh_ids = 0
         self._watched = e.WatchTopics(frozenset())
         self._is_disk_busy = False
+        self._pieces: dict[int, int] = {}
+        """How many pieces are written, of each shard's snapshot that is not whole."""
         self._disk = MemoryDisk(
             mix.shards,
             on_durable=self._on_durable,
@@ -100,20 +102,14 @@ class Coordinator:
         now_ms = self.now_ms()
         node = Node(self._mix.limits, self._mix.shards, ADDRESS, ("k1:9092",))
         try:
-            logs = [self._disk.recover(shard) for shard in range(self._mix.shards)]
+            logs = [node.load(shard, partial(self._disk.recover, shard)) for shard in range(self._mix.shards)]
         except DiskError as error:
             schedule.tell("coordinator", f"cannot start: {error}")
             self._disk.restart()
             schedule.after(300, self.start)
             return
         for shard, found in enumerate(logs):
-            snapshot = found.snapshot
-            node.load(
-                shard,
-                snapshot.records if snapshot is not None else None,
-                snapshot.end_offset if snapshot is not None else 0,
-                [(batch.base_offset, batch.records) for batch in found.batches],
-            )
+            self._checker.coverage["snapshot read"] += found.snapshot_end > 0
             schedule.tell("coordinator", f"recovers shard {shard} up to {found.log_end_offset}")
             self._checker.recovered(shard, found.log_end_offset, node.hard_state(shard), now_ms)
         self.node = node
@@ -152,6 +148,8 @@ class Coordinator:
 
     def _end(self, why: str, *, is_silent: bool) -> None:
         self._schedule.tell("coordinator", why)
+        self._checker.coverage["snapshot cut off"] += len(self._pieces)
+        self._pieces.clear()
         self.is_up = self.is_paused = False
         self._waiting.clear()
         self.life += 1
@@ -269,7 +267,8 @@ class Coordinator:
         self._use_disk()
 
     def _write_snapshot(self, effect: e.WriteSnapshot) -> None:
-        self._disk.write_snapshot(effect.shard, effect.end_offset, effect.leader_epoch, effect.records)
+        piece = {"index": effect.index, "is_last": effect.is_last}
+        self._disk.write_snapshot(effect.shard, effect.end_offset, effect.leader_epoch, effect.records, **piece)
         self._use_disk()
 
     def _respond(self, effect: e.Respond) -> None:
@@ -328,8 +327,13 @@ class Coordinator:
             self._later(delay_ms, self._sync)
             return
         self._is_disk_busy = False
-        for shard, end in self._disk.write_snapshots().items():
-            self._later(1, partial(self._snapshot_written, shard, end))
+        for shard, piece in self._disk.write_snapshots().items():
+            if piece.is_last:
+                self._checker.coverage["snapshot in pieces" if piece.index else "snapshot whole"] += 1
+                self._pieces.pop(shard, None)
+            else:
+                self._pieces[shard] = piece.index + 1
+            self._later(1, partial(self._snapshot_written, shard, piece.end_offset, is_whole=piece.is_last))
 
     def _sync(self) -> None:
         self._disk.sync_group()
@@ -342,8 +346,8 @@ class Coordinator:
     def _durable(self, shard: int, end_offset: int) -> None:
         self._step(events.BecameDurable(self.now_ms(), shard, end_offset))
 
-    def _snapshot_written(self, shard: int, end_offset: int) -> None:
-        self._step(events.SnapshotWritten(self.now_ms(), shard, end_offset))
+    def _snapshot_written(self, shard: int, end_offset: int, *, is_whole: bool) -> None:
+        self._step(events.SnapshotWritten(self.now_ms(), shard, end_offset, is_whole))
 
     def _on_disk_failure(self, why: str) -> None:
         self._later(0, partial(self._fail, why))

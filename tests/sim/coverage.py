@@ -74,6 +74,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "answer": ANSWERS,
     "page": ("last", "of more"),
     "run": ("ended", "left to others", "lost data", "missed its coordinator"),
+    "snapshot": ("whole", "in pieces", "cut off", "read"),
     "transaction": ("open", "committed", "aborted", "read up to an open one"),
 }
 """Everything that has to happen, by what it is."""

@@ -142,6 +142,8 @@ def draw_mix(dice: Random) -> Mix:
     if claim_timeout_ms is not None:
         # What is given up in time is what nobody comes back for.
         weights["member-left"] = 2.0
+    aside = Random()  # drawn aside, so that the rest of the world of a seed stays as it is
+    aside.setstate(dice.getstate())
     mix = Mix(
         safety_ms=dice.choice((15_000, 30_000, 45_000)),
         shards=dice.choice((1, 1, 2)),
@@ -161,6 +163,9 @@ def draw_mix(dice: Random) -> Mix:
         assignors=dice.choice(ASSIGNORS),
         limits=Limits(
             snapshot_interval_records=dice.choice((40, 150, 1_000_000)),
+            snapshot_interval_bytes=aside.choice((20_000, 4_194_304)),
+            snapshot_piece_bytes=aside.choice((1, 500, 1_048_576)),
+            slice_bytes=aside.choice((200, 65_536)),
             claim_age_notice_ms=dice.choice((3_000, 900_000)),
             push_max_partitions=dice.choice((2, 2_000)),
             slice_partitions=dice.choice((1, 2, 500)),

@@ -342,14 +342,14 @@ def _acknowledge_before_durable() -> Patches:
 
 
 def _replay_skips_a_record() -> Patches:
-    load_batch = journal.Journal._load_batch
+    take_batch = journal.Journal.take_batch
 
-    def load_without(self: journal.Journal, base_offset: int, records: Any) -> None:
+    def take_without(self: journal.Journal, base_offset: int, records: Any) -> None:
         """Leave out which claims run."""
         with _replaced(journal, "replay", _replay_all_but(ClaimsRunning)):
-            load_batch(self, base_offset, records)
+            take_batch(self, base_offset, records)
 
-    return [(journal.Journal, "_load_batch", load_without)]
+    return [(journal.Journal, "take_batch", take_without)]
 
 
 def _replay_all_but(kind: type) -> Callable[[ShardState, Record, int | None], None]:

@@ -60,8 +60,9 @@ class ProgressWatch:
 
     def _is_due(self, group: GroupModel, partition: TopicPartition, owner: Owner, committed: int | None) -> bool:
         """Say whether somebody is to read on in a partition that stands at an offset."""
-        coverage, end = self._world.checker.coverage, self._world.kafka.topics[partition[0]].ends[partition[1]]
-        if committed == end:
+        coverage, (name, number) = self._world.checker.coverage, partition
+        topic = self._world.kafka.topics.get(name)
+        if topic is None or number >= len(topic.ends) or committed == topic.ends[number]:
             return False
         if owner.is_abandoned and not any(partition in target for target in group.targets.values()):
             coverage["left to its own query"] += 1

@@ -4,68 +4,94 @@ State is therefore ahead of the disk, and everything that is said waits (see `pa
 the disk fails, the node stops and the shard is loaded again from what is durable.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from coordinator.core.effects import Append
 from coordinator.core.groups.life_records import LogOpened
 from coordinator.core.groups.records import Record, UnreadableRecordError, decode_record, encode_record
 from coordinator.core.groups.replay import replay
-from coordinator.core.groups.snapshot import GrowingSnapshot
+from coordinator.core.groups.snapshot import GrowingSnapshot, Piece
 from coordinator.core.groups.state import ShardState
 from coordinator.protocol.parts import LogPosition
 
 LEADER_EPOCH = 0
 """The leader epoch of a shard with one replica."""
 
-
-class Snapshot(NamedTuple):
-    """The encoded records that rebuild the whole state as of an offset."""
-
-    end_offset: int
-    records: tuple[bytes, ...]
+RECORD_WEIGHT = 256
+"""So many bytes of long records take as long to replay as there being one record more."""
 
 
 class Journal:
-    """The state of one shard, the end of its log, and the records that are not handed out yet."""
+    """The state of one shard, the end of its log, and the records that are not handed out yet.
 
-    __slots__ = ("_growing", "_pending", "incarnation", "log_end_offset", "shard", "state")
+    Weights say how long a replay takes: the bytes of the records, and RECORD_WEIGHT for each.
+    """
+
+    __slots__ = (
+        "_growing",
+        "_pending",
+        "_tail_begin",
+        "_weight",
+        "_weight_at_begin",
+        "incarnation",
+        "log_end_offset",
+        "shard",
+        "snapshot_weight",
+        "state",
+    )
 
     def __init__(self, shard: int) -> None:
         self.shard = shard
         self.state = ShardState()
         self.incarnation = ""
         self.log_end_offset = 0
+        self.snapshot_weight = 0
+        """The weight of the last snapshot."""
+        self._weight = 0
+        self._weight_at_begin = 0
+        self._tail_begin = 0
         self._pending: list[bytes] = []
         self._growing: GrowingSnapshot | None = None
 
-    def load(
-        self,
-        snapshot: Sequence[bytes] | None,
-        snapshot_end: int,
-        batches: Iterable[tuple[int, Sequence[bytes]]],
-    ) -> None:
-        """Replay a snapshot and the records after it; raises UnreadableRecordError when something is missing or odd."""
-        try:
-            for data in snapshot or ():
-                replay(self.state, decode_record(data), None)
-            self.log_end_offset = snapshot_end
-            for base_offset, records in batches:
-                self._load_batch(base_offset, records)
-        except UnreadableRecordError as error:
-            raise UnreadableRecordError(
-                f"shard {self.shard} cannot be loaded at offset {self.log_end_offset}: {error}"
-            ) from error
+    @property
+    def tail_records(self) -> int:
+        """How many records came after the last snapshot was begun."""
+        return self.log_end_offset - self._tail_begin
 
-    def _load_batch(self, base_offset: int, records: Sequence[bytes]) -> None:
-        if base_offset > self.log_end_offset:
-            raise UnreadableRecordError(
-                f"the next batch begins at offset {base_offset}; records are missing, restore the shard from a backup"
-            )
-        for offset, data in enumerate(records, base_offset):
-            if offset == self.log_end_offset:
-                replay(self.state, decode_record(data), offset)
-                self.log_end_offset += 1
+    @property
+    def tail_weight(self) -> int:
+        """Their weight, as far as they were handed out."""
+        return self._weight - self._weight_at_begin
+
+    def take_snapshot(self, end_offset: int, records: Sequence[bytes]) -> None:
+        """Replay a piece of a snapshot; raises UnreadableRecordError when a record is odd."""
+        state = self.state
+        try:
+            for data in records:
+                replay(state, decode_record(data), None)
+        except UnreadableRecordError as error:
+            raise self._unreadable(f"its snapshot at offset {end_offset}", error) from error
+        self.log_end_offset = self._tail_begin = end_offset
+        self.snapshot_weight += _weight_of(records)
+
+    def take_batch(self, base_offset: int, records: Sequence[bytes]) -> None:
+        """Replay records of the log; raises UnreadableRecordError when one is odd or something is missing before it."""
+        try:
+            if base_offset > self.log_end_offset:
+                raise UnreadableRecordError(  # noqa: TRY301 - told like the others
+                    f"the next batch begins at offset {base_offset}; records are missing, restore the shard from a "
+                    "backup"
+                )
+            state = self.state
+            for offset, data in enumerate(records[self.log_end_offset - base_offset :], self.log_end_offset):
+                replay(state, decode_record(data), offset)
+                self.log_end_offset = offset + 1
+        except UnreadableRecordError as error:
+            raise self._unreadable(f"offset {self.log_end_offset}", error) from error
+        self._weight += _weight_of(records)
+
+    def _unreadable(self, where: str, error: UnreadableRecordError) -> UnreadableRecordError:
+        return UnreadableRecordError(f"shard {self.shard} cannot be loaded at {where}: {error}")
 
     @property
     def next_epoch(self) -> int:
@@ -97,18 +123,31 @@ class Journal:
             return None
         records = tuple(self._pending)
         self._pending.clear()
+        self._weight += _weight_of(records)
         return Append(self.shard, self.log_end_offset - len(records), LEADER_EPOCH, records)
 
     def begin_snapshot(self) -> None:
         """Begin a snapshot as of the log's end."""
         assert self._growing is None, "one snapshot of a shard is made at a time"
         self._growing = GrowingSnapshot(self.state, self.log_end_offset)
+        self._tail_begin = self.log_end_offset
+        self._weight_at_begin = self._weight
+        self.snapshot_weight = 0
 
-    def grow_snapshot(self, most_bytes: int) -> Snapshot | None:
-        """Encode about so many bytes more of the snapshot that was begun, and return it once it is done."""
+    def grow_snapshot(self, most_bytes: int, piece_bytes: int) -> Piece | None:
+        """Encode about so many bytes more of the snapshot that was begun; return a piece once it is full, or the last.
+
+        A piece is full with about `piece_bytes`.
+        """
         assert self._growing is not None, "a snapshot is begun before it grows"
-        end_offset, records = self._growing.end_offset, self._growing.grow(most_bytes)
-        if records is None:
+        piece = self._growing.grow(most_bytes, piece_bytes)
+        if piece is None:
             return None
-        self._growing = None
-        return Snapshot(end_offset, records)
+        self.snapshot_weight += _weight_of(piece.records)
+        if piece.is_last:
+            self._growing = None
+        return piece
+
+
+def _weight_of(records: Sequence[bytes]) -> int:
+    return sum(map(len, records)) + RECORD_WEIGHT * len(records)

@@ -2,11 +2,12 @@
 
 It uses the records of the log, so that a snapshot needs no replay of its own. The order within a group matters: what
 one record implies must not disturb what an earlier one said. A snapshot of a large shard is encoded in slices while
-the shard goes on: a group is copied before its first change, so that all of it is as of one offset.
+the shard goes on: a group is copied before its first change, so that all of it is as of one offset. What is encoded
+is handed out in pieces, so that no more than a piece of it is held.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from coordinator.core.groups.committed_table import Committed
@@ -45,10 +46,30 @@ _BYTES_FOR_A_GRANT: Final = 8
 """So many bytes of other records take as long as finding out that a partition was granted with those before it."""
 
 
-class GrowingSnapshot:
-    """The snapshot of a shard as of one offset, which is encoded slice by slice."""
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some of the encoded records that rebuild the whole state as of an offset; pieces are numbered from 0."""
 
-    __slots__ = ("_copied", "_epochs_ahead", "_records", "_state", "_under_way", "_waiting", "end_offset")
+    end_offset: int
+    index: int
+    records: tuple[bytes, ...]
+    is_last: bool
+
+
+class GrowingSnapshot:
+    """The snapshot of a shard as of one offset, which is encoded slice by slice and handed out in pieces."""
+
+    __slots__ = (
+        "_bytes",
+        "_copied",
+        "_epochs_ahead",
+        "_index",
+        "_records",
+        "_state",
+        "_under_way",
+        "_waiting",
+        "end_offset",
+    )
 
     def __init__(self, state: ShardState, end_offset: int) -> None:
         self.end_offset = end_offset
@@ -58,6 +79,8 @@ class GrowingSnapshot:
         self._under_way: Iterator[Record] = iter(())
         self._epochs_ahead = state.epochs_ahead
         self._records = [encode_record(record) for record in _records_of_time(state)]
+        self._bytes = 0
+        self._index = 0
 
     def before_change(self, group_id: str) -> None:
         """Keep a group as it is, unless that has been done; call it before every record that is replayed."""
@@ -65,24 +88,34 @@ class GrowingSnapshot:
             del self._waiting[group_id]
             self._copied[group_id] = _copy_of(self._state.groups[group_id])
 
-    def grow(self, most_bytes: int) -> tuple[bytes, ...] | None:
-        """Encode about so many bytes more; returns the whole snapshot once it is done."""
+    def grow(self, most_bytes: int, piece_bytes: int) -> Piece | None:
+        """Encode about so many bytes more; return a piece once it is full with about `piece_bytes`, or the last."""
         left = most_bytes
         while True:
             for record in self._under_way:
                 data = encode_record(record)
                 self._records.append(data)
+                self._bytes += len(data)
                 left -= len(data)
                 if isinstance(record, Granted):
                     left -= _BYTES_FOR_A_GRANT * len(record.partitions)
+                if self._bytes >= piece_bytes:
+                    return self._take_piece(is_last=False)
                 if left <= 0:
                     return None
             if not self._copied:
                 if not self._waiting:
-                    return tuple(self._records)
+                    return self._take_piece(is_last=True)
                 self.before_change(next(iter(self._waiting)))
             group_id = next(iter(self._copied))
             self._under_way = _records_of_group(self._copied.pop(group_id), self._epochs_ahead)
+
+    def _take_piece(self, *, is_last: bool) -> Piece:
+        piece = Piece(self.end_offset, self._index, tuple(self._records), is_last)
+        self._records.clear()
+        self._bytes = 0
+        self._index += 1
+        return piece
 
 
 def _copy_of(group: GroupState) -> GroupState:

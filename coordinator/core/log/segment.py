@@ -63,10 +63,17 @@ def is_blank(data: bytes) -> bool:
 
 
 def scan_segment(
-    data: bytes, *, path_hint: str, base_offset: int, leader_epoch: int = 0, may_be_torn: bool
+    data: bytes,
+    *,
+    path_hint: str,
+    base_offset: int,
+    leader_epoch: int = 0,
+    may_be_torn: bool,
+    wanted_from: int = 0,
 ) -> SegmentScan:
     """Read the frames of a segment that starts at `base_offset`.
 
+    Records of frames that end at or before `wanted_from` are checked but not decoded, and not in the answer.
     `leader_epoch` is the last one of the segment before. `may_be_torn` says that no frame of the log follows
     this segment; `cut_bytes` of the answer are then those of a torn frame, to be cut off before the next
     write. Raises CorruptLogError as the module says, and UnknownFormatError for an intact frame of another
@@ -92,16 +99,16 @@ def scan_segment(
             why = f"its leader epoch {header.leader_epoch} is smaller than {leader_epoch} before it"
         if why is not None:
             raise CorruptLogError(path_hint, position, offset, why)
-        try:
-            batch = Batch(offset, header.leader_epoch, decode_records(data, position, header))
-        except ValueError as error:
-            raise CorruptLogError(path_hint, position, offset, str(error)) from error
-        if batch.records:
-            batches.append(batch)
-        else:
+        end_offset = offset + header.count
+        if header.count == 0:
             sealed = True
+        elif end_offset > wanted_from:
+            try:
+                batches.append(Batch(offset, header.leader_epoch, decode_records(data, position, header)))
+            except ValueError as error:
+                raise CorruptLogError(path_hint, position, offset, str(error)) from error
         last_frame, position = position, position + header.frame_bytes
-        offset, leader_epoch = batch.end, header.leader_epoch
+        offset, leader_epoch = end_offset, header.leader_epoch
     cut_bytes = max(used - position, 0)
     return SegmentScan(tuple(batches), offset, leader_epoch, last_frame, position, cut_bytes, sealed)
 

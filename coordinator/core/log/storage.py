@@ -2,27 +2,41 @@
 
 `DiskPort` is what the rest of the node may ask of a disk; the real one and the fake pass one contract suite.
 `recover_log` joins segments and snapshot: it accepts exactly the states that a crash can leave
-(see `segment`) and raises for every other. Knows nothing of files or threads.
+(see `segment`) and raises for every other. What is read is handed on piece by piece, so that a log of any length
+takes the memory of one segment. Knows nothing of files or threads.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from coordinator.core.log.entry import Batch, CorruptLogError
 from coordinator.core.log.segment import is_blank, scan_segment
-from coordinator.core.log.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveredShard:
-    """A shard as loaded: replay `snapshot`, then `batches`, which start where it ends (else at 0)."""
+    """A shard as found once all of it was handed on; its snapshot ends at 0 when it has none."""
 
-    snapshot: Snapshot | None
-    batches: tuple[Batch, ...]
+    snapshot_end: int
     log_end_offset: int
     leader_epoch: int
     notices: tuple[str, ...]
+
+
+class LogSink(Protocol):
+    """Takes a shard in while it is read: the pieces of its snapshot in their order, then the batches after it.
+
+    What it raises ends the reading.
+    """
+
+    def take_snapshot(self, end_offset: int, records: Sequence[bytes]) -> None:
+        """Take a piece of the snapshot of the log up to `end_offset`."""
+        ...
+
+    def take_batch(self, base_offset: int, records: Sequence[bytes]) -> None:
+        """Take records of the log, the first of them at `base_offset`, where what was taken before ends."""
+        ...
 
 
 class DiskPort(Protocol):
@@ -36,10 +50,11 @@ class DiskPort(Protocol):
     shards keep an order, or that a snapshot is written before a later append.
     """
 
-    def recover(self, shard: int) -> RecoveredShard:
-        """Load a shard; required before its first append. Blocks; waits for appends of the shard under way.
+    def recover(self, shard: int, sink: LogSink | None = None) -> RecoveredShard:
+        """Read a shard into `sink`; required before its first append. Blocks; waits for its appends under way.
 
-        Cuts a torn tail off and says so in the notices. Raises StorageError when the log must not be served.
+        Cuts a torn tail off and says so in the notices. Raises StorageError when the log must not be served, which may
+        show after most of it was handed on. What there is of a snapshot that is not whole is given up.
         """
         ...
 
@@ -52,11 +67,22 @@ class DiskPort(Protocol):
         """
         ...
 
-    def write_snapshot(self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
-        """Take a snapshot of the shard at `end_offset` without blocking; then let go of what it replaces.
+    def write_snapshot(
+        self,
+        shard: int,
+        end_offset: int,
+        leader_epoch: int,
+        records: Sequence[bytes],
+        *,
+        index: int = 0,
+        is_last: bool = True,
+    ) -> None:
+        """Take a piece of a snapshot of the shard at `end_offset` without blocking.
 
-        It is written once the log is durable up to `end_offset`; a newer one takes the place of one not
-        begun.
+        It is written once the log is durable up to `end_offset`. After the last piece the snapshot counts, and what it
+        replaces is let go; until then nothing of it does. Piece 0 begins a snapshot and gives up one that is not
+        whole; a piece of one that was given up is let go. Raises ValueError for a piece that does not continue what
+        there is.
         """
         ...
 
@@ -92,7 +118,6 @@ class Tail:
 class RecoveredLog:
     """A log as found, and where its writer goes on: in the segment `active_base`, at byte `active_bytes`."""
 
-    batches: tuple[Batch, ...]
     log_end_offset: int
     leader_epoch: int
     active_base: int
@@ -105,22 +130,27 @@ class RecoveredLog:
     """A segment made by a roll that did not finish; it holds nothing and is to be deleted."""
 
 
-def recover_log(directory_hint: str, snapshot: Snapshot | None, segments: Iterable[SegmentBytes]) -> RecoveredLog:
+def recover_log(
+    directory_hint: str,
+    snapshot_end: int | None,
+    segments: Iterable[SegmentBytes],
+    take: Callable[[Batch], None],
+) -> RecoveredLog:
     """Join `segments`, given by rising base offset and without those wholly below the snapshot, into one log.
 
-    At most two segments are held at a time. A sealed segment has a successor, one that is not sealed has none
+    `take` gets the batches, or the parts of them, from the end of the snapshot on. At most two segments are held at a
+    time. A sealed segment has a successor, one that is not sealed has none
     (or only a blank one: the roll was under way). Raises CorruptLogError for a gap, an overlap, a missing
     first or last segment, a log that ends before its snapshot, and damage in any segment.
     """
-    start = 0 if snapshot is None else snapshot.end_offset
+    start = snapshot_end or 0
     source = iter(segments)
     segment = next(source, None)
     if segment is None:
         raise CorruptLogError(directory_hint, 0, start, "its segments are missing")
     if segment.base_offset > start:
-        why = "the log before it is missing" + (" and there is no snapshot" if snapshot is None else "")
+        why = "the log before it is missing" + (" and there is no snapshot" if snapshot_end is None else "")
         raise CorruptLogError(segment.path_hint, 0, start, f"{why}: it starts at log offset {segment.base_offset}")
-    batches: list[Batch] = []
     tails: list[Tail] = []
     leader_epoch, surplus = 0, None
     while True:
@@ -133,8 +163,10 @@ def recover_log(directory_hint: str, snapshot: Snapshot | None, segments: Iterab
             base_offset=segment.base_offset,
             leader_epoch=leader_epoch,
             may_be_torn=successor is None or is_blank(successor.data),
+            wanted_from=start,
         )
-        batches.extend(kept for batch in scan.batches if (kept := _after(batch, start)) is not None)
+        for batch in scan.batches:
+            take(_after(batch, start))
         leader_epoch = scan.leader_epoch
         position, offset = scan.valid_bytes, scan.end_offset
         tails.append(Tail(segment.base_offset, scan.last_frame, segment.data[scan.last_frame : position]))
@@ -157,10 +189,7 @@ def recover_log(directory_hint: str, snapshot: Snapshot | None, segments: Iterab
     if offset < start:
         why = f"the log ends there, but its snapshot was made of the log up to {start}"
         raise CorruptLogError(segment.path_hint, position, offset, why)
-    if snapshot is not None:
-        leader_epoch = max(leader_epoch, snapshot.leader_epoch)
     return RecoveredLog(
-        batches=tuple(batches),
         log_end_offset=offset,
         leader_epoch=leader_epoch,
         active_base=segment.base_offset,
@@ -171,10 +200,8 @@ def recover_log(directory_hint: str, snapshot: Snapshot | None, segments: Iterab
     )
 
 
-def _after(batch: Batch, start: int) -> Batch | None:
-    """Return the part of `batch` at or after `start`."""
+def _after(batch: Batch, start: int) -> Batch:
+    """Return the part of `batch` at or after `start`, which lies before its end."""
     if batch.base_offset >= start:
         return batch
-    if batch.end <= start:
-        return None
     return Batch(start, batch.leader_epoch, batch.records[start - batch.base_offset :])

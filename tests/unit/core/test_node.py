@@ -1,11 +1,12 @@
 """The node's order of things: records first, then what was decided upon them; and what a node asks for."""
 
-from coordinator.core.effects import Append, Halt, Respond, WakeAt, WatchTopics
+from coordinator.core.effects import Append, Halt, Respond, WakeAt, WatchTopics, WriteSnapshot
 from coordinator.core.events import (
     BecameDurable,
     ConnectionOpened,
     EndOffsetsRead,
     RequestArrived,
+    SnapshotWritten,
     Ticked,
 )
 from coordinator.core.groups.account import bytes_of
@@ -25,6 +26,7 @@ from coordinator.protocol.messages import (
     Ping,
 )
 from coordinator.protocol.parts import GroupSummary, NodeAddress, Subscription
+from tests.helpers.loading import given
 from tests.helpers.node_world import WALL_OFFSET_MS, NodeWorld
 
 T0 = ("t", 0)
@@ -201,13 +203,69 @@ def test_snapshot_that_takes_many_steps_is_as_of_its_beginning_whatever_happens_
     end, records = world.snapshots[0]
     assert len(world.written[0]) > end + 2
     loaded = Node(limits, 1, NodeAddress(1, "127.0.0.1", 9191), ("broker:9092",))
-    loaded.load(0, records, end, [])
+    loaded.load(0, given(records, end, []))
     from_log = Node(limits, 1, NodeAddress(1, "127.0.0.1", 9191), ("broker:9092",))
-    from_log.load(0, None, 0, [(0, world.written[0][:end])])
+    from_log.load(0, given(None, 0, [(0, world.written[0][:end])]))
     assert loaded.hard_state(0) == from_log.hard_state(0)
     before = {group_id: world.group(group_id) for group_id in ("g", "h")}
     world.restart()
     assert {group_id: world.group(group_id) for group_id in ("g", "h")} == before
+
+
+def test_snapshot_is_handed_out_in_pieces_each_after_the_one_before_it_is_written() -> None:
+    limits = Limits(snapshot_interval_records=30, slice_bytes=100, snapshot_piece_bytes=200)
+    world = NodeWorld({"t": 40}, shards=1, limits=limits)
+    m1 = world.join("m1")
+    world.is_snapshot_written_at_once = False
+    for offset in range(200, 240):
+        m1.send(CommitOffsets("g", in_columns((OffsetToCommit("t", 0, offset, m1.epoch(T0)),))))
+    for _ in range(20):
+        world.happen(Ticked(world.now_ms, world.now_ms + WALL_OFFSET_MS))
+    written = [effect for effect in world.effects if isinstance(effect, WriteSnapshot)]
+    assert [(each.index, each.is_last) for each in written] == [(0, False)]
+    while not written[-1].is_last:
+        world.happen(SnapshotWritten(world.now_ms, 0, written[-1].end_offset, is_whole=False))
+        for _ in range(20):
+            world.happen(Ticked(world.now_ms, world.now_ms + WALL_OFFSET_MS))
+        before, written = written, [effect for effect in world.effects if isinstance(effect, WriteSnapshot)]
+        assert written[:-1] == before
+    assert [each.index for each in written] == list(range(len(written)))
+    assert len(written) == 3
+    assert max(sum(map(len, each.records)) for each in written) < 1_000
+    records = [record for each in written for record in each.records]
+    end = written[0].end_offset
+    loaded = Node(limits, 1, NodeAddress(1, "127.0.0.1", 9191), ("broker:9092",))
+    loaded.load(0, given(records, end, []))
+    from_log = Node(limits, 1, NodeAddress(1, "127.0.0.1", 9191), ("broker:9092",))
+    from_log.load(0, given(None, 0, [(0, world.written[0][:end])]))
+    assert loaded.hard_state(0) == from_log.hard_state(0)
+
+
+def test_snapshot_is_due_by_bytes_and_of_a_large_shard_by_half_of_what_it_weighs() -> None:
+    limits = Limits(snapshot_interval_bytes=20_000)
+    world = NodeWorld({"t": 1}, shards=1, limits=limits)
+    m1 = world.join("m1")
+
+    def commits_until_a_snapshot(metadata: str) -> int:
+        before, count = world.snapshots.get(0), 0
+        while world.snapshots.get(0) == before:
+            count += 1
+            assert count < 1_000
+            commit = OffsetToCommit("t", 0, 200, m1.epoch(T0), metadata=metadata)
+            m1.send(CommitOffsets("g", in_columns((commit,))))
+            world.happen(Ticked(world.now_ms, world.now_ms + WALL_OFFSET_MS))
+        return count
+
+    assert 20_000 // 340 < commits_until_a_snapshot("") < 20_000 // 256
+    assert commits_until_a_snapshot("x" * 4_000) == 20_000 // 4_300 + 1
+    for number in range(40):
+        world.connect().send(
+            CommitOffsets(f"h{number}", in_columns((OffsetToCommit("t", 0, 1, metadata="x" * 3_000),)))
+        )
+    while sum(map(len, world.snapshots[0][1])) < 120_000:
+        commits_until_a_snapshot("")
+    count = commits_until_a_snapshot("")
+    assert 60_000 // 340 < count < 100_000 // 256, count
 
 
 def test_description_shows_members_partitions_and_lag() -> None:

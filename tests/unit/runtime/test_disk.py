@@ -19,6 +19,7 @@ import pytest
 from coordinator.core.log.entry import MAX_BATCH_BYTES, CorruptLogError
 from coordinator.runtime.disk import Disk
 from coordinator.runtime.files import DiskError, Files, OsFiles
+from tests.helpers.loading import read_shard
 
 WAIT_S = 10.0
 ROOT = Path(__file__).parents[3]
@@ -65,7 +66,7 @@ def open_disk(
         segment_bytes=segment_bytes,
         max_pending_bytes=max_pending_bytes,
         on_durable=lambda shard, end: reports.add(reports.durable, shard, end),
-        on_snapshot=lambda shard, end: reports.add(reports.snapshots, shard, end),
+        on_snapshot=lambda shard, end, _is_whole: reports.add(reports.snapshots, shard, end),
         on_failure=reports.fail,
         files=files,
         wait_s=WAIT_S,
@@ -91,7 +92,7 @@ def make_log(data_dir: Path, records: int = 3) -> Path:
 def recovered_records(data_dir: Path) -> list[bytes]:
     disk = open_disk(data_dir)
     try:
-        return [record for batch in disk.recover(0).batches for record in batch.records]
+        return read_shard(disk, 0).records
     finally:
         disk.close()
 
@@ -259,13 +260,13 @@ def test_snapshot_that_fails_stops_the_log_and_loses_nothing(tmp_path: Path, cal
     assert reports.snapshots == []
     disk.close()
     again = open_disk(tmp_path)
-    recovered = again.recover(0)
+    found = read_shard(again, 0)
     again.close()
-    assert recovered.log_end_offset == 6
-    if recovered.snapshot is None:
-        assert len(recovered.batches) == 6
+    assert found.shard.log_end_offset == 6
+    if found.snapshot is None:
+        assert len(found.batches) == 6
     else:
-        assert (recovered.snapshot.records, recovered.batches[0].base_offset) == ((b"state at 5",), 5)
+        assert (found.snapshot, found.batches[0][0]) == ((5, (b"state at 5",)), 5)
 
 
 def test_real_file_size_limit_stops_the_node_with_what_was_acknowledged_intact(tmp_path: Path) -> None:
@@ -479,7 +480,7 @@ def test_snapshot_lets_old_segments_and_snapshots_go(tmp_path: Path) -> None:
         reports.wait(partial(reports.snapshots.__contains__, (0, end)))
     disk.close()
     names = sorted(path.name for path in (tmp_path / "shard-00000").iterdir())
-    assert names == [f"{8:020d}.log", f"{9:020d}.snapshot"]
+    assert names == [f"{8:020d}.log", f"{9:020d}.snapshot", f"{10:020d}.log"]
 
 
 def test_crash_between_snapshot_and_tidying_up_is_finished_at_the_next_load(tmp_path: Path) -> None:
@@ -494,9 +495,10 @@ def test_crash_between_snapshot_and_tidying_up_is_finished_at_the_next_load(tmp_
     disk.close()
     shard = tmp_path / "shard-00000"
     (shard / f"{3:020d}.snapshot.tmp").write_bytes(b"half")
-    assert len(list(shard.iterdir())) == 7
+    assert len(list(shard.iterdir())) == 8
     assert recovered_records(tmp_path) == [bytes(1500)]
-    assert sorted(path.name for path in shard.iterdir()) == [f"{8:020d}.log", f"{9:020d}.snapshot"]
+    names = sorted(path.name for path in shard.iterdir())
+    assert names == [f"{8:020d}.log", f"{9:020d}.snapshot", f"{10:020d}.log"]
 
 
 @pytest.mark.parametrize("damage", ["flip", "empty", "renamed"])

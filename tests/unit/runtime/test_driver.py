@@ -87,8 +87,17 @@ class World:
         self.pending_bytes += sum(map(len, records))
         self.done.append(("append", shard, base_offset, leader_epoch, tuple(records)))
 
-    def write_snapshot(self, shard: int, end_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
-        self.done.append(("snapshot", shard, end_offset, leader_epoch, tuple(records)))
+    def write_snapshot(
+        self,
+        shard: int,
+        end_offset: int,
+        leader_epoch: int,
+        records: Sequence[bytes],
+        *,
+        index: int = 0,
+        is_last: bool = True,
+    ) -> None:
+        self.done.append(("snapshot", shard, end_offset, leader_epoch, tuple(records), index, is_last))
 
     def watch_topics(self, topics: frozenset[str], *, lists_all: bool) -> None:
         self.done.append(("watch", topics, lists_all))
@@ -148,7 +157,7 @@ def test_effects_are_performed_in_the_order_of_the_step() -> None:
         ("watch", frozenset({"t", "u"}), False),
         ("resolve", 4, (OffsetToResolve("t", 0, -2),)),
         ("append", 2, 10, 0, (b"a", b"b")),
-        ("snapshot", 2, 10, 0, (b"s",)),
+        ("snapshot", 2, 10, 0, (b"s",), 0, True),
     ]
 
 
@@ -205,7 +214,7 @@ def test_other_threads_events_are_stamped_when_they_are_delivered_and_flushed() 
         loop = asyncio.get_running_loop()
         for report in (
             partial(on.driver.became_durable, 1, 20),
-            partial(on.driver.snapshot_written, 1, 20),
+            partial(on.driver.snapshot_written, 1, 20, False),
             partial(on.driver.disk_failed, "no space"),
             partial(on.driver.post, partial(KafkaFailed, why="away")),
         ):

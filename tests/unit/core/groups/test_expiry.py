@@ -11,6 +11,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse, FetchOffsets, FetchOffsetsResponse
 from coordinator.protocol.operator_messages import ResetOffsets, ResetOffsetsResponse
 from coordinator.protocol.parts import ResetTarget, Subscription
+from tests.helpers.loading import load
 from tests.helpers.node_world import NodeWorld
 
 T0 = ("t", 0)
@@ -49,7 +50,7 @@ def test_expiry_is_recorded_and_a_group_of_that_name_begins_anew() -> None:
     assert (m2.owned[T0].offset, world.group().group_epoch) == (100, 1)
     shard = world.node.shard_of("g")
     journal = Journal(shard)
-    journal.load(None, 0, [(0, world.written[shard])])
+    load(journal, None, 0, [(0, world.written[shard])])
     assert journal.state == world.state(shard)
 
 

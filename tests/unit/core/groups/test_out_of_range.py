@@ -19,6 +19,7 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.operator_messages import ChangePause, ChangePauseResponse
 from coordinator.protocol.parts import LostPosition, PartitionResult, ResetPolicy, StartHint
+from tests.helpers.loading import load
 from tests.helpers.node_world import Member, NodeWorld
 
 T0 = ("t", 0)
@@ -75,7 +76,7 @@ def test_partition_waits_for_its_start_and_a_restart_does_not_forget_why() -> No
     assert (world.owners(), world.committed()) == ({}, {})
     shard = world.node.shard_of("g")
     journal = Journal(shard)
-    journal.load([encode_record(record) for record in records_of(world.state(shard))], 0, ())
+    load(journal, [encode_record(record) for record in records_of(world.state(shard))], 0, ())
     assert journal.state == world.state(shard)
     world.restart()
     again = world.reconnect(m1)

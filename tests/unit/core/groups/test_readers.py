@@ -22,6 +22,7 @@ from coordinator.protocol.messages import (
     ReportOutOfRangeResponse,
 )
 from coordinator.protocol.parts import FinalOffset, LostPosition, ResetPolicy, StartHint
+from tests.helpers.loading import load
 from tests.helpers.node_world import Member, NodeWorld
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -54,7 +55,7 @@ def test_snapshot_keeps_where_a_reader_starts() -> None:
     world, _ = alone()
     state = world.state(world.node.shard_of("g"))
     journal = Journal(0)
-    journal.load([encode_record(record) for record in records_of(state)], 99, [])
+    load(journal, [encode_record(record) for record in records_of(state)], 99, [])
     assert journal.state == state
     assert {grant.start for _, grant in journal.state.groups["g"].grants.items()} == {10}
 

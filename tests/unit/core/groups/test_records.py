@@ -52,6 +52,7 @@ from coordinator.core.groups.records import (
     encode_record,
 )
 from coordinator.protocol.parts import ResetPolicy
+from tests.helpers.loading import load
 
 FACTS = MemberFacts(
     "m1",
@@ -177,18 +178,18 @@ def test_record_that_is_not_understood_stops_the_load(data: bytes, words: str) -
     with pytest.raises(UnreadableRecordError, match=words):
         decode_record(data)
     with pytest.raises(UnreadableRecordError, match="shard 3 cannot be loaded at offset 0"):
-        Journal(3).load(None, 0, [(0, [data])])
+        load(Journal(3), None, 0, [(0, [data])])
 
 
 def test_missing_batch_stops_the_load() -> None:
     record = encode_record(GroupSettings("g", 0, "", None, "takeover", False))
     with pytest.raises(UnreadableRecordError, match="at offset 1: the next batch begins at offset 2"):
-        Journal(0).load(None, 0, [(0, [record]), (2, [record])])
+        load(Journal(0), None, 0, [(0, [record]), (2, [record])])
 
 
 def test_batches_that_a_snapshot_covers_are_passed_over() -> None:
     old = encode_record(OffsetsCommitted("g", (COMMITTED,)))
     new = encode_record(TopicSeen("g", "t", "id", 2, 4))
     journal = Journal(0)
-    journal.load([encode_record(GroupSettings("g", 0, "", None, "takeover", False))], 2, [(0, [old, old, new])])
+    load(journal, [encode_record(GroupSettings("g", 0, "", None, "takeover", False))], 2, [(0, [old, old, new])])
     assert (journal.log_end_offset, len(journal.state.groups["g"].offsets)) == (3, 0)

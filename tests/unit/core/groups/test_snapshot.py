@@ -66,16 +66,16 @@ def test_what_happens_while_a_snapshot_grows_is_not_in_it() -> None:
     reader = world.join("reader", commits=False)
     world.join("m1", topics=("u",))
     growing, as_of = GrowingSnapshot(world.state(0), 0), rebuilt(world.state(0))
-    assert growing.grow(1) is None
+    assert growing.grow(1, 1_000_000) is None
     growing.before_change("g")
     reader.leave()
     world.join("m2", topics=("t",))
     assert world.group().readers == set()
-    data = None
-    while data is None:
-        data = growing.grow(1)
+    piece = None
+    while piece is None:
+        piece = growing.grow(1, 1_000_000)
     again = ShardState()
-    for record in data:
+    for record in piece.records:
         replay(again, decode_record(record), None)
     assert again == as_of
 
@@ -125,7 +125,7 @@ def test_a_slice_of_a_snapshot_looks_at_no_more_grants_than_it_has_bytes_for() -
     group = world.group()
     counted = group.grants = CountedTable(group.grants)
     growing, most, before = GrowingSnapshot(world.state(0), 0), 0, 0
-    while growing.grow(2_048) is None:
+    while growing.grow(2_048, 1_000_000) is None:
         most, before = max(most, counted.looked_at - before), counted.looked_at
     assert counted.looked_at == 2_000
     assert most <= 2_048 // 8 + MOST_TOGETHER

@@ -1,64 +1,108 @@
 import struct
-from collections.abc import Callable
+from dataclasses import replace
 
 import google_crc32c
 import pytest
 
 from coordinator.core.log import snapshot as snapshot_module
 from coordinator.core.log.entry import CorruptLogError, UnknownFormatError
-from coordinator.core.log.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from coordinator.core.log.snapshot import HEADER_BYTES, SnapshotPiece, encode_piece, read_pieces
 
-SNAPSHOT = Snapshot(258, 7, (b"join", b""))
-GOLDEN_V1 = "6b63736e6170 61da5a74 0001 0000000000000102 00000007 00000002 92c4046a6f696ec400"
+PIECES = (
+    SnapshotPiece(258, 7, (b"join", b""), 0, is_last=False),
+    SnapshotPiece(258, 7, (), 1, is_last=False),
+    SnapshotPiece(258, 7, (b"leave",), 2, is_last=True),
+)
+GOLDEN_V2 = "6b63736e6170 9bd195a3 0002 00000009 0000000000000102 00000007 00000000 00 92c4046a6f696ec400"
 
 
-def test_snapshot_of_format_1_keeps_its_bytes() -> None:
-    assert encode_snapshot(SNAPSHOT).hex() == GOLDEN_V1.replace(" ", "")
-    assert decode_snapshot(bytes.fromhex(GOLDEN_V1), path_hint="s") == SNAPSHOT
+def read(data: bytes) -> list[SnapshotPiece]:
+    return list(read_pieces(lambda position, length: data[position : position + length], len(data), path_hint="s"))
+
+
+def written(*pieces: SnapshotPiece) -> bytes:
+    return b"".join(map(encode_piece, pieces))
+
+
+def test_piece_of_format_2_keeps_its_bytes() -> None:
+    assert encode_piece(PIECES[0]).hex() == GOLDEN_V2.replace(" ", "")
+
+
+def test_pieces_are_read_as_they_were_written_and_one_at_a_time() -> None:
+    data = written(*PIECES)
+    assert read(data) == list(PIECES)
+    read_up_to = 0
+
+    def note(position: int, length: int) -> bytes:
+        nonlocal read_up_to
+        read_up_to = position + length
+        return data[position : position + length]
+
+    pieces = read_pieces(note, len(data), path_hint="s")
+    assert (next(pieces), read_up_to) == (PIECES[0], len(encode_piece(PIECES[0])))
 
 
 def test_any_flipped_bit_is_detected() -> None:
-    data = encode_snapshot(SNAPSHOT)
+    data = written(*PIECES)
     for position in range(len(data)):
         for bit in range(8):
             damaged = bytearray(data)
             damaged[position] ^= 1 << bit
             with pytest.raises(CorruptLogError):
-                decode_snapshot(bytes(damaged), path_hint="s")
+                read(bytes(damaged))
 
 
 def test_cut_at_any_byte_or_longer_is_detected() -> None:
-    data = encode_snapshot(SNAPSHOT)
+    data = written(*PIECES)
     for cut in range(len(data)):
         with pytest.raises(CorruptLogError):
-            decode_snapshot(data[:cut], path_hint="s")
-    with pytest.raises(CorruptLogError):
-        decode_snapshot(data + b"\0", path_hint="s")
-
-
-def _with_checksum(body: bytes) -> bytes:
-    return b"kcsnap" + struct.pack(">I", google_crc32c.value(body)) + body
-
-
-def test_unknown_format_is_refused() -> None:
-    body = encode_snapshot(SNAPSHOT)[10:]
-    with pytest.raises(UnknownFormatError, match="format 2, this release reads format 1"):
-        decode_snapshot(_with_checksum(b"\0\2" + body[2:]), path_hint="s")
+            read(data[:cut])
+    with pytest.raises(CorruptLogError, match="bytes follow the last piece"):
+        read(data + b"\0")
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("pieces", "message"),
     [
-        (lambda body: body + b"\0", "cannot be decoded"),
-        (lambda body: body[:17] + b"\5" + body[18:], "holds 2 records but its header says 5"),
+        ((PIECES[0], PIECES[2]), "piece 1 was next, but this is piece 2"),
+        ((PIECES[1], PIECES[2]), "piece 0 was next, but this is piece 1"),
+        ((PIECES[0], PIECES[0]), "piece 1 was next, but this is piece 0"),
+        ((PIECES[0], replace(PIECES[1], end_offset=259)), "piece 1 is of another snapshot"),
+        ((PIECES[0], replace(PIECES[1], leader_epoch=8)), "piece 1 is of another snapshot"),
+        ((PIECES[0], PIECES[1]), "ends before its last piece"),
+        ((*PIECES, PIECES[0]), "bytes follow the last piece"),
     ],
 )
-def test_intact_bytes_that_were_never_written_are_refused(change: Callable[[bytes], bytes], message: str) -> None:
+def test_intact_pieces_that_are_not_one_snapshot_are_refused(pieces: tuple[SnapshotPiece, ...], message: str) -> None:
     with pytest.raises(CorruptLogError, match=message):
-        decode_snapshot(_with_checksum(change(encode_snapshot(SNAPSHOT)[10:])), path_hint="s")
+        read(written(*pieces))
+
+
+def _with_checksum(rest: bytes) -> bytes:
+    return b"kcsnap" + struct.pack(">I", google_crc32c.value(rest)) + rest
+
+
+def test_unknown_format_is_refused() -> None:
+    rest = encode_piece(PIECES[2])[10:]
+    with pytest.raises(UnknownFormatError, match="format 3, this release reads format 2"):
+        read(_with_checksum(b"\0\3" + rest[2:]))
+
+
+def test_intact_bytes_that_were_never_written_are_refused() -> None:
+    rest = encode_piece(PIECES[2])[10:]
+    longer = struct.pack(">HI", 2, len(rest) - HEADER_BYTES + 11)
+    with pytest.raises(CorruptLogError, match="cannot be decoded"):
+        read(_with_checksum(longer + rest[6:] + b"\0"))
+
+
+def test_length_is_checked_before_it_is_read() -> None:
+    data = bytearray(encode_piece(PIECES[2]))
+    data[12:16] = b"\xff" * 4
+    with pytest.raises(CorruptLogError, match="claims 4294967295 bytes"):
+        read(bytes(data))
 
 
 def test_size_is_checked_before_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_module, "MAX_SNAPSHOT_BYTES", 100)
+    monkeypatch.setattr(snapshot_module, "MAX_PIECE_BYTES", 100)
     with pytest.raises(ValueError, match="passes the limit of 100"):
-        encode_snapshot(Snapshot(1, 0, (bytes(100),)))
+        encode_piece(SnapshotPiece(1, 0, (bytes(100),)))

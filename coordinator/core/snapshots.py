@@ -1,0 +1,77 @@
+"""When the snapshots of a node's shards are made: which is due, which grows, and which piece is on its way to the disk.
+
+One shard's snapshot grows at a time, a slice a step. Its pieces go to the disk one by one, each only after the one
+before it was written, so that a snapshot of any size takes the memory of a piece. A snapshot is due when a start would
+have to replay too much after the last one: more than a fixed weight, and more than half of what the snapshot itself
+weighs. So a start takes little longer than reading the state, and snapshots write no more than twice what the log does.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from coordinator.core.effects import WriteSnapshot
+from coordinator.core.groups.journal import LEADER_EPOCH, Journal
+from coordinator.core.limits import Limits
+
+
+class Snapshots:
+    """The snapshots of all shards of a node."""
+
+    def __init__(self, limits: Limits, journals: Sequence[Journal]) -> None:
+        self._limits = limits
+        self._journals = journals
+        self._due: deque[int] = deque()
+        """The shards whose snapshots are due; the first one's grows."""
+        self._is_due = [False] * len(journals)
+        self._is_growing = False
+        self._is_piece_under_way = False
+
+    def look_at(self, shard: int) -> bool:
+        """Take note of what was written to a shard's log; True when its snapshot is due since then."""
+        if self._is_due[shard]:
+            return False
+        journal, limits = self._journals[shard], self._limits
+        enough = max(limits.snapshot_interval_bytes, journal.snapshot_weight // 2)
+        if journal.tail_weight >= enough or journal.tail_records >= limits.snapshot_interval_records:
+            self._is_due[shard] = True
+            self._due.append(shard)
+        return self._is_due[shard]
+
+    @property
+    def next_shard(self) -> int | None:
+        """The shard whose snapshot a step can make grow; None while there is nothing to do but wait."""
+        return self._due[0] if self._due and not self._is_piece_under_way else None
+
+    def grow(self) -> WriteSnapshot | None:
+        """Encode the next slice for `next_shard`, and return a piece once that is full."""
+        shard = self._due[0]
+        journal = self._journals[shard]
+        if not self._is_growing:
+            self._is_growing = True
+            journal.begin_snapshot()
+        piece = journal.grow_snapshot(self._limits.slice_bytes, self._limits.snapshot_piece_bytes)
+        if piece is None:
+            return None
+        self._is_piece_under_way = True
+        return WriteSnapshot(shard, piece.end_offset, LEADER_EPOCH, piece.records, piece.index, piece.is_last)
+
+    def piece_written(self, shard: int, *, is_whole: bool) -> None:
+        """Take note that the piece under way is on disk."""
+        if not self._due or self._due[0] != shard:
+            return  # the shard was loaded again meanwhile
+        self._is_piece_under_way = False
+        if is_whole:
+            self._forget(shard)
+
+    def loaded(self, shard: int) -> None:
+        """Take note that a shard was loaded: nothing is left of a snapshot that was growing."""
+        if self._is_due[shard]:
+            if self._due[0] == shard:
+                self._is_piece_under_way = False
+            self._forget(shard)
+
+    def _forget(self, shard: int) -> None:
+        if self._due[0] == shard:
+            self._is_growing = False
+        self._due.remove(shard)
+        self._is_due[shard] = False
