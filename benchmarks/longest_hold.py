@@ -61,7 +61,7 @@ class Held:
         self._due: deque[Event] = deque()
         self._answers: dict[int, Response] = {}
         self._asked = 0
-        self._perform(self._node.start(self._now_ms, WALL_MS))
+        self._perform(self._node.start(self._now_ms, WALL_MS, "bench"))
         for connection_id in range(MEMBERS + 1):
             self._happen(ConnectionOpened(self._now_ms, connection_id, "h"))
 
