@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from coordinator.protocol.messages import Request
+from coordinator.protocol.columns import OffsetToCommit, in_columns
+from coordinator.protocol.ids import MAX_NAMED
+from coordinator.protocol.messages import CommitOffsets, Request
 from tests.helpers.node_process import NodeProcess
 from tests.helpers.raw_member import RawMember
+from tests.standing.case import must
 from tests.standing.trial import Trial
 
 _ANSWERED_IN_S = 20.0
@@ -33,6 +36,16 @@ def ask_each(trial: Trial, group: str, *requests: Request) -> None:
     with contextlib.suppress(EOFError, OSError), RawMember(trial.address, group) as member:
         for request in requests:
             member.ask(request)
+
+
+def fill(address: str, group: str, topic: str, count: int, *, metadata: str = "") -> None:
+    """Commit so many partitions of a topic, in requests of as many as one may name."""
+    with RawMember(address, group) as tool:
+        for first in range(0, count, MAX_NAMED):
+            partitions = range(first, min(count, first + MAX_NAMED))
+            offsets = in_columns(OffsetToCommit(topic, partition, 1, metadata=metadata) for partition in partitions)
+            answer = tool.ask(CommitOffsets(group, offsets))
+            must(answer.accepted == len(partitions), f"a commit is refused: {answer.message} {answer.refused[:1]}")
 
 
 @contextmanager

@@ -3,22 +3,21 @@
 import signal
 import threading
 
-from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import CommitOffsets, FetchOffsets, Ping
+from coordinator.protocol.messages import FetchOffsets, Ping
 from coordinator.runtime.signals import IGNORED
 from tests.helpers.committer import IN_FLIGHT, Committer
 from tests.helpers.processes import eventually
 from tests.helpers.raw_member import RawMember
 from tests.standing.case import Case, must
-from tests.standing.load import for_so_long, stopped_for, wait
+from tests.standing.load import fill, for_so_long, stopped_for, wait
 from tests.standing.trial import Trial
 
 HARMLESS = (*IGNORED, signal.SIGUSR1, signal.SIGQUIT)
 CONNECTIONS = 8
 STOPS = 4
-OFFSETS_AT_ONCE = 5_000
-OFFSETS = 1_000_000
+GROUPS = 100
+OFFSETS = 10_000
 
 
 def storm_of_signals(trial: Trial) -> None:
@@ -70,7 +69,8 @@ def signals_while_it_loads(trial: Trial) -> None:
     """Send each signal to a node that loads a long log: SIGTERM stops it well, no other ends it."""
     trial.start()
     trial.beside()
-    fill(trial, "history", OFFSETS)
+    for number in range(GROUPS):
+        fill(trial.address, f"history-{number}", "history", OFFSETS)
     with trial.set_apart():
         trial.kill()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -87,17 +87,6 @@ def signals_while_it_loads(trial: Trial) -> None:
             node.wait_until_it_serves()
             trial.kill()
         trial.start()
-
-
-def fill(trial: Trial, group: str, count: int) -> None:
-    """Commit so many offsets of partitions that Kafka does not have, as an operator may."""
-    with RawMember(trial.address, group) as tool:
-        for first in range(0, count, OFFSETS_AT_ONCE):
-            offsets = in_columns(
-                OffsetToCommit("history", partition, 1) for partition in range(first, first + OFFSETS_AT_ONCE)
-            )
-            answer = tool.ask(CommitOffsets(f"{group}-{first}", offsets))
-            must(answer.accepted == OFFSETS_AT_ONCE, f"{answer.message} {answer.refused[:1]}")
 
 
 def stands_still_for_long(trial: Trial) -> None:

@@ -1,11 +1,8 @@
 """Offsets of a topic that Kafka does not have, as many as a large group has."""
 
-from coordinator.protocol.columns import OffsetToCommit, in_columns
-from coordinator.protocol.messages import CommitOffsets
-from tests.helpers.raw_member import RawMember
 from tests.standing.case import Case
 from tests.standing.cases.kafka_numbers import registration
-from tests.standing.load import ask_each, wait
+from tests.standing.load import ask_each, fill, wait
 from tests.standing.trial import Trial
 
 
@@ -15,10 +12,7 @@ def unknown_topic(trial: Trial) -> None:
     trial.beside()
     topic = f"unknown-{trial.name}"
     trial.kafka.create_topic(topic, 1)
-    with RawMember(trial.address, "unknown") as tool:
-        for first in range(0, 150_000, 5_000):
-            offsets = (OffsetToCommit("nobody-has-it", partition, 1) for partition in range(first, first + 5_000))
-            tool.ask(CommitOffsets("unknown", in_columns(offsets)))
+    fill(trial.address, "unknown", "nobody-has-it", 150_000)
     ask_each(trial, "unknown", registration("unknown", topic))
     ask_each(trial, "unknown", registration("unknown", "nobody-has-it", wait_for_topics=True))
     wait(8)
