@@ -320,6 +320,9 @@ class GroupSettings(_Section):
     subscription_max_topics: int = _limit(
         "subscription_max_topics", 1, "Topics one member may subscribe to.", "topics", 100_000
     )
+    pattern_max_topics: int = _limit(
+        "pattern_max_topics", 1, "Topics that one member's pattern may match.", "topics", 12_000
+    )
     streams_max: int = _limit("streams_max", 1, "Capacity one member may claim.", "streams", 1_000_000)
     timeline_length: int = _limit("timeline_length", 0, "Events kept of one group's timeline.", "events", 1_000_000)
     push_max_partitions: int = _limit(

@@ -69,6 +69,8 @@ class Limits:
     """Questions to Kafka of one shard that resets of offsets wait for at the same time."""
     subscription_max_topics: int = 1_000
     """Topics one member may subscribe to."""
+    pattern_max_topics: int = 10_000
+    """Topics that the pattern of one member may match."""
     listed_max: int = 200_000
     """Claims, and hints, that one registration may come with, listed before it."""
     streams_max: int = 10_000

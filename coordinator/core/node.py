@@ -34,6 +34,7 @@ from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.describe import describe, summaries
 from coordinator.core.groups.desk import Clock, Desk
 from coordinator.core.groups.journal import LEADER_EPOCH, Journal
+from coordinator.core.groups.registration_size import MAX_LISTED_BYTES, listed_bytes
 from coordinator.core.groups.shard import Shard
 from coordinator.core.groups.soft import Connection, Registration, Timer, TimerKind
 from coordinator.core.groups.state import ShardState
@@ -355,6 +356,12 @@ class Node:
             return
         before = connection.listed or ListClaims()
         listed = ListClaims((*before.claims, *request.claims), (*before.hints, *request.hints))
+        connection.listed_bytes = listed_bytes(request) + (connection.listed_bytes if connection.listed else 0)
+        if connection.listed_bytes > MAX_LISTED_BYTES:
+            connection.listed = None
+            why = f"the names in the listed claims and hints are more than {MAX_LISTED_BYTES} bytes; list fewer"
+            self._respond_now(event, ListClaimsResponse(ErrorCode.INVALID_REQUEST, why))
+            return
         if max(len(listed.claims), len(listed.hints)) > self._limits.listed_max:
             connection.listed = None
             why = (

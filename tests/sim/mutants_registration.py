@@ -3,6 +3,7 @@
 from typing import Any
 
 from coordinator.core.groups import applications, grants, membership
+from coordinator.core.groups.in_topics import each_hint
 from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.records import Granted
 from coordinator.core.groups.rounds import Round
@@ -39,6 +40,7 @@ def start_of_a_reader_written() -> list[tuple[Any, str, Any]]:
 
 def hints_of_a_reader_count() -> list[tuple[Any, str, Any]]:
     def hints_of(turn: Round) -> Hints:
-        return hints_by_partition(hint for member in turn.group.members.values() for hint in member.facts.hints)
+        members = turn.group.members.values()
+        return hints_by_partition(hint for member in members for hint in each_hint(member.facts.hints))
 
     return [(grants, "_hints_of", hints_of)]

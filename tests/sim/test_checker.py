@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from coordinator.core.effects import Notice, OffsetToResolve
 from coordinator.core.groups import operator_records as o
 from coordinator.core.groups import records as r
+from coordinator.core.groups.in_topics import by_topic
 from coordinator.core.groups.replay import replay
 from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
@@ -73,7 +74,7 @@ def granted(member_id: str, owner_epoch: int, start: int | None = None) -> r.Gra
 
 
 def targets(group_epoch: int, member_id: str, *without: str) -> r.TargetsAssigned:
-    given = (r.MemberTarget(member_id, (P,)), *(r.MemberTarget(other, ()) for other in without))
+    given = (r.MemberTarget(member_id, by_topic((P,))), *(r.MemberTarget(other, ()) for other in without))
     return r.TargetsAssigned("g", group_epoch, "sticky", given)
 
 
@@ -191,7 +192,7 @@ LEFT = (joined("m2"), targets(2, "m2", "m1"))
         ("poll-skip", (offered(11, 15),)),
         ("phantom-claim", (RUNNING,)),
         ("epoch-regress", (targets(1, "m1"),)),
-        ("double-target", (joined("m2"), r.TargetsAssigned("g", 2, "", (r.MemberTarget("m2", (P,)),)))),
+        ("double-target", (joined("m2"), r.TargetsAssigned("g", 2, "", (r.MemberTarget("m2", by_topic((P,))),)))),
         ("incomplete-target", (r.TargetsAssigned("g", 2, "", (r.MemberTarget("m1", ()),)),)),
         ("no-such-member", (r.TargetsAssigned("g", 2, "", (r.MemberTarget("m9", ()),)),)),
         ("paused-grant", (pause(True), released(), granted("m1", 7))),

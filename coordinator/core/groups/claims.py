@@ -106,18 +106,14 @@ def finish(group: GroupState, member_id: str, claims: Sequence[Claim], commit_ms
             closed.append(claim)
     if not closed:
         return Finishing(None, tuple(results), ())
-    offered = tuple(
-        ClaimPart(*partition, offer.from_offset, offer.until_offset)
-        for partition in sorted(group.owned_by(member_id))
-        if (offer := group.grants[partition].claim) is not None and not offer.is_running
-    )
     record = Advanced(
         group.group_id,
         member_id,
         finished=tuple(draft.finished),
         committed=tuple(draft.finished.values()),
         released=(),
-        offered=offered,
+        offered=(),
+        keeps_offered=True,
     )
     return Finishing(record, tuple(results), tuple(closed))
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
 from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.in_topics import each_hint
 from coordinator.core.groups.lookups import Lookups
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.readers import reader_hints, reader_start
@@ -147,5 +148,7 @@ def _hints_of(turn: Round) -> Hints:
     soft = turn.soft
     if soft.hints is None:
         members = turn.group.members.values()
-        soft.hints = hints_by_partition(hint for one in members if one.facts.commits for hint in one.facts.hints)
+        soft.hints = hints_by_partition(
+            hint for one in members if one.facts.commits for hint in each_hint(one.facts.hints)
+        )
     return soft.hints

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from coordinator.core.effects import Append
 from coordinator.core.groups.life_records import LogOpened
+from coordinator.core.groups.pieces import LARGE_BYTES, in_pieces
 from coordinator.core.groups.records import Record, UnreadableRecordError, decode_record, encode_record
 from coordinator.core.groups.replay import replay
 from coordinator.core.groups.snapshot import GrowingSnapshot, Piece
@@ -99,13 +100,21 @@ class Journal:
         return self.log_end_offset + self.state.epochs_ahead
 
     def decide(self, *records: Record) -> None:
-        """Make records part of the log to be written, and of the state."""
+        """Make records part of the log to be written, and of the state; a large one as several."""
         for record in records:
             if self._growing is not None:
                 self._growing.before_change(record.group_id)
-            replay(self.state, record, self.log_end_offset)
-            self._pending.append(encode_record(record))
-            self.log_end_offset += 1
+            data = encode_record(record)
+            if len(data) > LARGE_BYTES:
+                for piece, its_data in in_pieces(record, data):
+                    self._put(piece, its_data)
+            else:
+                self._put(record, data)
+
+    def _put(self, record: Record, data: bytes) -> None:
+        replay(self.state, record, self.log_end_offset)
+        self._pending.append(data)
+        self.log_end_offset += 1
 
     def open(self, incarnation: str) -> None:
         """Go on with the log after its load, as nobody has done before under this name."""

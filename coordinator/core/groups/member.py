@@ -9,7 +9,9 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from coordinator.core.groups.holds import HANDOVERS, HOLD, held_partitions, say_awaited
+from coordinator.core.groups.in_topics import hints_by_topic
 from coordinator.core.groups.records import MemberFacts
+from coordinator.core.groups.registration_size import why_bad_assignors, why_too_large
 from coordinator.core.groups.starts import POLICY_KINDS
 from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.subscriptions import why_bad_subscription, why_owned
@@ -112,7 +114,7 @@ def facts_of(request: RegisterConsumer, member_id: str, host: str, topics: tuple
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         ping_interval_ms=longest if request.ping_interval_ms is None else min(request.ping_interval_ms, longest),
         auto_commit=request.auto_commit,
-        hints=request.hints,
+        hints=hints_by_topic(request.hints),
         pattern=request.subscription.pattern,
         partitions=tuple(sorted(set(request.subscription.partitions))),
         exclusions=tuple(sorted(set(request.subscription.exclusions))),
@@ -136,6 +138,7 @@ def why_malformed(request: RegisterConsumer, limits: Limits, known_assignors: Se
         or _why_bad_reader(request)
         or _why_bad_isolation_level(request)
         or _why_unknown_assignors(request, known_assignors)
+        or _why_too_large(request)
     )
 
 
@@ -254,7 +257,14 @@ def _why_bad_start(request: RegisterConsumer) -> Refusal | None:
     return None
 
 
+def _why_too_large(request: RegisterConsumer) -> Refusal | None:
+    why = why_too_large(request)
+    return Refusal(ErrorCode.INVALID_REQUEST, why) if why is not None else None
+
+
 def _why_bad_hint(hint: StartHint) -> str | None:
+    if len(hint.topic_id) > MAX_ID_LENGTH:
+        return f"comes with a topic id of {len(hint.topic_id)} characters; Kafka's have fewer"
     if hint.offset > MAX_OFFSET:
         return f"is more than Kafka can count; {MAX_OFFSET} is the last"
     if hint.offset >= 0:
@@ -265,6 +275,8 @@ def _why_bad_hint(hint: StartHint) -> str | None:
 
 
 def _why_unknown_assignors(request: RegisterConsumer, known_assignors: Sequence[str]) -> Refusal | None:
+    if why := why_bad_assignors(request.assignors):
+        return Refusal(ErrorCode.INVALID_REQUEST, why)
     if any(name in known_assignors for name in assignors_of(request)):
         return None
     return Refusal(

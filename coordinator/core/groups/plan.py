@@ -7,7 +7,8 @@ before what others gain. Until the last part is there the target counts as stale
 from collections import deque
 from dataclasses import dataclass, field
 
-from coordinator.core.groups.partition_table import TopicPartition, in_order
+from coordinator.core.groups.in_topics import by_topic
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import MemberTarget, TargetsAssigned
 from coordinator.core.groups.state import GroupState
 
@@ -39,7 +40,7 @@ class Plan:
             if is_outdated:
                 topics = set(member.facts.topics)
                 target = frozenset(partition for partition in target if partition[0] in topics)
-            targets.append(MemberTarget(member_id, tuple(in_order(target))))
+            targets.append(MemberTarget(member_id, by_topic(target)))
             self.moves += [
                 partition
                 for partition in target.difference(group.owned.get(member_id, ()))

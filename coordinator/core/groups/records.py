@@ -10,10 +10,11 @@ from typing import ClassVar, Final, TypeAlias
 
 import msgspec
 
+from coordinator.core.groups.in_topics import TopicHints, TopicNumbers
 from coordinator.core.groups.life_records import LogOpened, LogWentBack
 from coordinator.core.groups.operator_records import OperatorRecord
 from coordinator.protocol.ids import READ_UNCOMMITTED
-from coordinator.protocol.parts import ResetPolicy, StartHint
+from coordinator.protocol.parts import ResetPolicy
 
 FORMAT_VERSION: Final = 1
 """Format of the records written by this code."""
@@ -43,7 +44,7 @@ class MemberFacts(_Part, frozen=True, gc=False):
     rebalance_timeout_ms: int
     ping_interval_ms: int
     auto_commit: bool = False
-    hints: tuple[StartHint, ...] = ()
+    hints: tuple[TopicHints, ...] = ()
     pattern: str | None = None
     partitions: tuple[tuple[str, int], ...] = ()
     exclusions: tuple[str, ...] = ()
@@ -60,7 +61,7 @@ class MemberTarget(_Part, frozen=True):
     """The partitions a member is to have."""
 
     member_id: str
-    partitions: tuple[tuple[str, int], ...]
+    topics: tuple[TopicNumbers, ...]
 
 
 class CommittedPart(_Part, frozen=True, gc=False):

@@ -134,9 +134,10 @@ class Recovery:
     def _is_all_shown(self, group: GroupState) -> bool:
         """True when each partition has an offset, or a checkpoint shows where it was."""
         shown: set[tuple[TopicPartition, str]] = {
-            ((hint.topic, hint.partition), hint.topic_id)
+            ((hint.topic, number), hint.topic_id)
             for member in group.members.values()
             for hint in member.facts.hints
+            for number in hint.partitions
             if hint.from_checkpoint and member.facts.commits
         }
         for topic in group.subscribers:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from coordinator.core.groups.account import bytes_of_decree, bytes_of_facts, bytes_of_topic, charge, discharge
 from coordinator.core.groups.changes import await_no_longer, close_claim, commit, discard, release, release_all
+from coordinator.core.groups.in_topics import one_by_one
 from coordinator.core.groups.life_replay import LIFE_REPLAY
 from coordinator.core.groups.operator_records import GroupDeleted, ResetApplied
 from coordinator.core.groups.operator_replay import OPERATOR_REPLAY, delete_group
@@ -224,9 +225,9 @@ def _targets_assigned(group: GroupState, record: TargetsAssigned) -> None:
         for partition in member.target:
             if group.target_owners.get(partition) == target.member_id:
                 del group.target_owners[partition]
-        member.target = frozenset(target.partitions)
+        member.target = frozenset(one_by_one(target.topics))
     for target in record.targets:
-        group.target_owners.update(dict.fromkeys(target.partitions, target.member_id))
+        group.target_owners.update(dict.fromkeys(group.members[target.member_id].target, target.member_id))
     group.group_epoch = record.group_epoch
     group.assignor = record.assignor
     group.is_target_stale = record.is_stale

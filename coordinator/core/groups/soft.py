@@ -69,6 +69,7 @@ class Connection:
     is_closing: bool = False
     listed: ListClaims | None = None
     """Claims and hints that came before the registration they belong to."""
+    listed_bytes: int = 0
     session: "MemberSession | None" = None
     """The session of the member it is bound to: every message from it is noted there."""
 

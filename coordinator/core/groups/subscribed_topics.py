@@ -4,6 +4,8 @@ A registration is refused for a topic only when Kafka has just said that it does
 what is not known yet is waited for. What a group sees of a topic is recorded before anything is decided upon it.
 """
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from coordinator.core.events import TopicsRead
@@ -13,6 +15,7 @@ from coordinator.core.groups.member import Refusal
 from coordinator.core.groups.records import TopicSeen, TopicsMatched
 from coordinator.core.groups.state import GroupState, MemberState
 from coordinator.core.groups.subscriptions import matching_topics, named_topics, why_no_such_partition
+from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import RegisterConsumer
 from coordinator.protocol.parts import Subscription
@@ -34,6 +37,9 @@ class SubscribedTopics:
         """
         desk = self._desk
         if request.subscription.pattern is not None:
+            why = self._why_matches_too_many(request.subscription)
+            if why is not None and _matched_before(request.subscription, old) is None:
+                return Refusal(ErrorCode.INVALID_REQUEST, why)
             return desk.catalog.all_topics is not None or _matched_before(request.subscription, old) is not None
         unknown, absent = [], []
         for topic in named_topics(request.subscription):
@@ -59,6 +65,18 @@ class SubscribedTopics:
             return self._have_partitions(request.subscription)
         return True
 
+    def _why_matches_too_many(self, subscription: Subscription) -> str | None:
+        most, names = self._desk.limits.pattern_max_topics, self._desk.catalog.all_topics
+        assert subscription.pattern is not None
+        if names is None or len(names) <= most:
+            return None
+        count = len(matching_topics(subscription.pattern, subscription.exclusions, names))
+        if count <= most:
+            return None
+        return (
+            f"the pattern matches {count} topics and at most {most} are allowed; narrow it, or spread it over members"
+        )
+
     def _have_partitions(self, subscription: Subscription) -> Refusal | bool:
         known = [topic for name in named_topics(subscription) if (topic := self._desk.catalog.topic(name)) is not None]
         why = why_no_such_partition({topic.topic: topic.partitions for topic in known}, subscription.partitions)
@@ -70,7 +88,8 @@ class SubscribedTopics:
             return named_topics(subscription)
         names = self._desk.catalog.all_topics
         if names is not None:
-            return matching_topics(subscription.pattern, subscription.exclusions, names)
+            topics = matching_topics(subscription.pattern, subscription.exclusions, names)
+            return topics[: self._desk.limits.pattern_max_topics]
         before = _matched_before(subscription, old)
         assert before is not None, "a pattern is matched once Kafka has said what topics there are"
         return before
@@ -94,7 +113,7 @@ class SubscribedTopics:
                 continue
             topics = matched.get((pattern, exclusions))
             if topics is None:
-                topics = matched[pattern, exclusions] = matching_topics(pattern, exclusions, names)
+                topics = matched[pattern, exclusions] = self._matching(group_id, pattern, exclusions, names)
             if topics != member.facts.topics:
                 changed.setdefault(topics, []).append(member_id)
         for topics, member_ids in changed.items():
@@ -103,6 +122,19 @@ class SubscribedTopics:
                 self.look_at(group_id, topic, is_new=True, by_readers=by_readers)
             desk.journal.decide(TopicsMatched(group_id, tuple(member_ids), topics))
         return bool(changed)
+
+    def _matching(
+        self, group_id: str, pattern: str, exclusions: tuple[str, ...], names: Iterable[str]
+    ) -> tuple[str, ...]:
+        """Return the topics that a pattern matches now, the first of them if they have become too many."""
+        topics, most = matching_topics(pattern, exclusions, names), self._desk.limits.pattern_max_topics
+        if len(topics) > most:
+            why = (
+                f"the pattern {pattern[:100]!r} matches {len(topics)} topics and at most {most} are read; "
+                f"{topics[most]} and those after it are left out: narrow the pattern, or spread it over members"
+            )
+            self._desk.note(group_id, EventKind.TOPICS_LEFT_OUT, why)
+        return topics[:most]
 
     def look_at(
         self,

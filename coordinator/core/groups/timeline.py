@@ -40,6 +40,7 @@ class EventKind(StrEnum):
     TOPIC_GROWN = "topic-grown"
     TOPIC_DELETED = "topic-deleted"
     TOPIC_RECREATED = "topic-recreated"
+    TOPICS_LEFT_OUT = "topics-left-out"
     PAUSED = "paused"
     RESUMED = "resumed"
     DRAINED = "drained"
@@ -52,8 +53,9 @@ class EventKind(StrEnum):
     CLAIM_RELEASED = "claim-released"
 
 
-WARNINGS: Final = frozenset({EventKind.RECOVERING, EventKind.LOG_WENT_BACK})
-"""Events that a person should look at: groups are known elsewhere that are not known here, or further than here."""
+WARNINGS: Final = frozenset({EventKind.RECOVERING, EventKind.LOG_WENT_BACK, EventKind.TOPICS_LEFT_OUT})
+"""Events that a person should look at: groups are known elsewhere that are not known here, or further than here, or
+topics are not read."""
 
 
 class Partitions(Protocol):

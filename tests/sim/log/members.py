@@ -6,6 +6,7 @@ from msgspec import structs
 
 from coordinator.core.groups import operator_records as o
 from coordinator.core.groups import records as r
+from coordinator.core.groups.in_topics import one_by_one
 from coordinator.core.groups.partition_table import TopicPartition
 from tests.sim.log.lived_time import group_expired
 from tests.sim.log.ownership import end_grant, note_released
@@ -109,7 +110,7 @@ def targets_assigned(log: Log, group: GroupModel, at: int, record: r.TargetsAssi
     for target in record.targets:
         if target.member_id not in group.facts:
             raise log.broken("no-such-member", at, f"{target}")
-        group.targets[target.member_id] = frozenset(target.partitions)
+        group.targets[target.member_id] = frozenset(one_by_one(target.topics))
         _must_be_read(log, group, at, target.member_id)
     given: set[TopicPartition] = set()
     for member_id, partitions in group.targets.items():

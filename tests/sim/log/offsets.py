@@ -1,6 +1,7 @@
 """Rules about committed offsets: who may write them, that they never go back, and where a partition starts."""
 
 from coordinator.core.groups import records as r
+from coordinator.core.groups.in_topics import each_hint
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.protocol.ids import READ_COMMITTED
 from coordinator.protocol.parts import StartHint
@@ -119,7 +120,7 @@ def start(log: Log, group: GroupModel, at: int, record: r.Granted, number: int) 
 def _hints_of(group: GroupModel, partition: TopicPartition) -> list[StartHint]:
     """Return what the members that commit have said of a partition."""
     members = [facts for facts in group.facts.values() if facts.commits]
-    return [hint for facts in members for hint in facts.hints if (hint.topic, hint.partition) == partition]
+    return [hint for facts in members for hint in each_hint(facts.hints) if (hint.topic, hint.partition) == partition]
 
 
 def _start_of_reader(log: Log, group: GroupModel, at: int, record: r.Granted, number: int) -> None:
@@ -130,7 +131,9 @@ def _start_of_reader(log: Log, group: GroupModel, at: int, record: r.Granted, nu
             raise log.broken("no-start", at, f"nobody said where {partition} starts: {record}")
         return
     offset, _, _ = record.starts.position_of(number)
-    hints = {hint.offset for facts in group.facts.values() for hint in facts.hints if hint.topic == record.topic}
+    hints = {
+        hint.offset for facts in group.facts.values() for hint in each_hint(facts.hints) if hint.topic == record.topic
+    }
     if offset not in hints and not log.facts.was_answered(record.topic, record.topic_id, number, offset):
         raise log.broken("phantom-commit", at, f"nobody ever named offset {offset}: {record}")
 

@@ -214,8 +214,8 @@ def test_snapshot_that_takes_many_steps_is_as_of_its_beginning_whatever_happens_
 
 def test_snapshot_is_handed_out_in_pieces_each_after_the_one_before_it_is_written() -> None:
     limits = Limits(snapshot_interval_records=30, slice_bytes=100, snapshot_piece_bytes=200)
-    world = NodeWorld({"t": 40}, shards=1, limits=limits)
-    m1 = world.join("m1")
+    world = NodeWorld({"t": 40, "u": 40}, shards=1, limits=limits)
+    m1 = world.join("m1", topics=("t", "u"))
     world.is_snapshot_written_at_once = False
     for offset in range(200, 240):
         m1.send(CommitOffsets("g", in_columns((OffsetToCommit("t", 0, offset, m1.epoch(T0)),))))
@@ -230,7 +230,7 @@ def test_snapshot_is_handed_out_in_pieces_each_after_the_one_before_it_is_writte
         before, written = written, [effect for effect in world.effects if isinstance(effect, WriteSnapshot)]
         assert written[:-1] == before
     assert [each.index for each in written] == list(range(len(written)))
-    assert len(written) == 3
+    assert len(written) == 4
     assert max(sum(map(len, each.records)) for each in written) < 1_000
     records = [record for each in written for record in each.records]
     end = written[0].end_offset

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from coordinator.core.groups.in_topics import TopicNumbers
 from coordinator.core.groups.journal import Journal
 from coordinator.core.groups.life_records import LogOpened, LogWentBack
 from coordinator.core.groups.operator_records import (
@@ -94,8 +95,8 @@ GOLDEN: list[tuple[Record, str]] = [
     ),
     (MemberRemoved("g", "m1", True), "019404a167a26d31c3"),
     (
-        TargetsAssigned("g", 2, "sticky", (MemberTarget("m1", (("t", 0),)),)),
-        "019605a16702a6737469636b799192a26d319192a17400c2",
+        TargetsAssigned("g", 2, "sticky", (MemberTarget("m1", (TopicNumbers("t", (0,)),)),)),
+        "019605a16702a6737469636b799192a26d319192a1749100c2",
     ),
     (MemberEpochsAdvanced("g", 2, ("m1",)), "019406a1670291a26d31"),
     (StopBegan("g", "m1", (("t", 0),), "why"), "019507a167a26d319192a17400a3776879"),

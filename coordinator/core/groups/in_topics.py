@@ -1,0 +1,66 @@
+"""Partitions in columns by topic, as records hold what is said of very many: a name once, not for each."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.protocol.parts import StartHint
+
+
+class TopicNumbers(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Partitions of one topic."""
+
+    topic: str
+    partitions: tuple[int, ...]
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> tuple[TopicNumbers, ...]:
+    """Return partitions by topic, ascending."""
+    numbers: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        numbers.setdefault(topic, []).append(number)
+    return tuple(TopicNumbers(topic, tuple(sorted(numbers[topic]))) for topic in sorted(numbers))
+
+
+def one_by_one(topics: Iterable[TopicNumbers]) -> Iterator[TopicPartition]:
+    """Yield the partitions of topics."""
+    for each in topics:
+        for number in each.partitions:
+            yield each.topic, number
+
+
+class TopicHints(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Start hints of one topic and one kind, as StartHint has them one by one."""
+
+    topic: str
+    topic_id: str
+    from_checkpoint: bool
+    partitions: tuple[int, ...]
+    offsets: tuple[int, ...]
+    owner_epochs: tuple[int | None, ...] = ()
+    """Empty where none has one."""
+
+
+def hints_by_topic(hints: Iterable[StartHint]) -> tuple[TopicHints, ...]:
+    """Return hints in columns; those of a topic stay in their order."""
+    of_topic: dict[tuple[str, str, bool], list[StartHint]] = {}
+    for hint in hints:
+        of_topic.setdefault((hint.topic, hint.topic_id, hint.from_checkpoint), []).append(hint)
+    return tuple(
+        TopicHints(
+            *key,
+            tuple([hint.partition for hint in rows]),
+            tuple([hint.offset for hint in rows]),
+            tuple([hint.owner_epoch for hint in rows]) if any(hint.owner_epoch is not None for hint in rows) else (),
+        )
+        for key, rows in of_topic.items()
+    )
+
+
+def each_hint(topics: Iterable[TopicHints]) -> Iterator[StartHint]:
+    """Yield the hints of columns."""
+    for each in topics:
+        owner_epochs = each.owner_epochs or (None,) * len(each.partitions)
+        for number, offset, owner_epoch in zip(each.partitions, each.offsets, owner_epochs, strict=True):
+            yield StartHint(each.topic, each.topic_id, number, offset, each.from_checkpoint, owner_epoch)
