@@ -2,10 +2,11 @@
 
 Kafka has no watches, so it polls; kafka-python is not asyncio, so nothing of it touches the event loop. Topics that
 are new are asked about at once. While Kafka is away it goes on trying for ever and says so every round (KafkaFailed);
-lookups are then answered with the reason instead of an offset. Polling never takes more than a tenth of the thread's
-time, nor of the interpreter that it shares with the event loop: the ends of very many partitions are read piece by
-piece, with lookups and new topics between, and all of them so rarely that it takes a twentieth of the time. Does not
-promise that two answers are of one moment.
+lookups are then answered with the reason instead of an offset. A question that cannot be asked is answered as failed
+and costs no other one; a bug of the thread's own has it begin anew, as often as it tries a Kafka that is away. Polling
+never takes more than a tenth of the thread's time, nor of the interpreter that it shares with the event loop: the ends
+of very many partitions are read piece by piece, with lookups and new topics between, and all of them so rarely that it
+takes a twentieth of the time. Does not promise that two answers are of one moment.
 """
 
 import random
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NoReturn
+from itertools import chain
 
 from structlog.typing import FilteringBoundLogger
 
@@ -24,6 +25,7 @@ from coordinator.core.events import EndOffsetsRead, KafkaFailed, OffsetsResolved
 from coordinator.protocol.ids import LATEST
 from coordinator.runtime.driver import EventMaker
 from coordinator.runtime.kafka_client import ClusterView, KafkaAwayError, KafkaClient
+from coordinator.runtime.kafka_questions import ask_apart, merged
 
 _SHARE_OF_TIME = 10
 _ENDS_SHARE_OF_TIME = 20
@@ -126,14 +128,19 @@ class KafkaPort:
 
     def _run(self) -> None:
         try:
-            while not self._wait_for_work():
+            while True:
                 try:
+                    if self._wait_for_work():
+                        return
                     self._work()
                 except KafkaAwayError as error:
                     self._fail(str(error))
+                except Exception as error:  # noqa: BLE001 - a bug here must not end the thread, nor the node
+                    self._log.critical("bug", why="the thread that asks Kafka met a bug; it begins anew", exc_info=True)
+                    kind = type(error).__name__
+                    self._fail(f"Kafka is not asked for now, since the thread that asks it met a bug ({kind})")
         finally:
             self._drop_client()
-            self._emit(_thread_ended)
 
     def _wait_for_work(self) -> bool:
         """Wait until something is due; True means the port is closing."""
@@ -148,21 +155,21 @@ class KafkaPort:
             return True
 
     def _work(self) -> None:
-        client = self._connected()
+        self._connected()
         with self._changed:
             topics, lists_all = self._topics, self._lists_all
             new_topics = frozenset(self._new_topics)
             self._new_topics.clear()
         if time.monotonic() >= self._topics_due_s:
             started_s = time.monotonic()
-            self._read_topics(client, topics, lists_all=lists_all)
+            self._read_topics(topics, lists_all=lists_all)
             self._leaders = {key: leader for key, leader in self._leaders.items() if key[0] in topics}
             self._topics_due_s = _next_due(started_s, self._settings.topics_poll_ms)
         elif new_topics:
-            self._read_topics(client, new_topics)
-        self._answer_lookups(client)
+            self._read_topics(new_topics)
+        self._answer_lookups()
         if time.monotonic() >= self._ends_due_s:
-            self._read_some_ends(client, topics)
+            self._read_some_ends(topics)
 
     def _connected(self) -> KafkaClient:
         if self._client is None:
@@ -176,11 +183,23 @@ class KafkaPort:
         with self._changed:
             client, self._client = self._client, None
         if client is not None:
-            client.close()
+            try:
+                client.close()
+            except Exception:  # noqa: BLE001 - a client that cannot be closed is left alone
+                self._log.critical("bug", why="a client of Kafka could not be closed", exc_info=True)
 
-    def _read_topics(self, client: KafkaClient, topics: frozenset[str], *, lists_all: bool = False) -> ClusterView:
-        view = client.read_all_topics(topics) if lists_all else client.read_topics(topics)
-        self._say_reachable(view)
+    def _give_up(self, what: str, error: Exception) -> str:
+        """Say that a question cannot be asked, and go on with another client; returns the reason."""
+        self._log.critical("bug", why=f"Kafka cannot be asked {what}; the question is given up", exc_info=error)
+        return f"it cannot be asked, by a bug of the coordinator's ({type(error).__name__})"
+
+    def _read_topics(self, topics: frozenset[str], *, lists_all: bool = False) -> ClusterView:
+        if lists_all:
+            view = self._connected().read_all_topics(topics)
+        else:
+            view = merged(ask_apart(sorted(topics), self._ask_topics, self._refuse_topics))
+        if view.brokers:
+            self._say_reachable(view)
         for topic in view.topics.values():
             for partition, leader in enumerate(topic.leaders):
                 if leader is None:
@@ -200,7 +219,35 @@ class KafkaPort:
         )
         return view
 
-    def _read_some_ends(self, client: KafkaClient, topics: frozenset[str]) -> None:
+    def _ask_topics(self, names: Sequence[str]) -> ClusterView:
+        try:
+            return self._connected().read_topics(frozenset(names))
+        except BaseException:
+            self._drop_client()
+            raise
+
+    def _refuse_topics(self, names: Sequence[str], error: Exception) -> ClusterView:
+        if not names:
+            raise error
+        why = self._give_up(f"about {len(names)} topics", error)
+        return ClusterView({}, frozenset(), dict.fromkeys(names, why), {}, None)
+
+    def _ask_offsets(self, offsets: Sequence[OffsetToResolve]) -> list[ResolvedOffset]:
+        try:
+            return self._connected().list_offsets(offsets, self._leaders)
+        except BaseException:
+            self._drop_client()
+            raise
+
+    def _no_offsets(self, offsets: Sequence[OffsetToResolve], error: Exception) -> list[ResolvedOffset]:
+        why = self._give_up(f"where {len(offsets)} partitions begin or end", error)
+        return [ResolvedOffset(asked.topic, asked.partition, None, why=why) for asked in offsets]
+
+    def _list_offsets(self, offsets: Sequence[OffsetToResolve]) -> list[ResolvedOffset]:
+        """Ask where partitions begin, end or were; an answer for each, in the order asked."""
+        return list(chain.from_iterable(ask_apart(offsets, self._ask_offsets, self._no_offsets)))
+
+    def _read_some_ends(self, topics: frozenset[str]) -> None:
         """Read the next piece of the ends; tell of them once all are read, and begin anew after the interval."""
         started_s = time.monotonic()
         if self._ends_round is None:
@@ -210,7 +257,7 @@ class KafkaPort:
         turn = self._ends_round
         piece, turn.to_read = turn.to_read[:ENDS_AT_ONCE], turn.to_read[ENDS_AT_ONCE:]
         asked = [OffsetToResolve(topic, number, LATEST) for topic, number in piece if topic in topics]
-        for answer in client.list_offsets(asked, self._leaders) if asked else ():
+        for answer in self._list_offsets(asked) if asked else ():
             if answer.offset is None:
                 turn.is_lacking = True
             else:
@@ -230,21 +277,21 @@ class KafkaPort:
         interval_s = max(self._settings.ends_poll_ms / 1000, _ENDS_SHARE_OF_TIME * turn.spent_s)
         self._ends_due_s = max(self._ends_due_s, turn.begun_s + interval_s)
 
-    def _answer_lookups(self, client: KafkaClient) -> None:
+    def _answer_lookups(self) -> None:
         while True:
             with self._changed:
                 if not self._lookups:
                     return
                 lookup = self._lookups.pop(0)
             try:
-                found = self._look_up(client, lookup.offsets)
+                found = self._look_up(lookup.offsets)
             except KafkaAwayError:
                 with self._changed:
                     self._lookups.insert(0, lookup)
                 raise
             self._emit(partial(OffsetsResolved, lookup_id=lookup.lookup_id, offsets=tuple(found)))
 
-    def _look_up(self, client: KafkaClient, offsets: Sequence[OffsetToResolve]) -> list[ResolvedOffset]:
+    def _look_up(self, offsets: Sequence[OffsetToResolve]) -> list[ResolvedOffset]:
         """Ask; where a leader has moved, ask for metadata and then the new one.
 
         What Kafka says it does not have is not asked about again.
@@ -255,9 +302,9 @@ class KafkaPort:
             if attempt:
                 self._pause(_LOOKUP_PAUSE_S)
             if attempt or any((asked.topic, asked.partition) not in self._leaders for asked in left):
-                view = self._read_topics(client, frozenset(asked.topic for asked in left))
+                view = self._read_topics(frozenset(asked.topic for asked in left))
                 left = _leave_out_absent(view, left, answers)
-            found = client.list_offsets(left, self._leaders) if left else []
+            found = self._list_offsets(left) if left else []
             if len(found) == len(offsets) and all(answer.offset is not None for answer in found):
                 return found  # as nearly always, and they may be tens of thousands
             for answer in found:
@@ -300,10 +347,6 @@ class KafkaPort:
             is_closing = self._is_closing
         if not is_closing:
             self._post(make)
-
-
-def _thread_ended(_now_ms: int) -> NoReturn:
-    raise RuntimeError("the thread that asks Kafka has ended by a bug; its traceback is on stderr")
 
 
 def _leave_out_absent(

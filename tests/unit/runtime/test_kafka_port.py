@@ -5,8 +5,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
 
-import pytest
-
 from coordinator.config import KafkaSettings
 from coordinator.core.effects import OffsetToResolve
 from coordinator.core.events import (
@@ -21,7 +19,8 @@ from coordinator.core.events import (
 from coordinator.protocol.ids import EARLIEST, LATEST
 from coordinator.runtime.driver import EventMaker
 from coordinator.runtime.kafka import ENDS_AT_ONCE, KafkaPort
-from coordinator.runtime.kafka_client import ClusterView, KafkaAwayError, KafkaClient
+from coordinator.runtime.kafka_client import ClusterView, KafkaAwayError
+from coordinator.runtime.kafka_questions import ask_apart
 from tests.helpers.loopback import RememberedLog
 
 PATIENCE_S = 20
@@ -93,11 +92,14 @@ class Inbox:
 
 @contextmanager
 def running(
-    kafka: ScriptedKafka, connect: Callable[[], object] | None = None, ends_poll_ms: int = 60_000
+    kafka: ScriptedKafka,
+    connect: Callable[[], object] | None = None,
+    ends_poll_ms: int = 60_000,
+    log: RememberedLog | None = None,
 ) -> Iterator[tuple[KafkaPort, Inbox]]:
     inbox = Inbox()
     settings = KafkaSettings(topics_poll_ms=60_000, ends_poll_ms=ends_poll_ms)
-    port = KafkaPort(settings, inbox.post, RememberedLog().logger, cast(Any, connect or (lambda: kafka)))
+    port = KafkaPort(settings, inbox.post, (log or RememberedLog()).logger, cast(Any, connect or (lambda: kafka)))
     port.start()
     try:
         yield port, inbox
@@ -192,15 +194,97 @@ def test_closing_interrupts_the_call_in_progress_and_says_nothing_more() -> None
     assert inbox.makers == []
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_thread_that_ends_by_a_bug_is_an_event_that_stops_the_node() -> None:
-    def connect() -> KafkaClient:
-        raise AssertionError("a bug")
+def test_a_thread_that_meets_a_bug_says_so_and_begins_anew() -> None:
+    kafka, failures = ScriptedKafka(), iter([AssertionError("a bug"), AssertionError("a bug")])
 
-    with running(ScriptedKafka(), connect) as (_, inbox), inbox.came:
-        assert inbox.came.wait_for(lambda: inbox.makers, PATIENCE_S)
-        with pytest.raises(RuntimeError, match="the thread that asks Kafka has ended"):
-            inbox.makers[0](3)
+    def connect() -> ScriptedKafka:
+        for error in failures:
+            raise error
+        return kafka
+
+    log = RememberedLog()
+    with running(kafka, connect, log=log) as (port, inbox):
+        port.watch_topics(frozenset({"t"}))
+        port.resolve_offsets(4, [OffsetToResolve("t", 0, LATEST)])
+        failed = inbox.wait_for(KafkaFailed, 2)
+        assert inbox.wait_for(TopicsRead)
+    why = "Kafka is not asked for now, since the thread that asks it met a bug (AssertionError)"
+    assert {event.why for event in failed} == {why}
+    assert [line["why"] for line in log.of("bug")] == ["the thread that asks Kafka met a bug; it begins anew"] * 2
+
+
+class Stumbling(ScriptedKafka):
+    """A cluster whose client stumbles over some questions, as over numbers that its protocol cannot hold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.leaders = {("t", number): 1 for number in range(100)}
+        self.bad_topics: set[str] = set()
+        self.bad_numbers: set[int] = set()
+        self.clients = 0
+
+    def connect(self) -> "Stumbling":
+        self.clients += 1
+        return self
+
+    def read_topics(self, names: frozenset[str]) -> ClusterView:
+        if not self.bad_topics.isdisjoint(names):
+            raise OverflowError("cannot be written")
+        topics = {name: TopicMetadata(name, "id", (1,) * 100) for name in names}
+        return ClusterView(topics, frozenset(), {}, {1: ("h", 1)}, "c")
+
+    def list_offsets(
+        self, offsets: Sequence[OffsetToResolve], leaders: Mapping[tuple[str, int], int]
+    ) -> list[ResolvedOffset]:
+        if not self.bad_numbers.isdisjoint(asked.partition for asked in offsets):
+            raise OverflowError("cannot be written")
+        return [ResolvedOffset(asked.topic, asked.partition, 5) for asked in offsets]
+
+
+def test_a_bad_question_costs_only_itself() -> None:
+    kafka, log = Stumbling(), RememberedLog()
+    kafka.bad_numbers = {3, 70}
+    with running(kafka, kafka.connect, log=log) as (port, inbox):
+        port.watch_topics(frozenset({"t"}))
+        inbox.wait_for(TopicsRead, 2)
+        port.resolve_offsets(4, [OffsetToResolve("t", number, LATEST) for number in range(100)])
+        (resolved,) = inbox.wait_for(OffsetsResolved)
+        assert not [make for make in inbox.makers if isinstance(make(3), KafkaFailed)]
+    assert [each.partition for each in resolved.offsets] == list(range(100))
+    assert {each.partition for each in resolved.offsets if each.offset is None} == {3, 70}
+    assert resolved.offsets[3].why == "it cannot be asked, by a bug of the coordinator's (OverflowError)"
+    assert log.of("bug")
+
+
+def test_a_topic_that_cannot_be_asked_about_is_refused_and_the_others_are_told_of() -> None:
+    kafka = Stumbling()
+    kafka.bad_topics = {"bad"}
+    with running(kafka, kafka.connect) as (port, inbox):
+        port.watch_topics(frozenset({"a", "b", "bad", "c"}))
+        read = next(event for event in inbox.wait_for(TopicsRead, 2) if event.refused)
+    assert (sorted(read.topics), sorted(read.refused)) == (["a", "b", "c"], ["bad"])
+    assert read.brokers == {1: ("h", 1)}
+
+
+def test_ends_of_the_other_partitions_are_read_where_one_cannot_be_asked_about() -> None:
+    kafka = Stumbling()
+    kafka.bad_numbers = {7}
+    with running(kafka, kafka.connect, ends_poll_ms=100) as (port, inbox):
+        port.watch_topics(frozenset({"t"}))
+        ends = next(event.ends for event in inbox.wait_for(EndOffsetsRead) if event.ends)
+    assert {number for _, number in ends} == set(range(100)) - {7}
+
+
+def test_a_question_of_bad_items_alone_is_given_up_in_time() -> None:
+    tries = []
+
+    def ask(items: Sequence[int]) -> list[int]:
+        tries.append(items)
+        raise OverflowError
+
+    answers = ask_apart(range(10_000), ask, lambda items, _: list(items))
+    assert [each for answer in answers for each in answer] == list(range(10_000))
+    assert len(tries) < 200
 
 
 class ManyPartitions(ScriptedKafka):
