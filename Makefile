@@ -2,7 +2,7 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help setup test lint types imports pytest demo sim mutants promises standing chaos-spark ship \
-	bench-group bench-hold bench-group-kafka bench-decoder bench-datapath bench-memory compare-kafka-source fuzz-decoder clean
+	bench-group bench-hold bench-group-kafka bench-decoder bench-datapath bench-memory compare-kafka-source fuzz-decoder fuzz-node clean
 
 help:
 	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes)'
@@ -21,6 +21,7 @@ help:
 	@echo 'make bench-datapath  reading Kafka with Spark, kcoord beside spark-sql-kafka (15 minutes; SCALE=0.1 to try)'
 	@echo 'make bench-memory    what a worker needs for records of 1 MB, and for 10,000 partitions in one task (3 minutes)'
 	@echo 'make fuzz-decoder    mutated batches against the decoder built with sanitizers (2 minutes; needs gcc)'
+	@echo 'make fuzz-node FRAMES=300000   wild requests of every verb to a real node with a real Kafka (5 minutes)'
 	@echo 'make setup     only install what the others need'
 	@echo 'make clean     remove everything that was made here (the jars in the user cache stay)'
 
@@ -87,6 +88,11 @@ ship: setup
 
 bench-decoder: setup
 	@.venv/bin/python benchmarks/decoder.py
+
+FRAMES = 300000
+
+fuzz-node: setup
+	@.venv/bin/python -m tests.fuzz_node --frames $(FRAMES) --seed $(SEED)
 
 SCALE = 1.0
 REPS = 5
