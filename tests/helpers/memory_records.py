@@ -1,9 +1,15 @@
-"""What kafka-python reads from a record set: the oracle that decoders are compared with."""
+"""The rows kafka-python reads from a record set: the oracle that decoders are compared with.
+
+In two things kafka-python reads a record otherwise than Kafka's own client (`DefaultRecord.readFrom` and `ByteUtils`),
+and the oracle follows Kafka: the attributes of a record are one byte, which kafka-python reads as a number of any
+length, and of a number's tenth byte only the bits of a 64-bit number count, where kafka-python keeps them all.
+"""
 
 import struct
 from typing import Any
 
 from kafka.record.default_records import DefaultRecordBatch
+from kafka.record.util import decode_varint
 
 from spark_kcoord.fetch.codecs import Decompressor
 
@@ -13,6 +19,20 @@ _ATTRIBUTES_AT = DefaultRecordBatch.ATTRIBUTES_OFFSET
 _HEADER_BYTES = DefaultRecordBatch.HEADER_STRUCT.size
 
 OracleRow = tuple[int, int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]] | None]
+
+
+def _number(buffer: bytearray, position: int) -> tuple[int, int]:
+    """Return the number at the position, of 64 bits as Kafka's own are, and the position after it."""
+    number, after = decode_varint(buffer, position)
+    raw = (number << 1 if number >= 0 else ~(number << 1)) & (1 << 64) - 1
+    return raw >> 1 ^ -(raw & 1), after
+
+
+class _BatchAsKafkaReads(DefaultRecordBatch):
+    def _read_msg(self) -> Any:
+        _, attributes_at = _number(self._buffer, self._pos)
+        self._buffer[attributes_at] = 0
+        return super()._read_msg(_number)
 
 
 def plain_batches(record_set: bytes) -> list[DefaultRecordBatch]:
@@ -30,7 +50,7 @@ def plain_batches(record_set: bytes) -> list[DefaultRecordBatch]:
         if codec:
             batch[_HEADER_BYTES:] = Decompressor().decompress(codec, memoryview(bytes(batch[_HEADER_BYTES:])))
             _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, attributes & ~DefaultRecordBatch.CODEC_MASK)
-        batches.append(DefaultRecordBatch(bytes(batch)))
+        batches.append(_BatchAsKafkaReads(bytes(batch)))
     return batches
 
 

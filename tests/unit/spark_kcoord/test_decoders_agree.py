@@ -1,11 +1,12 @@
 """Both decoders beside kafka-python's: the same rows of any batches, and of damaged ones the same or an error."""
 
 import random
+import struct
 from typing import Any
 
 import google_crc32c
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kafka.errors import CorruptRecordError
 
@@ -14,7 +15,7 @@ from spark_kcoord.fetch.decode import COLUMNS, DECODERS, AbortedTransaction, Dec
 from spark_kcoord.fetch.record_set import batches
 from tests.helpers.decoders import available_decoders
 from tests.helpers.memory_records import decoded_rows, oracle_rows
-from tests.helpers.record_batches import COMPRESS, TRANSACTIONAL, Row, end_marker, record_batch
+from tests.helpers.record_batches import COMPRESS, HEADER_BYTES, TRANSACTIONAL, Row, end_marker, record_batch
 
 END = 1 << 62
 
@@ -121,13 +122,35 @@ def damage(record_set: bytes, chance: random.Random) -> bytes:
     return bytes(batch[: chance.randint(len(batch) // 2, len(batch))] if chance.random() < 0.1 else batch)
 
 
+@st.composite
+def damaged_sets(draw: st.DrawFn) -> tuple[bytes, list[AbortedTransaction]]:
+    record_set, aborted = draw(record_sets().filter(lambda drawn: bool(drawn[0])))
+    return damage(record_set, random.Random(draw(st.integers(0, 1 << 32)))), aborted
+
+
+def one_record(*fields: bytes) -> bytes:
+    """Return a batch of one record of these bytes, at offset 0 and time 0; its checksum is wrong."""
+    record = b"".join(fields)
+    batch = bytearray(record_batch([Row(timestamp=0)]))
+    batch[HEADER_BYTES:] = bytes([2 * len(record)]) + record
+    batch[8:12] = struct.pack(">i", len(batch) - 12)
+    return bytes(batch)
+
+
+NO_BITS = b"\x80"
+"""A byte of a number that adds nothing to it and says that more follows."""
+NO_VALUE_NO_HEADERS = b"\x01\x00"
+ATTRIBUTES_LIKE_A_NUMBER = one_record(b"\x80", b"\x00", b"\x00", b"\x06", b"\x80\x80\x00", NO_VALUE_NO_HEADERS)
+"""It is a record of offset 3 and another key where the attributes are read as a number, not as one byte."""
+TIME_OF_MORE_THAN_64_BITS = one_record(b"\x00", NO_BITS * 9 + b"\x7e", b"\x00", b"\x01", NO_VALUE_NO_HEADERS)
+
+
 @settings(deadline=None, max_examples=300)
-@given(drawn=record_sets(), seed=st.integers(0, 1 << 32))
-def test_damaged_batches_are_an_error_or_correct_rows(drawn: tuple[bytes, list[AbortedTransaction]], seed: int) -> None:
-    record_set, aborted = drawn
-    if not record_set:
-        return
-    damaged = damage(record_set, random.Random(seed))
+@given(drawn=damaged_sets())
+@example(drawn=(ATTRIBUTES_LIKE_A_NUMBER, []))
+@example(drawn=(TIME_OF_MORE_THAN_64_BITS, []))
+def test_damaged_batches_are_an_error_or_correct_rows(drawn: tuple[bytes, list[AbortedTransaction]]) -> None:
+    damaged, aborted = drawn
 
     agreed(damaged, 0, END, aborted=aborted, check_crcs=False)
     decoded = agreed(damaged, 0, END, check_crcs=False)
@@ -140,6 +163,47 @@ def test_damaged_batches_are_an_error_or_correct_rows(drawn: tuple[bytes, list[A
     except (CorruptRecordError, ValueError, IndexError):
         return  # kafka-python refuses header keys that are not UTF-8, and what follows the last whole batch
     assert decoded_rows(decoded.rows) == expected
+
+
+def test_attributes_of_a_record_are_one_byte_that_says_nothing() -> None:
+    decoded = agreed(ATTRIBUTES_LIKE_A_NUMBER, 0, END, check_crcs=False)
+
+    assert isinstance(decoded, DecodedBatch)
+    assert decoded_rows(decoded.rows) == [(0, 0, 0, b"\x80\x80\x00", None, None)]
+
+
+@pytest.mark.parametrize(
+    ("time", "delta", "key_length"),
+    [
+        (NO_BITS * 9 + b"\x00", b"\x00", b"\x02"),
+        (NO_BITS * 9 + b"\x7e", b"\x00", b"\x02"),
+        (b"\x00", NO_BITS * 4 + b"\x00", b"\x02"),
+        (b"\x00", b"\x00", b"\x82" + NO_BITS * 3 + b"\x00"),
+    ],
+)
+def test_numbers_longer_than_they_need_to_be_are_read_as_kafka_does(
+    time: bytes, delta: bytes, key_length: bytes
+) -> None:
+    decoded = agreed(one_record(b"\x00", time, delta, key_length, b"k", NO_VALUE_NO_HEADERS), 0, END, check_crcs=False)
+
+    assert isinstance(decoded, DecodedBatch)
+    assert decoded_rows(decoded.rows) == [(0, 0, 0, b"k", None, None)]
+
+
+@pytest.mark.parametrize(
+    ("time", "delta", "key_length"),
+    [
+        (NO_BITS * 10 + b"\x00", b"\x00", b"\x02"),
+        (b"\x00", NO_BITS * 5 + b"\x00", b"\x02"),
+        (b"\x00", NO_BITS * 4 + b"\x10", b"\x02"),
+        (b"\x00", b"\x00", b"\x82" + NO_BITS * 4 + b"\x00"),
+        (b"\x00", b"\x00", b"\x82" + NO_BITS * 3 + b"\x10"),
+    ],
+)
+def test_numbers_of_more_bytes_or_bits_than_kafkas_are_refused(time: bytes, delta: bytes, key_length: bytes) -> None:
+    record = one_record(b"\x00", time, delta, key_length, b"k", NO_VALUE_NO_HEADERS)
+
+    assert agreed(record, 0, END, check_crcs=False) == "refused"
 
 
 @pytest.mark.parametrize("name", set(available_decoders()) - {"numpy"})
