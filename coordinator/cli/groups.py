@@ -118,6 +118,8 @@ def _described(coordinator: str, group: str, timeout: float) -> tuple[DescribeGr
         notes.print(f"Consumer group '{group}' has no active members.{_say_forgotten(response)}")
     elif response.state in REBALANCING_STATES:
         notes.print(f"Warning: Consumer group '{group}' is rebalancing.")
+    if response.kafka_failure:
+        notes.print(f"Warning: log ends are as they were last read. {response.kafka_failure}.")
     controls = ask_for(coordinator, DescribeControls(group), timeout, DescribeControlsResponse, group).controls
     for control in controls:
         notes.print(_say_control(control))

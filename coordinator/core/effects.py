@@ -111,6 +111,26 @@ class Notice(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
+class ReloadShard:
+    """Read a shard's log again, after a pause and with all its records on disk; ShardRecovered or ShardUnreadable
+    reports completion. Nothing is appended to it meanwhile."""
+
+    shard: int
+    after_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class BugMet:
+    """A bug of ours was met and contained: to be said where people look at once, with its traceback.
+
+    `why` names the request's verb and sizes, and nothing that a member has said.
+    """
+
+    why: str
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
 class Halt:
     """Safety cannot be shown: stop the process, saying why; nothing that was parked is ever sent."""
 
@@ -127,5 +147,7 @@ Effect: TypeAlias = (
     | ResolveOffsets
     | WakeAt
     | Notice
+    | ReloadShard
+    | BugMet
     | Halt
 )

@@ -4,7 +4,7 @@
 tick alone and serves timestamps and the expiry of offsets, never sessions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -76,6 +76,37 @@ class DiskFailed:
 
     now_ms: int
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShardRecovered:
+    """A shard's log has been read again: completes ReloadShard.
+
+    A piece says whether it is of the snapshot, with the end of that, or of the log, with its first record's offset.
+    """
+
+    now_ms: int
+    shard: int
+    pieces: Iterable[tuple[bool, int, Sequence[bytes]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardUnreadable:
+    """A shard's log could not be read again: completes ReloadShard too."""
+
+    now_ms: int
+    shard: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class AppendRefused:
+    """Records were not taken into a shard's log, which ends at `end_offset`, by a bug of ours: the disk is well."""
+
+    now_ms: int
+    shard: int
+    end_offset: int
+    error: Exception
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +190,9 @@ Event: TypeAlias = (
     | BecameDurable
     | SnapshotWritten
     | DiskFailed
+    | ShardRecovered
+    | ShardUnreadable
+    | AppendRefused
     | TopicsRead
     | OffsetsResolved
     | EndOffsetsRead

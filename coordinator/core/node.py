@@ -12,8 +12,9 @@ from functools import lru_cache, partial
 import google_crc32c
 from msgspec import structs
 
-from coordinator.core.effects import Effect, Halt, Respond, WakeAt, WatchTopics
+from coordinator.core.effects import BugMet, Effect, Halt, Respond, WakeAt, WatchTopics, WriteSnapshot
 from coordinator.core.events import (
+    AppendRefused,
     BecameDurable,
     ConnectionClosed,
     ConnectionOpened,
@@ -23,26 +24,30 @@ from coordinator.core.events import (
     KafkaFailed,
     OffsetsResolved,
     RequestArrived,
+    ShardRecovered,
+    ShardUnreadable,
     SnapshotWritten,
     Ticked,
     TopicsRead,
 )
-from coordinator.core.groups import offsets
 from coordinator.core.groups.account import Usage
 from coordinator.core.groups.assignors import ASSIGNORS, Assignor
 from coordinator.core.groups.catalog import Catalog
-from coordinator.core.groups.describe import describe, summaries
+from coordinator.core.groups.describe import summaries
 from coordinator.core.groups.desk import Clock, Desk
 from coordinator.core.groups.journal import LEADER_EPOCH, Journal
-from coordinator.core.groups.registration_size import MAX_LISTED_BYTES, listed_bytes
 from coordinator.core.groups.shard import Shard
 from coordinator.core.groups.soft import Connection, Registration, Timer, TimerKind
 from coordinator.core.groups.state import ShardState
 from coordinator.core.groups.subscriptions import named_topics
 from coordinator.core.limits import Limits
+from coordinator.core.listing import take_listed
 from coordinator.core.log.storage import LogSink, RecoveredShard
 from coordinator.core.meter import Meter
 from coordinator.core.parking import Parking
+from coordinator.core.reads import answer_read
+from coordinator.core.request_shape import where_of
+from coordinator.core.shard_rack import NotLoadedError, ShardRack
 from coordinator.core.snapshots import Snapshots
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import why_bad_id
@@ -52,12 +57,10 @@ from coordinator.protocol.messages import (
     CommitOffsets,
     ConfirmClaims,
     DescribeGroup,
-    DescribeGroupResponse,
     ErrorResponse,
     FetcherStarted,
     FetcherStopped,
     FetchOffsets,
-    FetchOffsetsResponse,
     FindCoordinator,
     FindCoordinatorResponse,
     FinishClaims,
@@ -65,7 +68,6 @@ from coordinator.protocol.messages import (
     ListClaims,
     ListClaimsResponse,
     ListGroupEvents,
-    ListGroupEventsResponse,
     ListGroups,
     ListGroupsResponse,
     Ping,
@@ -82,6 +84,8 @@ class Node:
 
     `load` raises UnreadableRecordError; after it, nothing that comes from outside makes a method raise. The effects
     a call returns are to be performed in their order.
+
+    A bug of ours costs one request and one load of a shard (see `shard_rack`).
     """
 
     def __init__(
@@ -104,30 +108,24 @@ class Node:
         self._waiting: deque[RequestArrived] = deque()
         self._turn_left = limits.page_items
         self._next_lookup_id = 0
-        usage = Usage()
-        self._shards = [
-            Shard(
-                Desk(
-                    Journal(index),
-                    limits,
-                    self._catalog,
-                    self._clock,
-                    self._connections,
-                    usage=usage,
-                    meter=self._meter,
-                ),
-                assignors,
-                self._new_lookup_id,
-            )
-            for index in range(shards)
-        ]
-        usage.states += [partial(self.hard_state, index) for index in range(shards)]
+        self._usage = Usage()
+        self._assignors = assignors
+        self._rack = ShardRack(
+            [partial(self._new_shard, index) for index in range(shards)],
+            partial(_shard_of, shards=shards),
+            self._clock,
+            self._connections,
+            self._parking,
+        )
+        self._shards = self._rack.shards
+        self._away = self._rack.reloads.waiting
+        self._usage.states += [partial(self.hard_state, index) for index in range(shards)]
         self._snapshots = Snapshots(limits, [shard.desk.journal for shard in self._shards])
         self._watched = WatchTopics(frozenset())
         self._watch_marks = [(0, 0, 0)] * shards
         self._wake_at_ms: int | None = None
-        self._touched: set[int] = set()
-        self._direct: list[Effect] = []
+        self._touched = self._rack.touched
+        self._direct = self._rack.direct
         self._is_started = False
         self._is_halted = False
 
@@ -143,6 +141,7 @@ class Node:
         recovered = recover(journal)
         self._parking.lift(shard, journal.log_end_offset)
         self._shards[shard].became_durable(journal.log_end_offset)
+        self._rack.handed_out[shard] = journal.log_end_offset
         self._snapshots.loaded(shard)
         return recovered
 
@@ -163,9 +162,9 @@ class Node:
         self._is_started = True
         self._clock.now_ms = now_ms
         self._clock.wall_offset_ms = wall_ms - now_ms
+        self._rack.incarnation = incarnation
         for index, shard in enumerate(self._shards):
-            shard.start(incarnation)
-            self._touched.add(index)
+            self._rack.contained(index, None, shard.start, incarnation)
         return self._finish(now_ms, looks_at_all_timers=True)
 
     # ---- step -------------------------------------------------------------------------------------------------------
@@ -177,47 +176,65 @@ class Node:
             return []
         self._clock.now_ms = max(self._clock.now_ms, event.now_ms)
         self._meter.things = 0
-        match event:
-            case RequestArrived():
-                self._handle_request(event)
-            case BecameDurable():
-                self._parking.lift(event.shard, event.end_offset)
-                if self._shards[event.shard].became_durable(event.end_offset):
-                    self._touched.add(event.shard)
-            case Ticked():
-                self._clock.wall_offset_ms = event.wall_ms - event.now_ms
-                self._pass_time()
-                self._take_turn()
-                self._grow_snapshot()
-                return self._finish(event.now_ms, looks_at_all_timers=True)
-            case ConnectionOpened():
-                self._connections[event.connection_id] = Connection(event.connection_id, event.host)
-            case ConnectionClosed():
-                self._close(event)
-            case TopicsRead():
-                changed = self._catalog.read_topics(event)
-                for index, shard in enumerate(self._shards):
-                    shard.handle_topics(event, changed)
-                    self._touched.add(index)
-                # An answer that comes late tells of topics that nobody watches any more, and nobody would correct it.
-                self._catalog.keep_only(self._watched.topics, lists_all=self._watched.lists_all)
-            case OffsetsResolved():
-                for index, shard in enumerate(self._shards):
-                    if shard.awaits(event.lookup_id):
-                        shard.handle_resolved(event)
-                        self._touched.add(index)
-            case EndOffsetsRead():
-                self._catalog.read_ends(event)
-            case KafkaFailed():
-                self._catalog.failure = event.why
-            case SnapshotWritten():
-                self._snapshots.piece_written(event.shard, is_whole=event.is_whole)
-                self._grow_snapshot()
-            case DiskFailed():
-                self._is_halted = True
-                self._parking.drop_all()
-                return [Halt(f"the disk failed, so nothing more can be promised: {event.why}")]
-        return self._finish(event.now_ms)
+        self._rack.working = None
+        looks_at_all_timers = False
+        try:  # no call of its own: there is a step for every request
+            match event:
+                case RequestArrived():
+                    self._handle_request(event)
+                case BecameDurable():
+                    self._parking.lift(event.shard, event.end_offset)
+                    self._rack.working = event.shard
+                    if self._shards[event.shard].became_durable(event.end_offset):
+                        self._touched.add(event.shard)
+                case Ticked():
+                    looks_at_all_timers = True
+                    self._clock.wall_offset_ms = event.wall_ms - event.now_ms
+                    self._pass_time(event)
+                    self._take_turn()
+                    if self._away:
+                        self._rack.load_slices(event, self._limits.slice_bytes)
+                    self._grow_snapshot()
+                case ConnectionOpened():
+                    self._connections[event.connection_id] = Connection(event.connection_id, event.host)
+                case ConnectionClosed():
+                    self._close(event)
+                case TopicsRead():
+                    changed = self._catalog.read_topics(event)
+                    for index, shard in enumerate(self._shards):
+                        self._rack.contained(index, event, shard.handle_topics, event, changed)
+                    # A late answer tells of topics that nobody watches any more, and nobody would correct it.
+                    self._catalog.keep_only(self._watched.topics, lists_all=self._watched.lists_all)
+                case OffsetsResolved():
+                    for index, shard in enumerate(self._shards):
+                        if shard.awaits(event.lookup_id):
+                            self._rack.contained(index, event, shard.handle_resolved, event)
+                case EndOffsetsRead():
+                    self._catalog.read_ends(event)
+                case KafkaFailed():
+                    self._catalog.failure = event.why
+                case SnapshotWritten():
+                    self._snapshots.piece_written(event.shard, is_whole=event.is_whole)
+                    self._grow_snapshot()
+                case ShardRecovered():
+                    self._rack.recovered(event)
+                case ShardUnreadable():
+                    self._rack.unreadable(event)
+                case AppendRefused():
+                    self._rack.refused(event)
+                case DiskFailed():
+                    self._is_halted = True
+                    self._parking.drop_all()
+                    return [Halt(f"the disk failed, so nothing more can be promised: {event.why}")]
+        except NotLoadedError as error:
+            self._refuse_for_now(event, error)
+        except Exception as error:  # noqa: BLE001 - a bug of ours costs one request, whatever it is
+            self._rack.contain(error, event)
+        return self._finish(event.now_ms, looks_at_all_timers=looks_at_all_timers)
+
+    def _refuse_for_now(self, event: Event, error: NotLoadedError) -> None:
+        assert isinstance(event, RequestArrived), "only a request is refused"
+        self._respond_now(event, ErrorResponse(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, message=str(error)))
 
     def shard_of(self, group_id: str) -> int:
         """Return the shard of a group: crc32c of its UTF-8, modulo the number of shards."""
@@ -236,21 +253,28 @@ class Node:
         self._next_lookup_id += 1
         return self._next_lookup_id
 
-    def _shard(self, group_id: str) -> Shard:
-        index = self.shard_of(group_id)
-        self._touched.add(index)
-        return self._shards[index]
+    def _new_shard(self, index: int) -> Shard:
+        desk = Desk(
+            Journal(index),
+            self._limits,
+            self._catalog,
+            self._clock,
+            self._connections,
+            usage=self._usage,
+            meter=self._meter,
+        )
+        return Shard(desk, self._assignors, self._new_lookup_id)
 
     def _close(self, event: ConnectionClosed) -> None:
         connection = self._connections.pop(event.connection_id, None)
         if connection is None:
             return
         if connection.group_id is not None:
-            self._shard(connection.group_id).connection_lost(connection, event.why)
+            index = self.shard_of(connection.group_id)
+            self._rack.contained(index, event, self._shards[index].connection_lost, connection, event.why)
         elif connection.is_registering:
             for index, shard in enumerate(self._shards):
-                shard.connection_lost(connection, event.why)
-                self._touched.add(index)
+                self._rack.contained(index, event, shard.connection_lost, connection, event.why)
 
     # ---- requests ---------------------------------------------------------------------------------------------------
 
@@ -258,14 +282,14 @@ class Node:
         connection = self._connections.get(event.connection_id)
         if connection is None or connection.is_closing:
             return
-        own_shard = self._shard(connection.group_id) if connection.group_id is not None else None
+        own_shard = self._rack.at_work(connection.group_id) if connection.group_id is not None else None
         if own_shard is not None:
             own_shard.heard(connection)
         request, correlation_id = event.request, event.correlation_id
         match request:  # what comes most often first
             case CommitOffsets():
                 if own_shard is None or request.group_id != connection.group_id:
-                    own_shard = self._shard(request.group_id)
+                    own_shard = self._rack.at_work(request.group_id)
                 own_shard.handle_commit(connection, correlation_id, request)
             case (
                 Ping()
@@ -286,9 +310,9 @@ class Node:
             case ListClaims():
                 self._list_claims(connection, event, request)
             case FinishClaims():
-                self._shard(request.group_id).handle_finish(connection, correlation_id, request)
+                self._rack.at_work(request.group_id).handle_finish(connection, correlation_id, request)
             case BeginClaims():
-                self._shard(request.group_id).handle_begin(connection, correlation_id, request)
+                self._rack.at_work(request.group_id).handle_begin(connection, correlation_id, request)
             case FindCoordinator():
                 self._respond_now(event, self._find_coordinator(request))
             case _:
@@ -311,9 +335,18 @@ class Node:
             event = self._waiting.popleft()
             connection = self._connections.get(event.connection_id)
             if connection is not None and not connection.is_closing:
-                self._answer(event)
+                self._answer_contained(event)
         if self._waiting:
             self._shards[0].desk.timers.set(Timer(TimerKind.REST, ""), self._clock.now_ms)
+
+    def _answer_contained(self, event: RequestArrived) -> None:
+        """Answer a request in a step that is about others too: what goes wrong is its own."""
+        try:
+            self._answer(event)
+        except NotLoadedError as error:
+            self._refuse_for_now(event, error)
+        except Exception as error:  # noqa: BLE001 - a bug of ours costs one request, whatever it is
+            self._rack.contain(error, event)
 
     def _answer(self, event: RequestArrived) -> None:
         """Answer a request of a tool or an operator, and note what that took of the turn."""
@@ -325,8 +358,10 @@ class Node:
                 self._read(event, event.request)
             case _:
                 assert isinstance(event.request, OperatorRequest), f"nobody answers {type(event.request).__name__}"
-                self._shard(event.request.group_id).handle_operator(
-                    self._connections[event.connection_id], event.correlation_id, event.request
+                connection = self._connections[event.connection_id]
+                connection.may_wait_for |= {self.shard_of(event.request.group_id)}
+                self._rack.at_work(event.request.group_id).handle_operator(
+                    connection, event.correlation_id, event.request
                 )
         self._turn_left -= 1 + self._meter.things - before
 
@@ -336,7 +371,7 @@ class Node:
         self._direct.append(Respond(event.connection_id, event.correlation_id, response))
 
     def _register(self, connection: Connection, event: RequestArrived, request: RegisterConsumer) -> None:
-        shard = self._shard(request.group_id)
+        shard = self._rack.at_work(request.group_id)
         if connection.group_id is not None or connection.is_registering:
             why = "this connection is a member's already, or waits to be one; register on a new connection"
             response = RegisterConsumerResponse(error=ErrorCode.INVALID_REQUEST, message=why)
@@ -347,6 +382,7 @@ class Node:
             claims, hints = (*listed.claims, *request.claims), (*listed.hints, *request.hints)
             request = structs.replace(request, claims=claims, hints=hints)
         topics = named_topics(request.subscription)
+        connection.may_wait_for |= {self.shard_of(request.group_id)}
         shard.register(Registration(event.connection_id, event.correlation_id, request, event.fresh_id, topics))
 
     def _list_claims(self, connection: Connection, event: RequestArrived, request: ListClaims) -> None:
@@ -354,24 +390,7 @@ class Node:
             why = "this connection is a member's already, or waits to be one; list claims before the registration"
             self._respond_now(event, ListClaimsResponse(ErrorCode.INVALID_REQUEST, why))
             return
-        before = connection.listed or ListClaims()
-        listed = ListClaims((*before.claims, *request.claims), (*before.hints, *request.hints))
-        connection.listed_bytes = listed_bytes(request) + (connection.listed_bytes if connection.listed else 0)
-        if connection.listed_bytes > MAX_LISTED_BYTES:
-            connection.listed = None
-            why = f"the names in the listed claims and hints are more than {MAX_LISTED_BYTES} bytes; list fewer"
-            self._respond_now(event, ListClaimsResponse(ErrorCode.INVALID_REQUEST, why))
-            return
-        if max(len(listed.claims), len(listed.hints)) > self._limits.listed_max:
-            connection.listed = None
-            why = (
-                f"more than {self._limits.listed_max} claims or hints are listed for one registration; spread the "
-                "partitions over more members"
-            )
-            self._respond_now(event, ListClaimsResponse(ErrorCode.INVALID_REQUEST, why))
-            return
-        connection.listed = listed
-        self._respond_now(event, ListClaimsResponse())
+        self._respond_now(event, take_listed(connection, request, self._limits))
 
     def _find_coordinator(self, request: FindCoordinator) -> FindCoordinatorResponse:
         why = why_bad_id(request.group_id)
@@ -388,6 +407,7 @@ class Node:
         )
 
     def _list_groups(self, event: RequestArrived, request: ListGroups) -> None:
+        self._rack.require_all()
         most = self._limits.page_items
         begin, after = (request.after.shard, request.after.group_id) if request.after is not None else (0, "")
         lines: list[GroupSummary] = []
@@ -405,35 +425,15 @@ class Node:
         self._parking.park(Respond(event.connection_id, event.correlation_id, response), waits)
 
     def _read(self, event: RequestArrived, request: FetchOffsets | DescribeGroup | ListGroupEvents) -> None:
-        desk = self._shard(request.group_id).desk
-        group = desk.group(request.group_id)
-        response: FetchOffsetsResponse | DescribeGroupResponse | ListGroupEventsResponse
-        if group is None:
-            error, message = ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {request.group_id[:250]!r}"
-            match request:
-                case FetchOffsets():
-                    response = FetchOffsetsResponse(error=error, message=message)
-                case DescribeGroup():
-                    response = DescribeGroupResponse(error=error, message=message)
-                case ListGroupEvents():
-                    response = ListGroupEventsResponse(error=error, message=message)
-        else:
-            match request:
-                case FetchOffsets():
-                    rows, up_to = offsets.fetch(group, request.partitions, request.after, self._limits.page_items)
-                    self._meter.note(len(rows))
-                    response = FetchOffsetsResponse(offsets=rows, up_to=up_to)
-                case DescribeGroup():
-                    response = describe(desk, group, request.after, self._limits.page_items)
-                case ListGroupEvents():
-                    events = desk.soft_of(request.group_id).timeline.after(request.after_sequence)
-                    response = ListGroupEventsResponse(events=events)
-        desk.respond(event.connection_id, event.correlation_id, response)
+        desk = self._rack.at_work(request.group_id).desk
+        desk.respond(event.connection_id, event.correlation_id, answer_read(desk, request, self._limits.page_items))
 
     # ---- the end of a step ------------------------------------------------------------------------------------------
 
     def _finish(self, now_ms: int, *, looks_at_all_timers: bool = False) -> list[Effect]:
         """Gather what the step decided: appends first, then what needs no record, then what has become durable."""
+        if self._away or self._rack.loaded:
+            self._note_reloads()
         effects: list[Effect] = []
         others: list[Effect] = []
         for index in sorted(self._touched):
@@ -441,6 +441,7 @@ class Node:
             append = desk.journal.take_append()
             if append is not None:
                 effects.append(append)
+                self._rack.handed_out[index] = desk.journal.log_end_offset
                 if self._snapshots.look_at(index):
                     self._grow_snapshot()
             if desk.effects:
@@ -455,27 +456,45 @@ class Node:
         effects += self._direct
         effects += self._watch()
         effects += self._parking.release()
+        if self._away:
+            # A snapshot of a shard that is read again would be written beside the reading; it makes another.
+            effects = [each for each in effects if type(each) is not WriteSnapshot or each.shard not in self._away]
         effects += self._wake(now_ms, range(len(self._shards)) if looks_at_all_timers else self._touched)
         self._direct.clear()
         self._touched.clear()
         return effects
 
-    def _pass_time(self) -> None:
+    def _note_reloads(self) -> None:
+        """Begin anew with snapshots, and with what is watched, of shards whose state is another one."""
+        for index in (*self._rack.dropped, *self._rack.loaded):
+            self._snapshots.replaced(index, self._shards[index].desk.journal)
+        for index in self._rack.loaded:
+            self._watch_marks[index] = (-1, -1, -1)
+        self._rack.dropped.clear()
+        self._rack.loaded.clear()
+
+    def _pass_time(self, event: Ticked) -> None:
         """Let every shard do what is due; they take turns in being first, since a step rebalances only so much."""
         shards = len(self._shards)
         self._first_shard = (self._first_shard + 1) % shards
         allowance = self._limits.slice_partitions
         for turn in range(shards):
             index = (self._first_shard + turn) % shards
-            allowance = self._shards[index].time_passed(allowance)
-            self._touched.add(index)
+            left = self._rack.contained(index, event, self._shards[index].time_passed, allowance)
+            allowance = left if isinstance(left, int) else allowance
 
     def _grow_snapshot(self) -> None:
         """Encode the next slice of a snapshot that is due; the rest is left to steps of their own."""
         shard = self._snapshots.next_shard
         if shard is None:
             return
-        effect = self._snapshots.grow()
+        try:
+            effect = self._snapshots.grow()
+        except Exception as error:  # noqa: BLE001 - a snapshot that cannot be made costs a longer load, and no more
+            self._snapshots.abandon(shard)
+            why = f"the snapshot of shard {shard} met a bug at {where_of(error)}; another is made later"
+            self._direct.append(BugMet(why, error))
+            return
         self._touched.add(shard)
         if effect is None:
             desk = self._shards[shard].desk
@@ -484,6 +503,8 @@ class Node:
             self._parking.park(effect, ((shard, effect.end_offset),))
 
     def _watch(self) -> list[Effect]:
+        if self._away:
+            return []  # what a shard that is loaded watches is not known, and is not to be forgotten
         is_same = True
         for index in self._touched:
             mark = self._shards[index].watch_mark
@@ -506,8 +527,10 @@ class Node:
         """Ask to be woken for the earliest deadline that comes before the next regular tick."""
         if self._wake_at_ms is not None and self._wake_at_ms <= now_ms:
             self._wake_at_ms = None
-        earliest: int | None = None
+        earliest: int | None = now_ms if self._away and self._rack.reloads.under_way else None
         for index in shards:
+            if index in self._away:
+                continue  # it is not asked what is due before it is served again
             due_ms = self._shards[index].desk.timers.earliest()
             if due_ms is not None and (earliest is None or due_ms < earliest):
                 earliest = due_ms

@@ -55,6 +55,20 @@ class Parking:
                     released.append(effect)
         return released
 
+    def drop_beyond(self, shard: int, end_offset: int) -> list[Effect]:
+        """Forget what waits for records of a shard from this offset on, which will never be, and return it."""
+        dropped: list[Effect] = []
+        for index, queue in enumerate(self._parked):
+            kept: deque[tuple[int, Effect, tuple[tuple[int, int], ...]]] = deque()
+            for waits_for, effect, rest in queue:
+                is_void = any(each == shard and end > end_offset for each, end in ((index, waits_for), *rest))
+                if is_void:
+                    dropped.append(effect)
+                else:
+                    kept.append((waits_for, effect, rest))
+            self._parked[index] = kept
+        return dropped
+
     def drop_all(self) -> None:
         """Forget what is parked: it will never be said."""
         for queue in self._parked:

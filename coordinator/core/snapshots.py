@@ -19,7 +19,7 @@ class Snapshots:
 
     def __init__(self, limits: Limits, journals: Sequence[Journal]) -> None:
         self._limits = limits
-        self._journals = journals
+        self._journals = list(journals)
         self._due: deque[int] = deque()
         """The shards whose snapshots are due; the first one's grows."""
         self._is_due = [False] * len(journals)
@@ -69,6 +69,16 @@ class Snapshots:
             if self._due[0] == shard:
                 self._is_piece_under_way = False
             self._forget(shard)
+
+    def replaced(self, shard: int, journal: Journal) -> None:
+        """Take note that a shard has another journal, since it was loaded again or is about to be."""
+        self._journals[shard] = journal
+        self.loaded(shard)
+
+    def abandon(self, shard: int) -> None:
+        """Give up the snapshot that grows; another is due when as much has been written again."""
+        self._journals[shard].abandon_snapshot()
+        self.loaded(shard)
 
     def _forget(self, shard: int) -> None:
         if self._due[0] == shard:

@@ -14,8 +14,11 @@ Codes: TypeAlias = frozenset[ErrorCode]
 
 NO_CODES: Final[Codes] = frozenset()
 
-ANY_REQUEST_REFUSED_WITH: Final[Codes] = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.FRAME_TOO_LARGE})
-"""Codes of ErrorResponse that belong to no request in particular: an unknown number, and an answer over its limit."""
+ANY_REQUEST_REFUSED_WITH: Final[Codes] = frozenset(
+    {ErrorCode.UNSUPPORTED_VERSION, ErrorCode.FRAME_TOO_LARGE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
+"""Codes of ErrorResponse that belong to no request in particular: an unknown number, an answer over its limit, and what
+it asks about is being loaded again."""
 
 
 def codes(*errors: ErrorCode) -> Codes:

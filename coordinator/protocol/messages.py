@@ -483,6 +483,7 @@ class DescribeGroupResponse(WireRequest, frozen=True, tag=112):
     forgotten_in_ms: int | None = None
     up_to: DescribedUpTo | None = None
     bytes: int = 0
+    kafka_failure: str = ""
 
 
 class ListGroupEventsResponse(WireMessage, frozen=True, tag=113):

@@ -22,6 +22,12 @@ class Clock(Protocol):
     def take_stall_ms(self) -> int:
         """Return how long the process stood still since this was last asked, 0 when it did not."""
 
+    def hold(self) -> None:
+        """Have monotonic time stand still."""
+
+    def go_on(self) -> int:
+        """Have it go on from where it stood; returns for how long it did, in milliseconds."""
+
 
 class SystemClock:
     """The machine's clocks; read it more often than `longest_gap_ms` or time stands still.
@@ -35,9 +41,12 @@ class SystemClock:
         self._last_read_ms = _machine_ms()
         self._not_lived_ms = 0
         self._stall_ms = 0
+        self._held_at_ms: int | None = None
 
     def monotonic_ms(self) -> int:
         """Return the time this process lived through, in milliseconds."""
+        if self._held_at_ms is not None:
+            return self._held_at_ms
         now_ms = time.monotonic_ns() // 1_000_000
         too_long_ms = now_ms - self._last_read_ms - self._longest_gap_ms
         self._last_read_ms = now_ms
@@ -45,6 +54,19 @@ class SystemClock:
             self._not_lived_ms += too_long_ms
             self._stall_ms += too_long_ms + self._longest_gap_ms
         return now_ms - self._not_lived_ms
+
+    def hold(self) -> None:
+        """Have monotonic time stand still: nothing is heard, so that nobody may be late."""
+        self._held_at_ms = self.monotonic_ms()
+
+    def go_on(self) -> int:
+        """Have it go on from where it stood; returns for how long it did, in milliseconds."""
+        assert self._held_at_ms is not None, "time that goes on stood still"
+        now_ms = _machine_ms()
+        held_ms = now_ms - self._not_lived_ms - self._held_at_ms
+        self._not_lived_ms += held_ms
+        self._last_read_ms, self._held_at_ms = now_ms, None
+        return held_ms
 
     def wall_ms(self) -> int:
         """Return milliseconds since 1970."""

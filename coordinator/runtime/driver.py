@@ -4,8 +4,9 @@ It decides nothing. Everything that happens reaches the node on the event loop's
 with the clock as it is delivered, so that time never goes back for the node however late another thread was. What a
 step wants is performed before the next event is taken, except that the records of all steps in one turn of the loop
 are handed to the disk once the turn is over, one batch a shard, or earlier, before a snapshot. The order that counts is
-kept by the node: it says nothing that rests on records before they are reported durable. A node that fails, by its own
-word (Halt) or by a bug of ours, is never stepped again and says nothing more.
+kept by the node: it says nothing that rests on records before they are reported durable. A node that halts by its own
+word is never stepped again and says nothing more. A bug of ours in a step is the node's to contain; one in an effect
+costs the connection, or the shard, that the effect is for.
 """
 
 import asyncio
@@ -14,17 +15,20 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeAlias
 
 from structlog.typing import FilteringBoundLogger
 
 from coordinator.core.effects import (
     Append,
+    BugMet,
     CloseConnection,
     Effect,
     Halt,
     Notice,
     OffsetToResolve,
+    ReloadShard,
     ResolveOffsets,
     Respond,
     SendPush,
@@ -33,6 +37,7 @@ from coordinator.core.effects import (
     WriteSnapshot,
 )
 from coordinator.core.events import (
+    AppendRefused,
     BecameDurable,
     ConnectionClosed,
     ConnectionOpened,
@@ -43,10 +48,12 @@ from coordinator.core.events import (
     Ticked,
 )
 from coordinator.core.log.entry import StorageError
+from coordinator.core.log.storage import LogSink, RecoveredShard
 from coordinator.protocol.messages import Push, RegisterConsumer, Request, Response
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.clock_watch import KIND, ClockWatch
 from coordinator.runtime.input_bound import InputBound
+from coordinator.runtime.shard_reading import ShardReader
 
 TICK_MS = 100
 TURN_MS = 10
@@ -90,6 +97,9 @@ class DiskWriter(Protocol):
         is_last: bool = True,
     ) -> None:
         """Write a piece of a snapshot in the background."""
+
+    def recover(self, shard: int, sink: LogSink | None = None) -> RecoveredShard:
+        """Write what waits of a shard, then read all of it; blocks, so that it is called on a thread of its own."""
 
 
 class KafkaReader(Protocol):
@@ -166,6 +176,7 @@ class Driver:
         self._disk: DiskWriter
         self._kafka: KafkaReader
         self._sender: Sender
+        self._reader: ShardReader
         self._log = log
         self._is_started = False
         self._is_draining = False
@@ -175,6 +186,7 @@ class Driver:
         self._unwritten: dict[int, _Run] = {}
         self._unwritten_bytes = 0
         self._input = InputBound(max_pending_bytes)
+        self._is_time_held = False
         self._loop = loop
         self._tick: asyncio.TimerHandle | None = None
         self._wake: asyncio.TimerHandle | None = None
@@ -186,6 +198,7 @@ class Driver:
         self._disk = disk
         self._kafka = kafka
         self._sender = sender
+        self._reader = ShardReader(self._loop, disk, self.post)
 
     def start(self) -> None:
         """Start the node and the ticks."""
@@ -291,6 +304,8 @@ class Driver:
         self._each_tick()
 
     def _on_wake(self) -> None:
+        if self._is_time_held:
+            return  # nobody is heard, so nobody may be late, and nothing more is to be written
         self._take(Ticked(self.clock.monotonic_ms(), self.clock.wall_ms()))
         self._sender.flush()
 
@@ -356,7 +371,10 @@ class Driver:
     def _perform(self, effect: Effect) -> None:
         # Of these two there is one for every request, and to look at the type costs less than a pattern.
         if type(effect) is Respond:
-            self._sender.send_response(effect.connection_id, effect.correlation_id, effect.response)
+            try:
+                self._sender.send_response(effect.connection_id, effect.correlation_id, effect.response)
+            except Exception as error:  # noqa: BLE001 - an answer that cannot be sent costs its connection
+                self._give_up(effect.connection_id, type(effect.response).__name__, error)
             return
         if type(effect) is Append:
             if not self._is_draining:
@@ -364,7 +382,10 @@ class Driver:
             return
         match effect:
             case SendPush(connection_id, push):
-                self._sender.send_push(connection_id, push)
+                try:
+                    self._sender.send_push(connection_id, push)
+                except Exception as error:  # noqa: BLE001 - a push that cannot be sent costs its connection
+                    self._give_up(connection_id, type(push).__name__, error)
             case Notice():
                 self._journal(effect)
             case WakeAt(now_ms):
@@ -380,6 +401,11 @@ class Driver:
                     return
                 self._write()
                 self._disk.write_snapshot(shard, end_offset, leader_epoch, records, index=index, is_last=is_last)
+            case ReloadShard(shard, after_ms):
+                self._write()
+                self._reader.read(shard, after_ms)
+            case BugMet():
+                self._log.critical("bug", why=effect.why, exc_info=effect.error)
             case Halt(why):
                 self._log.critical("halted", why=why)
                 self._stop(Stopped(why, is_failure=True))
@@ -404,10 +430,20 @@ class Driver:
         """Hand the gathered records to the disk; asks for nothing else."""
         unwritten, self._unwritten = self._unwritten, {}
         for shard, run in unwritten.items():
-            self._disk.append(shard, run.base_offset, run.leader_epoch, run.records)
+            try:
+                self._disk.append(shard, run.base_offset, run.leader_epoch, run.records)
+            except StorageError:
+                raise
+            except Exception as error:  # noqa: BLE001 - records that are not taken cost their shard a load
+                self.post(partial(AppendRefused, shard=shard, end_offset=run.base_offset, error=error))
         self._unwritten_bytes = 0
         self._bound_input()
         return []
+
+    def _give_up(self, connection_id: int, what: str, error: Exception) -> None:
+        """Close a connection to which something cannot be said."""
+        self._log.critical("bug", why=f"a {what} could not be sent; its connection is closed", exc_info=error)
+        self._sender.close_connection(connection_id, f"a {what} could not be sent by a bug of the coordinator's")
 
     def _bound_input(self) -> None:
         """Make connections wait while too much waits for the disk, those that send the most first."""
@@ -415,6 +451,9 @@ class Driver:
         above_bytes, is_changed = self._input.look(waiting_bytes)
         if not is_changed:
             return
+        if self._is_time_held != (above_bytes == 0):
+            self._is_time_held = not self._is_time_held
+            self.clock.hold() if self._is_time_held else self.clock.go_on()
         if above_bytes is None:
             self._sender.release_input()
             return

@@ -11,10 +11,12 @@ from typing import TypeVar
 
 from coordinator.core.effects import (
     Append,
+    BugMet,
     CloseConnection,
     Effect,
     Halt,
     Notice,
+    ReloadShard,
     ResolveOffsets,
     Respond,
     SendPush,
@@ -32,6 +34,7 @@ from coordinator.core.events import (
     OffsetsResolved,
     RequestArrived,
     ResolvedOffset,
+    ShardRecovered,
     SnapshotWritten,
     Ticked,
     TopicMetadata,
@@ -333,6 +336,10 @@ class NodeWorld:
         self.watched: frozenset[str] = frozenset()
         self.lists_all = False
         self.halted: Halt | None = None
+        self.bugs: list[BugMet] | None = None
+        """The bugs that were met, where some are expected."""
+        self.reloads: list[tuple[int, int]] = []
+        """When which shard is to be read again."""
         self.members: dict[int, Member] = {}
         self._events: deque[Event] = deque()
         self._late: list[OffsetsResolved] = []
@@ -444,8 +451,23 @@ class NodeWorld:
                     self._wake_at_ms = now_ms
                 case Halt():
                     self.halted = effect
+                case ReloadShard(shard, after_ms):
+                    self.reloads.append((self.now_ms + after_ms, shard))
+                    self._reload_those_due()
+                case BugMet():
+                    assert self.bugs is not None, f"{effect.why}: {effect.error!r}"
+                    self.bugs.append(effect)
                 case Notice():
                     pass
+
+    def _reload_those_due(self) -> None:
+        due = [shard for at_ms, shard in self.reloads if at_ms <= self.now_ms]
+        self.reloads = [(at_ms, shard) for at_ms, shard in self.reloads if at_ms > self.now_ms]
+        for shard in due:
+            self.sync(shard)
+            end, snapshot = self.snapshots.get(shard, (0, None))
+            pieces = [] if snapshot is None else [(True, end, snapshot)]
+            self.happen(ShardRecovered(self.now_ms, shard, [*pieces, (False, end, self.written[shard][end:])]))
 
     def sync(self, shard: int | None = None) -> None:
         """Make what was written durable."""
@@ -469,6 +491,7 @@ class NodeWorld:
             if self._wake_at_ms is not None and self._wake_at_ms <= next_ms:
                 self._wake_at_ms = None
             self.now_ms = next_ms
+            self._reload_those_due()
             self.happen(Ticked(self.now_ms, self.now_ms + self.wall_offset_ms))
         self.now_ms = end_ms
 

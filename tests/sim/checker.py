@@ -188,6 +188,16 @@ class Checker:
         self._durable[shard] = end_offset
         self._life = _Life(now_ms)
 
+    def read_again(self, shard: int, end_offset: int) -> None:
+        """Check what a node reads of a shard that met a bug: all that was handed to the disk, and nothing else."""
+        if end_offset != self.logs[shard].end:
+            raise ViolationError(
+                "state-differs", f"shard {shard} is read again to {end_offset}, and {self.logs[shard].end} were written"
+            )
+        self._durable[shard] = end_offset
+        # What a node remembers beside its log, such as who was late, is gone as with a restart.
+        self.logs[shard].cut(end_offset)
+
     def copy_logs(self) -> list[tuple[LogCopy, int]]:
         """Return what a copy of the disk has of each log, and its end."""
         return [(log.copy(), end) for log, end in zip(self.logs, self._durable, strict=True)]

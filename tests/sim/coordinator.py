@@ -24,7 +24,9 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.parts import NodeAddress
 from coordinator.runtime.files import DiskError
+from tests.helpers.loading import read_shard
 from tests.helpers.memory_disk import MemoryDisk
+from tests.helpers.planted_bugs import PlantedBugError, plant
 from tests.sim.bounds import check_account, check_things
 from tests.sim.checker import Checker
 from tests.sim.kafka import BROKERS, CLUSTER, Kafka
@@ -37,6 +39,8 @@ TICK_MS = 100
 LONGEST_GAP_MS = 1_000
 """What the product's clock counts at most between two readings."""
 KAFKA_POLL_MS = 700
+LEAST_BETWEEN_BUGS_MS = 10_000
+"""Bugs come no closer: the pause before a load grows with each, and a run has to end."""
 
 
 class Sender(Protocol):
@@ -86,6 +90,7 @@ class Coordinator:
             on_failure=self._on_disk_failure,
             segment_bytes=mix.segment_bytes,
         )
+        self._no_bug_before_ms = 0
         self._base_ms = 0
         self._last_read_ms = 0
         self._not_lived_ms = 0
@@ -295,6 +300,40 @@ class Coordinator:
     def _wake_at(self, effect: e.WakeAt) -> None:
         self._later(max(0, effect.now_ms - self.now_ms()), self._wake)
 
+    def _bug_met(self, effect: e.BugMet) -> None:
+        if not isinstance(effect.error, PlantedBugError):
+            raise effect.error
+        self._schedule.tell("coordinator", f"bug: {effect.why}")
+
+    def plant_bug(self) -> bool:
+        """Have a handler of some shard fail soon; not more often than shards are forgiven within a run."""
+        now_ms = self._schedule.now_ms
+        if not self.is_up or now_ms < self._no_bug_before_ms:
+            return False
+        self._no_bug_before_ms = now_ms + LEAST_BETWEEN_BUGS_MS
+        shard = self._dice.randrange(self._mix.shards)
+        plant(self.node, shard, self._dice.choice((1, 1, 2, 5)), is_after=self._dice.random() < 0.7)
+        return True
+
+    def _reload(self, effect: e.ReloadShard) -> None:
+        self._schedule.tell("coordinator", f"drops shard {effect.shard}, to load it in {effect.after_ms} ms")
+        self._later(effect.after_ms + self._dice.choice((0, 1, 40)), partial(self._recover, effect.shard))
+
+    def _recover(self, shard: int) -> None:
+        """Read a shard again once nothing of it is being written, as the product's disk does."""
+        if self._is_disk_busy:
+            self._later(1, partial(self._recover, shard))
+            return
+        try:
+            found = read_shard(self._disk, shard)
+        except DiskError as error:
+            self._step(events.ShardUnreadable(self.now_ms(), shard, str(error)))
+            return
+        self._checker.read_again(shard, found.shard.log_end_offset)
+        pieces = [] if found.snapshot is None else [(True, *found.snapshot)]
+        batches = [(False, base_offset, records) for base_offset, records in found.batches]
+        self._step(events.ShardRecovered(self.now_ms(), shard, [*pieces, *batches]))
+
     def _halt(self, effect: e.Halt) -> None:
         self._end(f"halts: {effect.why}", is_silent=False)
         self._disk.restart()
@@ -405,6 +444,8 @@ _PERFORM: dict[type, Callable[[Coordinator, Any], None]] = {
     e.Notice: Coordinator._notice,
     e.WakeAt: Coordinator._wake_at,
     e.Halt: Coordinator._halt,
+    e.BugMet: Coordinator._bug_met,
+    e.ReloadShard: Coordinator._reload,
     e.WatchTopics: Coordinator._watch,
     e.ResolveOffsets: Coordinator._resolve,
 }

@@ -49,7 +49,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "left": ("to its own query", "to the next run"),
     "fault": tuple(FAULT_OF),
     "record": RECORD_KINDS,
-    "notice": tuple(EventKind),
+    "notice": tuple(kind for kind in EventKind if kind is not EventKind.TOPICS_LEFT_OUT),
     "refusal": REFUSALS,
     "commit": ("by ping", "by a request", "by an operator", "by a listener"),
     "member": (

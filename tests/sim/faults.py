@@ -276,6 +276,7 @@ FAULT_OF: dict[str, Callable[["World"], bool]] = {
     "node-paused": pause_node,
     "disk-slow": slow_disk,
     "disk-failed": fail_disk,
+    "handler-bug": lambda world: world.coordinator.plant_bug(),
     "clock-jumped": jump_clock,
     "clock-set-while-node-away": set_clock_while_node_is_away,
     "process-killed": kill_process,

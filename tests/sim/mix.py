@@ -22,6 +22,7 @@ RARE = {
     "retention-passed": 0.4,
     "checkpoint-lost": 0.4,
     "disk-failed": 0.5,
+    "handler-bug": 0.5,
     "kafka-away": 0.6,
     "node-power-lost": 0.8,
     "group-paused": 0.2,

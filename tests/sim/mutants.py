@@ -33,6 +33,7 @@ from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, Partition
 from spark_kcoord.consumer import Consumer
 from tests.sim import (
     mutants_bounds,
+    mutants_bugs,
     mutants_gone_back,
     mutants_isolation,
     mutants_late,
@@ -468,6 +469,7 @@ OWN: Mapping[str, Mutant] = {
     **{name: Mutant(*mistake) for name, mistake in mutants_isolation.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_bounds.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_words.MISTAKES.items()},
+    **{name: Mutant(*mistake) for name, mistake in mutants_bugs.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_gone_back.MISTAKES.items()},
 }
 """Mistakes beside the fifteen that were known from the start: in what operators do, and in what is decided at once."""

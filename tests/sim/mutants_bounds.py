@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from coordinator.core import node
+from coordinator.core import reads
 from coordinator.core.groups.committed_table import CommittedTable
 from coordinator.core.groups.describe import describe
 from coordinator.core.groups.partition_table import TopicPartition
@@ -12,7 +12,7 @@ Patches = list[tuple[Any, str, Any]]
 
 
 def group_told_at_once() -> Patches:
-    return [(node, "describe", lambda desk, group, after, _: describe(desk, group, after, 1_000_000))]
+    return [(reads, "describe", lambda desk, group, after, _: describe(desk, group, after, 1_000_000))]
 
 
 def deleted_offsets_stay_counted() -> Patches:
@@ -38,7 +38,7 @@ def page_skips_one() -> Patches:
             }
         )
 
-    return [(node, "describe", skipping)]
+    return [(reads, "describe", skipping)]
 
 
 MISTAKES: Mapping[str, tuple[str, Callable[[], Patches]]] = {

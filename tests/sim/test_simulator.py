@@ -99,11 +99,11 @@ def test_nothing_of_a_mistake_stays(name: str) -> None:
 
 def test_what_broke_is_shown_with_its_seed_its_story_and_how_to_see_it_again() -> None:
     with planted("grant-before-revoke"):
-        outcome = run_seed(0)
+        outcome = run_seed(1)
     assert outcome.broken is not None
     lines = outcome.broken.shown.splitlines()
-    assert lines[0].startswith("seed 0: double-owner: shard 0, record ")
-    assert lines[-1] == "again, with a longer story: make sim SEED=0 RUNS=1"
+    assert lines[0].startswith("seed 1: double-owner: shard 0, record ")
+    assert lines[-1] == "again, with a longer story: make sim SEED=1 RUNS=1"
     assert any("fault " in line for line in lines)
 
 

@@ -71,6 +71,7 @@ def describe(desk: Desk, group: GroupState, after: DescribedUpTo | None, most: i
         forgotten_in_ms=forgotten_in_ms(desk, group),
         up_to=up_to,
         bytes=bytes_of(group),
+        kafka_failure=desk.catalog.failure or "",
     )
 
 

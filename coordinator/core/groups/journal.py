@@ -4,7 +4,7 @@ State is therefore ahead of the disk, and everything that is said waits (see `pa
 the disk fails, the node stops and the shard is loaded again from what is durable.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from coordinator.core.effects import Append
 from coordinator.core.groups.life_records import LogOpened
@@ -17,6 +17,8 @@ from coordinator.protocol.parts import LogPosition
 
 LEADER_EPOCH = 0
 """The leader epoch of a shard with one replica."""
+
+_RECORDS_AT_ONCE = 100
 
 RECORD_WEIGHT = 256
 """So many bytes of long records take as long to replay as there being one record more."""
@@ -91,6 +93,20 @@ class Journal:
             raise self._unreadable(f"offset {self.log_end_offset}", error) from error
         self._weight += _weight_of(records)
 
+    def loading(self, pieces: Iterable[tuple[bool, int, Sequence[bytes]]]) -> Iterator[int]:
+        """Replay what was read of a shard, and yield the bytes of each few records once they are replayed.
+
+        A piece says whether it is of the snapshot, with the end of that, or of the log, with its first record's offset.
+        """
+        for is_snapshot, offset, records in pieces:
+            for begin in range(0, len(records), _RECORDS_AT_ONCE):
+                some = records[begin : begin + _RECORDS_AT_ONCE]
+                if is_snapshot:
+                    self.take_snapshot(offset, some)
+                else:
+                    self.take_batch(offset + begin, some)
+                yield sum(map(len, some))
+
     def _unreadable(self, where: str, error: UnreadableRecordError) -> UnreadableRecordError:
         return UnreadableRecordError(f"shard {self.shard} cannot be loaded at {where}: {error}")
 
@@ -108,8 +124,10 @@ class Journal:
             if len(data) > LARGE_BYTES:
                 for piece, its_data in in_pieces(record, data):
                     self._put(piece, its_data)
-            else:
-                self._put(record, data)
+                continue
+            replay(self.state, record, self.log_end_offset)
+            self._pending.append(data)
+            self.log_end_offset += 1
 
     def _put(self, record: Record, data: bytes) -> None:
         replay(self.state, record, self.log_end_offset)
@@ -156,6 +174,10 @@ class Journal:
         if piece.is_last:
             self._growing = None
         return piece
+
+    def abandon_snapshot(self) -> None:
+        """Drop the snapshot that was begun."""
+        self._growing = None
 
 
 def _weight_of(records: Sequence[bytes]) -> int:

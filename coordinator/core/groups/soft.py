@@ -70,6 +70,8 @@ class Connection:
     listed: ListClaims | None = None
     """Claims and hints that came before the registration they belong to."""
     listed_bytes: int = 0
+    may_wait_for: frozenset[int] = frozenset()
+    """Shards that may owe it the answer to a request which is answered in a later step."""
     session: "MemberSession | None" = None
     """The session of the member it is bound to: every message from it is noted there."""
 

@@ -296,3 +296,15 @@ def test_timeline_is_bounded_and_read_from_a_number_on() -> None:
     sequences = [event.sequence for event in world.events()]
     assert len(sequences) == 3
     assert sequences == list(range(sequences[0], sequences[0] + 3))
+
+
+def test_description_says_why_kafka_does_not_answer_until_it_does() -> None:
+    world = NodeWorld({"t": 1})
+    member = world.join("m1")
+    assert world.describe().kafka_failure == ""
+    world.kafka.is_away = True
+    world.poll_topics()
+    assert world.describe().kafka_failure == "Kafka at broker:9092 cannot be reached: connection refused"
+    world.kafka.is_away = False
+    world.poll_topics()
+    assert (world.describe().kafka_failure, member.closed_why) == ("", None)

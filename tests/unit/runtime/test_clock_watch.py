@@ -29,6 +29,12 @@ class SetClock:
     def take_stall_ms(self) -> int:
         return 0
 
+    def hold(self) -> None:
+        raise AssertionError("this clock is not held")
+
+    def go_on(self) -> int:
+        raise AssertionError("this clock is not held")
+
 
 def test_start_with_a_clock_that_is_ahead_of_the_log_is_said_with_both_times() -> None:
     assert why_far_from_log(NOON_MS, NOON_MS + 10 * 86_400_000) == (

@@ -44,6 +44,12 @@ class HandClock:
     def take_stall_ms(self) -> int:
         return 0
 
+    def hold(self) -> None:
+        raise AssertionError("this clock is not held")
+
+    def go_on(self) -> int:
+        raise AssertionError("this clock is not held")
+
 
 class Listener:
     """Remembers what it is told and answers as it is told to."""

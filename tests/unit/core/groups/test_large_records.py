@@ -75,7 +75,7 @@ def test_a_registration_that_would_be_too_large_in_the_log_is_refused_with_its_s
 
 
 def test_names_that_are_listed_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.core.node.MAX_LISTED_BYTES", 1_000)
+    monkeypatch.setattr("coordinator.core.listing.MAX_LISTED_BYTES", 1_000)
     world = NodeWorld({"t": 1})
     claims = (Claim("x" * 600, "id", 0, 1, 2, 3),)
     connection = world.connect()

@@ -1,0 +1,64 @@
+"""Reading a shard's log again while the node runs, on a thread of its own: it takes as long as the disk does.
+
+It decides nothing: when to read is said to it, and what was found, or why nothing was, is posted as an event.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from coordinator.core.events import Event, ShardRecovered, ShardUnreadable
+from coordinator.core.log.storage import LogSink, RecoveredShard
+
+
+class RecoveringDisk(Protocol):
+    """What is asked of the disk port."""
+
+    def recover(self, shard: int, sink: LogSink | None = None) -> RecoveredShard:
+        """Write what waits of a shard, then read all of it into `sink`; blocks, and raises StorageError."""
+
+
+class ShardReader:
+    """Reads shards again; `post` takes an event's maker from any thread."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        disk: RecoveringDisk,
+        post: Callable[[Callable[[int], Event]], None],
+    ) -> None:
+        self._loop = loop
+        self._disk = disk
+        self._post = post
+
+    def read(self, shard: int, after_ms: int) -> None:
+        """Read a shard after a pause, and post ShardRecovered or ShardUnreadable."""
+        self._loop.call_later(after_ms / 1000, self._begin, shard)
+
+    def _begin(self, shard: int) -> None:
+        threading.Thread(target=self._read, args=(shard,), name=f"kcoord-read-{shard}", daemon=True).start()
+
+    def _read(self, shard: int) -> None:
+        try:
+            found = _Pieces()
+            self._disk.recover(shard, found)
+            make = partial(ShardRecovered, shard=shard, pieces=found.pieces)
+        except Exception as error:  # noqa: BLE001 - whatever keeps a shard from being read is tried again, and said
+            self._post(partial(ShardUnreadable, shard=shard, why=str(error) or repr(error)))
+        else:
+            self._post(make)
+
+
+class _Pieces:
+    """Keeps what is read until the event loop replays it."""
+
+    def __init__(self) -> None:
+        self.pieces: list[tuple[bool, int, Sequence[bytes]]] = []
+
+    def take_snapshot(self, end_offset: int, records: Sequence[bytes]) -> None:
+        self.pieces.append((True, end_offset, records))
+
+    def take_batch(self, base_offset: int, records: Sequence[bytes]) -> None:
+        self.pieces.append((False, base_offset, records))

@@ -1,0 +1,38 @@
+"""While the disk is so far behind that nobody is read, no time passes: who is not heard is not late."""
+
+import asyncio
+
+from coordinator.core.effects import Append, Effect
+from coordinator.core.events import ConnectionOpened, Event, Ticked
+from coordinator.runtime.clock import SystemClock
+from tests.helpers.loopback import until
+from tests.unit.runtime.test_driver import MAX_PENDING_BYTES, World, play
+
+
+def test_no_time_passes_and_no_timer_is_due_while_nobody_is_read() -> None:
+    async def act(on: World) -> None:
+        on.driver.connection_opened(1, "h")
+        await until(lambda: ("hold", 0) in on.done)
+        begun_ms = on.driver.clock.monotonic_ms()
+        on.node.events.clear()
+        await asyncio.wait({asyncio.ensure_future(asyncio.Event().wait())}, timeout=0.5)
+        assert not [event for event in on.node.events if isinstance(event, Ticked)]
+        on.pending_bytes = 0
+        await until(lambda: [event for event in on.node.events if isinstance(event, Ticked)])
+        assert ("release",) in on.done
+        assert on.node.events[0].now_ms - begun_ms < 300
+
+    def script(event: Event) -> list[Effect]:
+        opened = isinstance(event, ConnectionOpened)
+        return [Append(0, 0, 0, (bytes(MAX_PENDING_BYTES // 2 + 1),))] if opened else []
+
+    play(script, act)
+
+
+def test_clock_goes_on_from_where_it_was_held() -> None:
+    clock = SystemClock()
+    held_ms = (clock.hold(), clock.monotonic_ms())[1]
+    assert clock.monotonic_ms() == held_ms
+    assert clock.go_on() >= 0
+    assert 0 <= clock.monotonic_ms() - held_ms < 300
+    assert clock.take_stall_ms() == 0
