@@ -43,7 +43,7 @@ class ParkingNode:
         self.end = 0
         self.parked: list[tuple[int, Respond]] = []
 
-    def start(self, now_ms: int, wall_ms: int) -> list[Effect]:
+    def start(self, now_ms: int, wall_ms: int, incarnation: str) -> list[Effect]:
         return []
 
     def step(self, event: Event) -> list[Effect]:
