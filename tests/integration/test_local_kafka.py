@@ -59,7 +59,7 @@ def test_a_started_broker_is_the_one_that_was_formatted_here(kafka: LocalKafka) 
 
 def test_a_topic_that_exists_cannot_be_created_again(kafka: LocalKafka, topic: Callable[..., str]) -> None:
     name = topic()
-    with pytest.raises(LocalServiceError, match=f"Topic '{name}' cannot be created"):
+    with pytest.raises(LocalServiceError, match=f"Topic '{name}' exists on"):
         kafka.create_topic(name)
 
 
