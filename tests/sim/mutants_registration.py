@@ -3,11 +3,10 @@
 from typing import Any
 
 from coordinator.core.groups import applications, grants, membership
-from coordinator.core.groups.in_topics import each_hint
 from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.records import Granted
 from coordinator.core.groups.rounds import Round
-from coordinator.core.groups.starts import Hints, hints_by_partition
+from coordinator.core.groups.starts import Hints
 
 
 def second_member_accepted() -> list[tuple[Any, str, Any]]:
@@ -41,6 +40,6 @@ def start_of_a_reader_written() -> list[tuple[Any, str, Any]]:
 def hints_of_a_reader_count() -> list[tuple[Any, str, Any]]:
     def hints_of(turn: Round) -> Hints:
         members = turn.group.members.values()
-        return hints_by_partition(hint for member in members for hint in each_hint(member.facts.hints))
+        return Hints(each for member in members for each in member.facts.hints)
 
     return [(grants, "_hints_of", hints_of)]

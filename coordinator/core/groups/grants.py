@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
 from coordinator.core.groups.desk import Desk
-from coordinator.core.groups.in_topics import each_hint
 from coordinator.core.groups.lookups import Lookups
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.readers import reader_hints, reader_start
 from coordinator.core.groups.records import MOST_TOGETHER, Granted, TopicCommit
 from coordinator.core.groups.rounds import NotedStart, Round
 from coordinator.core.groups.soft import AskedOffset
-from coordinator.core.groups.starts import AskedStart, Hints, NoStart, hints_by_partition, start_of, usual_start
+from coordinator.core.groups.starts import AskedStart, Hints, NoStart, start_of, usual_start
 from coordinator.core.groups.state import Grant, GroupState, is_same_topic
 from coordinator.protocol.ids import EARLIEST, READ_COMMITTED
 
@@ -148,7 +147,5 @@ def _hints_of(turn: Round) -> Hints:
     soft = turn.soft
     if soft.hints is None:
         members = turn.group.members.values()
-        soft.hints = hints_by_partition(
-            hint for one in members if one.facts.commits for hint in each_hint(one.facts.hints)
-        )
+        soft.hints = Hints(each for one in members if one.facts.commits for each in one.facts.hints)
     return soft.hints

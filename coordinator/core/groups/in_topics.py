@@ -58,9 +58,9 @@ def hints_by_topic(hints: Iterable[StartHint]) -> tuple[TopicHints, ...]:
     )
 
 
-def each_hint(topics: Iterable[TopicHints]) -> Iterator[StartHint]:
-    """Yield the hints of columns."""
-    for each in topics:
-        owner_epochs = each.owner_epochs or (None,) * len(each.partitions)
-        for number, offset, owner_epoch in zip(each.partitions, each.offsets, owner_epochs, strict=True):
-            yield StartHint(each.topic, each.topic_id, number, offset, each.from_checkpoint, owner_epoch)
+def hint_at(each: TopicHints, place: int) -> StartHint:
+    """Return one hint of columns."""
+    owner_epoch = each.owner_epochs[place] if each.owner_epochs else None
+    return StartHint(
+        each.topic, each.topic_id, each.partitions[place], each.offsets[place], each.from_checkpoint, owner_epoch
+    )

@@ -5,10 +5,9 @@ its own hints, those of the members that commit, and its own policy before the g
 partition had never been read.
 """
 
-from coordinator.core.groups.in_topics import each_hint
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import MemberFacts
-from coordinator.core.groups.starts import Hints, Start, hints_by_partition, policy_start, start_of
+from coordinator.core.groups.starts import Hints, Start, policy_start, start_of
 from coordinator.core.groups.state import GroupState, TopicState
 from coordinator.protocol.parts import ResetPolicy
 
@@ -36,7 +35,7 @@ def reader_start(
 
 def reader_hints(facts: MemberFacts, others: Hints) -> Hints:
     """Return the hints that count for such a member: its own before those of the members that commit."""
-    return others | hints_by_partition(each_hint(facts.hints)) if facts.hints else others
+    return Hints(facts.hints, others) if facts.hints else others
 
 
 def reader_policy(group: GroupState, member_id: str) -> ResetPolicy | None:

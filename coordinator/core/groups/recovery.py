@@ -12,7 +12,6 @@ from typing import Final
 
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.ownership import Ownership
-from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import RecoveryChanged, TopicSeen
 from coordinator.core.groups.soft import Timer, TimerKind
 from coordinator.core.groups.state import GroupState, is_same_topic
@@ -133,21 +132,21 @@ class Recovery:
 
     def _is_all_shown(self, group: GroupState) -> bool:
         """True when each partition has an offset, or a checkpoint shows where it was."""
-        shown: set[tuple[TopicPartition, str]] = {
-            ((hint.topic, number), hint.topic_id)
-            for member in group.members.values()
-            for hint in member.facts.hints
-            for number in hint.partitions
-            if hint.from_checkpoint and member.facts.commits
-        }
+        shown: dict[tuple[str, str], set[int]] = {}
+        for member in group.members.values():
+            for hint in member.facts.hints if member.facts.commits else ():
+                if hint.from_checkpoint:
+                    shown.setdefault((hint.topic, hint.topic_id), set()).update(hint.partitions)
         for topic in group.subscribers:
             seen = group.topics.get(topic)
-            for number in range(seen.partitions if seen is not None else 0):
-                assert seen is not None
+            if seen is None:
+                continue
+            of_topic = shown.get((topic, seen.topic_id), set()) | shown.get((topic, ""), set())
+            for number in range(seen.partitions):
                 partition = (topic, number)
                 if group.committed_offset(partition, seen.topic_id) is not None or partition in group.by_policy:
                     continue
-                if (partition, seen.topic_id) not in shown and (partition, "") not in shown:
+                if number not in of_topic:
                     return False
         return True
 

@@ -7,12 +7,14 @@ read of it what nobody here knows. Partitions whose offset was taken from them s
 unknown is never taken for offset 0.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
 
 import msgspec
 
+from coordinator.core.groups.in_topics import TopicHints, hint_at
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.state import GroupState, TopicState, is_same_topic
 from coordinator.protocol.ids import EARLIEST, LATEST
@@ -45,19 +47,50 @@ class NoStart(msgspec.Struct, frozen=True, gc=False):
 
 
 Start: TypeAlias = KnownStart | AskedStart | NoStart
-Hints: TypeAlias = dict[TopicPartition, list[StartHint]]
 
 _BEGINNING_OF_A_LATER_PARTITION: Final = AskedStart(
     EARLIEST, "earliest, because the partition is newer than the group's first look at the topic"
 )
 
 
-def hints_by_partition(hints: Iterable[StartHint]) -> Hints:
-    """Sort the start hints of a group's members by partition; do it once for many partitions."""
-    by_partition: Hints = {}
-    for hint in hints:
-        by_partition.setdefault((hint.topic, hint.partition), []).append(hint)
-    return by_partition
+class Hints:
+    """The starts that members show, to be looked up by partition; kept in the columns in which they came.
+
+    A partition that one of these columns names has no others: `others` count for those that none names.
+    """
+
+    def __init__(self, topics: Iterable[TopicHints], others: "Hints | None" = None) -> None:
+        self._others = others
+        self._topics: dict[str, list[TopicHints]] = {}
+        for each in topics:
+            self._topics.setdefault(each.topic, []).append(each)
+        self._places: dict[str, list[tuple[TopicHints, dict[int, int]]]] = {}
+        """Where in which columns of a topic a partition stands; of a topic that was looked up."""
+
+    def get(self, partition: TopicPartition) -> list[StartHint]:
+        """Return what is shown of a partition; empty where nothing is."""
+        topic, number = partition
+        places = self._places.get(topic)
+        if places is None:
+            places = [(each, layer) for each in self._topics.get(topic, ()) for layer in _layers(each.partitions)]
+            self._places[topic] = places
+        found = [hint_at(each, layer[number]) for each, layer in places if number in layer]
+        return found if found or self._others is None else self._others.get(partition)
+
+
+def _layers(numbers: Sequence[int]) -> list[dict[int, int]]:
+    """Return the places of partitions, in one look-up where none is named twice."""
+    once = dict(zip(numbers, range(len(numbers)), strict=True))
+    if len(once) == len(numbers):
+        return [once]
+    layers: list[dict[int, int]] = []
+    times: Counter[int] = Counter()
+    for place, number in enumerate(numbers):
+        if times[number] == len(layers):
+            layers.append({})
+        layers[times[number]][number] = place
+        times[number] += 1
+    return layers
 
 
 def _best(hints: Iterable[StartHint], topic_id: str, *, needs_exact_id: bool) -> StartHint | None:
@@ -87,7 +120,7 @@ def start_of(
         return policy_start(policy)
     came_later = partition[1] >= topic.first_partitions
     given = hints.get(partition)
-    hint = _best(given, topic.topic_id, needs_exact_id=came_later) if given is not None else None
+    hint = _best(given, topic.topic_id, needs_exact_id=came_later) if given else None
     if hint is not None and (hint.from_checkpoint or not topic.earliest_why):
         source = "a checkpoint" if hint.from_checkpoint else "an option"
         if hint.offset in {EARLIEST, LATEST}:

@@ -1,7 +1,9 @@
 """Rules about committed offsets: who may write them, that they never go back, and where a partition starts."""
 
+from collections.abc import Iterable, Iterator
+
 from coordinator.core.groups import records as r
-from coordinator.core.groups.in_topics import each_hint
+from coordinator.core.groups.in_topics import TopicHints, hint_at
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.protocol.ids import READ_COMMITTED
 from coordinator.protocol.parts import StartHint
@@ -146,3 +148,8 @@ def must_commit(log: Log, group: GroupModel, at: int, member_id: str, record: ob
 
 
 RULES: dict[type, Rule] = {r.OffsetsCommitted: offsets_committed}
+
+
+def each_hint(topics: Iterable[TopicHints]) -> Iterator[StartHint]:
+    """Yield the hints of columns one by one."""
+    return (hint_at(each, place) for each in topics for place in range(len(each.partitions)))
