@@ -89,6 +89,20 @@ class Operator:
         if then is not None:
             then(response)
 
+    def closed(self, connection_id: int, why: str) -> None:
+        """Connect again for the next request when the coordinator closes; what was asked meanwhile gets no answer."""
+        if connection_id == CONNECTION:
+            self._world.schedule.after(0, self._end, self._world.coordinator.life, why)
+
+    def _end(self, life: int, why: str) -> None:
+        if life == self._world.coordinator.life:
+            self._world.coordinator.do(partial(self._end_now, why))
+
+    def _end_now(self, why: str) -> None:
+        if self._life == self._world.coordinator.life:
+            self._life = -1
+            self._world.coordinator.closed(CONNECTION, why)
+
     def look(self) -> None:
         """Look at something, now and again for the whole run."""
         world = self._world

@@ -75,6 +75,8 @@ class Network:
         self._coordinator = coordinator
         self.answer_others: Callable[[int, int, Response], object] = lambda *_: None
         """Takes answers on connections that are not the network's."""
+        self.close_others: Callable[[int, str], object] = lambda *_: None
+        """Closes such a connection, or one that is over."""
         self.links: dict[int, Link] = {}
         self._by_member: dict[tuple[str, int], Link] = {}
         self._next_id = 1_000
@@ -213,7 +215,9 @@ class Network:
     def close(self, connection_id: int, why: str) -> None:
         """Close the coordinator's end after what was sent; it is told that it is done."""
         link = self.links.get(connection_id)
-        if link is not None:
+        if link is None:
+            self.close_others(connection_id, why)
+        else:
             self._schedule.at(self._to_member_at(link), self._end_at_member, link, "closed by the coordinator")
             self._schedule.after(0, self._end_at_node, link, why)
 

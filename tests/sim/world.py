@@ -83,6 +83,7 @@ class World:
         self.fleet = Fleet(self)
         self.operator = Operator(self)
         self.network.answer_others = self.operator.answered
+        self.network.close_others = self.operator.closed
         self.checker.facts.outputs.is_judged = mix.handover == "hold" and mix.claim_timeout_ms is None
         self.faults = 0
         self._fault_every_ms = mix.fault_every_ms

@@ -323,6 +323,9 @@ class Membership:
             self._ownership.note_change(group.group_id, f"{member_id} {'changed' if old_facts else 'joined'}")
         elif has_news_of_topics:
             self._ownership.note_change(group.group_id, "its topics changed")
+        elif has_gone_back:
+            # What was held for somebody who had gone is in no target, and is free now.
+            self._ownership.note_change(group.group_id, "its log went back")
         if was_empty:
             self._ownership.note_first(group.group_id)
         if has_gone_back:

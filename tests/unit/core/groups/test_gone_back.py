@@ -275,3 +275,18 @@ def test_greatest_number_that_may_be_shown_leaves_room_for_epochs(shown: int) ->
     for number in range(20):
         world.join(f"m{number}", group_id=f"g{number}", log=LogPosition("lost", shown), is_returning=True)
     assert world.state(0).epochs_ahead < MOST_SHOWN + 4 * MARGIN
+
+
+def test_what_was_held_for_a_member_that_had_gone_is_in_a_target_again() -> None:
+    world = world_of(2)
+    m1, m2 = (world.join(name, handover="hold", instance_id=f"i-{name}") for name in ("m1", "m2"))
+    m1.stop_all()
+    m2.run(T1, 100, 110)
+    m2.close()
+    let_pass(world, SESSION_MS + 1, m1)
+    assert sorted(m1.owned) == [T0]
+    world.restore(world.copy_disk())
+    again = world.join("m1", handover="hold", instance_id="i-m1", log=LogPosition("another", 1_000), is_returning=True)
+    let_pass(world, SESSION_MS, again)
+    assert len(went_back(world)) == 1
+    assert sorted(again.owned) == [T0, T1]
