@@ -28,6 +28,13 @@ def take(log: Log, group: GroupModel, at: int, partition: TopicPartition, owner:
     log.takings += 1
 
 
+def let_go(group: GroupModel, partition: TopicPartition, member_id: str) -> None:
+    """Forget who was late with a partition that a member lets go of which commits nothing: it got as far as it gets."""
+    facts = group.facts.get(member_id)
+    if facts is not None and not facts.commits:
+        group.late.pop(partition, None)
+
+
 def _must_be_for_somebody_in_time(
     log: Log, group: GroupModel, at: int, partition: TopicPartition, owner: Owner, late: Late
 ) -> None:

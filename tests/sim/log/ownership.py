@@ -85,6 +85,7 @@ def release(
         owner = owner_of(log, group, at, partition, member_id)
         if owner.owner_epoch != released_part.owner_epoch:
             raise log.broken("zombie-release", at, f"owner epoch is {owner.owner_epoch}: {released_part}")
+        lateness.let_go(group, partition, member_id)
         end_grant(group, at, partition)
 
 
