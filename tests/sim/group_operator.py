@@ -31,6 +31,7 @@ from coordinator.protocol.operator_messages import (
 )
 from coordinator.protocol.pages import next_page
 from coordinator.protocol.parts import ResetTarget
+from tests.sim.bounds import MOST_NAMED
 from tests.sim.coordinator import GROUP
 from tests.sim.log.operators import DRY
 from tests.sim.log.state import GroupModel
@@ -287,11 +288,11 @@ class Operator:
         if group.is_paused:
             self.ask(ChangePause(GROUP, None, False, "ann", "", False))
         if paused := sorted(group.paused - self._stay_paused):
-            self.ask(ChangePause(GROUP, tuple(paused), False, "ann", "", False))
+            self.ask(ChangePause(GROUP, tuple(paused[:MOST_NAMED]), False, "ann", "", False))
         for member_id in sorted(group.drained):
             self.ask(ChangeDrain(GROUP, member_id, False, "ann", "", False))
         if gives_up and (left := self._left_for_good()):
-            self.ask(ReleaseClaims(GROUP, tuple(left), "ann", "it will not come back", False))
+            self.ask(ReleaseClaims(GROUP, tuple(left[:MOST_NAMED]), "ann", "it will not come back", False))
         policy = self._world.mix.policy
         if policy is not None and policy.kind == "none":
             self._commit_where_none()
