@@ -1,4 +1,4 @@
-"""How long one step of a node takes that has a group of very many partitions, by what is asked of it.
+"""The longest step of a node that has a group of very many partitions, by what is asked of it.
 
     uv run python -m benchmarks.longest_hold [--partitions 100000]
 
@@ -189,7 +189,7 @@ CASES: Final[dict[str, tuple[Callable[[Held], None], bool]]] = {
     "all fall silent": (lambda held: held.pass_time(700_000), False),
     "many groups are forgotten": (forget_many, True),
 }
-"""What is done, in this order, and whether decision 0024 bounds its steps."""
+"""The cases, in this order, and whether decision 0024 bounds their steps."""
 
 
 def _done(response: Response) -> None:

@@ -1,4 +1,4 @@
-"""What follows from claims that were not granted, not read or not committed: a line in the query's log, and where it
+"""Reports of claims that were not granted, not read or not committed: a line in the query's log, and where it
 goes on. Somebody else has read such a range or will, or it is read again.
 """
 

@@ -18,7 +18,7 @@ from spark_kcoord.errors import KcoordError
 __all__ = ["HIDES_FRAMES", "told_alone"]
 
 HIDES_FRAMES: Final = "SPARK_HIDE_TRACEBACK"
-"""What Spark's workers look at, in their own environment, when they tell of an error."""
+"""The variable that Spark's workers read, in their own environment, when they tell of an error."""
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")

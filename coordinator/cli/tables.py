@@ -43,7 +43,7 @@ def write_rows(output: OutputFormat, columns: Sequence[str], rows: Sequence[Sequ
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is shown of one group: rows for tables and CSV, a document for JSON, which only JSON makes."""
+    """One group as it is shown: rows for tables and CSV, a document for JSON, which only JSON makes."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]

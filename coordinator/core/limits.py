@@ -54,11 +54,11 @@ class Limits:
     lived_interval_ms: int = 60_000
     """How often a shard writes down how long nodes ran: so much of it a crash can lose."""
     group_max_bytes: int = 128 * 1024 * 1024
-    """What the state of one group may take; see `groups.account`."""
+    """Bytes that the state of one group may take; see `groups.account`."""
     principal_max_bytes: int = 512 * 1024 * 1024
-    """What the state of all groups of one principal may take."""
+    """Bytes that the state of all groups of one principal may take."""
     node_max_bytes: int = 512 * 1024 * 1024
-    """What the state of all groups may take."""
+    """Bytes that the state of all groups may take."""
     group_max_members: int = 10_000
     """Members of one group."""
     groups_max: int = 100_000

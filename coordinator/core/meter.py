@@ -1,4 +1,4 @@
-"""How much is done in one step, in things that grow with a group: rows told, offsets written, partitions looked at.
+"""The work of one step, counted in things that grow with a group: rows told, offsets written, partitions looked at.
 
 A node takes up no more work in a step once this is over its limit, and whatever checks a node can see that a step
 stays below a bound whatever the size of its groups.

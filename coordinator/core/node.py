@@ -246,7 +246,7 @@ class Node:
 
     @property
     def things_done(self) -> int:
-        """How much the last step did; see `meter`."""
+        """The work of the last step; see `meter`."""
         return self._meter.things
 
     def _new_lookup_id(self) -> int:

@@ -51,7 +51,7 @@ class ShardRack:
         self.touched: set[int] = set()
         """The shards that did something in this step."""
         self.direct: list[Effect] = []
-        """What the step wants that waits for no record."""
+        """Effects of the step that wait for no record."""
         self.dropped: set[int] = set()
         """The shards whose state was thrown away in this step."""
         self.loaded: set[int] = set()

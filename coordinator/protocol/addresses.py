@@ -14,7 +14,7 @@ MAX_PORT: Final = 65_535
 def parse_address(text: str, *, lowest_port: int = 1) -> Address:
     """Read `HOST:PORT`, with an IPv6 host in brackets; raises ValueError with the reason.
 
-    What listens takes port 0 for any that is free, and gives 0 as `lowest_port`.
+    A server takes port 0 for any that is free, and gives 0 as `lowest_port`.
     """
     host, colon, port = text.rpartition(":")
     if not text.isprintable() or any(letter in "/, " for letter in text):

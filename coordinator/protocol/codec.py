@@ -1,6 +1,6 @@
 """Messages to bytes and back: a msgpack array that begins with the message's number.
 
-What comes from outside is read here and nowhere else; whatever cannot be read raises msgspec.DecodeError.
+Bytes from outside are read here and nowhere else; those that cannot be read raise msgspec.DecodeError.
 """
 
 from typing import TypeVar

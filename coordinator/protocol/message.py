@@ -1,4 +1,4 @@
-"""What every message has: a number as its first item; and what every request says of itself: how it may be refused.
+"""The base of every message, with a number as its first item, and of every request, with the codes that refuse it.
 
 A code that a request does not declare is not sent: tests and the simulator hold each answer against its request's
 class, and docs/PROTOCOL.md against the same. A newer coordinator may refuse with more.

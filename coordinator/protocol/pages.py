@@ -21,7 +21,7 @@ from coordinator.protocol.messages import (
 )
 
 _TRIES: Final = 3
-"""How often a group is described until no rebalance has begun between two pages."""
+"""Descriptions of a group that are tried until no rebalance has begun between two pages of one."""
 
 
 def ask_for_all(ask: Callable[[Request], Response], request: Request) -> Response:
@@ -55,7 +55,7 @@ def next_page(request: Request, response: Response) -> Request | None:
 def join_pages(pages: Sequence[Response]) -> Response:
     """Return one answer that says what all pages say; a refusal, which can only be the last page, stands for all.
 
-    What is said of the group as a whole is as of the last page.
+    The fields of the group as a whole are as of the last page.
     """
     last = pages[-1]
     if len(pages) == 1:

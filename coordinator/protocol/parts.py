@@ -83,7 +83,7 @@ class ResetPolicy(_Part, frozen=True):
 
 
 class LogPosition(_Part, frozen=True, gc=False):
-    """How far the log of a group's shard had come when a member was told something, as it shows at its next start.
+    """The position of the log of a group's shard when a member was told something, as it shows at its next start.
 
     The incarnation is that of the node that wrote there; ends are counted as owner epochs are. A log that does not know
     the incarnation, or in which it ends below, is not the one that was told of: it went back, or is another one.

@@ -1,6 +1,6 @@
-"""What a coordinator says to a member unasked; a push gets no response.
+"""Messages of a coordinator to a member that did not ask; a push gets no response.
 
-What a member did about one it says in requests of its own, so that saying it again after a lost connection is harmless.
+A member answers one by requests of its own, so that saying it again after a lost connection is harmless.
 """
 
 from coordinator.protocol.errors import ErrorCode

@@ -1,6 +1,6 @@
-"""How much connections may say while the disk is behind: everything, small requests only, or nothing.
+"""The input that is read while the disk is behind: everything, small requests only, or nothing.
 
-What members write waits in memory until the disk has it, up to a limit at which the node ends. Long before it those
+Records of members wait in memory until the disk has them, up to a limit at which the node ends. Long before it those
 that send much at once are left unread, so that they wait; pings and small commits go on. If that is not enough, nobody
 is read until the disk has caught up. Knows nothing of connections.
 """

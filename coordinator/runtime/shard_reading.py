@@ -14,7 +14,7 @@ from coordinator.core.log.storage import LogSink, RecoveredShard
 
 
 class RecoveringDisk(Protocol):
-    """What is asked of the disk port."""
+    """The part of the disk port that is used here."""
 
     def recover(self, shard: int, sink: LogSink | None = None) -> RecoveredShard:
         """Write what waits of a shard, then read all of it into `sink`; blocks, and raises StorageError."""

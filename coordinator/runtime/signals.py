@@ -1,4 +1,4 @@
-"""What each signal does to a node: SIGTERM and SIGINT stop it in order, the others are a line in its log.
+"""The signals of a node: SIGTERM and SIGINT stop it in order, the others are a line in its log.
 
 By itself the system ends a process on almost any signal, without a word. So handlers are there in every phase: from
 before the node's code is loaded until the process is gone. They run on the main thread between two steps of Python,

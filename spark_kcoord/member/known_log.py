@@ -1,4 +1,4 @@
-"""How far the log of the member's group had come, by what its coordinator has said: kept, and shown when it registers.
+"""The position of the log of the member's group, by what its coordinator has said: kept, and shown when it registers.
 
 A coordinator whose log does not reach there has lost some of it, or has another one, and says so. Pure bookkeeping.
 """

@@ -65,7 +65,7 @@ _OF_OPTIONS: Final = {
     "a claim time-out ": "kcoord.claim.timeout",
     "instance id ": "kcoord.instance.id",
 }
-"""How the coordinator begins what it says of a setting where the code alone does not tell which one it is."""
+"""The beginnings of refusals that concern a setting, where the code alone does not tell which one it is."""
 
 
 def _option_of(settings: MemberSettings, refusal: Refusal) -> str | None:

@@ -1,4 +1,4 @@
-"""What a fuzz of a node has found, as counts and as one line."""
+"""The findings of a fuzz of a node, as counts and as one line."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ _MOST_SAID = 20
 
 @dataclass
 class Verdict:
-    """How many frames were sent, and what became of them and of the node."""
+    """The number of frames that were sent, and what became of them and of the node."""
 
     frames: int = 0
     refused: int = 0

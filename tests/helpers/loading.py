@@ -9,7 +9,7 @@ from coordinator.core.log.storage import DiskPort, LogSink, RecoveredShard
 
 @dataclass(slots=True)
 class Found:
-    """What was handed on of a shard, and how it was found."""
+    """The part of a shard that was handed on, and how it was found."""
 
     snapshot: tuple[int, tuple[bytes, ...]] | None = None
     """The end of its snapshot, and the records of all pieces."""

@@ -43,7 +43,7 @@ class LogReader:
         self.owner_commits: set[tuple[TopicPartition, int, int]] = set()
         self.readers: set[str] = set()
         self.read_only: set[TopicPartition] = set()
-        """What members that commit nothing own."""
+        """Partitions of members that commit nothing."""
         self.epochs_ahead = 0
 
     def read_on(self, log: list[bytes]) -> None:

@@ -304,7 +304,7 @@ class Member:
 
 @dataclass(frozen=True)
 class DiskCopy:
-    """What a disk held at a time."""
+    """The content of a disk at a time."""
 
     written: list[list[bytes]]
     snapshots: dict[int, tuple[int, tuple[bytes, ...]]]

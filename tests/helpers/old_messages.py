@@ -18,7 +18,7 @@ from tests.helpers.record_batches import COMPRESS, Row
 
 LOG_APPEND_TIME = 0x08
 OLD_CODECS = ("none", "gzip", "snappy", "lz4")
-"""What producers of their time knew; the LZ4 of format 0 has a header checksum of its own making."""
+"""The codecs of their time; the LZ4 of format 0 has a header checksum of its own making."""
 
 _PREFIX = struct.Struct(">qi")
 _CRC = struct.Struct(">I")

@@ -16,7 +16,7 @@ class BuggyJournal(Journal):
 
     __slots__ = ()
     left: ClassVar[dict[int, tuple[int, bool]]] = {}
-    """How many calls of which journal are left until one fails, and whether that comes after its records."""
+    """The calls of which journal that are left until one fails, and whether that comes after its records."""
 
     def decide(self, *records: Record) -> None:
         calls, is_after = self.left.pop(id(self), (0, False))

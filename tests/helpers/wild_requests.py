@@ -52,7 +52,7 @@ _TIMES_MS: Final = (1_000, 5_000, 10_000, 60_000)
 
 @dataclass
 class Known:
-    """What requests may be about."""
+    """The subjects of requests."""
 
     groups: list[str]
     topics: dict[str, int]

@@ -1,4 +1,4 @@
-"""What each signal does to a node process, in every phase of its life."""
+"""Signals to a node process, in every phase of its life."""
 
 import json
 import os

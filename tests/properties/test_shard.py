@@ -72,7 +72,7 @@ EXTRAS = st.fixed_dictionaries(
         "isolation_level": st.sampled_from([READ_UNCOMMITTED, READ_COMMITTED]),
     },
 )
-"""What members may say of themselves beyond what they need to."""
+"""Facts of members beyond those that they need to say."""
 
 READERS_POLICIES = st.none() | st.sampled_from([ResetPolicy("earliest"), ResetPolicy("latest"), ResetPolicy("none")])
 

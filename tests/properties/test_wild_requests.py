@@ -14,7 +14,7 @@ from tests.helpers.node_world import Member, NodeWorld
 from tests.helpers.wild_requests import Known, WildRequests
 
 MOST_BYTES_OF_A_STEP = 32 * 1024 * 1024
-"""What one step may append: the disk holds as much beside it before members have to wait."""
+"""The most that one step may append: the disk holds as much beside it before members have to wait."""
 
 
 class WildWorld:

@@ -1,4 +1,4 @@
-"""What no step may pass, whatever the size of groups: how much it tells, and what the state takes in bytes."""
+"""Limits that no step may pass, whatever the size of groups: of what it tells, and of the bytes of the state."""
 
 from coordinator.core.groups.account import bytes_of, recount
 from coordinator.core.groups.state import ShardState

@@ -83,7 +83,7 @@ class Coordinator:
         self._watched = e.WatchTopics(frozenset())
         self._is_disk_busy = False
         self._pieces: dict[int, int] = {}
-        """How many pieces are written, of each shard's snapshot that is not whole."""
+        """The pieces that are written, of each shard's snapshot that is not whole."""
         self._disk = MemoryDisk(
             mix.shards,
             on_durable=self._on_durable,

@@ -29,14 +29,14 @@ NOT_AS_THEY_WERE = frozenset(
 """Faults after which a query, or the coordinator, does not know any more what was written."""
 
 KINDS = ("written once", "written again under its number")
-"""What has to happen for the promise to be tried: the first in groups that are judged, the second in any."""
+"""Happenings that try the promise: the first in groups that are judged, the second in any."""
 PartitionOfTopic = tuple[str, int]
 """A topic's id and a partition."""
 
 
 @dataclass(slots=True)
 class _Written:
-    """What outputs have of one partition."""
+    """The offsets of one partition that outputs have."""
 
     offsets: set[int] = field(default_factory=set)
     excused: set[int] = field(default_factory=set)
@@ -50,9 +50,9 @@ class Outputs:
         self.is_judged = False
         """Whether nothing may be in them twice; true in a group that holds claims without a time-out."""
         self.judged = 0
-        """How many records were found to be new."""
+        """The number of records that were found to be new."""
         self.repeated = 0
-        """How often a micro-batch was written again under its number."""
+        """The number of micro-batches that were written again under their number."""
         self._partitions: dict[PartitionOfTopic, _Written] = {}
         self._numbers: dict[tuple[int, int], set[Claim]] = {}
         self._sinks: dict[int, Sink] = {}

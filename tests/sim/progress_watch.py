@@ -1,4 +1,4 @@
-"""What goes on where every micro-batch outlasts the rebalance time-out: something of each partition that is to be read.
+"""Progress where every micro-batch outlasts the rebalance time-out: something of each partition that is to be read.
 
 Whatever an owner that lives has to read is committed in bounded time, while the members change and afterwards. A claim
 whose query is gone waits for it as long as nobody else is due its partition (decision 0003). A run that ends by itself
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 STUCK_MS = 60_000
 """Within which time something of each partition is committed, as long as there is something to read."""
 TURNS_MS = 3 * STUCK_MS
-"""How much longer it may wait in the hands of consumers that go on in others: small polls through what those had."""
+"""The longest that it may wait besides while its consumer goes on in others: small polls through what those had."""
 LOOK_MS = 1_000
 
 

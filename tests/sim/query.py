@@ -337,7 +337,7 @@ class Query(MemberProcess):
 
     @property
     def reached(self) -> Mapping[tuple[str, int], int]:
-        """How far a query that commits nothing has been."""
+        """The positions of a query that commits nothing."""
         return {} if self._read_only is None else self._read_only.reached
 
     def shown(self) -> Assignment:

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class ReadOnly:
-    """What stands between a query and its member."""
+    """The port between a query and its member."""
 
     def __init__(self, query: "Query", first: StreamOffset) -> None:
         self._query = query
         self._positions = ReadOnlyPositions(first)
         self.reached: dict[tuple[str, int], int] = {}
-        """How far the query has been in each partition, also in one that went to another member."""
+        """The position of the query in each partition, also in one that went to another member."""
 
     def shown(self) -> Assignment:
         """Return what the member owns, each where the query is to go on."""

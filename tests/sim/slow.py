@@ -1,7 +1,7 @@
 """Worlds in which every micro-batch outlasts the rebalance time-out, also in the end, and nothing else fails.
 
 Members come and go, and a query waits now and then between `latestOffset` and `partitions`, as for its other source.
-What has to go on all the same is watched in `progress_watch.py`.
+`progress_watch.py` watches what has to go on all the same.
 """
 
 from dataclasses import replace
@@ -15,11 +15,11 @@ CHANCE = 0.1
 TIMEOUT_MS = 1_500
 BATCHES_MS = (TIMEOUT_MS + 200, 2 * TIMEOUT_MS, 3 * TIMEOUT_MS)
 OTHER_SOURCE_MS = (0, 0, TIMEOUT_MS // 2, 2 * TIMEOUT_MS)
-"""How long a query waits until it plans what it was offered."""
+"""The time that a query waits until it plans what it was offered."""
 CHANGES_EVERY_MS = 10_000
-"""How often a member comes or goes: a little more rarely than a micro-batch and the one before it take."""
+"""The interval at which a member comes or goes: a little longer than a micro-batch and the one before it take."""
 REST_MS = 45_000
-"""How much longer than otherwise it takes until all is committed in the end."""
+"""The time beyond the usual until all is committed in the end."""
 FAULTS = {"member-joined": 2.0, "member-left": 1.0}
 
 

@@ -1,4 +1,4 @@
-"""What is said of a query that keeps silent: a topic that it planned with and lost, and what its run was to read."""
+"""Queries that keep silent are named: a topic that it planned with and lost, and what its run was to read."""
 
 from random import Random
 from types import SimpleNamespace

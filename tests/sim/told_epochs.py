@@ -12,7 +12,7 @@ _Partition = tuple[str, int]
 
 
 class ToldEpochs:
-    """What each process was told and has heard of its grants."""
+    """Grants as each process was told of them and has heard of them."""
 
     def __init__(self) -> None:
         self._heard: dict[tuple[str, _Partition], tuple[int, int]] = {}

@@ -1,4 +1,4 @@
-"""What cases do to a node: requests of wild size, floods of connections and frames, histories to load."""
+"""Loads that cases put on a node: requests of wild size, floods of connections and frames, histories to load."""
 
 import contextlib
 import os

@@ -28,12 +28,12 @@ from tests.standing.waits import Window, judge
 PARTITIONS = 4
 _PATIENCE_S = 20.0
 _AFTERWARDS_S = 1.0
-"""How long the good client goes on after the harm."""
+"""The time that the good client goes on after the harm."""
 _TAIL = 1500
 
 
 class Trial:
-    """What a case has to work with; a context manager that leaves nothing running."""
+    """The means of a case; a context manager that leaves nothing running."""
 
     def __init__(self, name: str, folder: Path, kafka: LocalKafka, echo: str) -> None:
         self.name = name

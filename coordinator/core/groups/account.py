@@ -1,4 +1,4 @@
-"""How many bytes a group takes: about what its records would take in a snapshot, whatever the form of these is.
+"""The bytes that a group takes: about what its records would take in a snapshot, whatever the form of these is.
 
 The account is a function of hard state alone and is kept by replay as the state changes, so that a load gives the same
 number as the life before it. Everything that somebody outside can make grow has a weight. What is charged to whom: each
@@ -31,7 +31,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class Usage:
-    """What the groups of all shards of a node take."""
+    """The bytes that the groups of all shards of a node take."""
 
     __slots__ = ("states",)
 

@@ -2,8 +2,8 @@
 
 The account is `account`'s. Every request that lets state grow is asked about before a record of it is made, and is
 refused with the limit that it would pass, how much is in use, the setting that raises it and the verbs that free some.
-What frees state, and what takes no more than before, is never refused. State that grows because Kafka's topics do is
-counted and not refused, so a group can be above its limit: it then takes nothing more.
+A request that frees state, or takes no more than before, is never refused. State that grows because Kafka's
+topics do is counted and not refused, so a group can be above its limit: it then takes nothing more.
 """
 
 from collections.abc import Iterable, Sequence

@@ -14,7 +14,7 @@ from coordinator.core.groups.partition_table import PartitionTable, TopicPartiti
 from coordinator.core.groups.records import CommittedPart, TopicCommit
 
 OFFSET_BYTES: Final = 48
-"""What a committed offset takes in a group's account, besides its metadata."""
+"""Bytes of a committed offset in a group's account, besides its metadata."""
 
 
 class Together(msgspec.Struct, gc=False):
@@ -53,7 +53,7 @@ class CommittedTable:
 
     _shared: PartitionTable[Committed] = field(default_factory=PartitionTable)
     bytes: int = 0
-    """What the offsets take in a group's account."""
+    """Bytes of all offsets in a group's account."""
 
     def topics(self) -> Iterable[str]:
         """Return the topics of which something is committed."""

@@ -47,7 +47,7 @@ class Controls:
     """Members that are to have no partitions; forgotten when the member is gone."""
     resets: dict[TopicPartition, PendingReset] = field(default_factory=dict)
     bytes: int = 0
-    """What all of that takes in the group's account; see `account`."""
+    """Bytes of all of that in the group's account; see `account`."""
 
     @property
     def holds_back(self) -> bool:

@@ -58,7 +58,7 @@ class Journal:
 
     @property
     def tail_records(self) -> int:
-        """How many records came after the last snapshot was begun."""
+        """The number of records after the begin of the last snapshot."""
         return self.log_end_offset - self._tail_begin
 
     @property
@@ -141,7 +141,7 @@ class Journal:
 
     @property
     def position(self) -> LogPosition:
-        """How far the log has come, for those who are to remember it."""
+        """The position of the log, for those who are to remember it."""
         return LogPosition(self.incarnation, self.next_epoch)
 
     def take_append(self) -> Append | None:

@@ -1,4 +1,4 @@
-"""How large a registration may be: what it would become in the log is measured before anything is decided.
+"""The limit of a registration: the size that it would have in the log, measured before anything is decided.
 
 A member's registration is one record, which is never cut: half of what a checkpoint shows would have the group start
 partitions where nobody was. Names of topics by pattern are counted where they are matched.
@@ -15,7 +15,7 @@ from coordinator.protocol.messages import ListClaims, RegisterConsumer
 from coordinator.protocol.parts import Claim, StartHint
 
 MAX_REGISTRATION_BYTES: Final = 4 * 1024 * 1024
-"""What a member says of itself when it registers, as it is laid in the log; with the topics that its pattern matches
+"""The largest facts of a member, as they are laid in the log; with the topics that its pattern matches
 the record still fits a frame."""
 
 MAX_LISTED_BYTES: Final = 64 * 1024 * 1024

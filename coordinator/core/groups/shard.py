@@ -77,7 +77,7 @@ _DEAR = frozenset(
         TimerKind.REGISTRATION,
     }
 )
-"""What is due to groups in proportion to their size, to members in proportion to what they have or have to let go of,
+"""Timers of groups whose work grows with their size, of members whose work grows with what they have or let go of,
 or to many groups or connections at the same time."""
 _PARTITIONS_FOR_A_MEMBER = 100
 """So many partitions are taken from a member that is gone in the time in which a member without any is removed."""

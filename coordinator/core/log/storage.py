@@ -27,7 +27,7 @@ class RecoveredShard:
 class LogSink(Protocol):
     """Takes a shard in while it is read: the pieces of its snapshot in their order, then the batches after it.
 
-    What it raises ends the reading.
+    An error that it raises ends the reading.
     """
 
     def take_snapshot(self, end_offset: int, records: Sequence[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""What a node says: to a reader that has stopped, and when somebody makes it say the same all the time."""
+"""The lines of a node: to a reader that has stopped, and when somebody makes it say the same all the time."""
 
 import os
 import threading

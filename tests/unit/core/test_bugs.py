@@ -285,7 +285,7 @@ def test_shard_whose_log_cannot_be_read_is_read_again_later(plant: Callable[...,
 
 
 def test_records_that_the_log_does_not_take_are_nobodys(plant: Callable[..., None]) -> None:
-    """What was decided upon them is never said, though the log reaches their offsets with others later."""
+    """Answers that rest on them are never said, though the log reaches their offsets with others later."""
     world = world_with_bugs(is_durable_at_once=False)
     member = world.joining("m1")
     member.send(member.registration)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What people read when Kafka cannot be asked: what is, and not what the library happened to raise."""
+"""The reasons that people read when Kafka cannot be asked: what is, and not what the library happened to raise."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What reaches Spark of an error: the sentence, unless it is a bug or somebody wants the frames."""
+"""The part of an error that reaches Spark: the sentence, unless it is a bug or somebody wants the frames."""
 
 import inspect
 import os

@@ -1,4 +1,4 @@
-"""What members show and ask for is bounded before it becomes a record, and what is large and legal becomes several."""
+"""Requests of members are bounded before they become a record, and those that are large and legal become several."""
 
 import pytest
 

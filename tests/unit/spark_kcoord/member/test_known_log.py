@@ -1,4 +1,4 @@
-"""How far the log had come is kept by a member, by what it was told, and shown when it registers."""
+"""The position of the log is kept by a member, by what it was told, and shown when it registers."""
 
 from msgspec.structs import replace
 

@@ -1,4 +1,4 @@
-"""What a query is told when the group will not have it: the real coordinator's words, and the option they are about."""
+"""Refusals as a query is told of them: the real coordinator's words, and the option they are about."""
 
 from collections.abc import Callable
 
