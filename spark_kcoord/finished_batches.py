@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from coordinator.protocol.claim_columns import claims_in_columns, finished_as_asked, results_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FinishClaims, FinishClaimsResponse, Request, Response
 from spark_kcoord.errors import KcoordError, UnreadBatchError
@@ -163,12 +164,13 @@ class FinishedBatches:
         return failure
 
     def _tell_source(self, offset: StreamOffset, coordinators: tuple[tuple[str, int], ...], *, is_unread: bool) -> None:
-        request = FinishClaims(offset.group, offset.member, offset.claims)
+        request = FinishClaims(offset.group, offset.member, claims_in_columns(offset.claims))
         response = self._ask(coordinators, offset.group, request, self._timeout_s)
         assert isinstance(response, FinishClaimsResponse)
         if response.error is not ErrorCode.NONE:
             raise KcoordError(f"The coordinator refused: {response.error.name} ({response.message}).")
-        for claim, result in zip(offset.claims, response.results, strict=True):
+        results = results_of(response.results, map(finished_as_asked, offset.claims))
+        for claim, result in zip(offset.claims, results, strict=True):
             level = logging.DEBUG if result.error in _EXPECTED else logging.WARNING
             _log.log(
                 level,
@@ -181,10 +183,10 @@ class FinishedBatches:
                 result.error.name,
                 result.message,
             )
-        must_have_been_read(offset.group, offset.claims, response.results)
+        must_have_been_read(offset.group, offset.claims, results)
         nobodys = tuple(
             claim
-            for claim, result in zip(offset.claims, response.results, strict=True)
+            for claim, result in zip(offset.claims, results, strict=True)
             if result.error is not ErrorCode.NONE and result.committed == claim.from_offset
         )
         if is_unread and nobodys:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from coordinator.protocol.claim_columns import claims_in_columns, each_status
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import BeginClaims, BeginClaimsResponse, Request, Response
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus
@@ -55,12 +56,12 @@ def _statuses(
 ) -> list[ClaimStatus]:
     statuses: list[ClaimStatus] = []
     for portion in portions(claims, bytes_of):
-        response = ask(options, BeginClaims(options.group, member_id, portion, is_question))
+        response = ask(options, BeginClaims(options.group, member_id, claims_in_columns(portion), is_question))
         assert isinstance(response, BeginClaimsResponse)
         if response.error is not ErrorCode.NONE:
             raise KcoordError(
                 f"The coordinator refused a question about the ranges of a batch: {response.error.name} "
                 f"({response.message})."
             )
-        statuses += response.claims
+        statuses += each_status(response.claims, portion)
     return statuses

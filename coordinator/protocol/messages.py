@@ -18,6 +18,7 @@ from coordinator.protocol.operator_messages import OperatorRequest, OperatorResp
 from coordinator.protocol.parts import (
     Claim,
     ClaimStatus,
+    ClaimStatuses,
     CommittedOffset,
     DescribedUpTo,
     FinalOffset,
@@ -29,12 +30,14 @@ from coordinator.protocol.parts import (
     LostPosition,
     MemberDescription,
     NodeAddress,
+    Outcomes,
     OwnedPartition,
     PartitionDescription,
     PartitionResult,
     ResetPolicy,
     StartHint,
     Subscription,
+    TopicClaims,
     TopicOffsets,
     check_count,
 )
@@ -222,10 +225,14 @@ class Advance(WireRequest, frozen=True, tag=8):
         ErrorCode.OFFSET_METADATA_TOO_LARGE,
     )
 
-    finished: Listed[Claim]
-    claims: Listed[Claim]
+    finished: Listed[TopicClaims]
+    claims: Listed[TopicClaims]
     released: Listed[FinalOffset] = ()
     keeps_offered: bool = False
+
+    def __post_init__(self) -> None:
+        check_count(self.finished)
+        check_count(self.claims)
 
 
 class ConfirmClaims(WireRequest, frozen=True, tag=9):
@@ -233,7 +240,10 @@ class ConfirmClaims(WireRequest, frozen=True, tag=9):
 
     refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID)
 
-    claims: Listed[Claim]
+    claims: Listed[TopicClaims]
+
+    def __post_init__(self) -> None:
+        check_count(self.claims)
 
 
 class LeaveGroup(WireRequest, frozen=True, tag=10):
@@ -316,7 +326,10 @@ class FinishClaims(WireRequest, frozen=True, tag=32):
 
     group_id: str
     member_id: str
-    claims: Listed[Claim]
+    claims: Listed[TopicClaims]
+
+    def __post_init__(self) -> None:
+        check_count(self.claims)
 
 
 class BeginClaims(WireRequest, frozen=True, tag=33):
@@ -330,8 +343,11 @@ class BeginClaims(WireRequest, frozen=True, tag=33):
 
     group_id: str
     member_id: str
-    claims: Listed[Claim]
+    claims: Listed[TopicClaims]
     is_question: bool = False
+
+    def __post_init__(self) -> None:
+        check_count(self.claims)
 
 
 # ---- responses ------------------------------------------------------------------------------------------------------
@@ -422,7 +438,7 @@ class FetchOffsetsResponse(WireRequest, frozen=True, tag=107):
 
 
 class AdvanceResponse(WireMessage, frozen=True, tag=108):
-    """Answers Advance: a result for each finished, claimed and released partition, in the order asked.
+    """Answers Advance: what became of each finished, claimed and released partition, in the order asked.
 
     A finished range that was not committed now says why and does not refuse the rest; one that was committed before
     is answered with NONE, and one that nobody has asked to be read is not committed. A range that was not claimed says
@@ -431,9 +447,9 @@ class AdvanceResponse(WireMessage, frozen=True, tag=108):
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
-    finished: tuple[PartitionResult, ...] = ()
-    claims: tuple[PartitionResult, ...] = ()
-    released: tuple[PartitionResult, ...] = ()
+    finished: Outcomes = Outcomes()
+    claims: Outcomes = Outcomes()
+    released: Outcomes = Outcomes()
     log_end: int | None = None
 
 
@@ -442,7 +458,7 @@ class ConfirmClaimsResponse(WireMessage, frozen=True, tag=109):
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
-    claims: tuple[ClaimStatus, ...] = ()
+    claims: ClaimStatuses = ClaimStatuses()
     log_end: int | None = None
 
 
@@ -512,7 +528,7 @@ class FinishClaimsResponse(WireMessage, frozen=True, tag=132):
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
-    results: tuple[PartitionResult, ...] = ()
+    results: Outcomes = Outcomes()
 
 
 class BeginClaimsResponse(WireMessage, frozen=True, tag=133):
@@ -520,7 +536,7 @@ class BeginClaimsResponse(WireMessage, frozen=True, tag=133):
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
-    claims: tuple[ClaimStatus, ...] = ()
+    claims: ClaimStatuses = ClaimStatuses()
 
 
 Request: TypeAlias = (

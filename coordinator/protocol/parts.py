@@ -59,6 +59,25 @@ class Claim(_Part, frozen=True, gc=False):
     until_offset: Offset
 
 
+class TopicClaims(_Part, frozen=True, gc=False):
+    """Claims on partitions of one topic, in columns: what comes at one place of each list is about one partition.
+
+    Raises ValueError when the lists are not equally long.
+    """
+
+    topic: Annotated[str, msgspec.Meta(max_length=MAX_TOPIC_LENGTH)]
+    topic_id: str
+    partitions: Listed[int]
+    owner_epochs: Listed[int]
+    from_offsets: Listed[Offset]
+    until_offsets: Listed[Offset]
+
+    def __post_init__(self) -> None:
+        count = len(self.partitions)
+        if len(self.owner_epochs) != count or len(self.from_offsets) != count or len(self.until_offsets) != count:
+            raise ValueError(f"the columns of {count} claims of a topic are not equally long")
+
+
 class StartHint(_Part, frozen=True, gc=False):
     """Where a partition is to start if the group has no committed offset for it.
 
@@ -155,7 +174,7 @@ class TopicOffsets(_Part, frozen=True, gc=False):
             raise ValueError(f"the columns of {count} partitions of a topic are not equally long")
 
 
-def check_count(topics: tuple[TopicOffsets, ...]) -> None:
+def check_count(topics: tuple[TopicOffsets, ...] | tuple[TopicClaims, ...]) -> None:
     """Raise ValueError when a request names more partitions in all than any list of one may have items."""
     if len(topics) > 1 and (count := sum([len(topic.partitions) for topic in topics])) > MAX_LIST_ITEMS:
         raise ValueError(f"{count} partitions are named and at most {MAX_LIST_ITEMS} may be")
@@ -192,6 +211,19 @@ class PartitionResult(_Part, frozen=True, gc=False):
     committed: int | None = None
 
 
+class Outcomes(_Part, frozen=True, gc=False):
+    """What became of the claims or partitions that one list of a request names, in its order.
+
+    What came out as it was asked is only counted: a finished claim is committed up to its end, the group's offset of an
+    offered one is its beginning, a released partition has the offset that came with it. Of the others each has its
+    result, and its place in the list, counted from 0.
+    """
+
+    as_asked: int = 0
+    others: tuple[PartitionResult, ...] = ()
+    places: tuple[int, ...] = ()
+
+
 class ClaimState(IntEnum):
     """How a claim stands at the coordinator."""
 
@@ -212,6 +244,18 @@ class ClaimStatus(_Part, frozen=True, gc=False):
     state: ClaimState
     why: str = ""
     committed: int | None = None
+
+
+class ClaimStatuses(_Part, frozen=True, gc=False):
+    """The states of claims that were asked about, in the order asked.
+
+    Those that run, of which the group's offset is the beginning, are only counted. Each of the others has its status,
+    and its place in the list, counted from 0.
+    """
+
+    running: int = 0
+    others: tuple[ClaimStatus, ...] = ()
+    places: tuple[int, ...] = ()
 
 
 class ListedUpTo(_Part, frozen=True):

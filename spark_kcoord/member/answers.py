@@ -6,7 +6,18 @@ Holdings take what was answered; nothing here decides what to do next.
 from collections.abc import Sequence
 
 from coordinator.protocol.addresses import Address
-from coordinator.protocol.columns import one_by_one, results_of
+from coordinator.protocol.claim_columns import (
+    claimed_as_asked,
+    claims_of,
+    count_of,
+    each_status,
+    finished_as_asked,
+    released_as_asked,
+    results_of,
+)
+from coordinator.protocol.claim_columns import is_whole as accounts_for
+from coordinator.protocol.columns import one_by_one
+from coordinator.protocol.columns import results_of as results_of_offsets
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     Advance,
@@ -35,12 +46,12 @@ def is_whole(request: CallRequest, response: Response) -> bool:
     match request, response:
         case Advance(), AdvanceResponse():
             return (
-                len(response.finished) == len(request.finished)
-                and len(response.claims) == len(request.claims)
-                and len(response.released) == len(request.released)
+                accounts_for(response.finished, count_of(request.finished))
+                and accounts_for(response.claims, count_of(request.claims))
+                and accounts_for(response.released, len(request.released))
             )
         case ConfirmClaims(), ConfirmClaimsResponse():
-            return len(response.claims) == len(request.claims)
+            return accounts_for(response.claims, count_of(request.claims))
         case CommitOffsets(), CommitOffsetsResponse():
             return is_answered(request, response)
         case ReportOutOfRange(), ReportOutOfRangeResponse():
@@ -79,12 +90,18 @@ def take_answer(
     """
     match request, response:
         case Advance(), AdvanceResponse():
-            claimed = holdings.answer_advance(request, response)
-            outcome = AdvanceOutcome(claimed, response.finished, response.claims, response.released, nodes, log)
-            return outcome, _refused_parts(request, response)
+            done, wanted = tuple(claims_of(request.finished)), tuple(claims_of(request.claims))
+            finished = results_of(response.finished, map(finished_as_asked, done))
+            offered = results_of(response.claims, map(claimed_as_asked, wanted))
+            released = results_of(response.released, map(released_as_asked, request.released))
+            claimed = holdings.answer_advance(request, done, finished, wanted, offered)
+            outcome = AdvanceOutcome(claimed, finished, offered, released, nodes, log)
+            return outcome, _refused_parts(done, finished, wanted, offered)
         case ConfirmClaims(), ConfirmClaimsResponse():
-            closed = holdings.answer_claims(request.claims, response.claims)
-            return response.claims, [
+            named = tuple(claims_of(request.claims))
+            statuses = each_status(response.claims, named)
+            closed = holdings.answer_claims(named, statuses)
+            return statuses, [
                 _skipped(claim, status.why or "the claim is closed", status.committed) for claim, status in closed
             ]
         case CommitOffsets(), CommitOffsetsResponse():
@@ -109,20 +126,25 @@ def take_commit(
 ) -> tuple[PartitionResult, ...]:
     """Let holdings take a whole answer to a commit; return a result for each offset, in the order of the request."""
     asked = tuple(one_by_one(request.offsets))
-    results = results_of(asked, response.refused)
+    results = results_of_offsets(asked, response.refused)
     holdings.answer_commit(asked, results)
     return results
 
 
-def _refused_parts(request: Advance, response: AdvanceResponse) -> list[Notice]:
+def _refused_parts(
+    done: Sequence[Claim],
+    finished: Sequence[PartitionResult],
+    wanted: Sequence[Claim],
+    offered: Sequence[PartitionResult],
+) -> list[Notice]:
     skipped = [
         _skipped(claim, _show(result), result.committed)
-        for claim, result in zip(request.finished, response.finished, strict=True)
+        for claim, result in zip(done, finished, strict=True)
         if result.error is not ErrorCode.NONE
     ]
     refused = [
         Notice(NoticeKind.CLAIM_REFUSED, f"{_show_range(claim)}: {_show(result)}")
-        for claim, result in zip(request.claims, response.claims, strict=True)
+        for claim, result in zip(wanted, offered, strict=True)
         if result.error is not ErrorCode.NONE
     ]
     return skipped + refused

@@ -7,6 +7,7 @@ decides nothing; a new registration tells the member again what still matters of
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from coordinator.protocol.claim_columns import partitions_of
 from coordinator.protocol.messages import Advance, ConfirmClaims, FetcherStarted, FetcherStopped, Request
 from coordinator.protocol.parts import FinalOffset, OwnedPartition
 from coordinator.protocol.session import Role, Session, SessionEvent
@@ -60,9 +61,9 @@ class Conversation:
         busy: set[TopicPartition] = set()
         for asked in self._asked.values():
             if isinstance(asked.request, Advance):
-                busy.update(map(partition_of, asked.request.finished))
+                busy.update(partitions_of(asked.request.finished))
             if isinstance(asked.request, Advance | ConfirmClaims):
-                busy.update(map(partition_of, asked.request.claims))
+                busy.update(partitions_of(asked.request.claims))
         return busy
 
     def confirm_started(self, parts: Sequence[OwnedPartition]) -> None:
@@ -80,9 +81,7 @@ class Conversation:
 
         Otherwise the coordinator would say that they may, and then hear that their partitions are let go.
         """
-        if isinstance(request, ConfirmClaims) and not self._to_release.keys().isdisjoint(
-            map(partition_of, request.claims)
-        ):
+        if isinstance(request, ConfirmClaims) and not self._to_release.keys().isdisjoint(partitions_of(request.claims)):
             finals, self._to_release = tuple(self._to_release.values()), {}
             for portion in portions(finals, bytes_of):
                 yield FetcherStopped(portion)

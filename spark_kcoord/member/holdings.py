@@ -15,7 +15,6 @@ from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     Advance,
-    AdvanceResponse,
     ClaimsFinished,
     FetcherTaken,
     StartFetcher,
@@ -263,23 +262,26 @@ class Holdings:
             self._raise_committed(partition_of(claim), claim.owner_epoch, claim.until_offset)
         self._assignment = None
 
-    def answer_advance(self, request: Advance, response: AdvanceResponse) -> tuple[Claim, ...]:
-        """Take the results of an Advance; return the claims that stand.
+    def answer_advance(
+        self,
+        request: Advance,
+        done: Sequence[Claim],
+        finished: Sequence[PartitionResult],
+        wanted: Sequence[Claim],
+        offered: Sequence[PartitionResult],
+    ) -> tuple[Claim, ...]:
+        """Take the results of an Advance for the claims it names; return the claims that stand.
 
         Offered claims that it did not renew are dropped, as the coordinator drops them; a further portion drops none.
         """
-        for claim, result in zip(request.finished, response.finished, strict=True):
+        for claim, result in zip(done, finished, strict=True):
             self._drop_claim(claim)
             committed = claim.until_offset if result.error is ErrorCode.NONE else result.committed
             if committed is not None:
                 self._raise_committed(partition_of(claim), claim.owner_epoch, committed)
         if not request.keeps_offered:
             self._claims = {key: held for key, held in self._claims.items() if held.is_running}
-        claimed = tuple(
-            claim
-            for claim, result in zip(request.claims, response.claims, strict=True)
-            if result.error is ErrorCode.NONE
-        )
+        claimed = tuple(claim for claim, result in zip(wanted, offered, strict=True) if result.error is ErrorCode.NONE)
         if claimed:
             self._finished.clear()
         for claim in claimed:

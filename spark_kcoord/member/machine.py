@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from coordinator.protocol.addresses import Address, format_address
+from coordinator.protocol.claim_columns import advance_of, claims_in_columns, claims_of
 from coordinator.protocol.columns import in_columns
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from coordinator.protocol.messages import (
@@ -180,10 +181,10 @@ class Member:
             case JoinAsked():
                 self._on_join(event)
             case AdvanceAsked():
-                request = Advance(event.finished, event.claims, keeps_offered=event.keeps_offered)
+                request = advance_of(event.finished, event.claims, keeps_offered=event.keeps_offered)
                 self._on_call(event.call_id, request)
             case ConfirmAsked():
-                self._on_call(event.call_id, ConfirmClaims(claims=event.claims))
+                self._on_call(event.call_id, ConfirmClaims(claims_in_columns(event.claims)))
             case CommitAsked():
                 self._on_call(event.call_id, CommitOffsets(self.settings.group_id, in_columns(event.offsets)))
             case ReportAsked():
@@ -538,7 +539,7 @@ class Member:
                 return
 
     def _with_releases(self, request: Advance) -> Advance:
-        released = self._holdings.release_finished(request.finished, request.claims)
+        released = self._holdings.release_finished(tuple(claims_of(request.finished)), tuple(claims_of(request.claims)))
         if released:
             self._notice(NoticeKind.RELEASED, answers.show_partitions(released))
         return msgspec.structs.replace(request, released=released)

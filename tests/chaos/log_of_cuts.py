@@ -63,9 +63,9 @@ def _running(group: GroupState | None) -> dict[TopicPartition, tuple[int, int, i
     if group is None:
         return {}
     return {
-        partition: (grant.owner_epoch, grant.claim.from_offset, grant.claim.until_offset, grant.member_id)
+        partition: (grant.owner_epoch, claim.from_offset, claim.until_offset, grant.member_id)
         for partition, grant in group.grants.items()
-        if grant.claim is not None and grant.claim.is_running
+        if (claim := group.claims.get(partition)) is not None and claim.is_running
     }
 
 

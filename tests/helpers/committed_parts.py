@@ -1,8 +1,8 @@
 """What the records of commits say of each partition, read without the product's own reading of columns."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from coordinator.core.groups.records import CommittedPart, OffsetsCommitted, TopicCommit
+from coordinator.core.groups.records import CommittedPart, OffsetsCommitted, TopicCommit, TopicSteps
 
 
 def parts_of(record: OffsetsCommitted) -> Iterator[CommittedPart]:
@@ -26,3 +26,10 @@ def in_parts(commit: TopicCommit) -> Iterator[CommittedPart]:
         yield CommittedPart(
             commit.topic, commit.topic_id, number, offset, leader_epoch, metadata, commit.commit_ms, owner_epoch
         )
+
+
+def each_step(columns: Iterable[TopicSteps]) -> Iterator[tuple[str, str, int, int]]:
+    """Yield topic, topic id, partition and step of each partition."""
+    for each in columns:
+        for number, step in zip(each.partitions, each.steps, strict=True):
+            yield each.topic, each.topic_id, number, step

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.message import ANY_REQUEST_REFUSED_WITH
 from coordinator.protocol.messages import ErrorResponse, Request, Response
+from coordinator.protocol.parts import Outcomes
 
 
 def undeclared_code(request: Request, response: Response) -> str | None:
@@ -23,5 +24,7 @@ def undeclared_code(request: Request, response: Response) -> str | None:
 def _codes_of_parts(response: Response) -> Iterator[ErrorCode]:
     for name in response.__struct_fields__:
         value = getattr(response, name)
+        if isinstance(value, Outcomes):
+            value = value.others
         if isinstance(value, tuple):
             yield from (part.error for part in value if isinstance(getattr(part, "error", None), ErrorCode))

@@ -23,7 +23,7 @@ from coordinator.core.groups.records import (
     WentOutOfRange,
     decode_record,
 )
-from tests.helpers.committed_parts import parts_of
+from tests.helpers.committed_parts import each_step, parts_of
 
 
 class LogReader:
@@ -94,27 +94,28 @@ class LogReader:
                 self._commit(record.committed, ())
                 self._release((part.topic, part.partition) for part in record.partitions)
             case Advanced():
-                finals = {(part.topic, part.partition) for part in record.released}
-                self._commit(record.committed, set(record.finished) - finals)
-                for partition in record.finished:
-                    self._close_claim(partition)
-                self._release(finals)
+                for topic, _, number, step in each_step(record.finished):
+                    self._finish((topic, number), record.member_id, step)
+                self._commit(record.finals, ())
+                self._release((part.topic, part.partition) for part in record.released)
                 for partition, owner in self.owners.items():
                     if owner[0] == record.member_id and partition not in self.running and not record.keeps_offered:
                         self._close_claim(partition)
-                for claim in record.offered:
-                    partition = (claim.topic, claim.partition)
+                for topic, _, number, step in each_step(record.offered):
+                    partition = (topic, number)
                     member_id, owner_epoch = self.owners[partition]
                     assert member_id == record.member_id
-                    assert claim.from_offset == self.committed[partition], "a claim leaves a gap or overlaps"
+                    assert step > 0, "a claim holds no offset"
                     assert partition not in self.running, "a claim replaces one that runs"
-                    self.claims[partition] = (claim.from_offset, claim.until_offset)
-                    self.offered.add((partition, owner_epoch, claim.from_offset, claim.until_offset))
+                    begin = self.committed[partition]
+                    self.claims[partition] = (begin, begin + step)
+                    self.offered.add((partition, owner_epoch, begin, begin + step))
             case ClaimsRunning():
-                self.running.update(record.partitions)
+                self.running.update((each.topic, number) for each in record.topics for number in each.partitions)
             case ClaimsClosed():
-                for partition in record.partitions:
-                    self._close_claim(partition)
+                for each in record.topics:
+                    for number in each.partitions:
+                        self._close_claim((each.topic, number))
             case ClaimsGivenUp():
                 self._release(record.partitions)
             case Taken():
@@ -152,6 +153,16 @@ class LogReader:
         if record.starts is not None and not record.is_read_only:
             assert partition not in self.committed, "a start is written once"
             self._write(partition, dict(zip(record.starts.partitions, record.starts.offsets, strict=True))[number])
+
+    def _finish(self, partition: TopicPartition, member_id: str, step: int) -> None:
+        """Take a finished claim: the owner's, and all of what is claimed."""
+        assert self.owners[partition][0] == member_id, "somebody else's claim is finished"
+        assert partition not in self.read_only, "a member that commits nothing commits"
+        assert partition in self.running, "a claim that does not run is finished"
+        begin, end = self.claims[partition]
+        assert (begin, end) == (self.committed[partition], begin + step), "a commit is not of the finished claim"
+        self._write(partition, end)
+        self._close_claim(partition)
 
     def _commit(self, parts: Iterable[CommittedPart], finished: Iterable[TopicPartition]) -> None:
         finished = set(finished)

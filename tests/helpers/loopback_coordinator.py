@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from coordinator.protocol.claim_columns import count_of
 from coordinator.protocol.messages import (
     Advance,
     ConfirmClaims,
@@ -24,7 +25,7 @@ from coordinator.protocol.messages import (
     Request,
     Response,
 )
-from coordinator.protocol.parts import ClaimState, ClaimStatus
+from coordinator.protocol.parts import ClaimStatuses
 from coordinator.protocol.session import RequestReceived, Role, Session
 from tests.helpers.member_pair import accepted, found, registered, start_fetcher
 
@@ -51,11 +52,7 @@ class LoopbackCoordinator:
             FetcherStarted: lambda _: FetcherStartedResponse(),
             FetcherStopped: lambda _: FetcherStoppedResponse(),
             Advance: accepted,
-            ConfirmClaims: lambda request: ConfirmClaimsResponse(
-                claims=tuple(
-                    ClaimStatus(c.topic, c.partition, c.owner_epoch, ClaimState.RUNNING) for c in request.claims
-                )
-            ),
+            ConfirmClaims: lambda request: ConfirmClaimsResponse(claims=ClaimStatuses(count_of(request.claims))),
             LeaveGroup: lambda _: LeaveGroupResponse(),
         }
         self._lock = threading.Lock()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from coordinator.protocol.claim_columns import claims_of, count_of, statuses_of
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.messages import (
     Advance,
@@ -25,8 +26,8 @@ from coordinator.protocol.parts import (
     ClaimStatus,
     LostPosition,
     NodeAddress,
+    Outcomes,
     OwnedPartition,
-    PartitionResult,
     StartPartition,
 )
 from coordinator.protocol.session import RequestReceived, Role, Session
@@ -103,19 +104,18 @@ def registered(request: RegisterConsumer, state: ClaimState = ClaimState.RUNNING
 def accepted(request: Advance) -> AdvanceResponse:
     """Return the response of a coordinator that agrees to everything."""
 
-    def fine(parts: Iterable[Any]) -> tuple[PartitionResult, ...]:
-        return tuple(PartitionResult(part.topic, part.partition) for part in parts)
-
     return AdvanceResponse(
-        finished=fine(request.finished), claims=fine(request.claims), released=fine(request.released)
+        finished=Outcomes(count_of(request.finished)),
+        claims=Outcomes(count_of(request.claims)),
+        released=Outcomes(len(request.released)),
     )
 
 
 def confirmed(request: ConfirmClaims, state: ClaimState = ClaimState.RUNNING) -> ConfirmClaimsResponse:
     """Return the response of a coordinator that has all claims asked about in this state."""
-    return ConfirmClaimsResponse(
-        claims=tuple(ClaimStatus(c.topic, c.partition, c.owner_epoch, state) for c in request.claims)
-    )
+    named = tuple(claims_of(request.claims))
+    statuses = [ClaimStatus(c.topic, c.partition, c.owner_epoch, state) for c in named]
+    return ConfirmClaimsResponse(claims=statuses_of(statuses, named))
 
 
 def whole(data: bytes) -> Iterable[bytes]:

@@ -44,11 +44,11 @@ from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.state import GroupState, ShardState
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
+from coordinator.protocol.claim_columns import advance_of, claims_in_columns, each_status
 from coordinator.protocol.columns import OffsetToCommit, in_columns, results_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import EARLIEST, LATEST
 from coordinator.protocol.messages import (
-    Advance,
     AdvanceResponse,
     CommitOffsets,
     CommitOffsetsResponse,
@@ -88,6 +88,7 @@ from coordinator.protocol.parts import (
     StartPartition,
     Subscription,
 )
+from tests.helpers.claim_answers import Advanced, Confirmed, advanced
 from tests.helpers.declared_codes import undeclared_code
 from tests.helpers.loading import given
 
@@ -257,11 +258,14 @@ class Member:
         released: Iterable[FinalOffset] = (),
         *,
         keeps_offered: bool = False,
-    ) -> AdvanceResponse:
-        return self.ask(Advance(tuple(finished), tuple(claims), tuple(released), keeps_offered), AdvanceResponse)
+    ) -> Advanced:
+        done, wanted, finals = tuple(finished), tuple(claims), tuple(released)
+        response = self.ask(advance_of(done, wanted, finals, keeps_offered=keeps_offered), AdvanceResponse)
+        return advanced(response, done, wanted, finals)
 
-    def confirm(self, *claims: Claim) -> ConfirmClaimsResponse:
-        return self.ask(ConfirmClaims(claims), ConfirmClaimsResponse)
+    def confirm(self, *claims: Claim) -> Confirmed:
+        response = self.ask(ConfirmClaims(claims_in_columns(claims)), ConfirmClaimsResponse)
+        return Confirmed(response.error, response.message, each_status(response.claims, claims))
 
     def run(self, partition: TopicPartition, from_offset: int, until_offset: int) -> Claim:
         """Claim a range and begin to read it."""

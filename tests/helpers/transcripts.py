@@ -5,7 +5,7 @@ left out. A transcript is checked by running its commands and comparing; with KC
 """
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -63,6 +63,7 @@ from coordinator.protocol.parts import (
     ClaimStatus,
     ControlDescription,
     FinalOffset,
+    Outcomes,
     PartitionResult,
     ResetResult,
     ResetTarget,
@@ -277,6 +278,13 @@ class Transcript:
         return self.names.get(connection_id, f"connection {connection_id}")
 
 
+def say_outcomes(what: str, outcomes: Outcomes) -> Iterator[str]:
+    if outcomes.as_asked:
+        yield f"{what} {outcomes.as_asked} as asked"
+    for result in outcomes.others:
+        yield f"{what} {say_result(result)}"
+
+
 def say_response(response: Response) -> str:
     match response:
         case RegisterConsumerResponse() | ErrorResponse() if response.error is not ErrorCode.NONE:
@@ -285,9 +293,9 @@ def say_response(response: Response) -> str:
             return " ".join(["registered", *map(say_status, response.claims)])
         case AdvanceResponse():
             parts = [
-                *(f"finished {say_result(result)}" for result in response.finished),
-                *(f"released {say_result(result)}" for result in response.released),
-                *(f"claimed {say_result(result)}" for result in response.claims),
+                *say_outcomes("finished", response.finished),
+                *say_outcomes("released", response.released),
+                *say_outcomes("claimed", response.claims),
             ]
             return "advanced: " + ", ".join(parts)
         case CommitOffsetsResponse():
@@ -295,7 +303,8 @@ def say_response(response: Response) -> str:
         case FetcherStoppedResponse():
             return "stopped: " + ", ".join(map(say_result, response.results))
         case ConfirmClaimsResponse():
-            return "claims: " + ", ".join(map(say_status, response.claims))
+            running = [f"{response.claims.running} run"] if response.claims.running else []
+            return "claims: " + ", ".join((*running, *map(say_status, response.claims.others)))
         case FetchOffsetsResponse():
             return "offsets: " + ", ".join(f"{part.topic}-{part.partition}={part.offset}" for part in response.offsets)
         case ChangePauseResponse():

@@ -7,6 +7,7 @@ from coordinator.protocol.errors import ErrorCode
 
 NODE = p.NodeAddress(7, "node-7.example", 9393)
 CLAIM = p.Claim("flights", "0tQ", 3, 41, 100, 250)
+CLAIMS = p.TopicClaims("flights", "0tQ", (3, 5), (41, 42), (100, 7), (250, 8))
 OWNED = p.OwnedPartition("flights", 3, 41)
 LOG = p.LogPosition("5d1a", 97)
 LOST = p.LostPosition("flights", 3, 41, 260)
@@ -15,6 +16,8 @@ TO_COMMIT = p.TopicOffsets("flights", (3,), (250,), (41,), (5,), ("batch 9",))
 COMMITTED = p.CommittedOffset("flights", "0tQ", 3, 250, 5, "batch 9", 1_700_000_000_000)
 RESULT = p.PartitionResult("flights", 3, ErrorCode.FENCED_OWNER_EPOCH, "it is m2's now", 300)
 STATUS = p.ClaimStatus("flights", 3, 41, p.ClaimState.RUNNING, "taken over", 300)
+OUTCOMES = p.Outcomes(7, (RESULT,), (3,))
+STATUSES = p.ClaimStatuses(7, (STATUS,), (3,))
 POLICY = p.ResetPolicy("timestamp", 1_600_000_000_000)
 HINT = p.StartHint("flights", "0tQ", 3, -2, True, 41)
 START = p.StartPartition("flights", "0tQ", 3, 41, 100, 5, "broker-1", 9092, 6)
@@ -34,7 +37,7 @@ DESCRIBED = p.DescribedUpTo("m1", "flights", 3)
 
 PARTS = (
     NODE, SUBSCRIPTION, CLAIM, HINT, POLICY, OWNED, START, FINAL, TO_COMMIT, COMMITTED, RESULT, STATUS, SUMMARY, MEMBER,
-    PARTITION, EVENT, LOST, LOG, TARGET, RESET, CONTROL, LISTED, DESCRIBED,
+    PARTITION, EVENT, LOST, LOG, TARGET, RESET, CONTROL, LISTED, DESCRIBED, CLAIMS, OUTCOMES, STATUSES,
 )  # fmt: skip
 
 _REFUSED = {"error": ErrorCode.INVALID_REQUEST, "message": "no"}
@@ -76,16 +79,16 @@ REQUESTS: tuple[m.Request, ...] = (
     m.FetcherStopped((FINAL,)),
     m.CommitOffsets("team", (TO_COMMIT,)),
     m.FetchOffsets("team", (("flights", 3),), ("flights", 2)),
-    m.Advance((CLAIM,), (p.Claim("flights", "0tQ", 3, 41, 250, 400),), (FINAL,), True),
-    m.ConfirmClaims((CLAIM,)),
+    m.Advance((CLAIMS,), (p.TopicClaims("flights", "0tQ", (3,), (41,), (250,), (400,)),), (FINAL,), True),
+    m.ConfirmClaims((CLAIMS,)),
     m.LeaveGroup((FINAL,)),
     m.ListGroups(LISTED),
     m.DescribeGroup("team", DESCRIBED),
     m.ListGroupEvents("team", 16),
     m.ReportOutOfRange((LOST,)),
     m.ListClaims((CLAIM,), (HINT,)),
-    m.FinishClaims("team", "m1", (CLAIM,)),
-    m.BeginClaims("team", "m1", (CLAIM,), True),
+    m.FinishClaims("team", "m1", (CLAIMS,)),
+    m.BeginClaims("team", "m1", (CLAIMS,), True),
     o.ChangePause("team", (("flights", 3),), True, **_BY),
     o.ChangeDrain("team", "m1", True, **_BY),
     o.ResetOffsets("team", (TARGET,), release_claims=True, **_BY),
@@ -108,8 +111,8 @@ RESPONSES: tuple[m.Response, ...] = (
     m.FetcherStoppedResponse((RESULT,)),
     m.CommitOffsetsResponse(**_REFUSED, refused=(RESULT,), accepted=4),
     m.FetchOffsetsResponse(**_REFUSED, offsets=(COMMITTED,), up_to=("flights", 3)),
-    m.AdvanceResponse(**_REFUSED, finished=(RESULT,), claims=(RESULT,), released=(RESULT,), log_end=98),
-    m.ConfirmClaimsResponse(**_REFUSED, claims=(STATUS,), log_end=98),
+    m.AdvanceResponse(**_REFUSED, finished=OUTCOMES, claims=OUTCOMES, released=OUTCOMES, log_end=98),
+    m.ConfirmClaimsResponse(**_REFUSED, claims=STATUSES, log_end=98),
     m.LeaveGroupResponse(**_REFUSED),
     m.ListGroupsResponse((SUMMARY,), LISTED),
     m.DescribeGroupResponse(**_REFUSED, group_id="team", state="Stable", group_epoch=12, assignor="sticky",
@@ -119,8 +122,8 @@ RESPONSES: tuple[m.Response, ...] = (
     m.ListGroupEventsResponse(**_REFUSED, events=(EVENT,)),
     m.ReportOutOfRangeResponse((RESULT,)),
     m.ListClaimsResponse(**_REFUSED),
-    m.FinishClaimsResponse(**_REFUSED, results=(RESULT,)),
-    m.BeginClaimsResponse(**_REFUSED, claims=(STATUS,)),
+    m.FinishClaimsResponse(**_REFUSED, results=OUTCOMES),
+    m.BeginClaimsResponse(**_REFUSED, claims=STATUSES),
     o.ChangePauseResponse(**_REFUSED, partitions=(("flights", 3),), partition_count=5),
     o.ChangeDrainResponse(**_REFUSED, partitions=(("flights", 3),)),
     o.ResetOffsetsResponse(**_REFUSED, results=(RESET,)),

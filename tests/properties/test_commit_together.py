@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from coordinator.core.groups.offsets import commit_by_owner, commit_together, owned_topic_id
 from coordinator.core.groups.records import CommittedPart, TopicCommit
-from coordinator.core.groups.state import Grant, GroupState, OpenClaim
+from coordinator.core.groups.state import Grant, GroupState
 from coordinator.protocol.columns import one_by_one
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import TopicOffsets
@@ -22,7 +22,6 @@ GRANTS = st.sampled_from(
         Grant("m2", "id", 7),
         Grant("m1", "another-id", 7),
         Grant("m1", "id", 7, stop_why="the target has changed"),
-        Grant("m1", "id", 7, claim=OpenClaim(0, 5)),
         None,
     ]
 )

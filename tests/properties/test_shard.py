@@ -1,5 +1,7 @@
 """A shard under random events against a model that reads its log: two dicts, who owns and what is committed."""
 
+from collections.abc import Sequence
+
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -11,6 +13,7 @@ from coordinator.core.groups.replay import replay
 from coordinator.core.groups.snapshot import records_of
 from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
+from coordinator.protocol.claim_columns import advance_of, claims_in_columns, claims_of
 from coordinator.protocol.columns import OffsetToCommit, in_columns, one_by_one, results_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
@@ -38,7 +41,16 @@ from coordinator.protocol.operator_messages import (
     ReleaseClaims,
     ResetOffsets,
 )
-from coordinator.protocol.parts import Claim, FinalOffset, LostPosition, ResetPolicy, ResetTarget, StartHint
+from coordinator.protocol.parts import (
+    Claim,
+    FinalOffset,
+    LostPosition,
+    PartitionResult,
+    ResetPolicy,
+    ResetTarget,
+    StartHint,
+)
+from tests.helpers.claim_answers import advanced, finished_results
 from tests.helpers.loading import load
 from tests.helpers.log_reader import LogReader
 from tests.helpers.node_world import Member, NodeWorld
@@ -255,13 +267,13 @@ class ShardMachine(RuleBasedStateMachine):
                 Claim(one.topic, one.topic_id, one.partition, one.owner_epoch, one.from_offset, one.until_offset + size)
                 for one in self.claims[name].values()
             )
-            member.send(Advance((), more, (), keeps_offered=True))
+            member.send(advance_of((), more, keeps_offered=True))
 
     @rule(name=st.sampled_from(NAMES), finishes=st.booleans(), is_question=st.booleans())
     def speak_for(self, name: str, finishes: bool, is_question: bool) -> None:
         """Begin or finish the claims of a member that may be gone, on a connection that is not its own."""
-        claims, other = tuple(self.claims[name].values()), self.world.connect()
-        other.send(FinishClaims("g", name, claims) if finishes else BeginClaims("g", name, claims, is_question))
+        columns, other = claims_in_columns(self.claims[name].values()), self.world.connect()
+        other.send(FinishClaims("g", name, columns) if finishes else BeginClaims("g", name, columns, is_question))
 
     @rule(which=WHICH, size=st.integers(1, 9))
     def begin_batch(self, which: int, size: int) -> None:
@@ -286,7 +298,7 @@ class ShardMachine(RuleBasedStateMachine):
             for partition in member.stopping
             if partition in member.owned
         ]
-        member.send(Advance(tuple(finished), tuple(claims), tuple(released) if releases else ()))
+        member.send(advance_of(finished, claims, tuple(released) if releases else ()))
         if releases:
             member.stopping.clear()
         self.stale.extend((name, claim) for claim in finished)
@@ -299,14 +311,14 @@ class ShardMachine(RuleBasedStateMachine):
         return max(granted, self.reader.committed.get(partition, 0))
 
     def _confirm(self, name: str, member: Member) -> None:
-        member.send(ConfirmClaims(tuple(self.claims[name].values())))
+        member.send(ConfirmClaims(claims_in_columns(self.claims[name].values())))
 
     @precondition(lambda self: self.stale)
     @rule(data=st.data())
     def replay_an_old_advance(self, data: st.DataObject) -> None:
         name, claim = data.draw(st.sampled_from(self.stale))
         if name in self.current:
-            self.current[name].send(Advance((claim,), ()))
+            self.current[name].send(advance_of((claim,), ()))
 
     # ---- operators ----
 
@@ -408,7 +420,9 @@ class ShardMachine(RuleBasedStateMachine):
             assert owners == self.reader.owners
             assert {partition: offset.offset for partition, offset in group.offsets.items()} == self.reader.committed
             for partition, grant in group.grants.items():
-                assert grant.member_id in group.members or grant.has_running_claim, f"{partition} is nobody's"
+                assert grant.member_id in group.members or group.claims.is_running(partition), (
+                    f"{partition} is nobody's"
+                )
 
     def _replay_equals_live_state(self) -> None:
         journal = Journal(0)
@@ -448,10 +462,14 @@ class ShardMachine(RuleBasedStateMachine):
                                 assert grant in self.reader.granted, f"a commit under no grant was accepted: {asked}"
                     case AdvanceResponse():
                         assert isinstance(request, Advance)
-                        results = response.finished + response.released
-                        if response.error is ErrorCode.NONE:
-                            self._check_finished(request, response)
-                    case FetcherStoppedResponse() | FinishClaimsResponse():
+                        done = tuple(claims_of(request.finished))
+                        answer = advanced(response, done, claims_of(request.claims), request.released)
+                        results = answer.finished + answer.released
+                        self._check_finished(done, answer.finished)
+                    case FinishClaimsResponse():
+                        assert isinstance(request, FinishClaims)
+                        results = finished_results(response, tuple(claims_of(request.claims)))
+                    case FetcherStoppedResponse():
                         results = response.results
                     case _:
                         continue
@@ -461,8 +479,8 @@ class ShardMachine(RuleBasedStateMachine):
                         self.acknowledged[partition] = max(self.acknowledged.get(partition, 0), result.committed)
                 del member.asked[correlation_id]
 
-    def _check_finished(self, request: Advance, response: AdvanceResponse) -> None:
-        for claim, result in zip(request.finished, response.finished, strict=True):
+    def _check_finished(self, finished: Sequence[Claim], results: Sequence[PartitionResult]) -> None:
+        for claim, result in zip(finished, results, strict=True):
             if result.error is ErrorCode.NONE and claim.from_offset != claim.until_offset:
                 partition = (claim.topic, claim.partition)
                 known = (partition, claim.owner_epoch, claim.from_offset, claim.until_offset)

@@ -120,6 +120,8 @@ def in_words(kind) -> str:
 def default_of(field) -> str:
     if field.required:
         return "required"
+    if isinstance(field.default, msgspec.Struct):
+        return "none"
     if isinstance(field.default, enum.Enum):
         return f"`{field.default.name}`"
     if isinstance(field.default, bool):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from coordinator.protocol.codec import decode_answer, decode_request, encode_message
 from coordinator.protocol.errors import RemoteProtocolError
 from coordinator.protocol.framing import encode_envelope
-from coordinator.protocol.parts import TopicOffsets
+from coordinator.protocol.parts import TopicClaims, TopicOffsets
 from coordinator.protocol.session import (
     PushReceived,
     RequestReceived,
@@ -108,21 +108,22 @@ def test_wild_answers_of_the_right_type_come_through_unchanged(answer, data):
 
 def wild_instance(kind: type) -> st.SearchStrategy:
     """Any value that the schema of a message or piece allows."""
-    if kind is TopicOffsets:
-        return wild_columns()
+    if kind in {TopicOffsets, TopicClaims}:
+        return wild_columns(kind)
     return st.builds(kind, **{field.name: wild_field(field.type) for field in msgspec.structs.fields(kind)})
 
 
 @st.composite
-def wild_columns(draw: st.DrawFn) -> TopicOffsets:
+def wild_columns(draw: st.DrawFn, kind: type[TopicOffsets | TopicClaims]) -> TopicOffsets | TopicClaims:
     """Columns of any content, which are equally long or empty, as nothing else can be built."""
     count = draw(st.integers(0, 3))
     columns = {
         field.name: draw(st.tuples(*[_wild(msgspec.inspect.type_info(field.type).item_type)] * count))
-        for field in msgspec.structs.fields(TopicOffsets)
-        if field.name != "topic" and (field.required or draw(st.booleans()))
+        for field in msgspec.structs.fields(kind)
+        if not field.name.startswith("topic") and (field.required or draw(st.booleans()))
     }
-    return TopicOffsets(draw(st.text(max_size=20)), **columns)
+    names = {name: draw(st.text(max_size=20)) for name in ("topic", "topic_id") if name in kind.__struct_fields__}
+    return kind(**names, **columns)
 
 
 def wild_field(kind) -> st.SearchStrategy:

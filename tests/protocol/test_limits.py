@@ -20,6 +20,10 @@ from tests.helpers.session_pair import SessionPair
 HELLO_LIMIT, REQUEST_LIMIT, ANSWER_LIMIT = 16384, 1048576, 16777216
 
 
+def claims(count: int) -> p.TopicClaims:
+    return p.TopicClaims("", "", *[(0,) * count] * 4)
+
+
 def length(announced: int) -> bytes:
     return struct.pack(">I", announced)
 
@@ -131,9 +135,9 @@ def test_an_answer_makes_room_for_the_next_request():
         lambda count: m.CommitOffsets("g", (p.TopicOffsets("", (), ()),) * count),
         lambda count: m.CommitOffsets("g", (p.TopicOffsets("", (0,) * count, (0,) * count),)),
         lambda count: m.Ping(1, (p.TopicOffsets("", (), ()),) * count),
-        lambda count: m.Advance((p.Claim("", "", 0, 0, 0, 0),) * count, ()),
-        lambda count: m.Advance((), (p.Claim("", "", 0, 0, 0, 0),) * count),
-        lambda count: m.ConfirmClaims((p.Claim("", "", 0, 0, 0, 0),) * count),
+        lambda count: m.Advance((claims(count),), ()),
+        lambda count: m.Advance((), (claims(count),)),
+        lambda count: m.ConfirmClaims((claims(count),)),
         lambda count: m.LeaveGroup((p.FinalOffset("", 0, 0),) * count),
         lambda count: m.RegisterConsumer("g", "", "", p.Subscription(("",) * count), "", 0, 0, 0),
         lambda count: m.RegisterConsumer("g", "", "", p.Subscription(), "", 0, 0, 0, assignors=("",) * count),
@@ -230,7 +234,7 @@ def test_a_frame_of_tiny_items_costs_little_more_than_its_size(head):
     [
         m.CommitOffsets("g", (p.TopicOffsets("t", (0,), (2**63,)),)),
         m.CommitOffsets("g", (p.TopicOffsets("t", (0,), (1,), (), (2**31,)),)),
-        m.Advance((), (p.Claim("t", "", 0, 1, 0, 2**63),)),
+        m.Advance((), (p.TopicClaims("t", "", (0,), (1,), (0,), (2**63,)),)),
         m.FetcherStopped((p.FinalOffset("t", 0, 1, 2**63),)),
     ],
 )

@@ -15,6 +15,7 @@ from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import Granted, GroupExpired, MemberRemoved
 from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
+from coordinator.protocol.claim_columns import claims_of, each_status
 from coordinator.protocol.columns import OffsetToCommit, one_by_one, results_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
@@ -48,6 +49,7 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.operator_messages import ResetOffsets, ResetOffsetsResponse
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, DescribedUpTo, StartPartition, TopicOffsets
+from tests.helpers.claim_answers import advanced, finished_results
 from tests.sim.divided import must_not_divide
 from tests.sim.facts import WorldFacts
 from tests.sim.kafka import Kafka
@@ -282,7 +284,8 @@ class Checker:
             case Advance(), AdvanceResponse(error=ErrorCode.NONE):
                 self._advanced(asked, response, shard)
             case ConfirmClaims(), ConfirmClaimsResponse(error=ErrorCode.NONE):
-                self._statuses(asked, asked.request.claims, response.claims, shard)
+                named = tuple(claims_of(asked.request.claims))
+                self._statuses(asked, named, each_status(response.claims, named), shard)
             case RegisterConsumer(), RegisterConsumerResponse(error=ErrorCode.NONE):
                 self._registered(connection_id, asked, response, shard)
             case FetcherStopped(), FetcherStoppedResponse():
@@ -292,7 +295,8 @@ class Checker:
             case CommitOffsets(group_id=group_id), CommitOffsetsResponse(error=ErrorCode.NONE):
                 self._committed(asked, group_id, asked.request.offsets, response)
             case FinishClaims(group_id=group_id), FinishClaimsResponse(error=ErrorCode.NONE):
-                for claim, result in zip(asked.request.claims, response.results, strict=True):
+                named = tuple(claims_of(asked.request.claims))
+                for claim, result in zip(named, finished_results(response, named), strict=True):
                     if result.error is ErrorCode.NONE:
                         partition = (claim.topic, claim.partition)
                         self._is_committed(asked, group_id, partition, claim.until_offset, claim.owner_epoch)
@@ -356,7 +360,8 @@ class Checker:
         request = asked.request
         assert isinstance(request, Advance)
         assert asked.member is not None
-        for claim, result in zip(request.finished, response.finished, strict=True):
+        answer = advanced(response, claims_of(request.finished), claims_of(request.claims), request.released)
+        for claim, result in zip(claims_of(request.finished), answer.finished, strict=True):
             partition = (claim.topic, claim.partition)
             if result.error is ErrorCode.NONE and claim.from_offset < claim.until_offset:
                 self._is_committed(asked, asked.member[0], partition, claim.until_offset, claim.owner_epoch)
@@ -365,7 +370,7 @@ class Checker:
                 self.counts.fenced += 1
                 if result.committed is not None:  # it goes on from there
                     self.facts.reach(claim.topic_id, claim.partition, result.committed)
-        for claim, result in zip(request.claims, response.claims, strict=True):
+        for claim, result in zip(claims_of(request.claims), answer.claims, strict=True):
             if result.error is ErrorCode.NONE:
                 entries = self._entries(group, claim)
                 if not entries:
@@ -373,7 +378,7 @@ class Checker:
                 self._must_be_durable(shard, entries[-1].opened_at, claim)
             elif result.error is ErrorCode.FENCED_OWNER_EPOCH:
                 self.counts.fenced += 1
-        for final, result in zip(request.released, response.released, strict=True):
+        for final, result in zip(request.released, answer.released, strict=True):
             if result.error is ErrorCode.NONE:
                 self._is_let_go(asked, (final.topic, final.partition), final.owner_epoch, shard)
 

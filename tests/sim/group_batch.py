@@ -7,6 +7,8 @@ the end of the block ask. A program may look at the rows without reading them, a
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from coordinator.protocol.claim_columns import claims_in_columns, each_status
+from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import BeginClaims, BeginClaimsResponse, Response
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus
 from spark_kcoord.errors import KcoordError, UnreadBatchError
@@ -70,21 +72,21 @@ class GroupBatch(Query):
     def _statuses(self, claims: Sequence[Claim], *, is_question: bool) -> Script:
         """Ask from outside of the member, again where no answer comes."""
         assert self._joined is not None
-        request = BeginClaims(self.settings.group_id, self._joined.member_id, tuple(claims), is_question)
+        request = BeginClaims(self.settings.group_id, self._joined.member_id, claims_in_columns(claims), is_question)
         for _ in range(TRIES):
             answers: list[Response] = []
             self.world.operator.ask(request, answers.append)
             for _ in range(TRIES):
                 yield Step("waits for the coordinator", ANSWER_MS)
                 if answers:
-                    return _claims_of(answers[0])
+                    return _claims_of(answers[0], claims)
         raise KcoordError("The coordinator has not answered.")
 
     def _count(self, kind: str) -> None:
         self.world.checker.coverage[f"block {kind}"] += 1
 
 
-def _claims_of(response: Response) -> tuple[ClaimStatus, ...]:
-    if not isinstance(response, BeginClaimsResponse) or not response.claims:
+def _claims_of(response: Response, claims: Sequence[Claim]) -> tuple[ClaimStatus, ...]:
+    if not isinstance(response, BeginClaimsResponse) or response.error is not ErrorCode.NONE:
         raise KcoordError(f"ranges of this batch are {NOT_ITS_OWN}: {response}")
-    return response.claims
+    return each_status(response.claims, claims)

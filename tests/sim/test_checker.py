@@ -10,14 +10,14 @@ from msgspec.structs import replace
 from coordinator.core.effects import Notice, OffsetToResolve
 from coordinator.core.groups import operator_records as o
 from coordinator.core.groups import records as r
-from coordinator.core.groups.in_topics import by_topic
+from coordinator.core.groups.in_topics import TopicNumbers, by_topic
 from coordinator.core.groups.replay import replay
 from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
+from coordinator.protocol.claim_columns import advance_of, claims_in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import EARLIEST, LATEST, READ_COMMITTED
 from coordinator.protocol.messages import (
-    Advance,
     AdvanceResponse,
     ConfirmClaims,
     ConfirmClaimsResponse,
@@ -37,7 +37,9 @@ from coordinator.protocol.parts import (
     Claim,
     ClaimState,
     ClaimStatus,
+    ClaimStatuses,
     CommittedOffset,
+    Outcomes,
     PartitionResult,
     StartPartition,
     Subscription,
@@ -79,11 +81,11 @@ def targets(group_epoch: int, member_id: str, *without: str) -> r.TargetsAssigne
 
 
 def offered(from_offset: int, until_offset: int, member_id: str = "m1") -> r.Advanced:
-    return r.Advanced("g", member_id, (), (), (), (r.ClaimPart("t", 0, from_offset, until_offset),))
+    return r.Advanced("g", member_id, 0, (), (r.TopicSteps("t", "id-1", (0,), (until_offset - from_offset,)),))
 
 
 def finished(until_offset: int, member_id: str = "m1", owner_epoch: int = 4) -> r.Advanced:
-    return r.Advanced("g", member_id, (P,), (committed(until_offset, owner_epoch),), (), ())
+    return r.Advanced("g", member_id, 0, (r.TopicSteps("t", TOPIC_ID, (0,), (until_offset - 10,)),))
 
 
 def released(*finals: r.CommittedPart) -> r.Released:
@@ -109,7 +111,8 @@ def plan_reset(offset: int) -> o.ResetsPlanned:
 HELD = r.GroupSettings("g", 1, "", None, "hold", is_target_stale=False, claim_timeout_ms=1_000)
 GONE = r.MemberRemoved("g", "m1", keeps_running_claims=True)
 GIVEN_UP = r.ClaimsGivenUp("g", (P,), "")
-RUNNING = r.ClaimsRunning("g", (P,))
+ALL_OF_P = (TopicNumbers("t", (0,)),)
+RUNNING = r.ClaimsRunning("g", ALL_OF_P)
 SETTLED: tuple[r.Record, ...] = (
     r.GroupSettings("g", 0, "", None, "takeover", is_target_stale=False),
     r.TopicSeen("g", "t", TOPIC_ID, 1, 1),
@@ -189,7 +192,7 @@ LEFT = (joined("m2"), targets(2, "m2", "m1"))
         ("commit-unread", (offered(10, 15), RUNNING, finished(16))),
         ("zombie-commit", (joined("m2"), offered(10, 15), finished(15, "m2"))),
         ("zombie-commit", (r.OffsetsCommitted("g", (committed(12, None),)),)),
-        ("poll-skip", (offered(11, 15),)),
+        ("poll-skip", (offered(10, 10),)),
         ("phantom-claim", (RUNNING,)),
         ("epoch-regress", (targets(1, "m1"),)),
         ("double-target", (joined("m2"), r.TargetsAssigned("g", 2, "", (r.MemberTarget("m2", by_topic((P,))),)))),
@@ -396,8 +399,7 @@ def replace_start(offset: int) -> r.Granted:
 
 def test_state_that_is_not_what_the_log_says_is_named() -> None:
     world = World(offered(10, 15))
-    grant = world.state.groups["g"].grants[P]
-    world.state.groups["g"].grants[P] = replace(grant, claim=None)
+    world.state.groups["g"].claims.close(P)
     with pytest.raises(ViolationError, match=r"^state-differs: owners of group g"):
         world.append(r.MemberEpochsAdvanced("g", 1, ("m1",)))
 
@@ -410,11 +412,11 @@ def test_a_commit_acknowledged_before_it_is_on_disk_is_named() -> None:
     world.let_in()
     world.checker.facts.deliver("m1", [CLAIM])
     world.append(finished(15))
-    answer = AdvanceResponse(finished=(PartitionResult("t", 0, committed=15),))
+    answer = AdvanceResponse(finished=Outcomes(1))
     with pytest.raises(ViolationError, match=r"^said-before-durable: "):
-        world.say(Advance((CLAIM,), ()), answer)
+        world.say(advance_of((CLAIM,), ()), answer)
     world.checker.became_durable(0, world.end)
-    world.say(Advance((CLAIM,), ()), answer)
+    world.say(advance_of((CLAIM,), ()), answer)
     assert world.checker.counts.acked == 1
 
 
@@ -422,7 +424,10 @@ def test_a_commit_acknowledged_and_never_written_is_named() -> None:
     world = World(offered(10, 15), RUNNING)
     world.let_in()
     with pytest.raises(ViolationError, match=r"^lost-commit: "):
-        world.say(Advance((CLAIM,), ()), AdvanceResponse(finished=(PartitionResult("t", 0, committed=15),)))
+        world.say(
+            advance_of((CLAIM,), ()),
+            AdvanceResponse(finished=Outcomes(1)),
+        )
 
 
 def test_a_grant_said_before_it_is_on_disk_is_named() -> None:
@@ -439,7 +444,10 @@ def test_a_grant_said_before_it_is_on_disk_is_named() -> None:
 def test_what_was_told_and_is_gone_after_a_crash_is_named() -> None:
     world = World(offered(10, 15), RUNNING)
     world.let_in()
-    world.say(ConfirmClaims((CLAIM,)), ConfirmClaimsResponse(claims=(ClaimStatus("t", 0, 4, ClaimState.RUNNING),)))
+    world.say(
+        ConfirmClaims(claims_in_columns((CLAIM,))),
+        ConfirmClaimsResponse(claims=ClaimStatuses(1)),
+    )
     with pytest.raises(ViolationError, match=r"^lost-commit: "):
         world.checker.recovered(0, 6, ShardState(), 0)
 
@@ -449,7 +457,7 @@ def test_what_was_told_and_is_gone_after_a_crash_is_named() -> None:
     [
         ("phantom-claim", ClaimState.RUNNING, ()),
         ("phantom-claim", ClaimState.RUNNING, (offered(10, 15),)),
-        ("phantom-claim", ClaimState.RUNNING, (offered(10, 15), RUNNING, r.ClaimsClosed("g", (P,)))),
+        ("phantom-claim", ClaimState.RUNNING, (offered(10, 15), RUNNING, r.ClaimsClosed("g", ALL_OF_P))),
         ("claim-denied", ClaimState.CLOSED, (offered(10, 15), RUNNING)),
     ],
 )
@@ -459,7 +467,10 @@ def test_a_claim_that_does_not_stand_as_is_said_is_named(
     world = World(*history)
     world.let_in()
     with pytest.raises(ViolationError, match=f"^{name}: "):
-        world.say(ConfirmClaims((CLAIM,)), ConfirmClaimsResponse(claims=(ClaimStatus("t", 0, 4, state),)))
+        world.say(
+            ConfirmClaims(claims_in_columns((CLAIM,))),
+            ConfirmClaimsResponse(claims=ClaimStatuses(0, (ClaimStatus("t", 0, 4, state),), (0,))),
+        )
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from random import Random
 
 from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.protocol.claim_columns import claims_in_columns
 from coordinator.protocol.ids import READ_COMMITTED
 from coordinator.protocol.messages import FinishClaims
 from coordinator.protocol.parts import Claim, LostPosition
@@ -298,7 +299,7 @@ class World:
 
     def tell_finished(self, member_id: str, claims: Iterable[Claim]) -> None:
         """Say that a micro-batch is done, as Spark's listeners can, on a connection of their own."""
-        self.operator.ask(FinishClaims(GROUP, member_id, tuple(claims)))
+        self.operator.ask(FinishClaims(GROUP, member_id, claims_in_columns(claims)))
 
     def note_batch(self, claims: Iterable[Claim]) -> None:
         """Note where a micro-batch ends that goes on, also where it leaves out what others have read or will read.

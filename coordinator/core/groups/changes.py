@@ -1,10 +1,11 @@
 """The small changes of which replay is made: an offset written, a claim closed, a partition let go, an index kept."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
 
+from coordinator.core.groups.committed_table import Committed, Together
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import CommittedPart
 from coordinator.core.groups.state import GroupState
@@ -19,14 +20,10 @@ def commit(group: GroupState, parts: Iterable[CommittedPart]) -> None:
         group.offsets.write(part)
 
 
-def close_claim(group: GroupState, partition: TopicPartition) -> None:
-    """Close the claim of a grant, if it has one."""
-    group.grants[partition] = replace(group.grants[partition], claim=None)
-
-
 def release(group: GroupState, partition: TopicPartition) -> None:
     """End the grant of a partition and whatever hangs on it."""
     owner = group.grants.pop(partition).member_id
+    group.claims.close(partition)
     discard(group.owned, owner, partition)
     discard(group.stopping, owner, partition)
     if owner not in group.members and owner not in group.owned:
@@ -39,14 +36,17 @@ def release_all(group: GroupState, member_id: str, *, keeps_running_claims: bool
     owned = group.owned.pop(member_id, set())
     kept: set[TopicPartition] = set()
     for topic, of_topic in _by_topic(owned).items():
-        grants = group.grants.rows_to_fill(topic)
+        grants, claims = group.grants.rows_to_fill(topic), group.claims.rows(topic)
+        ended: list[int] = []
         for partition in of_topic:
-            grant = grants[partition[1]]
-            if keeps_running_claims and grant.claim is not None and grant.claim.is_running:
-                grants[partition[1]] = replace(grant, stop_why=None)
+            number = partition[1]
+            if keeps_running_claims and number in claims and claims[number].is_running:
+                grants[number] = replace(grants[number], stop_why=None)
                 kept.add(partition)
             else:
-                del grants[partition[1]]
+                del grants[number]
+                ended.append(number)
+        group.claims.close_all(topic, ended)
         if not grants:
             group.grants.drop(topic)
     if kept:
@@ -75,3 +75,41 @@ def discard(index: dict[K, set[V]], key: K, value: V) -> None:
         values.discard(value)
         if not values:
             del index[key]
+
+
+def drop_offered(group: GroupState, member_id: str) -> None:
+    """Close the claims of an owner that are offered and not running."""
+    for topic, numbers in offered_to(group, member_id).items():
+        group.claims.close_all(topic, numbers)
+
+
+def offered_to(group: GroupState, member_id: str) -> dict[str, list[int]]:
+    """Return the partitions, by topic, on which an owner has claims that do not run."""
+    found: dict[str, list[int]] = {}
+    for topic in group.claims.topics():
+        grants = group.grants.rows(topic)
+        numbers = [
+            number
+            for number, claims in group.claims.rows(topic).items()
+            if not claims.is_running and grants[number].member_id == member_id
+        ]
+        if numbers:
+            found[topic] = numbers
+    return found
+
+
+def positions_of(group: GroupState, topic: str, numbers: Sequence[int]) -> Iterator[int]:
+    """Yield the committed offsets of partitions, which have one."""
+    rows = group.offsets.rows(topic)
+    place: Committed | None = None
+    offsets: dict[int, int] = {}
+    for number in numbers:
+        found = rows[number]
+        if found is not place:
+            place = found
+            offsets = (
+                dict(zip(found.commit.partitions, found.commit.offsets, strict=True))
+                if isinstance(found, Together)
+                else {number: found.offset}
+            )
+        yield offsets[number]

@@ -9,14 +9,25 @@ changes state: records and answers are returned.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from coordinator.core.groups.changes import offered_to
+from coordinator.core.groups.claim_table import OpenClaim
+from coordinator.core.groups.claims_together import advance_together
 from coordinator.core.groups.offsets import committed_part, refused, why_backwards, why_bad_offset, why_fenced
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.readers import why_read_only
-from coordinator.core.groups.records import Advanced, ClaimPart, CommittedPart, ReleasedPart
-from coordinator.core.groups.state import Grant, GroupState, OpenClaim
+from coordinator.core.groups.records import Advanced, CommittedPart, ReleasedPart, TopicSteps
+from coordinator.core.groups.state import Grant, GroupState
+from coordinator.protocol.claim_columns import (
+    claimed_as_asked,
+    claims_of,
+    count_of,
+    finished_as_asked,
+    outcomes_of,
+    released_as_asked,
+)
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Advance, AdvanceResponse
-from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, FinalOffset, PartitionResult
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, FinalOffset, Outcomes, PartitionResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +36,13 @@ class Advancement:
 
     record: Advanced | None
     response: AdvanceResponse
-    skipped: tuple[PartitionResult, ...]
+    skipped: tuple[PartitionResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    topic_id: str
+    until_offset: int
 
 
 @dataclass(slots=True)
@@ -38,7 +55,7 @@ class _Draft:
     finished: dict[TopicPartition, CommittedPart] = field(default_factory=dict)
     finals: dict[TopicPartition, CommittedPart] = field(default_factory=dict)
     released: dict[TopicPartition, ReleasedPart] = field(default_factory=dict)
-    offered: dict[TopicPartition, ClaimPart] = field(default_factory=dict)
+    offered: dict[TopicPartition, _Offer] = field(default_factory=dict)
 
     def committed(self, partition: TopicPartition, topic_id: str) -> int | None:
         part = self.finals.get(partition) or self.finished.get(partition)
@@ -53,8 +70,8 @@ class _Draft:
             return None
         return self.group.grant_of(*partition, self.member_id, owner_epoch)
 
-    def claim_of(self, partition: TopicPartition, grant: Grant) -> OpenClaim | None:
-        return None if partition in self.finished else grant.claim
+    def claim_of(self, partition: TopicPartition) -> OpenClaim | None:
+        return None if partition in self.finished else self.group.claims.get(partition)
 
     def refused(self, partition: TopicPartition, code: ErrorCode, why: str) -> PartitionResult:
         return refused(partition, code, why, self.shown_offset(partition))
@@ -62,27 +79,71 @@ class _Draft:
 
 def advance(group: GroupState, member_id: str, request: Advance, commit_ms: int) -> Advancement:
     """Decide an Advance; the same one again gives the same answers and commits nothing twice."""
+    together = advance_together(group, member_id, request, commit_ms)
+    if together is not None:
+        finished, offered = Outcomes(count_of(request.finished)), Outcomes(count_of(request.claims))
+        return Advancement(together, AdvanceResponse(finished=finished, claims=offered))
+    return advance_one_by_one(group, member_id, request, commit_ms)
+
+
+def advance_one_by_one(group: GroupState, member_id: str, request: Advance, commit_ms: int) -> Advancement:
+    """Decide an Advance partition by partition: each is accepted or refused by itself."""
     draft = _Draft(group, member_id, commit_ms)
-    finished = tuple(_finish(draft, claim) for claim in request.finished)
+    done, wanted = tuple(claims_of(request.finished)), tuple(claims_of(request.claims))
+    finished = tuple(_finish(draft, claim) for claim in done)
     released = tuple(_release(draft, final) for final in request.released)
-    claims = tuple(_offer(draft, claim) for claim in request.claims)
-    drops_offered = not request.keeps_offered and any(
-        (claim := group.grants[partition].claim) is not None and not claim.is_running
-        for partition in group.owned.get(member_id, ())
-    )
+    claims = tuple(_offer(draft, claim) for claim in wanted)
+    drops_offered = not request.keeps_offered and bool(offered_to(group, member_id))
     record = None
     if draft.finished or draft.released or draft.offered or drops_offered:
         record = Advanced(
             group.group_id,
             member_id,
-            finished=tuple(draft.finished),
-            committed=(*draft.finished.values(), *draft.finals.values()),
+            commit_ms,
+            finished=_steps_of_finished(draft),
+            offered=_steps_of_offered(draft),
             released=tuple(draft.released.values()),
-            offered=tuple(draft.offered.values()),
+            finals=tuple(draft.finals.values()),
             keeps_offered=request.keeps_offered,
         )
     skipped = tuple(result for result in finished if result.error is not ErrorCode.NONE)
-    return Advancement(record, AdvanceResponse(finished=finished, claims=claims, released=released), skipped)
+    response = AdvanceResponse(
+        finished=outcomes_of(finished, map(finished_as_asked, done)),
+        claims=outcomes_of(claims, map(claimed_as_asked, wanted)),
+        released=outcomes_of(released, map(released_as_asked, request.released)),
+    )
+    return Advancement(record, response, skipped)
+
+
+def _steps_of_finished(draft: _Draft) -> tuple[TopicSteps, ...]:
+    """Return how far finished claims move the committed offsets on."""
+    offsets = draft.group.offsets
+    return _in_columns(
+        (topic, part.topic_id, number, part.offset - offsets[topic, number].offset)
+        for (topic, number), part in draft.finished.items()
+    )
+
+
+def _steps_of_offered(draft: _Draft) -> tuple[TopicSteps, ...]:
+    """Return how far offered claims reach from the offsets that are committed by then."""
+    steps = []
+    for (topic, number), offer in draft.offered.items():
+        begin = draft.committed((topic, number), offer.topic_id)
+        assert begin is not None, f"a claim on {topic}-{number} begins at no committed offset"
+        steps.append((topic, offer.topic_id, number, offer.until_offset - begin))
+    return _in_columns(steps)
+
+
+def _in_columns(steps: Iterable[tuple[str, str, int, int]]) -> tuple[TopicSteps, ...]:
+    alike: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for topic, topic_id, number, step in steps:
+        alike.setdefault((topic, topic_id), []).append((number, step))
+    columns = []
+    for (topic, topic_id), rows in alike.items():
+        rows.sort()
+        numbers, counts = tuple([number for number, _ in rows]), tuple([count for _, count in rows])
+        columns.append(TopicSteps(topic, topic_id, numbers, counts))
+    return tuple(columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +167,7 @@ def finish(group: GroupState, member_id: str, claims: Sequence[Claim], commit_ms
             closed.append(claim)
     if not closed:
         return Finishing(None, tuple(results), ())
-    record = Advanced(
-        group.group_id,
-        member_id,
-        finished=tuple(draft.finished),
-        committed=tuple(draft.finished.values()),
-        released=(),
-        offered=(),
-        keeps_offered=True,
-    )
+    record = Advanced(group.group_id, member_id, commit_ms, _steps_of_finished(draft), keeps_offered=True)
     return Finishing(record, tuple(results), tuple(closed))
 
 
@@ -123,7 +176,7 @@ def _finish(draft: _Draft, claim: Claim) -> PartitionResult:
     if claim.from_offset == claim.until_offset:
         return PartitionResult(claim.topic, claim.partition, committed=draft.shown_offset(partition))
     grant = draft.grant_of(partition, claim.owner_epoch)
-    open_claim = draft.claim_of(partition, grant) if grant is not None else None
+    open_claim = draft.claim_of(partition) if grant is not None else None
     if grant is not None and open_claim is not None and _is_same_range(open_claim, claim):
         if not open_claim.is_running:
             why = f"the claim {_range(claim)} does not run: nobody has planned to read it, so that it is not done"
@@ -175,7 +228,7 @@ def _offer(draft: _Draft, claim: Claim) -> PartitionResult:
     why = _why_not_claimable(draft, claim)
     if why is not None:
         return draft.refused(partition, *why)
-    draft.offered[partition] = ClaimPart(claim.topic, claim.partition, claim.from_offset, claim.until_offset)
+    draft.offered[partition] = _Offer(claim.topic_id, claim.until_offset)
     return PartitionResult(claim.topic, claim.partition, committed=draft.shown_offset(partition))
 
 
@@ -192,7 +245,7 @@ def _why_not_claimable(draft: _Draft, claim: Claim) -> tuple[ErrorCode, str] | N
         return ErrorCode.UNKNOWN_TOPIC_ID, f"the partition was granted for topic id {grant.topic_id}"
     if partition in draft.offered:
         return ErrorCode.INVALID_REQUEST, "the same request claims the partition twice"
-    running = draft.claim_of(partition, grant)
+    running = draft.claim_of(partition)
     if running is not None and running.is_running:
         return (
             ErrorCode.INVALID_REQUEST,
@@ -234,10 +287,11 @@ def _status(group: GroupState, member_id: str, claim: Claim) -> ClaimStatus:
     if grant is None:
         why = why_fenced(group, partition, claim.owner_epoch, member_id)
         return ClaimStatus(claim.topic, claim.partition, claim.owner_epoch, ClaimState.CLOSED, why, offset)
-    if grant.claim is None or not _is_same_range(grant.claim, claim):
-        why = _why_not_open(grant.claim, claim)
+    found = group.claims.get(partition)
+    if found is None or not _is_same_range(found, claim):
+        why = _why_not_open(found, claim)
         return ClaimStatus(claim.topic, claim.partition, claim.owner_epoch, ClaimState.CLOSED, why, offset)
-    state = ClaimState.RUNNING if grant.claim.is_running else ClaimState.OFFERED
+    state = ClaimState.RUNNING if found.is_running else ClaimState.OFFERED
     return ClaimStatus(claim.topic, claim.partition, claim.owner_epoch, state, committed=offset)
 
 
@@ -250,7 +304,7 @@ def open_claims_not_listed(group: GroupState, member_id: str, claims: Iterable[C
     }
     dropped = []
     for partition in sorted(group.owned_by(member_id)):
-        open_claim = group.grants[partition].claim
+        open_claim = group.claims.get(partition)
         if open_claim is None:
             continue
         claim = listed.get(partition)

@@ -51,8 +51,7 @@ class Departures:
             session = desk.session_of(group_id, member_id)
             if session is None or session.connection_id is not None:
                 return
-        owned = group.grants.values_of(group.owned.get(member_id, ()))
-        has_running_claim = any(grant.claim is not None and grant.claim.is_running for grant in owned)
+        has_running_claim = any(map(group.claims.is_running, group.owned.get(member_id, ())))
         grace_ms = (
             desk.limits.closed_connection_grace_ms if has_running_claim else desk.limits.closed_connection_idle_grace_ms
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from coordinator.core.groups.account import bytes_of
+from coordinator.core.groups.claim_table import OpenClaim
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.expiry import forgotten_in_ms
 from coordinator.core.groups.group import group_status
@@ -110,7 +111,7 @@ def _describe_partitions(
         for number in numbers:
             grant, known = grants.get(number), offsets.get(number)
             committed, leader_epoch, _ = (None, None, "") if known is None else known.position_of(number)
-            claim, claim_state = _describe_claim((topic, number), grant)
+            claim, claim_state = _describe_claim((topic, number), grant, group.claims.get((topic, number)))
             yield PartitionDescription(
                 topic=topic,
                 partition=number,
@@ -126,10 +127,12 @@ def _describe_partitions(
             )
 
 
-def _describe_claim(partition: TopicPartition, grant: Grant | None) -> tuple[Claim | None, ClaimState | None]:
-    if grant is None or grant.claim is None:
+def _describe_claim(
+    partition: TopicPartition, grant: Grant | None, found: OpenClaim | None
+) -> tuple[Claim | None, ClaimState | None]:
+    if grant is None or found is None:
         return None, None
-    state = ClaimState.RUNNING if grant.claim.is_running else ClaimState.OFFERED
+    state = ClaimState.RUNNING if found.is_running else ClaimState.OFFERED
     topic, number = partition
-    claim = Claim(topic, grant.topic_id, number, grant.owner_epoch, grant.claim.from_offset, grant.claim.until_offset)
+    claim = Claim(topic, grant.topic_id, number, grant.owner_epoch, found.from_offset, found.until_offset)
     return claim, state

@@ -44,7 +44,8 @@ class Grants:
             grants.setdefault((member_id, topic, why), []).append(start)
             granted.setdefault(member_id, []).append(partition)
             if before is not None or is_awaited:
-                self.end_wait(turn, partition, member_id, before)
+                is_cut = before is not None and turn.group.claims.is_running(partition)
+                self.end_wait(turn, partition, member_id, before.member_id if before is not None and is_cut else None)
             soft.read_anew.pop(partition, None)
 
     def _with_starts(self, turn: Round, topic: str, free: Iterable[Free]) -> Iterator[_Begun]:
@@ -100,15 +101,15 @@ class Grants:
             turn.starts.setdefault(start.why, []).append(partition)
             yield partition, member_id, before, start.why, noted
 
-    def end_wait(self, turn: Round, partition: TopicPartition, member_id: str, before: Grant | None) -> None:
-        """Note how long a partition was nobody's that a member gets now, and whose running claim that closes."""
+    def end_wait(self, turn: Round, partition: TopicPartition, member_id: str, cut: str | None) -> None:
+        """Note how long a partition was nobody's that a member gets now, and `cut`, whose running claim that closes."""
         desk, soft = self._desk, turn.soft
         soft.unresolved_why.pop(partition, None)
         lost = soft.lost_owners.pop(partition, None)
         if lost is not None:
             turn.durations[member_id] = max(turn.durations.get(member_id, 0), desk.now_ms - lost.at_ms)
-        if before is not None and before.has_running_claim:
-            turn.taken_over.setdefault((member_id, before.member_id), []).append(partition)
+        if cut is not None:
+            turn.taken_over.setdefault((member_id, cut), []).append(partition)
 
     def decide(self, turn: Round) -> None:
         """Make the noted grants hard state."""

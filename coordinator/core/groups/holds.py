@@ -26,8 +26,8 @@ def is_held(group: GroupState, partition: TopicPartition) -> bool:
     return (
         grant is not None
         and group.handover == HOLD
-        and grant.has_running_claim
         and grant.member_id not in group.members
+        and group.claims.is_running(partition)
     )
 
 
@@ -40,14 +40,13 @@ def held_partitions(group: GroupState) -> frozenset[TopicPartition]:
         for owner, partitions in group.owned.items()
         if owner not in group.members
         for partition in partitions
-        if group.grants[partition].has_running_claim
+        if group.claims.is_running(partition)
     )
 
 
 def outlives_stop(group: GroupState, partition: TopicPartition) -> bool:
     """True when an owner may overstay the deadline for this partition, because it still reads under `hold`."""
-    grant = group.grants.get(partition)
-    return grant is not None and group.handover == HOLD and grant.has_running_claim
+    return group.handover == HOLD and group.claims.is_running(partition)
 
 
 def why_left(group: GroupState, member_id: str) -> str:
@@ -75,7 +74,7 @@ class ClaimWatch:
     def start(self, group: GroupState) -> None:
         """Begin to count after a load."""
         for owner, partitions in group.owned.items():
-            running = [partition for partition in partitions if group.grants[partition].has_running_claim]
+            running = list(filter(group.claims.is_running, partitions))
             self.note_running(group, running)
             if owner not in group.members:
                 self.note_abandoned(group, owner, is_said=False)
@@ -85,9 +84,9 @@ class ClaimWatch:
         desk, soft = self._desk, self._desk.soft_of(group.group_id)
         is_first = not soft.running_since
         for partition in partitions:
-            grant = group.grants[partition]
-            assert grant.claim is not None, f"no claim runs on {partition}"
-            since = RunningSince(grant.owner_epoch, grant.claim.from_offset, desk.now_ms)
+            claim = group.claims.get(partition)
+            assert claim is not None, f"no claim runs on {partition}"
+            since = RunningSince(group.grants[partition].owner_epoch, claim.from_offset, desk.now_ms)
             soft.running_since[partition] = since
         if is_first and soft.running_since:
             timer = Timer(TimerKind.CLAIM_AGE, group.group_id)
@@ -100,7 +99,7 @@ class ClaimWatch:
         old: dict[str, list[TopicPartition]] = {}
         for partition, since in list(soft.running_since.items()):
             grant = group.grants.get(partition)
-            claim = grant.claim if grant is not None else None
+            claim = group.claims.get(partition)
             if grant is None or claim is None or (grant.owner_epoch, claim.from_offset) != since[:2]:
                 del soft.running_since[partition]
             elif desk.now_ms - since.at_ms >= limit_ms:

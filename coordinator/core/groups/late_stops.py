@@ -118,7 +118,7 @@ class LateStops:
         self._ownership.reconcile(group_id, taken, (member_id,))
 
     def _why_late(self, group: GroupState, soft: GroupSoft, partition: TopicPartition, waited_ms: int) -> str:
-        claim, owner_epoch = group.grants[partition].claim, group.grants[partition].owner_epoch
+        claim, owner_epoch = group.claims.get(partition), group.grants[partition].owner_epoch
         since, observed = soft.running_since.get(partition), ""
         if claim is not None and since is not None and since[:2] == (owner_epoch, claim.from_offset):
             observed = f", {self._desk.now_ms - since.at_ms} ms after its claim began to be read"

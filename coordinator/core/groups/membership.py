@@ -16,6 +16,7 @@ from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.gone_back import GoneBack
 from coordinator.core.groups.holds import TAKEOVER
 from coordinator.core.groups.identities import why_fenced_instance, why_id_in_use
+from coordinator.core.groups.in_topics import by_topic
 from coordinator.core.groups.member import Refusal, facts_of, why_malformed, why_unfit
 from coordinator.core.groups.ownership import Ownership
 from coordinator.core.groups.records import (
@@ -297,7 +298,7 @@ class Membership:
         self._give_up_former(group, facts.instance_id, member_id)
         dropped = claims.open_claims_not_listed(group, member_id, request.claims)
         if dropped:
-            desk.journal.decide(ClaimsClosed(group.group_id, dropped))
+            desk.journal.decide(ClaimsClosed(group.group_id, by_topic(dropped)))
         session = soft.sessions.get(member_id)
         if session is not None and session.connection_id not in {None, registration.connection_id}:
             assert session.connection_id is not None

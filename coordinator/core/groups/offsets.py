@@ -17,7 +17,7 @@ from coordinator.core.groups.state import Grant, GroupState, is_same_topic
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import MAX_METADATA_BYTES, why_bad_partition
-from coordinator.protocol.parts import CommittedOffset, PartitionResult, TopicOffsets
+from coordinator.protocol.parts import CommittedOffset, PartitionResult, TopicClaims, TopicOffsets
 
 _PAGE_METADATA_BYTES: Final = 512 * 1024
 """Characters of metadata on one page of offsets, about."""
@@ -48,10 +48,10 @@ def why_fenced(group: GroupState, partition: TopicPartition, owner_epoch: int | 
     return f"{name} was granted again under owner epoch {grant.owner_epoch}; owner epoch {owner_epoch} is over"
 
 
-def owned_topic_id(group: GroupState, member_id: str, asked: TopicOffsets) -> str | None:
+def owned_topic_id(group: GroupState, member_id: str, asked: TopicOffsets | TopicClaims) -> str | None:
     """Return the id of a topic if a member owns all the partitions it names, under the owner epochs it names.
 
-    None if not, if one of them is claimed, if they do not ascend, or if not all of them are of one id.
+    None if not, if they do not ascend, or if not all of them are of one id.
     """
     grants = group.grants.rows(asked.topic)
     grant: Grant | None = None
@@ -64,7 +64,7 @@ def owned_topic_id(group: GroupState, member_id: str, asked: TopicOffsets) -> st
             return None
         last = number
         if found is not grant:
-            if found.member_id != member_id or found.claim is not None:
+            if found.member_id != member_id:
                 return None
             if grant is not None and found.topic_id != grant.topic_id:
                 return None
@@ -78,7 +78,7 @@ def commit_together(group: GroupState, topic_id: str, asked: TopicOffsets, commi
     What it takes is what `commit_by_owner` would have accepted. Nothing that happens as often handles as much.
     """
     topic, numbers, offsets = asked.topic, asked.partitions, asked.offsets
-    if asked.metadata:
+    if asked.metadata or not group.claims.rows(topic).keys().isdisjoint(numbers):
         return None
     committed = group.offsets.rows(topic)
     known = committed.get(numbers[0])
@@ -110,8 +110,9 @@ def commit_by_owner(
             why = why_fenced(group, partition, asked.owner_epoch, member_id)
             results.append(_refused(group, partition, ErrorCode.FENCED_OWNER_EPOCH, why))
             continue
-        if grant.claim is not None:
-            claimed = f"[{grant.claim.from_offset}, {grant.claim.until_offset}) of {asked.topic}-{asked.partition}"
+        claim = group.claims.get(partition)
+        if claim is not None:
+            claimed = f"[{claim.from_offset}, {claim.until_offset}) of {asked.topic}-{asked.partition}"
             why = f"{claimed} is claimed; finish the claim, which commits it"
             results.append(_refused(group, partition, ErrorCode.INVALID_REQUEST, why))
             continue

@@ -266,7 +266,7 @@ class Operators:
         for partition in dict.fromkeys(request.partitions):
             grant, committed = group.grants.get(partition), group.offsets.get(partition)
             offset = committed.offset if committed is not None else None
-            if grant is None or not grant.has_running_claim:
+            if grant is None or not group.claims.is_running(partition):
                 why = "no claim on it is running"
                 results.append(PartitionResult(*partition, ErrorCode.CLAIM_CLOSED, why, offset))
             elif grant.member_id in group.members:

@@ -255,7 +255,8 @@ class Ownership:
     ) -> None:
         """Do a planned reset now that no member owns the partition, unless a claim of somebody gone forbids it."""
         desk, group = self._desk, turn.group
-        if before is not None and before.has_running_claim and wanted_by is None and not reset.releases_claims:
+        cut = before.member_id if before is not None and group.claims.is_running(partition) else None
+        if cut is not None and wanted_by is None and not reset.releases_claims:
             return
         topic = group.topics.get(partition[0])
         desk.journal.decide(
@@ -274,7 +275,7 @@ class Ownership:
         turn.resets.setdefault(reset.decree.said(), []).append(partition)
         if wanted_by is not None:
             turn.granted.setdefault(wanted_by, []).append(partition)
-            self._grants.end_wait(turn, partition, wanted_by, before)
+            self._grants.end_wait(turn, partition, wanted_by, cut)
 
     def _begin_stops(self, turn: Round) -> None:
         desk = self._desk

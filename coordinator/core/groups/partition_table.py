@@ -86,8 +86,9 @@ class PartitionTable(Generic[V]):
         return value
 
     def drop(self, topic: str) -> None:
-        """Forget a topic of which nothing is left."""
+        """Forget a topic whose rows the caller has taken out one by one."""
         assert not self._topics[topic], f"topic {topic} has values"
+        self.changes += 1
         del self._topics[topic]
 
     def __contains__(self, partition: TopicPartition) -> bool:

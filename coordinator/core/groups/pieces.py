@@ -42,7 +42,7 @@ MAX_RECORD_BYTES: Final = 8 * 1024 * 1024 - 64
 """No record is larger: that is what a frame of the log holds."""
 
 _ITEMS: Final = 500
-"""Partitions, or members, in a piece."""
+"""Partitions, members or topics in a piece; of a topic whose partitions are a column, a piece has them all."""
 _MEMBERS: Final = 2_000
 """Members in a piece that names very many topics besides."""
 
@@ -104,12 +104,12 @@ _CUT: Final[dict[type[Record], Callable[[Any], Iterator[Record]]]] = {
     TopicsMatched: _by("member_ids", _MEMBERS),
     StreamsAssigned: _by("streams"),
     ResetsPlanned: _by("resets"),
+    ClaimsRunning: _by("topics"),
+    ClaimsClosed: _by("topics"),
     **{
         kind: _by("partitions")
         for kind in (
             StopBegan,
-            ClaimsRunning,
-            ClaimsClosed,
             ClaimsGivenUp,
             WentOutOfRange,
             Taken,

@@ -140,13 +140,18 @@ class ReleasedPart(_Part, frozen=True, gc=False):
     owner_epoch: int
 
 
-class ClaimPart(_Part, frozen=True, gc=False):
-    """A claim on a partition by its owner."""
+class TopicSteps(_Part, frozen=True, gc=False):
+    """How many offsets each of some partitions of a topic goes on from the committed offset, in columns.
+
+    Steps are short where offsets are long. A committed offset of a partition stays while it is claimed, and each claim
+    begins at it, so that a step says both what a micro-batch commits and what the next one claims.
+    """
 
     topic: str
-    partition: int
-    from_offset: int
-    until_offset: int
+    topic_id: str
+    partitions: tuple[int, ...]
+    """Ascending."""
+    steps: tuple[int, ...]
 
 
 class _Record(msgspec.Struct, frozen=True, array_like=True, tag_field="type"):
@@ -270,16 +275,18 @@ class OffsetsCommitted(_Record, frozen=True, tag=10):
 class Advanced(_Record, frozen=True, tag=11):
     """A micro-batch is committed and its claims are closed, partitions are let go, and only these claims are offered.
 
-    `committed` holds the ends of finished claims and the final offsets of released partitions. With `keeps_offered`
-    the claims that were offered before stay offered.
+    `finished` moves the committed offsets of partitions on, under the owner epochs of their grants. After that those
+    in `finals` are committed, and `released` is let go; `offered` begins at the committed offsets of then. With
+    `keeps_offered` the claims that were offered before stay offered.
     """
 
     group_id: str
     member_id: str
-    finished: tuple[tuple[str, int], ...]
-    committed: tuple[CommittedPart, ...]
-    released: tuple[ReleasedPart, ...]
-    offered: tuple[ClaimPart, ...]
+    commit_ms: int
+    finished: tuple[TopicSteps, ...] = ()
+    offered: tuple[TopicSteps, ...] = ()
+    released: tuple[ReleasedPart, ...] = ()
+    finals: tuple[CommittedPart, ...] = ()
     keeps_offered: bool = False
 
 
@@ -287,14 +294,14 @@ class ClaimsRunning(_Record, frozen=True, tag=12):
     """The claims on these partitions are being read."""
 
     group_id: str
-    partitions: tuple[tuple[str, int], ...]
+    topics: tuple[TopicNumbers, ...]
 
 
 class ClaimsClosed(_Record, frozen=True, tag=13):
     """The claims on these partitions are closed without a commit."""
 
     group_id: str
-    partitions: tuple[tuple[str, int], ...]
+    topics: tuple[TopicNumbers, ...]
 
 
 class IdentityAwaited(_Record, frozen=True, tag=40):

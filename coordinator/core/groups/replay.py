@@ -5,12 +5,22 @@ damaged log, and stops the node.
 """
 
 from collections.abc import Callable, Iterable
+from operator import add
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from coordinator.core.groups.account import bytes_of_decree, bytes_of_facts, bytes_of_topic, charge, discharge
-from coordinator.core.groups.changes import await_no_longer, close_claim, commit, discard, release, release_all
+from coordinator.core.groups.changes import (
+    await_no_longer,
+    commit,
+    discard,
+    drop_offered,
+    positions_of,
+    release,
+    release_all,
+)
+from coordinator.core.groups.claim_table import OpenClaims
 from coordinator.core.groups.in_topics import one_by_one
 from coordinator.core.groups.life_replay import LIFE_REPLAY
 from coordinator.core.groups.operator_records import GroupDeleted, ResetApplied
@@ -38,15 +48,16 @@ from coordinator.core.groups.records import (
     Taken,
     TargetsAssigned,
     TimeLived,
+    TopicCommit,
     TopicSeen,
     TopicsMatched,
+    TopicSteps,
     WentOutOfRange,
 )
 from coordinator.core.groups.state import (
     Grant,
     GroupState,
     MemberState,
-    OpenClaim,
     ShardState,
     TopicState,
 )
@@ -289,32 +300,39 @@ def _offsets_committed(group: GroupState, record: OffsetsCommitted) -> None:
 
 
 def _advanced(group: GroupState, record: Advanced) -> None:
-    commit(group, record.committed)
-    for partition in record.finished:
-        close_claim(group, partition)
+    for steps in record.finished:
+        _step_on(group, steps, record.commit_ms)
+        group.claims.close_all(steps.topic, steps.partitions)
+    if record.finals:
+        commit(group, record.finals)
     for part in record.released:
         release(group, (part.topic, part.partition))
-    for partition in () if record.keeps_offered else group.owned.get(record.member_id, ()):
-        claim = group.grants[partition].claim
-        if claim is not None and not claim.is_running:
-            close_claim(group, partition)
-    for offered in record.offered:
-        partition = (offered.topic, offered.partition)
-        group.grants[partition] = replace(
-            group.grants[partition], claim=OpenClaim(offered.from_offset, offered.until_offset)
-        )
+    if not record.keeps_offered:
+        drop_offered(group, record.member_id)
+    for steps in record.offered:
+        begins = tuple(positions_of(group, steps.topic, steps.partitions))
+        claims = OpenClaims(steps.partitions, begins, tuple(map(add, begins, steps.steps)))
+        group.claims.open(steps.topic, claims)
+
+
+def _step_on(group: GroupState, steps: TopicSteps, commit_ms: int) -> None:
+    """Move committed offsets on, under the owner epochs of the grants."""
+    grants, numbers = group.grants.rows(steps.topic), steps.partitions
+    offsets = tuple(map(add, positions_of(group, steps.topic, numbers), steps.steps))
+    owner_epochs = tuple([grants[number].owner_epoch for number in numbers])
+    whole = TopicCommit(steps.topic, steps.topic_id, commit_ms, numbers, offsets, owner_epochs)
+    for piece in whole.cut():
+        group.offsets.write_together(piece)
 
 
 def _claims_running(group: GroupState, record: ClaimsRunning) -> None:
-    for partition in record.partitions:
-        grant = group.grants[partition]
-        assert grant.claim is not None, f"no claim on {partition} can begin to run"
-        group.grants[partition] = replace(grant, claim=replace(grant.claim, is_running=True))
+    for each in record.topics:
+        group.claims.run(each.topic, each.partitions)
 
 
 def _claims_closed(group: GroupState, record: ClaimsClosed) -> None:
-    for partition in record.partitions:
-        close_claim(group, partition)
+    for each in record.topics:
+        group.claims.close_all(each.topic, each.partitions)
 
 
 def _identity_awaited(group: GroupState, record: IdentityAwaited) -> None:

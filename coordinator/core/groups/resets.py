@@ -133,7 +133,7 @@ class Resets:
         old = _committed(group, partition)
         grant = group.grants.get(partition)
         is_gone = grant is not None and grant.member_id not in group.members
-        if grant is not None and is_gone and grant.has_running_claim and not question.request.release_claims:
+        if grant is not None and is_gone and group.claims.is_running(partition) and not question.request.release_claims:
             why = why_left(group, grant.member_id)
             return ResetResult(*partition, ErrorCode.PARTITION_OWNED, why, old)
         found = new_offset(target, old, question.answers.get(partition, {}), question.wall_ms)

@@ -12,11 +12,13 @@ from coordinator.core.events import OffsetsResolved, TopicsRead
 from coordinator.core.groups import claims, offsets, readers
 from coordinator.core.groups.allowance import without_metadata_that_has_no_room
 from coordinator.core.groups.assignors import Assignor
+from coordinator.core.groups.claims_together import begin_together
 from coordinator.core.groups.commits import Commits
 from coordinator.core.groups.departures import Departures
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.expiry import Expiry
 from coordinator.core.groups.holds import ClaimWatch
+from coordinator.core.groups.in_topics import TopicNumbers, by_topic, one_by_one
 from coordinator.core.groups.late_stops import LateStops
 from coordinator.core.groups.lived_time import LivedTime
 from coordinator.core.groups.member import is_complete
@@ -35,6 +37,7 @@ from coordinator.core.groups.reports import Reports
 from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
 from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.timeline import EventKind
+from coordinator.protocol.claim_columns import claims_of, finished_as_asked, outcomes_of, statuses_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     Advance,
@@ -59,7 +62,7 @@ from coordinator.protocol.messages import (
     Response,
 )
 from coordinator.protocol.operator_messages import OperatorRequest
-from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, FinalOffset, PartitionResult
+from coordinator.protocol.parts import ClaimState, ClaimStatuses, FinalOffset, PartitionResult, TopicClaims
 
 MemberRequest = Ping | FetcherStarted | FetcherStopped | Advance | ConfirmClaims | LeaveGroup | ReportOutOfRange
 
@@ -393,17 +396,23 @@ class Shard:
             released = [(part.topic, part.partition) for part in decision.record.released]
             after_release(self.desk, self._ownership, group, member_id, released)
 
-    def _begin(self, group: GroupState, member_id: str, asked: Sequence[Claim]) -> tuple[ClaimStatus, ...]:
+    def _begin(self, group: GroupState, member_id: str, asked: Sequence[TopicClaims]) -> ClaimStatuses:
         """Mark claims as running where they are open, and say how each stands."""
-        found = claims.statuses(group, member_id, asked)
-        offered = tuple(
-            dict.fromkeys((status.topic, status.partition) for status in found if status.state is ClaimState.OFFERED)
-        )
-        if not offered:
-            return found
-        self.desk.journal.decide(ClaimsRunning(group.group_id, offered))
-        self._claim_watch.note_running(group, offered)
-        return claims.statuses(group, member_id, asked)
+        together = begin_together(group, member_id, asked)
+        if together is not None:
+            self._note_begun(group, together)
+            return ClaimStatuses(sum([len(each.partitions) for each in together]))
+        named = tuple(claims_of(asked))
+        found = claims.statuses(group, member_id, named)
+        offered = {(status.topic, status.partition) for status in found if status.state is ClaimState.OFFERED}
+        if offered:
+            self._note_begun(group, by_topic(offered))
+            found = claims.statuses(group, member_id, named)
+        return statuses_of(found, named)
+
+    def _note_begun(self, group: GroupState, topics: tuple[TopicNumbers, ...]) -> None:
+        self.desk.journal.decide(ClaimsRunning(group.group_id, topics))
+        self._claim_watch.note_running(group, one_by_one(topics))
 
     def handle_begin(self, connection: Connection, correlation_id: int, request: BeginClaims) -> None:
         """Mark claims of a member as running for somebody who has planned to read them, or tell how they stand."""
@@ -412,7 +421,9 @@ class Shard:
             why = f"there is no group {request.group_id[:250]!r}"
             response = BeginClaimsResponse(error=ErrorCode.GROUP_ID_NOT_FOUND, message=why)
         elif request.is_question:
-            response = BeginClaimsResponse(claims=claims.statuses(group, request.member_id, request.claims))
+            named = tuple(claims_of(request.claims))
+            found = claims.statuses(group, request.member_id, named)
+            response = BeginClaimsResponse(claims=statuses_of(found, named))
         else:
             response = BeginClaimsResponse(claims=self._begin(group, request.member_id, request.claims))
         self.desk.respond(connection.connection_id, correlation_id, response)
@@ -432,10 +443,16 @@ class Shard:
             not_yet = FinishClaimsResponse(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=f"{why}; try again")
             desk.respond(connection.connection_id, correlation_id, not_yet)
             return
-        decision = claims.finish(group, member_id, request.claims, desk.clock.wall_ms)
+        named = tuple(claims_of(request.claims))
+        decision = claims.finish(group, member_id, named, desk.clock.wall_ms)
         if decision.record is not None:
             desk.journal.decide(decision.record)
-        desk.respond(connection.connection_id, correlation_id, FinishClaimsResponse(results=decision.results))
+        results = outcomes_of(decision.results, map(finished_as_asked, named))
+        desk.respond(
+            connection.connection_id,
+            correlation_id,
+            FinishClaimsResponse(results=results),
+        )
         if not decision.closed:
             return
         if session is not None:

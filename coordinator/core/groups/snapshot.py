@@ -8,17 +8,17 @@ is handed out in pieces, so that no more than a piece of it is held.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Final
 
 from coordinator.core.groups.committed_table import Committed
-from coordinator.core.groups.in_topics import by_topic
+from coordinator.core.groups.in_topics import TopicNumbers, by_topic
 from coordinator.core.groups.life_records import LogOpened, LogWentBack
 from coordinator.core.groups.operator_records import DrainChanged, PauseChanged, PlannedReset, ResetsPlanned
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import (
     MOST_TOGETHER,
     Advanced,
-    ClaimPart,
     ClaimsRunning,
     CommittedPart,
     Granted,
@@ -35,6 +35,7 @@ from coordinator.core.groups.records import (
     TimeLived,
     TopicCommit,
     TopicSeen,
+    TopicSteps,
     WentOutOfRange,
     encode_record,
 )
@@ -130,6 +131,7 @@ def _copy_of(group: GroupState) -> GroupState:
             for member_id, member in group.members.items()
         },
         grants=group.grants.copy(),
+        claims=group.claims.copy(),
         offsets=group.offsets.copy(),
         by_policy=set(group.by_policy),
         controls=replace(
@@ -177,6 +179,7 @@ def _records_of_group(group: GroupState, epochs_ahead: int) -> Iterator[Record]:
     for topic in group.offsets.topics():
         yield from _records_of_offsets(group_id, group.offsets.rows(topic))
     yield from _records_of_grants(group)
+    yield from _records_of_claims(group)
     for instance_id, member_id in group.awaited.items():
         yield IdentityAwaited(group_id, member_id, instance_id)
     if group.emptied is not None:
@@ -260,7 +263,7 @@ def _records_of_grants(group: GroupState) -> Iterator[Record]:
         together.append(partition)
         if grant.stream is not None:
             by_stream.append((*partition, grant.stream))
-        if grant.stop_why is not None or grant.claim is not None:
+        if grant.stop_why is not None:
             with_more.setdefault(grant.member_id, []).append(partition)
     if shared is not None:
         yield _granted(group, shared, together)
@@ -297,19 +300,36 @@ def _granted(group: GroupState, grant: Grant, partitions: list[TopicPartition]) 
 def _records_of_owner(group: GroupState, member_id: str, partitions: Iterable[TopicPartition]) -> Iterator[Record]:
     """Yield what hangs on those of an owner's grants on which something does."""
     stops: dict[str, list[TopicPartition]] = {}
-    offered: list[ClaimPart] = []
-    running: list[TopicPartition] = []
     for partition in sorted(partitions):
-        grant = group.grants[partition]
-        if grant.stop_why is not None:
-            stops.setdefault(grant.stop_why, []).append(partition)
-        if grant.claim is not None:
-            offered.append(ClaimPart(*partition, grant.claim.from_offset, grant.claim.until_offset))
-            if grant.claim.is_running:
-                running.append(partition)
+        why = group.grants[partition].stop_why
+        assert why is not None, f"{partition} is not to be let go of"
+        stops.setdefault(why, []).append(partition)
     for why, partitions in stops.items():
         yield StopBegan(group.group_id, member_id, tuple(partitions), why)
-    if offered:
-        yield Advanced(group.group_id, member_id, finished=(), committed=(), released=(), offered=tuple(offered))
-    if running:
-        yield ClaimsRunning(group.group_id, tuple(running))
+
+
+def _records_of_claims(group: GroupState) -> Iterator[Record]:
+    """Yield the claims, each record's of one owner's in one topic; an owner has all it has by then."""
+    for topic in group.claims.topics():
+        alike: dict[tuple[str, str, bool], list[int]] = {}
+        grants = group.grants.rows(topic)
+        for number, claims in sorted(group.claims.rows(topic).items(), key=itemgetter(0)):
+            grant = grants[number]
+            numbers = alike.setdefault((grant.member_id, grant.topic_id, claims.is_running), [])
+            numbers.append(number)
+            if len(numbers) >= _PARTS_OF_A_RECORD:
+                yield from _claimed(group, grant, topic, numbers, is_running=claims.is_running)
+                numbers.clear()
+        for (_, _, is_running), numbers in alike.items():
+            if numbers:
+                yield from _claimed(group, grants[numbers[0]], topic, numbers, is_running=is_running)
+
+
+def _claimed(group: GroupState, grant: Grant, topic: str, numbers: list[int], *, is_running: bool) -> Iterator[Record]:
+    rows, partitions = group.claims.rows(topic), tuple(numbers)
+    claims = [rows[number].of(number) for number in numbers]
+    steps = tuple([claim.until_offset - claim.from_offset for claim in claims])
+    offered = (TopicSteps(topic, grant.topic_id, partitions, steps),)
+    yield Advanced(group.group_id, grant.member_id, 0, (), offered, keeps_offered=True)
+    if is_running:
+        yield ClaimsRunning(group.group_id, (TopicNumbers(topic, partitions),))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from coordinator.core.groups.claim_table import ClaimTable
 from coordinator.core.groups.committed_table import CommittedTable
 from coordinator.core.groups.controls import Controls
 from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
@@ -16,26 +17,17 @@ from coordinator.core.groups.records import GroupEmptied, MemberFacts
 from coordinator.protocol.parts import ResetPolicy
 
 
-class OpenClaim(msgspec.Struct, frozen=True, gc=False):
-    """A range [from_offset, until_offset) handed to the owner; offered until it is known to be read."""
-
-    from_offset: int
-    until_offset: int
-    is_running: bool = False
-
-
 class Grant(msgspec.Struct, frozen=True, gc=False):
     """Who owns a partition, fenced by its owner epoch; partitions that were granted together share one.
 
     `stop_why` is the reason why the owner has to let go, once it has to. The owner may be gone: then the grant is
-    abandoned, its claim is running, and it waits for the same identity or for another owner.
+    abandoned, the claim on it is running, and it waits for the same identity or for another owner.
     """
 
     member_id: str
     topic_id: str
     owner_epoch: int
     stop_why: str | None = None
-    claim: OpenClaim | None = None
     stream: int | None = None
     """Which of the owner's streams reads it, when the owner wants to be told."""
     start: int | None = None
@@ -46,11 +38,6 @@ class Grant(msgspec.Struct, frozen=True, gc=False):
     def is_stopping(self) -> bool:
         """True when the owner has been asked to let go."""
         return self.stop_why is not None
-
-    @property
-    def has_running_claim(self) -> bool:
-        """True when the owner reads a range of it."""
-        return self.claim is not None and self.claim.is_running
 
 
 class TopicState(msgspec.Struct, frozen=True, gc=False):
@@ -92,6 +79,8 @@ class GroupState:
     topics: dict[str, TopicState] = field(default_factory=dict)
     members: dict[str, MemberState] = field(default_factory=dict)
     grants: PartitionTable[Grant] = field(default_factory=PartitionTable)
+    claims: ClaimTable = field(default_factory=ClaimTable)
+    """What owners read or are to read; only of partitions that are granted."""
     offsets: CommittedTable = field(default_factory=CommittedTable)
     by_policy: set[TopicPartition] = field(default_factory=set)
     """Partitions that start by the policy alone, whatever members show: their offset was taken from them, because Kafka

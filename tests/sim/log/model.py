@@ -193,7 +193,7 @@ def _owners_in(group: Any) -> dict[TopicPartition, tuple[Any, ...]]:
             grant.member_id,
             grant.owner_epoch,
             grant.is_stopping,
-            (grant.claim.from_offset, grant.claim.until_offset, grant.claim.is_running) if grant.claim else None,
+            (claim.from_offset, claim.until_offset, claim.is_running) if (claim := group.claims.get(key)) else None,
         )
         for key, grant in group.grants.items()
     }

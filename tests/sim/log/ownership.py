@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 
 from coordinator.core.groups import records as r
+from coordinator.core.groups.in_topics import one_by_one
 from coordinator.core.groups.partition_table import TopicPartition
+from tests.helpers.committed_parts import each_step
 from tests.sim.log import lateness, offsets
 from tests.sim.log.state import ClaimEntry, GroupModel, Log, Owner, Rule
 
@@ -138,12 +140,15 @@ def went_out_of_range(log: Log, group: GroupModel, at: int, record: r.WentOutOfR
 
 def advanced(log: Log, group: GroupModel, at: int, record: r.Advanced) -> None:
     offsets.must_commit(log, group, at, record.member_id, record)
-    committed = {(part.topic, part.partition): part for part in record.committed}
-    for partition in record.finished:
+    for topic, topic_id, number, step in each_step(record.finished):
+        partition = (topic, number)
         owner = group.owners.get(partition)
         if owner is None or owner.member_id != record.member_id:
             raise log.broken("zombie-commit", at, f"{record.member_id} commits {partition}, which has {owner}")
-        part = committed.pop(partition)
+        before = group.commits[partition][-1].offset
+        assert before is not None, "what is claimed has an offset"
+        end = before + step
+        part = r.CommittedPart(topic, topic_id, number, end, None, "", record.commit_ms, owner.owner_epoch)
         claim = owner.claim
         if claim is None or part.offset != claim.until_offset or part.owner_epoch != owner.owner_epoch:
             raise log.broken("commit-unread", at, f"{part} finishes {claim} of {owner}")
@@ -157,24 +162,25 @@ def advanced(log: Log, group: GroupModel, at: int, record: r.Advanced) -> None:
             raise log.broken("lost-record", at, f"no owner delivered what {claim} holds, and it is committed")
         close_claim(owner, at)
         offsets.commit(log, group, at, part)
-    release(log, group, at, record.member_id, record.released, committed.values())
-    stay = {(part.topic, part.partition): (part.from_offset, part.until_offset) for part in record.offered}
+    release(log, group, at, record.member_id, record.released, record.finals)
+    stay: dict[TopicPartition, tuple[int, int]] = {}
+    for topic, _, number, step in each_step(record.offered):
+        begin = group.commits[topic, number][-1].offset
+        assert begin is not None, "what is claimed has an offset"
+        stay[topic, number] = (begin, begin + step)
     for partition, owner in () if record.keeps_offered else group.owners.items():
         claim = owner.claim
         is_offered = owner.member_id == record.member_id and claim is not None and claim.running_at is None
         if is_offered and claim is not None and stay.get(partition) != claim.range:
             close_claim(owner, at)
-    for offered in record.offered:
-        partition = (offered.topic, offered.partition)
+    for partition, (begin, end) in stay.items():
         owner = owner_of(log, group, at, partition, record.member_id)
-        if owner.claim is not None and owner.claim.range == stay[partition]:
+        if owner.claim is not None and owner.claim.range == (begin, end):
             continue
         position = group.committed(partition, owner.topic_id)
-        if owner.is_stopping or owner.claim is not None or offered.from_offset != position:
-            raise log.broken("poll-skip", at, f"{offered} is offered; at {position}, {owner}")
-        owner.claim = ClaimEntry(
-            partition, record.member_id, owner.owner_epoch, offered.from_offset, offered.until_offset, at
-        )
+        if owner.is_stopping or owner.claim is not None or begin != position or begin >= end:
+            raise log.broken("poll-skip", at, f"[{begin}, {end}) of {partition} is offered; at {position}, {owner}")
+        owner.claim = ClaimEntry(partition, record.member_id, owner.owner_epoch, begin, end, at)
         group.claims.setdefault((partition, owner.owner_epoch), []).append(owner.claim)
 
 
@@ -199,7 +205,7 @@ def streams_assigned(log: Log, group: GroupModel, at: int, record: r.StreamsAssi
 
 
 def claims_running(log: Log, group: GroupModel, at: int, record: r.ClaimsRunning) -> None:
-    for partition in record.partitions:
+    for partition in one_by_one(record.topics):
         owner = group.owners.get(partition)
         if owner is None or owner.claim is None or owner.is_abandoned:
             raise log.broken("phantom-claim", at, f"no claim of {partition} can run: {owner}")
@@ -207,7 +213,7 @@ def claims_running(log: Log, group: GroupModel, at: int, record: r.ClaimsRunning
 
 
 def claims_closed(log: Log, group: GroupModel, at: int, record: r.ClaimsClosed) -> None:
-    for partition in record.partitions:
+    for partition in one_by_one(record.topics):
         owner = group.owners.get(partition)
         if owner is None or owner.claim is None:
             raise log.broken("phantom-claim", at, f"{partition} has no claim to close: {owner}")

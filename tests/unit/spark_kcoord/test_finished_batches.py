@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.protocol.claim_columns import claims_in_columns, claims_of, finished_as_asked, outcomes_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FinishClaims, FinishClaimsResponse
 from coordinator.protocol.parts import Claim, PartitionResult
@@ -36,10 +37,9 @@ class Coordinator:
         if failure is not None:
             raise failure
         self.asked.append(request)
-        results = tuple(
-            PartitionResult(c.topic, c.partition, self.error, committed=self.committed) for c in request.claims
-        )
-        return FinishClaimsResponse(results=results)
+        named = tuple(claims_of(request.claims))
+        results = [PartitionResult(c.topic, c.partition, self.error, committed=self.committed) for c in named]
+        return FinishClaimsResponse(results=outcomes_of(results, map(finished_as_asked, named)))
 
 
 def a_batch(batch_id: int, *, run: str = "run", until: int | None = None) -> FinishedBatch:
@@ -49,7 +49,7 @@ def a_batch(batch_id: int, *, run: str = "run", until: int | None = None) -> Fin
 
 
 def untils(coordinator: Coordinator) -> list[int]:
-    return [request.claims[0].until_offset for request in coordinator.asked]
+    return [request.claims[0].until_offsets[0] for request in coordinator.asked]
 
 
 def test_a_finished_batch_is_told_under_its_member_and_waited_for() -> None:
@@ -57,7 +57,7 @@ def test_a_finished_batch_is_told_under_its_member_and_waited_for() -> None:
     finished = FinishedBatches(timeout_s=1, ask=coordinator)
     finished.add(a_batch(0))
     finished.wait("run", 0, 10)
-    assert coordinator.asked == [FinishClaims("g", "m1", (Claim("t", "id", 0, 7, 0, 10),))]
+    assert coordinator.asked == [FinishClaims("g", "m1", claims_in_columns((Claim("t", "id", 0, 7, 0, 10),)))]
     finished.close()
 
 

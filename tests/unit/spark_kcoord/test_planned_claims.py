@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from coordinator.protocol.claim_columns import claims_in_columns, claims_of, count_of, statuses_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import BeginClaims, BeginClaimsResponse, Request
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus
@@ -24,12 +25,11 @@ def answering(states: dict[int, ClaimState], asked: list[BeginClaims] | None = N
         assert isinstance(request, BeginClaims)
         if asked is not None:
             asked.append(request)
-        return BeginClaimsResponse(
-            claims=tuple(
-                ClaimStatus(c.topic, c.partition, c.owner_epoch, states[c.partition], "it was committed", 9)
-                for c in request.claims
-            )
-        )
+        named = tuple(claims_of(request.claims))
+        statuses = [
+            ClaimStatus(c.topic, c.partition, c.owner_epoch, states[c.partition], "it was committed", 9) for c in named
+        ]
+        return BeginClaimsResponse(claims=statuses_of(statuses, named))
 
     return answer
 
@@ -38,7 +38,7 @@ def test_planning_marks_the_claims_of_the_member() -> None:
     asked: list[BeginClaims] = []
     claims = [claim(0, 0, 5), claim(1, 2, 9)]
     begin_to_read(OPTIONS, "m-1", claims, ask=answering(dict.fromkeys(range(2), ClaimState.RUNNING), asked))
-    assert asked == [BeginClaims("g", "m-1", tuple(claims))]
+    assert asked == [BeginClaims("g", "m-1", claims_in_columns(claims))]
 
 
 def test_planning_of_a_batch_whose_block_is_over_is_refused_with_what_to_do() -> None:
@@ -61,7 +61,7 @@ def test_many_claims_are_asked_about_in_several_questions() -> None:
     claims: list[Claim] = [claim(number, 0, 1) for number in range(MAX_ITEMS + 1)]
     states = dict.fromkeys(range(MAX_ITEMS), ClaimState.RUNNING) | {MAX_ITEMS: ClaimState.OFFERED}
     assert not_planned(OPTIONS, "m-1", claims, ask=answering(states, asked)) == (claims[-1],)
-    assert [len(request.claims) for request in asked] == [MAX_ITEMS, 1]
+    assert [count_of(request.claims) for request in asked] == [MAX_ITEMS, 1]
 
 
 def test_refusal_of_the_whole_question_is_told() -> None:

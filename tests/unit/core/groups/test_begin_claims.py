@@ -2,9 +2,10 @@
 
 import pytest
 
+from coordinator.protocol.claim_columns import claims_in_columns, each_status
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import BeginClaims, BeginClaimsResponse, FinishClaims, FinishClaimsResponse
-from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, Outcomes
 from tests.helpers.node_world import Member, NodeWorld
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -18,7 +19,8 @@ def one_owner(**facts: object) -> tuple[NodeWorld, Member]:
 
 def begin(world: NodeWorld, *claims: Claim, is_question: bool = False) -> tuple[ClaimStatus, ...]:
     """Say from a connection that is no member's that claims are about to be read."""
-    return world.connect().ask(BeginClaims("g", "m1", claims, is_question), BeginClaimsResponse).claims
+    response = world.connect().ask(BeginClaims("g", "m1", claims_in_columns(claims), is_question), BeginClaimsResponse)
+    return each_status(response.claims, claims)
 
 
 def states(statuses: tuple[ClaimStatus, ...]) -> list[ClaimState]:
@@ -93,8 +95,8 @@ def test_late_word_of_a_finished_range_is_no_word_of_the_next_one(offset: int) -
     world, m1 = one_owner()
     first = m1.run(T0, m1.owned[T0].offset, m1.owned[T0].offset + 5)
     m1.advance([first], [m1.claim(T0, first.until_offset, first.until_offset + 5 + offset)])
-    response = world.connect().ask(FinishClaims("g", "m1", (first,)), FinishClaimsResponse)
-    assert [result.error for result in response.results] == [ErrorCode.NONE]
+    response = world.connect().ask(FinishClaims("g", "m1", claims_in_columns((first,))), FinishClaimsResponse)
+    assert response.results == Outcomes(1)
 
 
 def test_unknown_group_is_named() -> None:

@@ -2,9 +2,11 @@
 
 import pytest
 
+from coordinator.protocol.claim_columns import claims_in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import ClaimsFinished, FinishClaims, FinishClaimsResponse
 from coordinator.protocol.parts import Claim, PartitionResult
+from tests.helpers.claim_answers import finished_results
 from tests.helpers.node_world import Member, NodeWorld
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -18,7 +20,9 @@ def one_owner(**facts: object) -> tuple[NodeWorld, Member]:
 
 def finish(world: NodeWorld, *claims: Claim, member_id: str = "m1") -> tuple[PartitionResult, ...]:
     """Say from a connection that is no member's that claims are finished."""
-    return world.connect().ask(FinishClaims("g", member_id, claims), FinishClaimsResponse).results
+    named = tuple(claims)
+    response = world.connect().ask(FinishClaims("g", member_id, claims_in_columns(named)), FinishClaimsResponse)
+    return finished_results(response, named)
 
 
 def errors(results: tuple[PartitionResult, ...]) -> list[ErrorCode]:

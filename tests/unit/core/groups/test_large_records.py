@@ -4,12 +4,14 @@ import pytest
 
 from coordinator.core.effects import Append
 from coordinator.core.groups import pieces
+from coordinator.core.groups.in_topics import TopicNumbers
 from coordinator.core.groups.journal import Journal
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.pieces import MAX_RECORD_BYTES, RecordTooLargeError, in_pieces
 from coordinator.core.groups.records import (
     ClaimsClosed,
     ClaimsGivenUp,
+    ClaimsRunning,
     CommittedPart,
     MemberEpochsAdvanced,
     MemberFacts,
@@ -132,13 +134,15 @@ def test_a_large_commit_of_an_operator_is_written_as_several_records() -> None:
 
 MANY: tuple[TopicPartition, ...] = tuple((LONG, number) for number in range(1_200))
 PARTS = tuple(CommittedPart(*partition[:1], "id", partition[1], 5, None, "", 9, 3) for partition in MANY)
+TOPICS = tuple(TopicNumbers(f"{LONG}{number}", (0, 3)) for number in range(1_200))
 COLUMNS = tuple(TopicCommit(LONG, "id", 9, (number,), (5,)) for number in range(1_200))
 
 
 @pytest.mark.parametrize(
     "record",
     [
-        ClaimsClosed("g", MANY),
+        ClaimsClosed("g", TOPICS),
+        ClaimsRunning("g", TOPICS),
         ClaimsGivenUp("g", MANY, "why"),
         MemberEpochsAdvanced("g", 4, tuple(f"{LONG}{number}" for number in range(1_200))),
         OffsetsCommitted("g", PARTS, COLUMNS),

@@ -7,10 +7,10 @@ import pytest
 from coordinator.core.groups.journal import Journal
 from coordinator.core.groups.records import encode_record
 from coordinator.core.groups.snapshot import records_of
+from coordinator.protocol.claim_columns import advance_of
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
-    Advance,
     AdvanceResponse,
     CommitOffsets,
     CommitOffsetsResponse,
@@ -147,7 +147,7 @@ def _pings(reader: Member) -> ErrorCode:
 
 
 def _claims(reader: Member) -> ErrorCode:
-    return reader.ask(Advance((), (reader.claim(T0, 10, 20),)), AdvanceResponse).error
+    return reader.ask(advance_of((), (reader.claim(T0, 10, 20),)), AdvanceResponse).error
 
 
 def _lets_go(reader: Member) -> ErrorCode:
@@ -160,7 +160,7 @@ def test_commits_claims_and_final_offsets_of_a_reader_are_refused(write: Callabl
     world, reader = alone()
     assert write(reader) is ErrorCode.INVALID_REQUEST
     assert world.committed() == {}
-    assert all(grant.claim is None for _, grant in world.group().grants.items())
+    assert not list(world.group().claims.items())
 
 
 def test_reader_may_not_ask_for_auto_commit() -> None:

@@ -19,7 +19,6 @@ from coordinator.core.groups.operator_records import (
 )
 from coordinator.core.groups.records import (
     Advanced,
-    ClaimPart,
     ClaimsClosed,
     ClaimsGivenUp,
     ClaimsRunning,
@@ -47,6 +46,7 @@ from coordinator.core.groups.records import (
     TopicCommit,
     TopicSeen,
     TopicsMatched,
+    TopicSteps,
     UnreadableRecordError,
     WentOutOfRange,
     decode_record,
@@ -78,6 +78,7 @@ FACTS = MemberFacts(
     own_policy=ResetPolicy("latest"),
     isolation_level="read_committed",
 )
+STEPS = TopicSteps("t", "id", (0, 4), (7, 300))
 COMMITTED = CommittedPart("t", "id", 0, 5, None, "", 9, 3)
 
 GOLDEN: list[tuple[Record, str]] = [
@@ -113,11 +114,11 @@ GOLDEN: list[tuple[Record, str]] = [
         "01940aa1679198a174a269640005c0a009039198a174a26964099200019205069203039207c092a178a0",
     ),
     (
-        Advanced("g", "m1", (("t", 0),), (COMMITTED,), (ReleasedPart("t", 0, 3),), (ClaimPart("t", 1, 5, 9),), True),
-        "01980ba167a26d319192a174009198a174a269640005c0a009039193a17400039194a174010509c3",
+        Advanced("g", "m1", 9, (STEPS,), (STEPS,), (ReleasedPart("t", 0, 3),), (COMMITTED,), True),
+        "01990ba167a26d31099194a174a269649200049207cd012c9194a174a269649200049207cd012c9193a17400039198a174a269640005c0a00903c3",
     ),
-    (ClaimsRunning("g", (("t", 0),)), "01930ca1679192a17400"),
-    (ClaimsClosed("g", (("t", 0),)), "01930da1679192a17400"),
+    (ClaimsRunning("g", (TopicNumbers("t", (0,)),)), "01930ca1679192a1749100"),
+    (ClaimsClosed("g", (TopicNumbers("t", (0,)),)), "01930da1679192a1749100"),
     (TopicsMatched("g", ("m1",), ("t",)), "01942aa16791a26d3191a174"),
     (GroupEmptied("g", 9, 7), "01942ba1670907"),
     (TimeLived(7, 9), "0193300709"),
@@ -157,8 +158,8 @@ def test_record_without_the_newest_fields_is_read() -> None:
 
 
 def test_record_with_fields_of_a_newer_program_is_read() -> None:
-    longer = b"\x01" + msgspec.msgpack.encode([13, "g", [["t", 0]], "a field to come"])
-    assert decode_record(longer) == ClaimsClosed("g", (("t", 0),))
+    longer = b"\x01" + msgspec.msgpack.encode([13, "g", [["t", [0]]], "a field to come"])
+    assert decode_record(longer) == ClaimsClosed("g", (TopicNumbers("t", (0,)),))
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_snapshot_holds_stops_claims_abandoned_grants_and_a_stale_target() -> No
     m1.ping()
     world.join("m3", is_settled=False)
     group = world.group()
-    claims_now = {partition: grant.claim for partition, grant in group.grants.items() if grant.claim is not None}
+    claims_now = dict(group.claims.items())
     assert [claim.is_running for _, claim in sorted(claims_now.items())] == [False, True]
     assert (set(group.stopping), group.is_target_stale) == ({"m1"}, True)
     assert world.owners("other") == {("u", 0): "lone"}

@@ -1,5 +1,6 @@
 """What a member lets go of by itself: claims that are only offered; and what is taken from it for being late."""
 
+from coordinator.protocol.claim_columns import claims_in_columns
 from coordinator.protocol.messages import Advance, ConfirmClaims, FetcherStopped, FetcherStoppedResponse, FetcherTaken
 from coordinator.protocol.parts import Claim, ClaimState, FinalOffset, OwnedPartition
 from spark_kcoord.member.effects import NoticeKind
@@ -84,7 +85,7 @@ def test_plan_of_a_claim_that_was_let_go_asks_after_the_release_is_said() -> Non
     assert pair.count(FetcherStopped) == 1  # the second waits for the answer to the first
     pair.confirm(claim(0), claim(1))
     said = [waiting.request for waiting in pair.waiting][-3:]
-    assert said == [stopped(0), stopped(1), ConfirmClaims((claim(0), claim(1)))]
+    assert said == [stopped(0), stopped(1), ConfirmClaims(claims_in_columns((claim(0), claim(1))))]
     pair.answer(FetcherStopped, FetcherStoppedResponse())
     assert pair.count(FetcherStopped) == 1
 
@@ -113,5 +114,5 @@ def test_finished_claim_of_what_was_taken_is_still_asked_about_and_refuses_nothi
     pair = reading(claim(0), claim(1))
     pair.push(taken(1))
     pair.advance((claim(0), claim(1)), (claim(0, start=5, until=9),))
-    assert pair.answer(Advance, accepted).finished == (claim(0), claim(1))
+    assert pair.answer(Advance, accepted).finished == claims_in_columns((claim(0), claim(1)))
     assert [(part.partition, part.position) for part in pair.member.assignment.partitions] == [(0, 9)]

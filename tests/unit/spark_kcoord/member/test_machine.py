@@ -32,7 +32,9 @@ from coordinator.protocol.parts import (
     Claim,
     ClaimState,
     ClaimStatus,
+    ClaimStatuses,
     FinalOffset,
+    Outcomes,
     OwnedPartition,
     PartitionResult,
     StartHint,
@@ -636,7 +638,7 @@ def test_claim_refused_because_the_partition_is_asked_back_leads_to_its_release(
     call = pair.advance((), (claim(),))
     pair.push(stop_fetcher(0))
     refused = PartitionResult("t", 0, ErrorCode.REBALANCE_IN_PROGRESS, "it is being stopped")
-    pair.answer(Advance, AdvanceResponse(claims=(refused,)))
+    pair.answer(Advance, AdvanceResponse(claims=Outcomes(0, (refused,), (0,))))
 
     assert pair.results[call] == AdvanceOutcome((), (), (refused,), ())
     assert pair.take(FetcherStopped).partitions == (FinalOffset("t", 0, 10),)
@@ -704,7 +706,7 @@ def test_running_claim_survives_an_advance_that_does_not_name_it() -> None:
     pair.answer(Advance, accepted)
     call = pair.confirm(claim())
     running = ClaimStatus("t", 0, 10, ClaimState.RUNNING)
-    pair.answer(ConfirmClaims, ConfirmClaimsResponse(claims=(running,)))
+    pair.answer(ConfirmClaims, ConfirmClaimsResponse(claims=ClaimStatuses(0, (running,), (0,))))
     pair.advance()
     pair.answer(Advance, accepted)
     (part,) = pair.member.assignment.partitions
@@ -718,7 +720,7 @@ def test_claim_that_turns_out_closed_is_reported_with_both_numbers() -> None:
     pair.answer(Advance, accepted)
     pair.advance((claim(),), ())
     skipped = PartitionResult("t", 0, ErrorCode.CLAIM_CLOSED, "taken over by m2", committed=3)
-    pair.answer(Advance, AdvanceResponse(finished=(skipped,)))
+    pair.answer(Advance, AdvanceResponse(finished=Outcomes(0, (skipped,), (0,))))
     assert pair.results[3].skipped == (skipped,)
     assert pair.notice_of(NoticeKind.CLAIM_SKIPPED) == (
         "t-0 offsets [0, 5): taken over by m2 (CLAIM_CLOSED); the group's offset is 3"
@@ -732,7 +734,7 @@ def test_calls_are_sent_one_at_a_time_in_order() -> None:
     second = pair.confirm(claim())
     assert pair.count(ConfirmClaims) == 0
     pair.answer(Advance, accepted)
-    pair.answer(ConfirmClaims, ConfirmClaimsResponse(claims=(ClaimStatus("t", 0, 10, ClaimState.RUNNING),)))
+    pair.answer(ConfirmClaims, ConfirmClaimsResponse(claims=ClaimStatuses(1)))
     assert second in pair.results
 
 
@@ -816,7 +818,7 @@ def test_final_refusal_of_a_call_fails_that_call_alone() -> None:
 
 def test_micro_batch_too_large_for_a_request_fails_that_call_alone() -> None:
     pair = MemberPair().joined(start_fetcher(0))
-    call = pair.advance((), tuple(claim(partition) for partition in range(20_001)))
+    call = pair.advance((), tuple(claim(partition) for partition in range(200_001)))
     assert "spread the partitions over more members" in pair.errors[call]
     assert pair.member.state is State.JOINED
 

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator.protocol.claim_columns import advance_of
 from coordinator.protocol.codec import encode_message
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import Advance
 from coordinator.protocol.parts import Claim, PartitionResult
 from coordinator.protocol.session import SessionLimits
 from spark_kcoord.member.effects import AdvanceOutcome
@@ -32,7 +32,7 @@ def test_every_portion_of_ten_thousand_partitions_fits_into_a_frame() -> None:
     cut = advance_portions(claims(10_000), claims(10_000, start=HUGE + 1))
     assert len(cut) > 5
     for portion in cut:
-        assert len(encode_message(Advance(portion.finished, portion.claims))) < SessionLimits().frame_bytes
+        assert len(encode_message(advance_of(portion.finished, portion.claims))) < SessionLimits().frame_bytes
         assert {claim.partition for claim in portion.finished} == {claim.partition for claim in portion.claims}
 
 

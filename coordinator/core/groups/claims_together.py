@@ -1,0 +1,100 @@
+"""Decisions about whole micro-batches: what is claimed, run and finished together is looked at together.
+
+A micro-batch is what it was when it was claimed, nearly always. Then a few comparisons of columns say of a thousand
+partitions what `claims` says of each, and the record is the same. Whatever is not as simple is left to that road, which
+refuses partition by partition: nothing is taken here that it would not take.
+"""
+
+from collections.abc import Sequence
+from operator import eq, lt, sub
+
+from coordinator.core.groups import offsets
+from coordinator.core.groups.changes import positions_of
+from coordinator.core.groups.in_topics import TopicNumbers
+from coordinator.core.groups.records import Advanced, TopicSteps
+from coordinator.core.groups.state import GroupState
+from coordinator.protocol.messages import Advance
+from coordinator.protocol.parts import TopicClaims
+
+
+def advance_together(group: GroupState, member_id: str, request: Advance, commit_ms: int) -> Advanced | None:
+    """Return the record of an Advance of which everything is accepted; None if each partition has to be looked at."""
+    if request.released or not (request.finished or request.claims):
+        return None
+    if not (_are_apart(request.finished) and _are_apart(request.claims)):
+        return None
+    done: dict[str, TopicClaims] = {}
+    finished = []
+    for asked in request.finished:
+        topic_id = _topic_id_of_whole(group, member_id, asked, is_running=True)
+        if topic_id is None:
+            return None
+        done[asked.topic] = asked
+        steps = tuple(map(sub, asked.until_offsets, asked.from_offsets))
+        finished.append(TopicSteps(asked.topic, topic_id, asked.partitions, steps))
+    offered = []
+    for asked in request.claims:
+        if not _can_be_offered(group, member_id, asked, done.get(asked.topic)):
+            return None
+        steps = tuple(map(sub, asked.until_offsets, asked.from_offsets))
+        offered.append(TopicSteps(asked.topic, asked.topic_id, asked.partitions, steps))
+    return Advanced(
+        group.group_id, member_id, commit_ms, tuple(finished), tuple(offered), keeps_offered=request.keeps_offered
+    )
+
+
+def begin_together(group: GroupState, member_id: str, claims: Sequence[TopicClaims]) -> tuple[TopicNumbers, ...] | None:
+    """Return the partitions whose claims begin to run when all that are named are open and whole; None if not."""
+    if not claims or not _are_apart(claims):
+        return None
+    for asked in claims:
+        if _topic_id_of_whole(group, member_id, asked, is_running=False) is None:
+            return None
+    return tuple([TopicNumbers(asked.topic, asked.partitions) for asked in claims])
+
+
+def _are_apart(claims: Sequence[TopicClaims]) -> bool:
+    """True when each topic is named once, and some of its partitions."""
+    return len({asked.topic for asked in claims}) == len(claims) and all(asked.partitions for asked in claims)
+
+
+def _topic_id_of_whole(group: GroupState, member_id: str, asked: TopicClaims, *, is_running: bool) -> str | None:
+    """Return the topic's id if the claims are exactly some that were made together, under the owner's epochs."""
+    claims = group.claims.rows(asked.topic).get(asked.partitions[0])
+    if (
+        claims is None
+        or claims.is_running is not is_running
+        or claims.partitions != asked.partitions
+        or claims.until_offsets != asked.until_offsets
+        or claims.from_offsets != asked.from_offsets
+        or not group.claims.are_all(asked.topic, claims)
+    ):
+        return None
+    return offsets.owned_topic_id(group, member_id, asked)
+
+
+def _can_be_offered(group: GroupState, member_id: str, asked: TopicClaims, done: TopicClaims | None) -> bool:
+    """True when an owner may claim all of these ranges, once `done` is finished."""
+    if offsets.owned_topic_id(group, member_id, asked) != asked.topic_id:
+        return False
+    numbers = asked.partitions
+    if not all(map(lt, asked.from_offsets, asked.until_offsets)):
+        return False
+    grants = group.grants.rows(asked.topic)
+    if any(grants[number].stop_why is not None for number in numbers):
+        return False
+    if done is not None and done.partitions == numbers:
+        return done.until_offsets == asked.from_offsets
+    finished = dict(zip(done.partitions, done.until_offsets, strict=True)) if done is not None else {}
+    claims = group.claims.rows(asked.topic)
+    if any(number not in finished and number in claims and claims[number].is_running for number in numbers):
+        return False
+    rows = group.offsets.rows(asked.topic)
+    if not all(number in rows for number in numbers):
+        return False
+    begins = [
+        finished.get(number, begin)
+        for number, begin in zip(numbers, positions_of(group, asked.topic, numbers), strict=True)
+    ]
+    ids = {rows[number].topic_id for number in numbers}
+    return ids <= {asked.topic_id, ""} and all(map(eq, begins, asked.from_offsets))
