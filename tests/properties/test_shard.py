@@ -465,7 +465,8 @@ class ShardMachine(RuleBasedStateMachine):
                         done = tuple(claims_of(request.finished))
                         answer = advanced(response, done, claims_of(request.claims), request.released)
                         results = answer.finished + answer.released
-                        self._check_finished(done, answer.finished)
+                        if answer.error is ErrorCode.NONE:
+                            self._check_finished(done, answer.finished)
                     case FinishClaimsResponse():
                         assert isinstance(request, FinishClaims)
                         results = finished_results(response, tuple(claims_of(request.claims)))
