@@ -3,6 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from coordinator.core.groups.claim_table import OpenClaims
 from coordinator.core.groups.offsets import commit_by_owner, commit_together, owned_topic_id
 from coordinator.core.groups.records import CommittedPart, TopicCommit
 from coordinator.core.groups.state import Grant, GroupState
@@ -57,14 +58,16 @@ def commits(draw: st.DrawFn) -> TopicOffsets:
     st.tuples(*[GRANTS] * 5),
     st.tuples(*[COMMITTED] * 5),
     st.lists(st.builds(lambda n: CommittedPart("t", "id", n, 4, None, "", 1, 7), st.sampled_from(NUMBERS)), max_size=2),
+    st.just(frozenset()) | st.frozensets(st.sampled_from(NUMBERS), max_size=1),
     commits(),
 )
-@example((MINE,) * 5, (None,) * 5, [], TopicOffsets("t", tuple(NUMBERS), (5,) * 5, (7, 7, 7, 7, 8)))
-@example((MINE,) * 5, (None,) * 5, [], TopicOffsets("t", (0, 1, 1), (5, 6, 5), (7, 7, 7)))
+@example((MINE,) * 5, (None,) * 5, [], frozenset(), TopicOffsets("t", tuple(NUMBERS), (5,) * 5, (7, 7, 7, 7, 8)))
+@example((MINE,) * 5, (None,) * 5, [], frozenset(), TopicOffsets("t", (0, 1, 1), (5, 6, 5), (7, 7, 7)))
 def test_what_is_taken_together_is_what_is_taken_one_by_one(
     grants: tuple[Grant | None, ...],
     committed: tuple[TopicCommit | None, ...],
     alone: list[CommittedPart],
+    claimed: frozenset[int],
     asked: TopicOffsets,
 ) -> None:
     group = GroupState("g")
@@ -76,6 +79,8 @@ def test_what_is_taken_together_is_what_is_taken_one_by_one(
             group.offsets.write_together(together)
     for part in alone:
         group.offsets.write(part)
+    for number in claimed:
+        group.claims.open("t", OpenClaims((number,), (0,), (5,)))
     topic_id = owned_topic_id(group, "m1", asked)
     pieces = commit_together(group, topic_id, asked, AT_MS) if topic_id is not None else None
     parts, results = commit_by_owner(group, "m1", one_by_one((asked,)), AT_MS)
