@@ -76,13 +76,15 @@ def groups(draw: st.DrawFn) -> GroupState:
 def _grant(group: GroupState, partition: TopicPartition, grant: Grant | None) -> None:
     if partition in group.grants:
         del group.grants[partition]
-    for partitions in group.owned.values():
+    for partitions in (*group.owned.values(), *group.stopping.values()):
         partitions.discard(partition)
     if grant is None:
         group.claims.close(partition)
     else:
         group.grants[partition] = grant
         group.owned.setdefault(grant.member_id, set()).add(partition)
+        if grant.is_stopping:
+            group.stopping.setdefault(grant.member_id, set()).add(partition)
 
 
 def _wrong(claim: Claim, what: str) -> Claim:

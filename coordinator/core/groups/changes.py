@@ -1,11 +1,11 @@
 """The small changes of which replay is made: an offset written, a claim closed, a partition let go, an index kept."""
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
 from msgspec.structs import replace
 
-from coordinator.core.groups.committed_table import Committed, Together
+from coordinator.core.groups.committed_table import Together
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import CommittedPart
 from coordinator.core.groups.state import GroupState
@@ -84,32 +84,33 @@ def drop_offered(group: GroupState, member_id: str) -> None:
 
 
 def offered_to(group: GroupState, member_id: str) -> dict[str, list[int]]:
-    """Return the partitions, by topic, on which an owner has claims that do not run."""
+    """Return the partitions, by topic, on which an owner has claims that do not run.
+
+    They are looked for among what it has or among what is claimed, where there is less.
+    """
+    owned = group.owned.get(member_id) or set()
+    claims = group.claims
     found: dict[str, list[int]] = {}
-    for topic in group.claims.topics():
-        grants = group.grants.rows(topic)
-        numbers = [
-            number
-            for number, claims in group.claims.rows(topic).items()
-            if not claims.is_running and grants[number].member_id == member_id
-        ]
-        if numbers:
-            found[topic] = numbers
+    for partition in owned.intersection(claims) if len(owned) > len(claims) else owned:
+        if claims.is_offered(partition):
+            found.setdefault(partition[0], []).append(partition[1])
     return found
 
 
-def positions_of(group: GroupState, topic: str, numbers: Sequence[int]) -> Iterator[int]:
-    """Yield the committed offsets of partitions, which have one."""
+def positions_of(group: GroupState, topic: str, numbers: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the committed offsets of partitions, which have one; those of a piece that is whole at once."""
     rows = group.offsets.rows(topic)
-    place: Committed | None = None
-    offsets: dict[int, int] = {}
-    for number in numbers:
-        found = rows[number]
-        if found is not place:
-            place = found
-            offsets = (
-                dict(zip(found.commit.partitions, found.commit.offsets, strict=True))
-                if isinstance(found, Together)
-                else {number: found.offset}
-            )
-        yield offsets[number]
+    offsets: list[int] = []
+    at, count = 0, len(numbers)
+    while at < count:
+        found = rows[numbers[at]]
+        if isinstance(found, Together):
+            commit = found.commit
+            end = at + len(commit.partitions)
+            if found.is_whole and commit.partitions == numbers[at:end]:
+                offsets += commit.offsets
+                at = end
+                continue
+        offsets.append(found.position_of(numbers[at])[0])
+        at += 1
+    return tuple(offsets)

@@ -60,10 +60,18 @@ class ClaimTable:
         found = self._shared.get(partition)
         return found is not None and found.is_running
 
+    def is_offered(self, partition: TopicPartition) -> bool:
+        """True when there is a claim on a partition that does not run."""
+        found = self._shared.get(partition)
+        return found is not None and not found.is_running
+
     def items(self) -> Iterator[tuple[TopicPartition, OpenClaim]]:
         """Yield each claimed partition with its claim."""
         for partition, found in self._shared.items():
             yield partition, found.of(partition[1])
+
+    def __len__(self) -> int:
+        return len(self._shared)
 
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(self._shared)

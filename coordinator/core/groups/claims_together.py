@@ -5,8 +5,9 @@ partitions what `claims` says of each, and the record is the same. Whatever is n
 refuses partition by partition: nothing is taken here that it would not take.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import eq, lt, sub
+from typing import NamedTuple
 
 from coordinator.core.groups import offsets
 from coordinator.core.groups.changes import positions_of
@@ -17,19 +18,26 @@ from coordinator.protocol.messages import Advance
 from coordinator.protocol.parts import TopicClaims
 
 
+class _Done(NamedTuple):
+    """Claims that the request finishes, whose partitions the member owns."""
+
+    claims: TopicClaims
+    topic_id: str
+
+
 def advance_together(group: GroupState, member_id: str, request: Advance, commit_ms: int) -> Advanced | None:
     """Return the record of an Advance of which everything is accepted; None if each partition has to be looked at."""
     if request.released or not (request.finished or request.claims):
         return None
     if not (_are_apart(request.finished) and _are_apart(request.claims)):
         return None
-    done: dict[str, TopicClaims] = {}
+    done: dict[str, _Done] = {}
     finished = []
     for asked in request.finished:
         topic_id = _topic_id_of_whole(group, member_id, asked, is_running=True)
         if topic_id is None:
             return None
-        done[asked.topic] = asked
+        done[asked.topic] = _Done(asked, topic_id)
         steps = tuple(map(sub, asked.until_offsets, asked.from_offsets))
         finished.append(TopicSteps(asked.topic, topic_id, asked.partitions, steps))
     offered = []
@@ -73,28 +81,28 @@ def _topic_id_of_whole(group: GroupState, member_id: str, asked: TopicClaims, *,
     return offsets.owned_topic_id(group, member_id, asked)
 
 
-def _can_be_offered(group: GroupState, member_id: str, asked: TopicClaims, done: TopicClaims | None) -> bool:
+def _can_be_offered(group: GroupState, member_id: str, asked: TopicClaims, done: _Done | None) -> bool:
     """True when an owner may claim all of these ranges, once `done` is finished."""
-    if offsets.owned_topic_id(group, member_id, asked) != asked.topic_id:
+    numbers, stopping = asked.partitions, group.stopping.get(member_id)
+    if stopping is not None and any((asked.topic, number) in stopping for number in numbers):
         return False
-    numbers = asked.partitions
     if not all(map(lt, asked.from_offsets, asked.until_offsets)):
         return False
-    grants = group.grants.rows(asked.topic)
-    if any(grants[number].stop_why is not None for number in numbers):
+    if done is not None and done.claims.partitions == numbers and done.claims.owner_epochs == asked.owner_epochs:
+        return done.topic_id == asked.topic_id and done.claims.until_offsets == asked.from_offsets
+    if offsets.owned_topic_id(group, member_id, asked) != asked.topic_id:
         return False
-    if done is not None and done.partitions == numbers:
-        return done.until_offsets == asked.from_offsets
-    finished = dict(zip(done.partitions, done.until_offsets, strict=True)) if done is not None else {}
+    finished: dict[int, int] = {}
+    if done is not None:
+        finished.update(zip(done.claims.partitions, done.claims.until_offsets, strict=True))
     claims = group.claims.rows(asked.topic)
     if any(number not in finished and number in claims and claims[number].is_running for number in numbers):
         return False
     rows = group.offsets.rows(asked.topic)
     if not all(number in rows for number in numbers):
         return False
-    begins = [
-        finished.get(number, begin)
-        for number, begin in zip(numbers, positions_of(group, asked.topic, numbers), strict=True)
-    ]
+    begins: Iterable[int] = positions_of(group, asked.topic, numbers)
+    if finished:
+        begins = [finished.get(number, begin) for number, begin in zip(numbers, begins, strict=True)]
     ids = {rows[number].topic_id for number in numbers}
     return ids <= {asked.topic_id, ""} and all(map(eq, begins, asked.from_offsets))

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.in_topics import TopicNumbers, by_topic
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import ClaimsGivenUp
 from coordinator.core.groups.soft import RunningSince, Timer, TimerKind
@@ -74,21 +75,23 @@ class ClaimWatch:
     def start(self, group: GroupState) -> None:
         """Begin to count after a load."""
         for owner, partitions in group.owned.items():
-            running = list(filter(group.claims.is_running, partitions))
-            self.note_running(group, running)
+            self.note_running(group, by_topic(filter(group.claims.is_running, partitions)))
             if owner not in group.members:
                 self.note_abandoned(group, owner, is_said=False)
 
-    def note_running(self, group: GroupState, partitions: Iterable[TopicPartition]) -> None:
+    def note_running(self, group: GroupState, topics: Iterable[TopicNumbers]) -> None:
         """Remember since when claims run."""
         desk, soft = self._desk, self._desk.soft_of(group.group_id)
-        is_first = not soft.running_since
-        for partition in partitions:
-            claim = group.claims.get(partition)
-            assert claim is not None, f"no claim runs on {partition}"
-            since = RunningSince(group.grants[partition].owner_epoch, claim.from_offset, desk.now_ms)
-            soft.running_since[partition] = since
-        if is_first and soft.running_since:
+        is_first = not soft.running_since.topics()
+        for each in topics:
+            of_topic, running = group.claims.rows(each.topic), soft.running_since.rows_to_fill(each.topic)
+            since: RunningSince | None = None
+            for number in each.partitions:
+                claims = of_topic[number]
+                if since is None or since.claims is not claims:
+                    since = RunningSince(claims, desk.now_ms)
+                running[number] = since
+        if is_first and soft.running_since.topics():
             timer = Timer(TimerKind.CLAIM_AGE, group.group_id)
             desk.timers.set(timer, desk.now_ms + desk.limits.claim_age_notice_ms)
 
@@ -98,12 +101,11 @@ class ClaimWatch:
         limit_ms = desk.limits.claim_age_notice_ms
         old: dict[str, list[TopicPartition]] = {}
         for partition, since in list(soft.running_since.items()):
-            grant = group.grants.get(partition)
-            claim = group.claims.get(partition)
-            if grant is None or claim is None or (grant.owner_epoch, claim.from_offset) != since[:2]:
+            topic, number = partition
+            if group.claims.rows(topic).get(number) is not since.claims:
                 del soft.running_since[partition]
             elif desk.now_ms - since.at_ms >= limit_ms:
-                old.setdefault(grant.member_id, []).append(partition)
+                old.setdefault(group.grants[partition].member_id, []).append(partition)
                 del soft.running_since[partition]
         for member_id, partitions in sorted(old.items()):
             why = f"a claim has been running for {limit_ms // 1000} s; look whether its micro-batch hangs"
@@ -115,8 +117,8 @@ class ClaimWatch:
                 partitions=partitions,
                 duration_ms=limit_ms,
             )
-        if soft.running_since:
-            earliest = min(since.at_ms for since in soft.running_since.values())
+        if soft.running_since.topics():
+            earliest = min(since.at_ms for _, since in soft.running_since.items())
             desk.timers.set(Timer(TimerKind.CLAIM_AGE, group.group_id), earliest + limit_ms)
 
     def note_abandoned(self, group: GroupState, member_id: str, *, is_said: bool = True) -> None:

@@ -5,7 +5,7 @@ damaged log, and stops the node.
 """
 
 from collections.abc import Callable, Iterable
-from operator import add
+from operator import add, attrgetter
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -310,7 +310,7 @@ def _advanced(group: GroupState, record: Advanced) -> None:
     if not record.keeps_offered:
         drop_offered(group, record.member_id)
     for steps in record.offered:
-        begins = tuple(positions_of(group, steps.topic, steps.partitions))
+        begins = positions_of(group, steps.topic, steps.partitions)
         claims = OpenClaims(steps.partitions, begins, tuple(map(add, begins, steps.steps)))
         group.claims.open(steps.topic, claims)
 
@@ -319,7 +319,7 @@ def _step_on(group: GroupState, steps: TopicSteps, commit_ms: int) -> None:
     """Move committed offsets on, under the owner epochs of the grants."""
     grants, numbers = group.grants.rows(steps.topic), steps.partitions
     offsets = tuple(map(add, positions_of(group, steps.topic, numbers), steps.steps))
-    owner_epochs = tuple([grants[number].owner_epoch for number in numbers])
+    owner_epochs = tuple(map(_owner_epoch_of, map(grants.__getitem__, numbers)))
     whole = TopicCommit(steps.topic, steps.topic_id, commit_ms, numbers, offsets, owner_epochs)
     for piece in whole.cut():
         group.offsets.write_together(piece)
@@ -392,6 +392,7 @@ _OF_THE_SHARD: Final[dict[type[Record], Callable[[ShardState, Any], None]]] = {
     **LIFE_REPLAY,
 }
 
+_owner_epoch_of = attrgetter("owner_epoch")
 _WITH_OWNER_EPOCH: Final = frozenset({Granted, ResetApplied})
 _KEEPS_SIZE: Final = frozenset(
     {

@@ -18,7 +18,7 @@ from coordinator.core.groups.departures import Departures
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.expiry import Expiry
 from coordinator.core.groups.holds import ClaimWatch
-from coordinator.core.groups.in_topics import TopicNumbers, by_topic, one_by_one
+from coordinator.core.groups.in_topics import TopicNumbers, by_topic
 from coordinator.core.groups.late_stops import LateStops
 from coordinator.core.groups.lived_time import LivedTime
 from coordinator.core.groups.member import is_complete
@@ -412,7 +412,7 @@ class Shard:
 
     def _note_begun(self, group: GroupState, topics: tuple[TopicNumbers, ...]) -> None:
         self.desk.journal.decide(ClaimsRunning(group.group_id, topics))
-        self._claim_watch.note_running(group, one_by_one(topics))
+        self._claim_watch.note_running(group, topics)
 
     def handle_begin(self, connection: Connection, correlation_id: int, request: BeginClaims) -> None:
         """Mark claims of a member as running for somebody who has planned to read them, or tell how they stand."""

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import msgspec
 
 from coordinator.core.groups.backlog import Backlog
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.claim_table import OpenClaims
+from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
 from coordinator.core.groups.plan import Plan
 from coordinator.core.groups.starts import Hints
 from coordinator.core.groups.timeline import Timeline
@@ -171,10 +172,9 @@ class ReadAnew(NamedTuple):
 
 
 class RunningSince(NamedTuple):
-    """Since when the claim of this owner epoch that begins here is being read."""
+    """Since when claims are being read; it counts for a partition while the claim on it is one of these very ones."""
 
-    owner_epoch: int
-    from_offset: int
+    claims: OpenClaims
     at_ms: int
 
 
@@ -216,7 +216,7 @@ class GroupSoft:
     lost_owners: dict[TopicPartition, LostOwner] = field(default_factory=dict)
     unresolved_why: dict[TopicPartition, str] = field(default_factory=dict)
     """Why a partition has no start, as last said."""
-    running_since: dict[TopicPartition, RunningSince] = field(default_factory=dict)
+    running_since: PartitionTable[RunningSince] = field(default_factory=PartitionTable)
     """Claims whose age has not been said; a claim that is over may still be here."""
     matched_listing: int | None = None
     """The listing of all topics that the patterns were matched against last."""
