@@ -144,6 +144,8 @@ ADVANCES = st.sampled_from(
 @given(groups(), ADVANCES)
 @example(usual_group(), WHOLE)
 @example(usual_group("in two"), WHOLE)
+@example(usual_group(), Advance(WHOLE.finished + WHOLE.finished[:1], ()))
+@example(usual_group(), Advance((), WHOLE.claims + WHOLE.claims[:1]))
 @example(usual_group(is_running=False), WHOLE)
 def test_what_is_advanced_together_is_what_is_advanced_one_by_one(group: GroupState, asked: Advance) -> None:
     together = advance_together(group, "m1", asked, AT_MS)
