@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from coordinator.core import effects as e
 from coordinator.core.events import OffsetsResolved
-from coordinator.core.groups import claims, grants, journal, offsets, ownership, targets
+from coordinator.core.groups import claims, grants, journal, ownership, targets
 from coordinator.core.groups.committed_table import CommittedTable
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.grants import Grants
@@ -29,7 +29,7 @@ from coordinator.core.groups.soft import Connection, Registration
 from coordinator.core.groups.state import GroupState, ShardState
 from coordinator.core.parking import Parking
 from coordinator.protocol.messages import StartFetcher
-from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult, TopicOffsets
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
 from spark_kcoord.consumer import Consumer
 from tests.sim import (
     mutants_bounds,
@@ -40,6 +40,7 @@ from tests.sim import (
     mutants_outputs,
     mutants_reading,
     mutants_runs,
+    mutants_together,
     mutants_unread,
     mutants_words,
 )
@@ -293,19 +294,6 @@ def _dry_run_done() -> Patches:
     return [(Operators, "handle", do_it)]
 
 
-def _together_without_owner_check() -> Patches:
-    owned_topic_id = offsets.owned_topic_id
-
-    def by_anybody(group: GroupState, member_id: str, asked: TopicOffsets) -> Any:
-        grants = [grant for number in asked.partitions if (grant := group.grants.get((asked.topic, number)))]
-        if grants and len(grants) == len(asked.partitions):
-            member_id = grants[0].member_id
-            asked = replace(asked, owner_epochs=tuple(grant.owner_epoch for grant in grants))
-        return owned_topic_id(group, member_id, asked)
-
-    return [(offsets, "owned_topic_id", by_anybody)]
-
-
 # ---- durability -----------------------------------------------------------------------------------------------------
 
 
@@ -441,9 +429,6 @@ OWN: Mapping[str, Mutant] = {
     "drained-member-granted": Mutant("a drained member gets partitions", _drained_member_granted),
     "delete-ignores-owner": Mutant("offsets are deleted under their owner's feet", _delete_ignores_owner),
     "claim-timeout-ignored": Mutant("a held claim is never given up", _claim_timeout_ignored),
-    "together-without-owner-check": Mutant(
-        "what is committed together is not asked for its owner", _together_without_owner_check
-    ),
     "dry-run-done": Mutant("what was only to be tried is done", _dry_run_done),
     "first-member-back-gets-latest": Mutant(
         "a group that was forgotten is taken for a new one", first_member_back_gets_latest
@@ -464,6 +449,7 @@ OWN: Mapping[str, Mutant] = {
     **{name: Mutant(*mistake) for name, mistake in mutants_reading.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_unread.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_runs.MISTAKES.items()},
+    **{name: Mutant(*mistake) for name, mistake in mutants_together.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_outputs.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_late.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_isolation.MISTAKES.items()},
