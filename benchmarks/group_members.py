@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from benchmarks.group_sockets import Peer, Sockets
+from coordinator.protocol.claim_columns import claims_in_columns
 from coordinator.protocol.codec import decode_answer, encode_message
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
@@ -39,7 +40,6 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.parts import (
     Claim,
-    ClaimState,
     FinalOffset,
     OwnedPartition,
     ResetPolicy,
@@ -150,7 +150,7 @@ class KcoordMember(Peer):
 
     def run_claims(self) -> None:
         """Claim a range of every owned partition and begin to read it, as a Spark member with a running batch does."""
-        claims = tuple(
+        claims = claims_in_columns(
             Claim(own.topic, own.topic_id, own.partition, own.owner_epoch, own.offset, own.offset + 100)
             for own in self.owned.values()
         )
@@ -201,11 +201,10 @@ class KcoordMember(Peer):
                     _require(result.error == ErrorCode.NONE, result.message)
                 self.tally.unanswered -= 1
             case AdvanceResponse(error, message, _, claims):
-                _require(error == ErrorCode.NONE and not any(claim.error for claim in claims), message or str(claims))
+                _require(error == ErrorCode.NONE and not claims.others, message or str(claims.others))
                 self.tally.unanswered -= 1
             case ConfirmClaimsResponse(error, message, statuses):
-                runs = all(status.state is ClaimState.RUNNING for status in statuses)
-                _require(error == ErrorCode.NONE and runs, message or str(statuses))
+                _require(error == ErrorCode.NONE and not statuses.others, message or str(statuses.others))
                 self.tally.unanswered -= 1
             case ErrorResponse(_, message) | Fenced(_, message):
                 raise RefusedError(message)

@@ -17,10 +17,10 @@ from coordinator.local.errors import LocalServiceError
 from coordinator.local.node import LocalCoordinator
 from coordinator.local.ports import free_ports
 from coordinator.protocol.addresses import parse_address
+from coordinator.protocol.claim_columns import advance_of, claims_in_columns
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
-    Advance,
     CommitOffsets,
     ConfirmClaims,
     DescribeGroup,
@@ -30,7 +30,7 @@ from coordinator.protocol.messages import (
     ListGroupEvents,
     Ping,
 )
-from coordinator.protocol.parts import Claim, ClaimState, NodeAddress, StartPartition
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatuses, NodeAddress, Outcomes, StartPartition
 from coordinator.runtime.tool_client import ask
 from tests.helpers.processes import eventually, group_lives
 from tests.helpers.raw_member import RawMember
@@ -101,15 +101,15 @@ def test_a_running_claim_survives_a_sigkill(kafka: "LocalKafka", topic: Callable
         one.register()
         start = one.wait_until_complete()[name, 0]
         claim = Claim(name, start.topic_id, 0, start.owner_epoch, start.offset, start.offset + 5)
-        assert one.ask(Advance((), (claim,))).claims[0].error is ErrorCode.NONE
-        assert one.ask(ConfirmClaims((claim,))).claims[0].state is ClaimState.RUNNING
+        assert one.ask(advance_of((), (claim,))).claims == Outcomes(1)
+        assert one.ask(ConfirmClaims(claims_in_columns((claim,)))).claims == ClaimStatuses(1)
 
         node.kill()
         node.start()
         one.connect()
         assert one.register(claims=(claim,)).claims[0].state is ClaimState.RUNNING
         one.wait_until_complete()
-        assert one.ask(Advance((claim,), ())).finished[0].committed == start.offset + 5
+        assert one.ask(advance_of((claim,), ())).finished == Outcomes(1)
 
 
 @pytest.mark.kafka

@@ -8,8 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from coordinator.cli import app
-from coordinator.protocol.messages import Advance, ConfirmClaims, FetcherStopped, StopFetcher
-from coordinator.protocol.parts import Claim, FinalOffset
+from coordinator.protocol.claim_columns import advance_of, claims_in_columns
+from coordinator.protocol.messages import ConfirmClaims, FetcherStopped, StopFetcher
+from coordinator.protocol.parts import Claim, FinalOffset, Outcomes
 from tests.helpers.kafka_topics import produce_numbers
 from tests.helpers.processes import eventually
 from tests.helpers.raw_member import RawMember
@@ -48,8 +49,8 @@ def test_reset_waits_for_the_running_batch_survives_a_sigkill_and_is_read_from_t
         )
         assert topic_name["remark"].startswith(f"Kafka has no topic {name}-not;")
         claim = Claim(name, start.topic_id, 0, start.owner_epoch, 0, 20)
-        member.ask(Advance((), (claim,)))
-        member.ask(ConfirmClaims((claim,)))
+        member.ask(advance_of((), (claim,)))
+        member.ask(ConfirmClaims(claims_in_columns((claim,))))
         scope = ("reset-offsets", "g", "--topic", f"{name}:0")
 
         dry = kcoord(node, *scope, "--to-offset", "500")
@@ -68,7 +69,7 @@ def test_reset_waits_for_the_running_batch_survives_a_sigkill_and_is_read_from_t
         member.register(claims=(claim,))
         member.wait_for(lambda: is_asked_to_stop(member))
         final = FinalOffset(name, 0, start.owner_epoch)
-        assert member.ask(Advance((claim,), (), (final,))).finished[0].committed == 20
+        assert member.ask(advance_of((claim,), (), (final,))).finished == Outcomes(1)
         member.wait_for(lambda: member.owned[name, 0].owner_epoch > start.owner_epoch)
 
         assert member.owned[name, 0].offset == 5

@@ -379,8 +379,12 @@ class Shard:
             self.desk.respond(connection_id, correlation_id, refusal)
             return
         decision = claims.advance(group, member_id, request, self.desk.clock.wall_ms)
-        if decision.record is not None:
-            self.desk.journal.decide(decision.record)
+        record = decision.record
+        if record is not None:
+            if record.finals:
+                finals = without_metadata_that_has_no_room(self.desk, group, record.finals)
+                record = replace(record, finals=finals)
+            self.desk.journal.decide(record)
         for result in decision.skipped:
             partition = (result.topic, result.partition)
             self.desk.note(
@@ -392,8 +396,8 @@ class Shard:
             )
         response = replace(decision.response, log_end=self.desk.journal.next_epoch)
         self.desk.respond(connection_id, correlation_id, response)
-        if decision.record is not None:
-            released = [(part.topic, part.partition) for part in decision.record.released]
+        if record is not None:
+            released = [(part.topic, part.partition) for part in record.released]
             after_release(self.desk, self._ownership, group, member_id, released)
 
     def _begin(self, group: GroupState, member_id: str, asked: Sequence[TopicClaims]) -> ClaimStatuses:
@@ -448,11 +452,7 @@ class Shard:
         if decision.record is not None:
             desk.journal.decide(decision.record)
         results = outcomes_of(decision.results, map(finished_as_asked, named))
-        desk.respond(
-            connection.connection_id,
-            correlation_id,
-            FinishClaimsResponse(results=results),
-        )
+        desk.respond(connection.connection_id, correlation_id, FinishClaimsResponse(results=results))
         if not decision.closed:
             return
         if session is not None:

@@ -83,6 +83,14 @@ def test_release_is_never_refused_and_leaves_metadata_out_that_has_no_room() -> 
     assert world.group().offsets[T0].metadata == ""
 
 
+def test_advance_that_lets_go_leaves_metadata_out_that_has_no_room() -> None:
+    world = NodeWorld({"t": 1}, limits=SMALL)
+    m1 = world.join("m1")
+    response = m1.advance(released=[FinalOffset(*T0, m1.epoch(T0), 120, None, LONG)])
+    assert [(result.error, result.committed) for result in response.released] == [(ErrorCode.NONE, 120)]
+    assert world.group().offsets[T0].metadata == ""
+
+
 @pytest.mark.parametrize(
     ("limits", "limit"),
     [

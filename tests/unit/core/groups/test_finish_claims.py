@@ -136,7 +136,7 @@ def test_nothing_is_finished_for_a_member_that_has_not_come_back_since_the_node_
     world, m1 = one_owner()
     claim = m1.run(T0, 100, 110)
     world.restore(world.copy_disk())
-    request = FinishClaims("g", "m1", (claim,))
+    request = FinishClaims("g", "m1", claims_in_columns((claim,)))
     response = world.connect().ask(request, FinishClaimsResponse)
     assert (response.error, "has not come back" in response.message) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, True)
     world.join("m1", incarnation="process-of-m1", claims=[])
