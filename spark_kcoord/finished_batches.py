@@ -20,6 +20,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FinishClaims, FinishClaimsResponse, Request, Response
 from spark_kcoord.errors import KcoordError, UnreadBatchError
 from spark_kcoord.member.one_shot import request_once
+from spark_kcoord.member.refusals import must_account_for
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.unread_batches import must_have_been_read, show_claims
 
@@ -169,6 +170,7 @@ class FinishedBatches:
         assert isinstance(response, FinishClaimsResponse)
         if response.error is not ErrorCode.NONE:
             raise KcoordError(f"The coordinator refused: {response.error.name} ({response.message}).")
+        must_account_for(response.results, len(offset.claims), offset.group)
         results = results_of(response.results, map(finished_as_asked, offset.claims))
         for claim, result in zip(offset.claims, results, strict=True):
             level = logging.DEBUG if result.error in _EXPECTED else logging.WARNING

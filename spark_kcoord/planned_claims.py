@@ -16,6 +16,7 @@ from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.one_shot import request_once
 from spark_kcoord.member.portions import bytes_of, portions
+from spark_kcoord.member.refusals import must_account_for
 from spark_kcoord.options import SourceOptions, host_ports
 
 __all__ = ["begin_to_read", "not_planned"]
@@ -63,5 +64,6 @@ def _statuses(
                 f"The coordinator refused a question about the ranges of a batch: {response.error.name} "
                 f"({response.message})."
             )
+        must_account_for(response.claims, len(portion), options.group)
         statuses += each_status(response.claims, portion)
     return statuses

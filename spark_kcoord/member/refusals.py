@@ -7,6 +7,7 @@ registration, and the rest, which are final. It knows no state.
 from typing import Final, TypeAlias
 
 from coordinator.protocol.addresses import format_address
+from coordinator.protocol.claim_columns import is_whole
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     FetcherStartedResponse,
@@ -15,6 +16,7 @@ from coordinator.protocol.messages import (
     ReportOutOfRangeResponse,
     Response,
 )
+from coordinator.protocol.parts import ClaimStatuses, Outcomes
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.settings import BOOTSTRAP_OPTION, TIMEOUT_OPTION, MemberSettings
 
@@ -93,6 +95,19 @@ def show_refusal(refusal: Refusal) -> str:
     """Return a refusal as a piece of a sentence."""
     code, message = refusal
     return f"{message} ({code.name})" if message else code.name
+
+
+def must_account_for(answer: Outcomes | ClaimStatuses, count: int, group_id: str) -> None:
+    """Raise KcoordError for an answer about so many claims that does not account for each of them.
+
+    What came out as it was asked is only counted in such an answer, so that one that is short would look like success.
+    """
+    if not is_whole(answer, count):
+        raise KcoordError(
+            f"The coordinator of group '{group_id}' did not say of each of {count} ranges what became of it, so that "
+            "none of them counts as read. Coordinator and query may be of different versions: compare them with "
+            "kcoord --version on both machines."
+        )
 
 
 def cannot_join(settings: MemberSettings, troubles: str) -> KcoordError:

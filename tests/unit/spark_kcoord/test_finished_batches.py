@@ -9,7 +9,7 @@ import pytest
 from coordinator.protocol.claim_columns import claims_in_columns, claims_of, finished_as_asked, outcomes_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FinishClaims, FinishClaimsResponse
-from coordinator.protocol.parts import Claim, PartitionResult
+from coordinator.protocol.parts import Claim, Outcomes, PartitionResult
 from spark_kcoord.errors import KcoordError, UnreadBatchError
 from spark_kcoord.finished_batches import FinishedBatch, FinishedBatches
 from spark_kcoord.offsets import StreamOffset
@@ -150,3 +150,12 @@ def test_closing_tells_what_still_waits() -> None:
     finished.close()
     finished.add(a_batch(1))
     assert untils(coordinator) == [10]
+
+
+@pytest.mark.parametrize("results", [Outcomes(), Outcomes(as_asked=2), Outcomes(others=(PartitionResult("t", 0),))])
+def test_answer_that_does_not_account_for_every_range_commits_nothing(results: Outcomes) -> None:
+    finished = FinishedBatches(timeout_s=1, ask=lambda *asked: FinishClaimsResponse(results=results))
+    finished.add(a_batch(0))
+    with pytest.raises(KcoordError, match="did not say of each of 1 ranges"):
+        finished.wait("run", 0, 10)
+    finished.close()

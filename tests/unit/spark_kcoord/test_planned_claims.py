@@ -7,7 +7,7 @@ import pytest
 from coordinator.protocol.claim_columns import claims_in_columns, claims_of, count_of, statuses_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import BeginClaims, BeginClaimsResponse, Request
-from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus
+from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, ClaimStatuses
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.portions import MAX_ITEMS
 from spark_kcoord.options import SourceOptions, parse_options
@@ -70,3 +70,18 @@ def test_refusal_of_the_whole_question_is_told() -> None:
 
     with pytest.raises(KcoordError, match="GROUP_ID_NOT_FOUND"):
         begin_to_read(OPTIONS, "m-1", [claim(0, 0, 5)], ask=refusing)
+
+
+@pytest.mark.parametrize("claims", [ClaimStatuses(), ClaimStatuses(running=1), ClaimStatuses(running=3)])
+@pytest.mark.parametrize("ask_about", [begin_to_read, not_planned])
+def test_answer_that_does_not_account_for_every_range_is_not_believed(
+    claims: ClaimStatuses, ask_about: Callable[..., object]
+) -> None:
+    with pytest.raises(KcoordError, match="did not say of each of 2 ranges") as refused:
+        ask_about(
+            OPTIONS,
+            "m-1",
+            [claim(0, 0, 5), claim(1, 2, 9)],
+            ask=lambda options, request: BeginClaimsResponse(claims=claims),
+        )
+    assert "kcoord --version" in str(refused.value)
