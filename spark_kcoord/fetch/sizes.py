@@ -52,25 +52,29 @@ async def sample_sizes(client: KafkaClient, positions: Mapping[tuple[str, int], 
             continue
         for topic_answer in response.responses:
             for found in topic_answer.partitions:
-                size = _bytes_per_offset(bytes(found.records or b""), topic_answer.topic)
+                key = (topic_answer.topic, found.partition_index)
+                if key not in positions:
+                    continue
+                size = _bytes_per_offset(bytes(found.records or b""), positions[key], topic_answer.topic)
                 if size is not None:
-                    sizes[topic_answer.topic, found.partition_index] = size
+                    sizes[key] = size
     if failure is not None and not sizes:
         raise failure
     return sizes
 
 
-def _bytes_per_offset(records: bytes, where: str) -> float | None:
+def _bytes_per_offset(records: bytes, position: int, where: str) -> float | None:
     try:
         whole = list(entries(memoryview(records), where))
     except KcoordError:
         return None  # the reader of the range will say what is wrong with it
-    first = whole[0].first_offset if whole else None
-    if whole and first is None:  # a compressed set of an old format tells its last offset only
-        first = whole.pop(0).next_offset
-    if first is None or not whole or whole[-1].next_offset <= first:
+    if not whole:
         return None
-    return sum(len(entry.data) for entry in whole) / (whole[-1].next_offset - first)
+    first = whole[0].first_offset
+    if first is None:  # a compressed set of an old format tells its last offset only
+        first = whole.pop(0).next_offset if len(whole) > 1 else position
+    offsets = whole[-1].next_offset - first
+    return sum(len(entry.data) for entry in whole) / offsets if offsets > 0 else None
 
 
 async def _ask(client: KafkaClient, leader: int, topics: Mapping[str, list[Any]]) -> Any:

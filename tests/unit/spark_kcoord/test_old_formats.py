@@ -387,10 +387,13 @@ def test_size_of_old_messages_is_that_of_those_whose_offsets_are_told(
     assert sizes == {("t", 0): sum(map(len, stored[left_out:])) / (end - first)}
 
 
-def test_size_of_one_compressed_set_is_not_known() -> None:
-    kafka = ScriptedKafka(fetched(OldSet(1, {5: Row(b"k", b"v")}, "gzip").to_bytes()))
+def test_size_of_one_compressed_set_is_counted_from_where_it_is_read() -> None:
+    stored = OldSet(1, {5: Row(b"k", b"v"), 9: Row(b"k", b"v")}, "gzip").to_bytes()
+    kafka = ScriptedKafka(fetched(stored))
 
-    assert kafka.run(lambda: sample_sizes(kafka, {("t", 0): 5}), 1) == {}  # type: ignore[arg-type]  # a stand-in
+    sizes = kafka.run(lambda: sample_sizes(kafka, {("t", 0): 6}), 1)  # type: ignore[arg-type]  # a stand-in
+
+    assert sizes == {("t", 0): len(stored) / (10 - 6)}
 
 
 def test_reading_old_messages_does_not_load_pandas() -> None:
