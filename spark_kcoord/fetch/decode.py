@@ -16,7 +16,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Final, Protocol
 
@@ -152,13 +152,21 @@ def decode(
     match, a batch that cannot be read and a batch that is too large without its compression; ValueError for a name
     in ``columns`` that is no column.
     """
-    decoder = chosen_decoder().decoder
-    wanted = (record_set, topic, partition, start, end)
+    decode_batches = partial(
+        chosen_decoder().decoder.decode, columns=columns, aborted=aborted, check_crcs=check_crcs, max_bytes=max_bytes
+    )
     with suppress(OldFormatError):
-        return decoder.decode(*wanted, columns=columns, aborted=aborted, check_crcs=check_crcs, max_bytes=max_bytes)
-    from spark_kcoord.fetch.mixed_sets import decode_mixed  # as in `end_of`
+        return decode_batches(record_set, topic, partition, start, end)
+    # As in `end_of`.
+    from spark_kcoord.fetch.mixed_sets import next_run
+    from spark_kcoord.fetch.old_messages import decode_messages
 
-    return decode_mixed(decoder, *wanted, columns=columns, aborted=aborted, check_crcs=check_crcs, max_bytes=max_bytes)
+    run = next_run(record_set, start, f"topic '{topic}' partition {partition}")
+    if isinstance(run, bytes):
+        return decode_batches(run, topic, partition, start, end)
+    return decode_messages(
+        run, topic, partition, start, end, columns=columns, check_crcs=check_crcs, max_bytes=max_bytes
+    )
 
 
 if __name__ == "__main__":

@@ -1,22 +1,22 @@
 """Record sets that have messages of formats 0 and 1, alone or before, between and after batches of today's.
 
 A topic that was never rewritten keeps old messages, and gets batches after them. The decoders of batches stop at an old
-message; then the set is divided here into runs, each of one kind, and one call decodes of the first run that has
-anything left. Batches are still given to the decoder from the first of the set on, without the messages among them,
-because a transaction may have been aborted in an earlier run.
+message; then the set is divided here into runs, each of one kind, for one call to decode the first that has anything
+left. Batches are given to the decoder from the first of the set on, without the messages among them, because a
+transaction may have been aborted in an earlier run. Nothing is decoded here.
 """
 
 from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
-from spark_kcoord.fetch.old_messages import OldMessage, decode_messages, is_old_at, message_at
-from spark_kcoord.fetch.record_set import AbortedTransaction, DecodedBatch, RecordSetEnd, batches
+from spark_kcoord.fetch.old_messages import OldMessage, is_old_at, message_at
+from spark_kcoord.fetch.record_set import RecordSetEnd, batches
 
-__all__ = ["Entry", "decode_mixed", "end_of_mixed", "entries"]
+__all__ = ["Entry", "end_of_mixed", "entries", "next_run"]
 
 _PREFIX_BYTES: Final = struct.calcsize(">qi")
 _NO_EPOCH: Final = -1
@@ -30,25 +30,6 @@ class Entry(NamedTuple):
     next_offset: int
     leader_epoch: int
     message: OldMessage | None
-
-
-class _BatchDecoder(Protocol):
-    """The decoder of batches that this process has chosen."""
-
-    def decode(
-        self,
-        record_set: bytes | memoryview,
-        topic: str,
-        partition: int,
-        start: int,
-        end: int,
-        *,
-        columns: Sequence[str],
-        aborted: Sequence[AbortedTransaction] | None = None,
-        check_crcs: bool = True,
-        max_bytes: int = ...,
-    ) -> DecodedBatch:
-        """Decode the records of [start, end)."""
 
 
 def entries(data: memoryview, where: str) -> Iterator[Entry]:
@@ -79,48 +60,16 @@ def end_of_mixed(record_set: bytes | memoryview, where: str) -> RecordSetEnd | N
     return end
 
 
-def decode_mixed(
-    decoder: _BatchDecoder,
-    record_set: bytes | memoryview,
-    topic: str,
-    partition: int,
-    start: int,
-    end: int,
-    *,
-    columns: Sequence[str],
-    aborted: Sequence[AbortedTransaction] | None,
-    check_crcs: bool,
-    max_bytes: int,
-) -> DecodedBatch:
-    """Decode the records of [start, end) that the first run with any has, as ``decode.decode`` says."""
-    where = f"topic '{topic}' partition {partition}"
+def next_run(record_set: bytes | memoryview, start: int, where: str) -> list[OldMessage] | bytes:
+    """Return the first run with anything from ``start`` on: messages, or batches with those of the runs before them.
+
+    Without such a run there are no batches.
+    """
     earlier: list[memoryview] = []
     for is_old, found in itertools.groupby(entries(memoryview(record_set), where), lambda entry: bool(entry.message)):
         run = list(found)
         if not is_old:
             earlier += [entry.data for entry in run]
-        if run[-1].next_offset <= start:
-            continue
-        if is_old:
-            return decode_messages(
-                [entry.message for entry in run if entry.message is not None],
-                topic,
-                partition,
-                start,
-                end,
-                columns=columns,
-                check_crcs=check_crcs,
-                max_bytes=max_bytes,
-            )
-        return decoder.decode(
-            b"".join(earlier),
-            topic,
-            partition,
-            start,
-            end,
-            columns=columns,
-            aborted=aborted,
-            check_crcs=check_crcs,
-            max_bytes=max_bytes,
-        )
-    return decoder.decode(b"", topic, partition, start, end, columns=columns)
+        if run[-1].next_offset > start:
+            return [entry.message for entry in run if entry.message is not None] if is_old else b"".join(earlier)
+    return b""
