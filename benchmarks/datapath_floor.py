@@ -16,13 +16,13 @@ COLUMNS = "key binary, value binary, topic string, partition int, offset bigint,
 
 
 @dataclass(frozen=True)
-class PrebuiltTask(InputPartition):
+class PrebuiltTask(InputPartition):  # type: ignore[misc]  # pyspark is untyped
     """One file of record batches."""
 
     path: str
 
 
-class PrebuiltReader(DataSourceReader):
+class PrebuiltReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untyped
     """Yields the record batches of each file of a directory."""
 
     def __init__(self, directory: str) -> None:
@@ -40,7 +40,7 @@ class PrebuiltReader(DataSourceReader):
             yield batches.get_batch(number)
 
 
-class PrebuiltSource(DataSource):
+class PrebuiltSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
     """Format `prebuilt`; the option `path` is the directory."""
 
     @classmethod

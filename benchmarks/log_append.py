@@ -69,13 +69,13 @@ async def measure_appends(data_dir: Path, callers: int, shards: int, seconds: fl
             for _ in finished:
                 append(shard)
 
-    disk = Disk.open(
-        data_dir,
-        shards,
-        new_directory_id="benchmark",
-        on_durable=lambda shard, end: loop.call_soon_threadsafe(release, shard, end),
-        on_failure=lambda message: loop.call_soon_threadsafe(failed.set_result, message),
-    )
+    def on_durable(shard: int, end_offset: int) -> None:
+        loop.call_soon_threadsafe(release, shard, end_offset)
+
+    def on_failure(message: str) -> None:
+        loop.call_soon_threadsafe(failed.set_result, message)
+
+    disk = Disk.open(data_dir, shards, new_directory_id="benchmark", on_durable=on_durable, on_failure=on_failure)
     for shard in range(shards):
         disk.recover(shard)
     started = time.perf_counter()

@@ -147,6 +147,17 @@ def delete_offsets(held: Held) -> None:
     held.ask(DeleteOffsets("offsets", named, "ann", is_dry_run=False))
 
 
+def delete_group(held: Held) -> None:
+    """Delete the group of the offsets."""
+    _done(held.ask(DeleteGroup("offsets", "ann", is_dry_run=False)))
+
+
+def leave(held: Held) -> None:
+    """Have one member leave."""
+    _done(held.ask(LeaveGroup(()), 1))
+    held.advance(1_000)
+
+
 def join(held: Held) -> None:
     """Have members join and be given everything."""
     for connection_id in range(1, MEMBERS + 1):
@@ -178,12 +189,12 @@ CASES: Final[dict[str, tuple[Callable[[Held], None], bool]]] = {
     "all offsets": (lambda held: held.ask_for_all(FetchOffsets("offsets")), True),
     "reset": (reset, True),
     "deletion of offsets": (delete_offsets, True),
-    "deletion of a group": (lambda held: _done(held.ask(DeleteGroup("offsets", "ann", is_dry_run=False))), True),
+    "deletion of a group": (delete_group, True),
     "members join": (join, False),
     "description of members": (lambda held: held.ask_for_all(DescribeGroup("members")), True),
     "pause": (lambda held: pause(held, is_paused=True), True),
     "resume": (lambda held: pause(held, is_paused=False), True),
-    "a member leaves": (lambda held: (_done(held.ask(LeaveGroup(()), 1)), held.advance(1_000))[1], False),
+    "a member leaves": (leave, False),
     "commits in many groups": (commit_in_many, True),
     "list": (lambda held: held.ask_for_all(ListGroups()), True),
     "all fall silent": (lambda held: held.pass_time(700_000), False),
