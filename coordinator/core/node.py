@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 import google_crc32c
 from msgspec import structs
 
-from coordinator.core.effects import BugMet, Effect, Halt, Respond, WakeAt, WatchTopics, WriteSnapshot
+from coordinator.core.effects import BugMet, Effect, Halt, Respond, WakeAt, WatchTopics
 from coordinator.core.events import (
     AppendRefused,
     BecameDurable,
@@ -48,7 +48,6 @@ from coordinator.core.parking import Parking
 from coordinator.core.reads import answer_read
 from coordinator.core.request_shape import where_of
 from coordinator.core.shard_rack import NotLoadedError, ShardRack
-from coordinator.core.snapshots import Snapshots
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import why_bad_id
 from coordinator.protocol.messages import (
@@ -116,11 +115,12 @@ class Node:
             self._clock,
             self._connections,
             self._parking,
+            limits,
         )
         self._shards = self._rack.shards
+        self._snapshots = self._rack.snapshots
         self._away = self._rack.reloads.waiting
         self._usage.states += [partial(self.hard_state, index) for index in range(shards)]
-        self._snapshots = Snapshots(limits, [shard.desk.journal for shard in self._shards])
         self._watched = WatchTopics(frozenset())
         self._watch_marks = [(0, 0, 0)] * shards
         self._wake_at_ms: int | None = None
@@ -142,7 +142,6 @@ class Node:
         self._parking.lift(shard, journal.log_end_offset)
         self._shards[shard].became_durable(journal.log_end_offset)
         self._rack.handed_out[shard] = journal.log_end_offset
-        self._snapshots.loaded(shard)
         return recovered
 
     @property
@@ -432,8 +431,6 @@ class Node:
 
     def _finish(self, now_ms: int, *, looks_at_all_timers: bool = False) -> list[Effect]:
         """Gather what the step decided: appends first, then what needs no record, then what has become durable."""
-        if self._away or self._rack.loaded:
-            self._note_reloads()
         effects: list[Effect] = []
         others: list[Effect] = []
         for index in sorted(self._touched):
@@ -456,22 +453,10 @@ class Node:
         effects += self._direct
         effects += self._watch()
         effects += self._parking.release()
-        if self._away:
-            # A snapshot of a shard that is read again would be written beside the reading; it makes another.
-            effects = [each for each in effects if type(each) is not WriteSnapshot or each.shard not in self._away]
         effects += self._wake(now_ms, range(len(self._shards)) if looks_at_all_timers else self._touched)
         self._direct.clear()
         self._touched.clear()
         return effects
-
-    def _note_reloads(self) -> None:
-        """Begin anew with snapshots, and with what is watched, of shards whose state is another one."""
-        for index in (*self._rack.dropped, *self._rack.loaded):
-            self._snapshots.replaced(index, self._shards[index].desk.journal)
-        for index in self._rack.loaded:
-            self._watch_marks[index] = (-1, -1, -1)
-        self._rack.dropped.clear()
-        self._rack.loaded.clear()
 
     def _pass_time(self, event: Ticked) -> None:
         """Let every shard do what is due; they take turns in being first, since a step rebalances only so much."""
@@ -505,6 +490,9 @@ class Node:
     def _watch(self) -> list[Effect]:
         if self._away:
             return []  # what a shard that is loaded watches is not known, and is not to be forgotten
+        for index in self._rack.loaded:
+            self._watch_marks[index] = (-1, -1, -1)
+        self._rack.loaded.clear()
         is_same = True
         for index in self._touched:
             mark = self._shards[index].watch_mark

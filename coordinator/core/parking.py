@@ -6,8 +6,13 @@ the order in which it was parked. Nothing here knows what is in an effect.
 """
 
 from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
 
 from coordinator.core.effects import Effect
+
+Waits: TypeAlias = tuple[tuple[int, int], ...]
+"""Each shard that an effect waits for, with the end of the records."""
 
 
 class Parking:
@@ -17,7 +22,7 @@ class Parking:
 
     def __init__(self, shards: int) -> None:
         self._high_watermarks = [0] * shards
-        self._parked: list[deque[tuple[int, Effect, tuple[tuple[int, int], ...]]]] = [deque() for _ in range(shards)]
+        self._parked: list[deque[tuple[int, Effect, Waits]]] = [deque() for _ in range(shards)]
         self._to_look_at: set[int] = set()
 
     def __len__(self) -> int:
@@ -27,7 +32,7 @@ class Parking:
         """Return the end of a shard's durable records."""
         return self._high_watermarks[shard]
 
-    def park(self, effect: Effect, waits: tuple[tuple[int, int], ...]) -> None:
+    def park(self, effect: Effect, waits: Waits) -> None:
         """Hold an effect until every (shard, end offset) of `waits` is durable."""
         assert waits, "an effect that waits for nothing need not be parked"
         shard, end_offset = waits[0]
@@ -55,14 +60,13 @@ class Parking:
                     released.append(effect)
         return released
 
-    def drop_beyond(self, shard: int, end_offset: int) -> list[Effect]:
-        """Forget what waits for records of a shard from this offset on, which will never be, and return it."""
+    def drop(self, is_void: Callable[[Effect, Waits], bool]) -> list[Effect]:
+        """Forget the effects that will never be, by what they wait for still, and return them."""
         dropped: list[Effect] = []
         for index, queue in enumerate(self._parked):
-            kept: deque[tuple[int, Effect, tuple[tuple[int, int], ...]]] = deque()
+            kept: deque[tuple[int, Effect, Waits]] = deque()
             for waits_for, effect, rest in queue:
-                is_void = any(each == shard and end > end_offset for each, end in ((index, waits_for), *rest))
-                if is_void:
+                if is_void(effect, ((index, waits_for), *rest)):
                     dropped.append(effect)
                 else:
                     kept.append((waits_for, effect, rest))

@@ -2,20 +2,32 @@
 
 A bug costs the request that meets it, and its shard a load. The shard's state may be half changed, so it is thrown away
 with all that the step had decided there, of which nothing was handed out, and read again from the log. The connection
-that asked is closed with the reason, and those of the shard's members, who come back as after a restart. What was
-decided before still stands: its records are with the disk, and it is said first. Other shards go on in the same step.
+that asked is closed with the reason, and so are those that were owed something of what was thrown away and those of the
+shard's members, who come back as after a restart. What was decided before still stands: its records are with the disk,
+and it is said first. Other shards go on in the same step.
 """
 
 from collections.abc import Callable, Sequence
 
-from coordinator.core.effects import BugMet, CloseConnection, Effect, Notice, ReloadShard, Respond
+from coordinator.core.effects import (
+    BugMet,
+    CloseConnection,
+    Effect,
+    Notice,
+    ReloadShard,
+    Respond,
+    SendPush,
+    WriteSnapshot,
+)
 from coordinator.core.events import AppendRefused, Event, RequestArrived, ShardRecovered, ShardUnreadable
 from coordinator.core.groups.desk import Clock
 from coordinator.core.groups.shard import Shard
 from coordinator.core.groups.soft import Connection
-from coordinator.core.parking import Parking
+from coordinator.core.limits import Limits
+from coordinator.core.parking import Parking, Waits
 from coordinator.core.reloads import Reloads
 from coordinator.core.request_shape import shape_of, where_of
+from coordinator.core.snapshots import Snapshots
 
 
 class NotLoadedError(Exception):
@@ -35,6 +47,7 @@ class ShardRack:
         clock: Clock,
         connections: dict[int, Connection],
         parking: Parking,
+        limits: Limits,
     ) -> None:
         self._make = make
         self._shard_of = shard_of
@@ -42,6 +55,7 @@ class ShardRack:
         self._connections = connections
         self._parking = parking
         self.shards = [make_one() for make_one in make]
+        self.snapshots = Snapshots(limits, self.shards)
         self.reloads = Reloads(len(make))
         self._away = self.reloads.waiting
         self.working: int | None = None
@@ -52,8 +66,6 @@ class ShardRack:
         """The shards that did something in this step."""
         self.direct: list[Effect] = []
         """Effects of the step that wait for no record."""
-        self.dropped: set[int] = set()
-        """The shards whose state was thrown away in this step."""
         self.loaded: set[int] = set()
         """The shards that are served again since this step."""
         self.incarnation = ""
@@ -111,10 +123,16 @@ class ShardRack:
 
     def _drop(self, index: int, asker: int | None, why: str) -> None:
         """Take a shard out of service, close what it may owe an answer or a push, and have its log read."""
-        thrown_away = self.shards[index].desk
+        sends = self.shards[index].desk.sends
         self.shards[index] = self._make[index]()
-        self.dropped.add(index)
-        closing = {each.connection_id: each.why for each in thrown_away.sends if isinstance(each, CloseConnection)}
+        self.snapshots.forget(index)
+        why_closed = f"shard {index} is loaded again after a bug; connect again"
+        closing: dict[int, str] = {}
+        for effect in (*sends, *self._void(index)):
+            if isinstance(effect, CloseConnection):
+                closing[effect.connection_id] = effect.why
+            elif isinstance(effect, Respond | SendPush):
+                closing.setdefault(effect.connection_id, why_closed)
         for connection_id, connection in self._connections.items():
             is_its_member = connection.group_id is not None and self._shard_of(connection.group_id) == index
             if is_its_member:
@@ -122,7 +140,7 @@ class ShardRack:
             if is_its_member or index in connection.may_wait_for:
                 connection.is_registering = False
                 if not connection.is_closing:
-                    closing[connection_id] = f"shard {index} is loaded again after a bug; connect again"
+                    closing[connection_id] = why_closed
         if asker is not None:
             closing[asker] = why
         for connection_id, its_why in closing.items():
@@ -131,6 +149,16 @@ class ShardRack:
                 closed.is_closing = True
                 self._parking.park(CloseConnection(connection_id, its_why), ((index, self.handed_out[index]),))
         self._ask_reload(index)
+
+    def _void(self, index: int) -> list[Effect]:
+        """Take back what waits for records of a shard that were not handed out, and its snapshot on its way there."""
+
+        def is_void(effect: Effect, waits: Waits) -> bool:
+            if isinstance(effect, WriteSnapshot) and effect.shard == index:
+                return True
+            return any(shard == index and end > self.handed_out[index] for shard, end in waits)
+
+        return self._parking.drop(is_void)
 
     def _ask_reload(self, index: int) -> None:
         self.direct.append(ReloadShard(index, self.reloads.begin(index, self._clock.now_ms)))
@@ -142,11 +170,11 @@ class ShardRack:
         index = event.shard
         self.direct.append(BugMet(f"the log of shard {index} did not take records; it is loaded again", event.error))
         self.handed_out[index] = min(self.handed_out[index], event.end_offset)
-        void = self._parking.drop_beyond(index, event.end_offset)
         if index not in self._away:
             self._drop(index, None, "")
-        for effect in void:
-            if isinstance(effect, Respond | CloseConnection):
+            return
+        for effect in self._void(index):
+            if isinstance(effect, Respond | SendPush | CloseConnection):
                 self._close(effect.connection_id, "what it asked for was lost to a bug; connect again")
 
     def unreadable(self, event: ShardUnreadable) -> None:

@@ -11,18 +11,19 @@ from collections.abc import Sequence
 
 from coordinator.core.effects import WriteSnapshot
 from coordinator.core.groups.journal import LEADER_EPOCH, Journal
+from coordinator.core.groups.shard import Shard
 from coordinator.core.limits import Limits
 
 
 class Snapshots:
-    """The snapshots of all shards of a node."""
+    """The snapshots of all shards of a node, each of the shard that is in its place in the list just then."""
 
-    def __init__(self, limits: Limits, journals: Sequence[Journal]) -> None:
+    def __init__(self, limits: Limits, shards: Sequence[Shard]) -> None:
         self._limits = limits
-        self._journals = list(journals)
+        self._shards = shards
         self._due: deque[int] = deque()
         """The shards whose snapshots are due; the first one's grows."""
-        self._is_due = [False] * len(journals)
+        self._is_due = [False] * len(shards)
         self._is_growing = False
         self._is_piece_under_way = False
 
@@ -30,7 +31,7 @@ class Snapshots:
         """Take note of what was written to a shard's log; True when its snapshot is due since then."""
         if self._is_due[shard]:
             return False
-        journal, limits = self._journals[shard], self._limits
+        journal, limits = self._journal(shard), self._limits
         enough = max(limits.snapshot_interval_bytes, journal.snapshot_weight // 2)
         if journal.tail_weight >= enough or journal.tail_records >= limits.snapshot_interval_records:
             self._is_due[shard] = True
@@ -45,7 +46,7 @@ class Snapshots:
     def grow(self) -> WriteSnapshot | None:
         """Encode the next slice for `next_shard`, and return a piece once that is full."""
         shard = self._due[0]
-        journal = self._journals[shard]
+        journal = self._journal(shard)
         if not self._is_growing:
             self._is_growing = True
             journal.begin_snapshot()
@@ -58,30 +59,24 @@ class Snapshots:
     def piece_written(self, shard: int, *, is_whole: bool) -> None:
         """Take note that the piece under way is on disk."""
         if not self._due or self._due[0] != shard:
-            return  # the shard was loaded again meanwhile
+            return  # the shard was thrown away meanwhile
         self._is_piece_under_way = False
         if is_whole:
-            self._forget(shard)
-
-    def loaded(self, shard: int) -> None:
-        """Take note that a shard was loaded: nothing is left of a snapshot that was growing."""
-        if self._is_due[shard]:
-            if self._due[0] == shard:
-                self._is_piece_under_way = False
-            self._forget(shard)
-
-    def replaced(self, shard: int, journal: Journal) -> None:
-        """Take note that a shard has another journal, since it was loaded again or is about to be."""
-        self._journals[shard] = journal
-        self.loaded(shard)
+            self.forget(shard)
 
     def abandon(self, shard: int) -> None:
         """Give up the snapshot that grows; another is due when as much has been written again."""
-        self._journals[shard].abandon_snapshot()
-        self.loaded(shard)
+        self._journal(shard).abandon_snapshot()
+        self.forget(shard)
 
-    def _forget(self, shard: int) -> None:
+    def forget(self, shard: int) -> None:
+        """Make no snapshot of a shard until one is due again; what there is of one counts for nothing any more."""
+        if not self._is_due[shard]:
+            return
         if self._due[0] == shard:
-            self._is_growing = False
+            self._is_growing = self._is_piece_under_way = False
         self._due.remove(shard)
         self._is_due[shard] = False
+
+    def _journal(self, shard: int) -> Journal:
+        return self._shards[shard].desk.journal
