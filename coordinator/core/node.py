@@ -488,8 +488,6 @@ class Node:
             self._parking.park(effect, ((shard, effect.end_offset),))
 
     def _watch(self) -> list[Effect]:
-        if self._away:
-            return []  # what a shard that is loaded watches is not known, and is not to be forgotten
         for index in self._rack.loaded:
             self._watch_marks[index] = (-1, -1, -1)
         self._rack.loaded.clear()
@@ -501,9 +499,11 @@ class Node:
                 is_same = False
         if is_same:
             return []
+        # What a shard that is loaded watches is not known, and is not to be forgotten.
+        kept = self._watched if self._away else WatchTopics(frozenset())
         watched = WatchTopics(
-            frozenset().union(*(shard.watched_topics() for shard in self._shards)),
-            any(shard.watches_all_topics() for shard in self._shards),
+            kept.topics.union(*(shard.watched_topics() for shard in self._shards)),
+            kept.lists_all or any(shard.watches_all_topics() for shard in self._shards),
         )
         if watched == self._watched:
             return []

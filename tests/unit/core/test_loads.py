@@ -10,7 +10,7 @@ from coordinator.core.groups.life_records import LogOpened
 from coordinator.core.groups.records import Record
 from coordinator.core.limits import Limits
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import DescribeGroup, FetchOffsets, ListGroups
+from coordinator.protocol.messages import DescribeGroup, ErrorResponse, FetchOffsets, ListGroups
 from coordinator.protocol.operator_messages import ChangePause
 from tests.helpers.node_world import Member, NodeWorld
 
@@ -69,15 +69,21 @@ def with_a_turn_taken(world: NodeWorld) -> Member:
     return world.connect()
 
 
+def left_by_a_load(world: NodeWorld, plant: Callable[..., None]) -> Member:
+    """Return a member whose shard has met its second bug, so that it is away for half a second."""
+    member = world.join("m1")
+    plant(world.node.shard_of("g"))
+    member.send(PAUSE)
+    world.advance(100)
+    member = world.reconnect(member)
+    plant(world.node.shard_of("g"))
+    member.send(PAUSE)
+    return member
+
+
 def test_topic_that_grows_during_a_load_is_read_whole_after_it(plant: Callable[..., None]) -> None:
     world = world_with_bugs()
-    member, shard = world.join("m1"), world.node.shard_of("g")
-    for _ in range(2):
-        plant(shard)
-        member.send(PAUSE)
-        if len(world.bugs or ()) == 1:
-            world.advance(100)
-            member = world.reconnect(member)
+    member = left_by_a_load(world, plant)
     world.kafka.topics["t"] = 3
     world.poll_topics()
     world.advance(1_000)
@@ -142,3 +148,16 @@ def test_no_snapshot_is_made_of_what_a_bug_left_behind(plant: Callable[..., None
     world.restart()
     assert list(world.state(shard).lives)[:-1] == lives
     assert world.group() == group
+
+
+def test_topics_of_other_shards_are_asked_about_while_one_is_loaded(plant: Callable[..., None]) -> None:
+    """A log that is read for long, or cannot be read, keeps its own groups waiting and no others."""
+    world = world_with_bugs()
+    world.kafka.topics["u"] = 1
+    member = left_by_a_load(world, plant)
+    newcomer = world.join("m9", group_id=group_beside(world), topics=("u",))
+    assert newcomer.owned.keys() == {("u", 0)}
+    assert world.watched == {"t", "u"}
+    assert world.connect().ask(FetchOffsets("g"), ErrorResponse).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    world.advance(1_000)
+    assert world.reconnect(member).owned.keys() == {("t", 0), ("t", 1)}
