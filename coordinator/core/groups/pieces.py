@@ -58,13 +58,18 @@ def in_pieces(record: Record, data: bytes) -> list[tuple[Record, bytes]]:
     """
     cut = _CUT.get(type(record))
     pieces = [(record, data)] if cut is None else [(piece, encode_record(piece)) for piece in cut(record)]
-    largest = max(len(piece) for _, piece in pieces)
-    if largest > MAX_RECORD_BYTES:
+    for piece, its_data in pieces:
+        check_size(piece, its_data)
+    return pieces
+
+
+def check_size(record: Record, data: bytes) -> None:
+    """Raise RecordTooLargeError when the bytes of a record are more than it may have."""
+    if len(data) > MAX_RECORD_BYTES:
         raise RecordTooLargeError(
-            f"{type(record).__name__} of group {record.group_id[:250]!r} has {largest} bytes and a record may have "
+            f"{type(record).__name__} of group {record.group_id[:250]!r} has {len(data)} bytes and a record may have "
             f"{MAX_RECORD_BYTES}"
         )
-    return pieces
 
 
 def _by(name: str, most: int = _ITEMS) -> Callable[[Any], Iterator[Record]]:

@@ -6,16 +6,17 @@ the shard goes on: a group is copied before its first change, so that all of it 
 is handed out in pieces, so that no more than a piece of it is held.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Final
+from typing import Final, TypeVar
 
 from coordinator.core.groups.committed_table import Committed
 from coordinator.core.groups.in_topics import TopicNumbers, by_topic
 from coordinator.core.groups.life_records import LogOpened, LogWentBack
 from coordinator.core.groups.operator_records import DrainChanged, PauseChanged, PlannedReset, ResetsPlanned
 from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.pieces import check_size
 from coordinator.core.groups.records import (
     MOST_TOGETHER,
     Advanced,
@@ -40,6 +41,8 @@ from coordinator.core.groups.records import (
     encode_record,
 )
 from coordinator.core.groups.state import Grant, GroupState, MemberState, ShardState
+
+T = TypeVar("T")
 
 _PARTS_OF_A_RECORD: Final = 500
 """Partitions in one record of a snapshot."""
@@ -91,11 +94,15 @@ class GrowingSnapshot:
             self._copied[group_id] = _copy_of(self._state.groups[group_id])
 
     def grow(self, most_bytes: int, piece_bytes: int) -> Piece | None:
-        """Encode about so many bytes more; return a piece once it is full with about `piece_bytes`, or the last."""
+        """Encode about so many bytes more; return a piece once it is full with about `piece_bytes`, or the last.
+
+        Raises RecordTooLargeError.
+        """
         left = most_bytes
         while True:
             for record in self._under_way:
                 data = encode_record(record)
+                check_size(record, data)
                 self._records.append(data)
                 self._bytes += len(data)
                 left -= len(data)
@@ -174,8 +181,8 @@ def _records_of_group(group: GroupState, epochs_ahead: int) -> Iterator[Record]:
     yield from _records_of_targets(group)
     if group.epochs_from:
         yield LogWentBack(group_id, group.epochs_from, epochs_ahead)
-    if group.by_policy:
-        yield WentOutOfRange(group_id, tuple(sorted(group.by_policy)))
+    for some in _cut(sorted(group.by_policy)):
+        yield WentOutOfRange(group_id, some)
     for topic in group.offsets.topics():
         yield from _records_of_offsets(group_id, group.offsets.rows(topic))
     yield from _records_of_grants(group)
@@ -267,8 +274,8 @@ def _records_of_grants(group: GroupState) -> Iterator[Record]:
             with_more.setdefault(grant.member_id, []).append(partition)
     if shared is not None:
         yield _granted(group, shared, together)
-    for begin in range(0, len(by_stream), _PARTS_OF_A_RECORD):
-        yield StreamsAssigned(group.group_id, tuple(by_stream[begin : begin + _PARTS_OF_A_RECORD]))
+    for some in _cut(by_stream):
+        yield StreamsAssigned(group.group_id, some)
     for member_id, partitions in with_more.items():
         yield from _records_of_owner(group, member_id, partitions)
 
@@ -304,8 +311,15 @@ def _records_of_owner(group: GroupState, member_id: str, partitions: Iterable[To
         why = group.grants[partition].stop_why
         assert why is not None, f"{partition} is not to be let go of"
         stops.setdefault(why, []).append(partition)
-    for why, partitions in stops.items():
-        yield StopBegan(group.group_id, member_id, tuple(partitions), why)
+    for why, stopping in stops.items():
+        for some in _cut(stopping):
+            yield StopBegan(group.group_id, member_id, some, why)
+
+
+def _cut(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
+    """Yield what is said one by one in portions of a record each."""
+    for begin in range(0, len(items), _PARTS_OF_A_RECORD):
+        yield tuple(items[begin : begin + _PARTS_OF_A_RECORD])
 
 
 def _records_of_claims(group: GroupState) -> Iterator[Record]:

@@ -2,18 +2,26 @@
 
 from collections.abc import Iterator
 
+import pytest
+
 from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
-from coordinator.core.groups.records import MOST_TOGETHER, CommittedPart, decode_record
+from coordinator.core.groups.pieces import LARGE_BYTES, MAX_RECORD_BYTES, RecordTooLargeError
+from coordinator.core.groups.records import MOST_TOGETHER, CommittedPart, MemberFacts, decode_record, encode_record
 from coordinator.core.groups.replay import replay
 from coordinator.core.groups.snapshot import GrowingSnapshot, records_of
-from coordinator.core.groups.state import Grant, ShardState
+from coordinator.core.groups.state import Grant, GroupState, MemberState, ShardState
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import MAX_TOPIC_LENGTH
 from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse
 from coordinator.protocol.parts import ResetPolicy
 from tests.helpers.node_world import NodeWorld
 
 T0, T1, T2, T3 = [("t", number) for number in range(4)]
+
+
+def facts(client_id: str = "c") -> MemberFacts:
+    return MemberFacts("m1", "process", None, client_id, "h", 1, ("t",), 1, (), 1, 1, 1)
 
 
 def rebuilt(state: ShardState) -> ShardState:
@@ -129,3 +137,30 @@ def test_a_slice_of_a_snapshot_looks_at_no_more_grants_than_it_has_bytes_for() -
         most, before = max(most, counted.looked_at - before), counted.looked_at
     assert counted.looked_at == 2_000
     assert most <= 2_048 // 8 + MOST_TOGETHER
+
+
+def test_no_record_of_a_snapshot_grows_with_what_its_group_has() -> None:
+    """A piece of a snapshot has a most, and what names partitions one by one would pass it."""
+    group_id, topic = "g", "t" * MAX_TOPIC_LENGTH
+    state = ShardState()
+    group = state.groups[group_id] = GroupState(group_id)
+    partitions = [(topic, number) for number in range(2_000)]
+    group.by_policy.update(("u" * MAX_TOPIC_LENGTH, number) for _, number in partitions)
+    group.members["m1"] = MemberState(facts())
+    group.owned["m1"], group.stopping["m1"] = set(partitions), set(partitions)
+    for partition in partitions:
+        group.grants[partition] = Grant("m1", "", 1, stop_why="the target has changed")
+    largest = max(len(encode_record(record)) for record in records_of(state))
+    assert largest < LARGE_BYTES
+    assert rebuilt(state).groups[group_id].stopping == group.stopping
+    assert rebuilt(state).groups[group_id].by_policy == group.by_policy
+
+
+def test_record_that_no_piece_may_have_makes_no_piece() -> None:
+    """It is a bug of ours, and costs this snapshot: the log's writer, which would end the node, never sees it."""
+    state = ShardState()
+    group = state.groups["g"] = GroupState("g")
+    group.members["m1"] = MemberState(facts("x" * MAX_RECORD_BYTES))
+    growing = GrowingSnapshot(state, 0)
+    with pytest.raises(RecordTooLargeError, match="MemberJoined of group 'g' has "):
+        growing.grow(1_000_000_000, 1_000_000_000)
