@@ -1,8 +1,9 @@
 """Compiles the record batch decoder while kcoord is built or installed, where there is a C compiler.
 
 Without one the build goes on and the install decodes with NumPy; `KCOORD_NATIVE=require` makes that a failure (for
-wheels), `KCOORD_NATIVE=skip` does not try. An editable install compiles into the source tree. Run as a program,
-`python hatch_build.py DIRECTORY [--checked]` compiles into a directory, with bounds checks and sanitizers if asked.
+wheels), `KCOORD_NATIVE=skip` does not try. An editable install compiles into the source tree; any other leaves the tree
+as it was. Run as a program, `python hatch_build.py DIRECTORY [--checked]` compiles into a directory, with bounds checks
+and sanitizers if asked.
 """
 
 import os
@@ -96,15 +97,24 @@ else:
 
         def initialize(self, version: str, build_data: dict[str, Any]) -> None:
             """Compile, and say what came of it."""
-            built, why = try_to_compile(ROOT / "spark_kcoord" / "fetch")
+            is_editable = version == "editable"
+            self._scratch = None if is_editable else tempfile.TemporaryDirectory(prefix="kcoord-wheel-")
+            directory = Path(self._scratch.name) if self._scratch else ROOT / "spark_kcoord" / "fetch"
+            built, why = try_to_compile(directory)
             if built is None:
                 self.app.display_warning(f"kcoord: no compiled decoder, NumPy decodes instead ({why})")
                 return
             self.app.display_info(f"kcoord: compiled {built.name}")
-            if version != "editable":
+            if not is_editable:
                 build_data["pure_python"] = False
                 build_data["infer_tag"] = True
-                build_data["artifacts"].append(f"/spark_kcoord/fetch/{built.name}")
+                build_data["force_include"][str(built)] = f"spark_kcoord/fetch/{built.name}"
+
+        def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+            """Remove what the wheel holds by now."""
+            del version, build_data, artifact_path
+            if self._scratch is not None:
+                self._scratch.cleanup()
 
 
 if __name__ == "__main__":

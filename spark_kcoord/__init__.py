@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_kcoord.extras import naming_the_extra
+
 if TYPE_CHECKING:
     from spark_kcoord.attachment import Attachment, attach
     from spark_kcoord.errors import DataLossError, KcoordError, OptionError, UnreadBatchError
@@ -45,7 +47,8 @@ _HOMES: Final = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'spark_kcoord' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"spark_kcoord.{_HOMES[name]}"), name)
+    with naming_the_extra(f"spark_kcoord.{name}"):
+        return getattr(importlib.import_module(f"spark_kcoord.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

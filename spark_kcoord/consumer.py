@@ -17,7 +17,10 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeAlias
 
-import pyarrow as pa
+from spark_kcoord.extras import naming_the_extra
+
+with naming_the_extra("A consumer"):
+    import pyarrow as pa
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode

@@ -39,7 +39,7 @@ def add_source_arguments(parser: argparse.ArgumentParser, *, needs_group: bool, 
             "--starting-offsets",
             metavar="WHERE",
             help="earliest, latest, committed or JSON, where neither the group nor the checkpoint has an offset "
-            "(default: latest)"
+            "(default: earliest)"
             if needs_group
             else "earliest, committed or JSON (default: earliest)",
         )

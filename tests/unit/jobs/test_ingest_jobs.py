@@ -1,7 +1,8 @@
 """The jobs' arguments and what they report, without a Spark session."""
 
-import importlib.util
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -9,25 +10,15 @@ from typing import Any
 import pytest
 
 from spark_kcoord.errors import KcoordError
+from spark_kcoord.jobs import ingest_batch, ingest_stream, lag_report, replay
 
-JOBS = Path(__file__).parents[3] / "jobs"
+ROOT = Path(__file__).parents[3]
 SOURCE = ["--coordinator", "127.0.0.1:9292", "--group", "g", "--topic", "a", "--topic", "b"]
 SINK = ["--output", "/out", "--checkpoint", "/cp"]
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, JOBS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-STREAM = load("ingest_stream")
-BATCH = load("ingest_batch")
-REPLAY = load("replay")
-LAG = load("lag_report")
+STREAM: ModuleType = ingest_stream
+BATCH: ModuleType = ingest_batch
+REPLAY: ModuleType = replay
+LAG: ModuleType = lag_report
 
 
 def stream_options(*more: str) -> dict[str, str]:
@@ -43,6 +34,27 @@ def test_arguments_become_source_options() -> None:
         "startingOffsets": "earliest",
         "kafka.client.id": "x=y",
     }
+
+
+def test_a_stream_starts_at_the_earliest_offset_unless_told_otherwise() -> None:
+    def start_of(*more: str) -> dict[str, str]:
+        options = STREAM.read_options(STREAM.argument_parser().parse_args([*SOURCE, *SINK, *more]))
+        return {name: value for name, value in options.items() if name.lower().startswith("starting")}
+
+    assert start_of() == {"startingOffsets": "earliest"}
+    assert start_of("--starting-offsets", "latest") == {"startingOffsets": "latest"}
+    assert start_of("--option", "startingoffsets=latest") == {"startingoffsets": "latest"}
+    assert start_of("--option", "startingTimestamp=5") == {"startingTimestamp": "5"}
+
+
+@pytest.mark.parametrize("name", ["ingest_stream", "ingest_batch", "lag_report", "replay"])
+def test_a_job_runs_as_a_module_and_as_a_file(name: str) -> None:
+    for command in (["-m", f"spark_kcoord.jobs.{name}"], [str(ROOT / "jobs" / f"{name}.py")]):
+        run = subprocess.run(
+            [sys.executable, *command, "--help"], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert run.returncode == 0, run.stderr
+        assert run.stdout.startswith(f"usage: {name}.py")
 
 
 def test_a_secret_comes_from_the_environment_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,31 @@
+"""A missing library is told with the name of the extra that brings it, not as a module that nobody has heard of.
+
+A coordinator alone is installed without Spark's libraries; what needs them says so where it is imported. Stdlib only.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+__all__ = ["naming_the_extra"]
+
+_OF_SPARK: Final = frozenset({"pyspark", "py4j", "pyarrow", "numpy"})
+
+
+@contextmanager
+def naming_the_extra(what: str) -> Iterator[None]:
+    """Say in the error of an import that `what` needs the extra `spark`, where a library of that extra is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _OF_SPARK:
+            raise
+        raise ModuleNotFoundError(
+            f"{what} needs {missing}, which is not installed for {sys.executable}: kcoord was installed without its "
+            "extra `spark`. Run: pip install 'kcoord[spark]'",
+            name=error.name,
+        ) from None

@@ -1,0 +1,213 @@
+"""Writes Kafka topics to Parquet as a streaming query that is a member of a consumer group.
+
+    spark-submit jobs/ingest_stream.py --coordinator 127.0.0.1:9292 --group flights --topic flights \
+        --output /data/flights --checkpoint /data/flights-checkpoint
+
+Several of these may share a group; each needs an output and a checkpoint of its own. It needs `spark_kcoord` where
+the driver and the executors run. A micro-batch is committed as soon as it is done, also the last one. SIGTERM and
+Ctrl-C to this Python process end the query between two micro-batches.
+A SIGTERM to spark-submit itself reaches the Java process alone, which ends at once: the micro-batch in flight is then
+replayed at the next start. `python jobs/ingest_stream.py …` with PYSPARK_SUBMIT_ARGS="… pyspark-shell" avoids that.
+A new checkpoint needs a new output: one that an earlier query wrote with another checkpoint is refused.
+Exit codes: 0 the query ended as asked, 1 it failed, 2 the arguments are wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+import spark_kcoord
+from spark_kcoord.errors import KcoordError, UnreadBatchError
+from spark_kcoord.job_arguments import add_source_arguments, read_pairs, source_options
+from spark_kcoord.job_outputs import names_in, why_not_together
+from spark_kcoord.job_runs import run_in_spark, start_log
+from spark_kcoord.options import parse_options
+
+POLL_S = 1
+REFUSED_SINK_OPTION = "asyncprogresstracking"
+_STARTS = frozenset({"startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"})
+
+log = logging.getLogger("ingest_stream")
+
+
+def argument_parser() -> argparse.ArgumentParser:
+    """Return the parser of this job's arguments."""
+    parser = argparse.ArgumentParser(
+        prog="ingest_stream.py",
+        description="Write Kafka topics to Parquet as a streaming query that is a member of a consumer group.",
+        epilog="A group that several queries share is for stateless queries such as this one.",
+    )
+    add_source_arguments(parser, needs_group=True)
+    parser.add_argument("--max-offsets-per-trigger", type=positive_integer, metavar="N", help="limit of a micro-batch")
+    sink = parser.add_argument_group("where it goes")
+    sink.add_argument("--output", required=True, metavar="PATH", help="directory of the Parquet files")
+    sink.add_argument("--checkpoint", required=True, metavar="PATH", help="checkpoint of this query alone")
+    sink.add_argument("--as-text", action="store_true", help="write key and value as text instead of bytes")
+    sink.add_argument(
+        "--sink-option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of the Parquet sink, such as compression=zstd; repeat for several",
+    )
+    run = parser.add_argument_group("how it runs")
+    when = run.add_mutually_exclusive_group()
+    when.add_argument("--trigger-seconds", type=positive_number, default=1.0, metavar="S", help="interval (default 1)")
+    when.add_argument("--available-now", action="store_true", help="read what is there, then end")
+    run.add_argument(
+        "--stop-seconds",
+        type=positive_number,
+        default=60.0,
+        metavar="S",
+        help="how long a running micro-batch may take to finish after SIGTERM (default 60)",
+    )
+    run.add_argument("--name", help="name of the application and the query (default: ingest and the group's name)")
+    return parser
+
+
+def positive_integer(text: str) -> int:
+    """Read a whole number above 0."""
+    number = int(text)
+    if number <= 0:
+        raise ValueError(text)
+    return number
+
+
+def positive_number(text: str) -> float:
+    """Read a number above 0."""
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise ValueError(text)
+    return number
+
+
+def sink_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the sink's options; raises ValueError for asynchronous progress tracking, which breaks commits."""
+    options = read_pairs(arguments.sink_option, "--sink-option")
+    for name in options:
+        if name.lower().startswith(REFUSED_SINK_OPTION):
+            raise ValueError(
+                f"--sink-option {name} is refused: with asynchronous progress tracking Spark goes on before a "
+                "micro-batch is done, and the group's offsets would be committed too early"
+            )
+    return options
+
+
+def describe_progress(progress: Mapping[str, Any]) -> str:
+    """Return one line for a micro-batch of Spark's progress report."""
+    return (
+        f"batch {progress['batchId']}: {progress['numInputRows']:,} rows in {progress['batchDuration']:,} ms, "
+        f"{progress.get('inputRowsPerSecond') or 0:,.0f} rows/s in"
+    )
+
+
+def new_batches(progresses: Iterable[Mapping[str, Any]], after: int) -> list[Mapping[str, Any]]:
+    """Return the reports of micro-batches that had rows and came after batch `after`, once each."""
+    found = {int(p["batchId"]): p for p in progresses if p["numInputRows"] > 0 and int(p["batchId"]) > after}
+    return [found[batch_id] for batch_id in sorted(found)]
+
+
+def read_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the options of the source; raises ValueError for an argument that cannot be used.
+
+    A job that ingests loses nothing by default: it starts at the earliest offset unless told otherwise.
+    """
+    options = source_options(arguments)
+    if _STARTS.isdisjoint(name.lower() for name in options):
+        options["startingOffsets"] = "earliest"
+    if arguments.max_offsets_per_trigger is not None:
+        options["maxOffsetsPerTrigger"] = str(arguments.max_offsets_per_trigger)
+    return options
+
+
+def start_query(spark: SparkSession, arguments: argparse.Namespace, name: str) -> StreamingQuery:
+    """Start the query that the arguments describe; raises ValueError when they cannot be used."""
+    options, writes = read_options(arguments), sink_options(arguments)
+    rows = spark.readStream.format("kcoord").options(**options).load()
+    if arguments.as_text:
+        rows = as_text(rows)
+    writer = rows.writeStream.queryName(name).format("parquet").options(**writes)
+    writer = writer.option("path", arguments.output).option("checkpointLocation", arguments.checkpoint)
+    if arguments.available_now:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{round(arguments.trigger_seconds * 1000)} milliseconds").start()
+
+
+def as_text(rows: DataFrame) -> DataFrame:
+    """Return the rows with key and value as text."""
+    return rows.withColumns({name: rows[name].cast("string") for name in ("key", "value")})
+
+
+def follow(query: StreamingQuery, asked: list[int], stop_s: float) -> None:
+    """Log each micro-batch until the query ends or a signal has been received; then end it between two of them."""
+    logged = -1
+    ended = False
+    while not ended and not asked:
+        ended = query.awaitTermination(POLL_S)
+        for progress in new_batches(query.recentProgress, logged):
+            log.info(describe_progress(progress))
+            logged = int(progress["batchId"])
+    if asked:
+        log.info("%s received: the query ends after its micro-batch", signal.Signals(asked[0]).name)
+        deadline = time.monotonic() + stop_s
+        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+            query.awaitTermination(0.05)
+        query.stop()
+
+
+def wait_for_commit(attachment: spark_kcoord.Attachment, query: StreamingQuery, timeout_s: float) -> None:
+    """Wait until the last micro-batch is committed; where it cannot be, say that the next start does it.
+
+    Raises UnreadBatchError when it was not read: no start commits that.
+    """
+    try:
+        attachment.wait(query, timeout_s)
+    except UnreadBatchError:
+        raise
+    except KcoordError as error:
+        log.warning("the last micro-batch is done, and will be committed when the query starts again: %s", error)
+
+
+def ingest(spark: SparkSession, arguments: argparse.Namespace, name: str, asked: list[int]) -> int:
+    """Run the query to its end, or until a signal has been received, and return the exit code."""
+    why = why_not_together(arguments.output, arguments.checkpoint, lambda directory: names_in(spark, directory))
+    if why is not None:
+        log.error("nothing was read: %s", why)
+        return 2
+    attachment = spark_kcoord.attach(spark)
+    query = start_query(spark, arguments, name)
+    log.info("query %s runs, checkpoint %s", query.id, arguments.checkpoint)
+    follow(query, asked, arguments.stop_seconds)
+    wait_for_commit(attachment, query, arguments.stop_seconds)
+    log.info("the query ended as asked")
+    return 0
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Run the job and return its exit code."""
+    start_log()
+    parser = argument_parser()
+    arguments = parser.parse_args(given)
+    try:
+        parse_options(read_options(arguments), "stream")
+        sink_options(arguments)
+    except ValueError as error:
+        parser.error(str(error))
+    asked: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda received, _frame: asked.append(received))
+    name = arguments.name or f"ingest {arguments.group}"
+    return run_in_spark(name, lambda spark: ingest(spark, arguments, name, asked))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
