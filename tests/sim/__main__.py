@@ -16,9 +16,9 @@ from dataclasses import fields
 from hashlib import blake2b
 
 from tests.sim import coverage
-from tests.sim.checker import Counts
 from tests.sim.mutants import ALL, MUTANTS, hunt
 from tests.sim.run import Outcome, run_seed
+from tests.sim.said.state import Counts
 
 STORIES_SHOWN = 3
 LONG_STORY = 4_000

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.sim import coverage
-from tests.sim.checker import Counts
 from tests.sim.log.state import ViolationError
 from tests.sim.mix import draw_mix
+from tests.sim.said.state import Counts
 from tests.sim.world import World
 
 STORY_LINES = 120

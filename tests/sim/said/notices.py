@@ -1,0 +1,57 @@
+"""Facts that the node gives out: nobody is declared dead before its time, and nobody leaves unasked."""
+
+from collections import deque
+
+from coordinator.core.effects import Notice
+from coordinator.protocol.messages import LeaveGroup, RegisterConsumer
+from tests.sim.log.state import ViolationError
+from tests.sim.said.state import Said, Session
+
+ACCEPTED = frozenset({"member-joined", "member-returned", "member-replaced"})
+
+
+def check_notice(said: Said, notice: Notice, shard: int, now_ms: int) -> None:
+    """Check what the node gives out as a fact."""
+    said.coverage[f"notice {notice.kind}"] += 1
+    if notice.kind == "taken-over":
+        said.counts.takeovers += 1
+    member = (notice.group_id, notice.member_id)
+    if notice.kind in ACCEPTED:
+        said.unbind(member, said.logs[shard].end - 1)
+        said.life.sessions[member] = Session(now_ms)
+        said.life.accepted.setdefault(member, deque()).append(said.logs[shard].end)
+    if notice.kind == "member-left" and not _has_asked_to_leave(said, member):
+        raise ViolationError("put-out", f"{member} never asked to leave: {notice.why}")
+    if notice.kind != "member-expired":
+        return
+    session = said.life.sessions.get(member)
+    timeout_ms = _session_timeout_ms(said, member, shard)
+    heard_ms = session.heard_ms if session is not None else said.life.started_ms
+    if notice.why.startswith("its connection closed"):
+        if (session is None or session.closed_ms is None) and not _one_closed_while_registering(said):
+            raise ViolationError("expired-too-early", f"{member} never closed a connection: {notice.why}")
+    elif now_ms - heard_ms < timeout_ms and not (session is not None and session.is_closed_by_node):
+        raise ViolationError(
+            "expired-too-early",
+            f"{member} was heard {now_ms - heard_ms} ms ago, its time-out is {timeout_ms} ms: {notice.why}",
+        )
+
+
+def _has_asked_to_leave(said: Said, member: tuple[str, str]) -> bool:
+    return any(asked.member == member and isinstance(asked.request, LeaveGroup) for asked in said.life.asked.values())
+
+
+def _one_closed_while_registering(said: Said) -> bool:
+    return any(
+        connection_id in said.life.gone
+        for (connection_id, _), asked in said.life.asked.items()
+        if isinstance(asked.request, RegisterConsumer)
+    )
+
+
+def _session_timeout_ms(said: Said, member: tuple[str, str], shard: int) -> int:
+    for record in reversed(said.logs[shard].records):
+        facts = getattr(record, "facts", None)
+        if facts is not None and (record.group_id, facts.member_id) == member:
+            return int(facts.session_timeout_ms)
+    raise ViolationError("no-such-member", f"{member} expires and never joined")
