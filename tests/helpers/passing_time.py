@@ -1,6 +1,7 @@
 """Time that passes while members live: they ping, so that no session ends meanwhile."""
 
-from tests.helpers.node_world import Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld
 
 STEP_MS = 500
 

@@ -69,7 +69,8 @@ from coordinator.protocol.parts import (
     ResetTarget,
     Subscription,
 )
-from tests.helpers.node_world import Member, NodeWorld, replace_registration
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld, replace_registration
 
 OPERATOR = "ann@ops"
 

@@ -53,7 +53,8 @@ from coordinator.protocol.parts import (
 from tests.helpers.claim_answers import advanced, finished_results
 from tests.helpers.loading import load
 from tests.helpers.log_reader import LogReader
-from tests.helpers.node_world import Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld
 
 NAMES = ("m1", "m2", "m3")
 PARTITIONS = tuple((topic, number) for topic, count in (("t", 3), ("u", 4)) for number in range(count))

@@ -10,7 +10,8 @@ from coordinator.core.groups.pieces import MAX_RECORD_BYTES
 from coordinator.core.limits import Limits
 from coordinator.protocol.codec import encode_message
 from coordinator.protocol.messages import RegisterConsumer, Request
-from tests.helpers.node_world import Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld
 from tests.helpers.wild_requests import Known, WildRequests
 
 MOST_BYTES_OF_A_STEP = 32 * 1024 * 1024

@@ -27,7 +27,8 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.operator_messages import ResetOffsets
 from coordinator.protocol.parts import ResetTarget
-from tests.helpers.node_world import Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld
 
 T0 = ("t", 0)
 

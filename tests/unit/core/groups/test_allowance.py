@@ -26,7 +26,8 @@ from coordinator.protocol.operator_messages import (
     ResetOffsets,
 )
 from coordinator.protocol.parts import FinalOffset, PartitionResult, ResetTarget, StartHint
-from tests.helpers.node_world import Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld
 
 T0 = ("t", 0)
 ROOM = 4_000

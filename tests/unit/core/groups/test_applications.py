@@ -6,7 +6,8 @@ from coordinator.core.groups.applications import overlap
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Probe, RegisterConsumerResponse
 from coordinator.protocol.parts import Subscription
-from tests.helpers.node_world import Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld
 
 APP = "boot.1.4000.51"
 

@@ -6,7 +6,8 @@ from coordinator.protocol.claim_columns import claims_in_columns, each_status
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import BeginClaims, BeginClaimsResponse, FinishClaims, FinishClaimsResponse
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, Outcomes
-from tests.helpers.node_world import Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld
 
 T0, T1 = ("t", 0), ("t", 1)
 

@@ -5,7 +5,8 @@ import pytest
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import RegisterConsumerResponse
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, FinalOffset, PartitionResult
-from tests.helpers.node_world import Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld
 
 T0, T1 = ("t", 0), ("t", 1)
 

@@ -7,7 +7,8 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import ClaimsFinished, FinishClaims, FinishClaimsResponse
 from coordinator.protocol.parts import Claim, PartitionResult
 from tests.helpers.claim_answers import finished_results
-from tests.helpers.node_world import Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld
 
 T0, T1 = ("t", 0), ("t", 1)
 

@@ -10,7 +10,8 @@ from coordinator.core.groups.state import ShardState
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FetcherTaken, RegisterConsumerResponse
 from coordinator.protocol.parts import Claim, ClaimState, LogPosition, ResetPolicy, StartHint
-from tests.helpers.node_world import Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld
 from tests.helpers.passing_time import let_pass
 
 T0, T1 = ("t", 0), ("t", 1)

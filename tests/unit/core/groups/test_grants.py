@@ -6,7 +6,8 @@ from coordinator.core.groups.snapshot import records_of
 from coordinator.core.groups.state import Grant, ShardState
 from coordinator.protocol.ids import EARLIEST
 from coordinator.protocol.parts import ResetPolicy, StartHint
-from tests.helpers.node_world import WALL_OFFSET_MS, Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import WALL_OFFSET_MS, NodeWorld
 
 T0, T1, T2, T3, T4 = [("t", number) for number in range(5)]
 

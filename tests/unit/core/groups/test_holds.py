@@ -6,7 +6,8 @@ from coordinator.core.limits import Limits
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.operator_messages import ReleaseClaims, ReleaseClaimsResponse
 from coordinator.protocol.parts import Claim, ClaimState, PartitionResult
-from tests.helpers.node_world import Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld
 
 T0, T1 = ("t", 0), ("t", 1)
 

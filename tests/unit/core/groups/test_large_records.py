@@ -31,7 +31,8 @@ from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse, ListClaims, ListClaimsResponse
 from coordinator.protocol.parts import Claim, StartHint, Subscription
-from tests.helpers.node_world import Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld
 
 LONG = "t" * 249
 

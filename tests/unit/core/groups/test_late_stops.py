@@ -6,7 +6,8 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FetcherTaken, StopFetcher
 from coordinator.protocol.operator_messages import ChangeDrain, ChangeDrainResponse, ChangePause, ChangePauseResponse
 from coordinator.protocol.parts import Claim, Subscription
-from tests.helpers.node_world import Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld
 
 T0, T1 = ("t", 0), ("t", 1)
 TIMEOUT_MS = 1_000

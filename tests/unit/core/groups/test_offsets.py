@@ -19,7 +19,8 @@ from coordinator.protocol.messages import (
     PingResponse,
 )
 from coordinator.protocol.parts import CommittedOffset, TopicOffsets
-from tests.helpers.node_world import WALL_OFFSET_MS, Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import WALL_OFFSET_MS, NodeWorld
 
 T0, T1 = ("t", 0), ("t", 1)
 

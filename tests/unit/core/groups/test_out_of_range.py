@@ -20,7 +20,8 @@ from coordinator.protocol.messages import (
 from coordinator.protocol.operator_messages import ChangePause, ChangePauseResponse
 from coordinator.protocol.parts import LostPosition, PartitionResult, ResetPolicy, StartHint
 from tests.helpers.loading import load
-from tests.helpers.node_world import Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld
 
 T0 = ("t", 0)
 CHECKPOINT = StartHint("t", "id-t", 0, 50, from_checkpoint=True)

@@ -23,7 +23,8 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.parts import FinalOffset, LostPosition, ResetPolicy, StartHint
 from tests.helpers.loading import load
-from tests.helpers.node_world import Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld
 
 T0, T1 = ("t", 0), ("t", 1)
 EARLIEST, LATEST = ResetPolicy("earliest"), ResetPolicy("latest")

@@ -9,7 +9,8 @@ from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse, RegisterConsumer, StartFetcher
 from coordinator.protocol.operator_messages import DeleteGroup, DeleteGroupResponse
 from coordinator.protocol.parts import Claim, ResetPolicy, StartHint, Subscription
-from tests.helpers.node_world import Member, NodeWorld, replace_registration
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld, replace_registration
 from tests.helpers.passing_time import let_pass
 
 SESSION_MS = 10_000

@@ -25,7 +25,8 @@ from coordinator.protocol.operator_messages import (
     ResetOffsetsResponse,
 )
 from coordinator.protocol.parts import FinalOffset, ResetResult, ResetTarget
-from tests.helpers.node_world import WALL_OFFSET_MS, Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import WALL_OFFSET_MS, NodeWorld
 
 T0, T1 = ("t", 0), ("t", 1)
 ANN = "ann@ops"

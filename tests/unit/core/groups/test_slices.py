@@ -4,7 +4,8 @@ from coordinator.core.effects import Append, Effect, WakeAt
 from coordinator.core.events import Ticked
 from coordinator.core.groups.records import Granted, MemberRemoved, StopBegan, Taken, TargetsAssigned, decode_record
 from coordinator.core.limits import Limits
-from tests.helpers.node_world import WALL_OFFSET_MS, Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import WALL_OFFSET_MS, NodeWorld
 
 SMALL = Limits(slice_partitions=4)
 MEMBERS = 6

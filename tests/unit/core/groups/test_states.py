@@ -16,7 +16,8 @@ from coordinator.protocol.messages import (
     RegisterConsumerResponse,
 )
 from coordinator.protocol.parts import OwnedPartition, StartHint
-from tests.helpers.node_world import Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld
 
 SESSION_MS = 10_000
 GONE = "gone"

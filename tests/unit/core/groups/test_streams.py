@@ -4,7 +4,8 @@ from collections import Counter
 
 from coordinator.protocol.messages import StartFetcher
 from coordinator.protocol.parts import Subscription
-from tests.helpers.node_world import Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld
 
 
 def streams_of(member: Member) -> dict[int, int | None]:

@@ -5,7 +5,8 @@ import pytest
 from coordinator.core.groups.subscriptions import MAX_PATTERN_LENGTH, matching_topics, why_bad_pattern
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import ResetPolicy, Subscription
-from tests.helpers.node_world import Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld
 
 T0, T1, T2, T3 = (("t", number) for number in range(4))
 

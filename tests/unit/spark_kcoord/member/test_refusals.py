@@ -9,7 +9,8 @@ from coordinator.protocol.messages import RegisterConsumerResponse
 from coordinator.protocol.parts import ResetPolicy
 from spark_kcoord.member.refusals import refused_for_good
 from tests.helpers.member_pair import settings
-from tests.helpers.node_world import Member, NodeWorld
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld
 
 APP = "boot.1.4000.51"
 HOLD = {"handover": "hold", "instance_id": "i1"}
