@@ -22,7 +22,7 @@ from py4j.protocol import Py4JError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["application_above", "application_of"]
+__all__ = ["application_above", "application_of", "jvm_above"]
 
 JVM: Final = "java"
 MOST_ABOVE: Final = 16
@@ -48,16 +48,31 @@ def application_above(pid: int | None = None) -> str | None:
     me = look(os.getpid() if pid is None else pid)
     if me is None:
         return None
+    jvm = _jvm_above(me, look)
+    if jvm is not None:
+        return _name(*jvm)
+    # Process 1 adopts those whose parent has died: it says nothing of who that was.
+    first = look(me.parent) if me.parent > 1 else None
+    return None if first is None else _name(me.parent, first)
+
+
+def jvm_above() -> tuple[int, int] | None:
+    """Return the process ids of the JVM that started this process, and of what started that; None without a JVM."""
+    look = _looker()
+    me = look(os.getpid())
+    jvm = None if me is None else _jvm_above(me, look)
+    return None if jvm is None else (jvm[0], jvm[1].parent)
+
+
+def _jvm_above(me: _Process, look: Callable[[int], _Process | None]) -> tuple[int, _Process] | None:
     above, parent = me.parent, look(me.parent)
     for _ in range(MOST_ABOVE):
         if parent is None:
             break
         if parent.command == JVM:
-            return _name(above, parent)
+            return above, parent
         above, parent = parent.parent, look(parent.parent)
-    # Process 1 adopts those whose parent has died: it says nothing of who that was.
-    first = look(me.parent) if me.parent > 1 else None
-    return None if first is None else _name(me.parent, first)
+    return None
 
 
 def application_of(spark: SparkSession) -> str | None:

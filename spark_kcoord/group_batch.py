@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, PartitionResult
 from spark_kcoord.application import application_of
+from spark_kcoord.application_names import name_of
 from spark_kcoord.batch_blocks import note_ended, over
 from spark_kcoord.claimed_ranges import ClaimedRangesSource, claim_options
 from spark_kcoord.errors import KcoordError, UnreadBatchError
@@ -125,7 +126,12 @@ class GroupBatch:
         try:
             frozen = freeze_ends(options)
             client = self._client = new_member(
-                options, start, is_finished=True, application=application_of(self._spark), plans_itself=False
+                options,
+                start,
+                is_finished=True,
+                application=application_of(self._spark),
+                name=name_of(self._spark),
+                plans_itself=False,
             )
             session, servers = join_group(options, client, start, frozen)
             self._session = session

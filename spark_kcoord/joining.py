@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -35,6 +34,9 @@ from spark_kcoord.unread_batches import warn_where_group_is_known
 __all__ = ["FrozenEnds", "freeze_ends", "join_group", "new_member"]
 
 _log = logging.getLogger(__name__)
+
+UNNAMED: Final = "kcoord-spark"
+"""The client id of a member whose application has no name that can be known."""
 
 JOIN_TIMEOUT_MS: Final = 5_000
 """How long the first join may take; with Spark's own start a wrong address is told within 10 s."""
@@ -66,12 +68,13 @@ def new_member(
     *,
     is_finished: bool,
     application: str | None,
+    name: str | None = None,
     plans_itself: bool = True,
 ) -> MemberClient:
     """Return the member that a stream offset tells of, or a new one; it has not joined yet.
 
     `is_finished` says that the micro-batch of that offset is done, `application` which Spark application this is,
-    `plans_itself` that nobody but this member says that its claims are about to be read.
+    `name` what that is called, `plans_itself` that nobody but this member says that its claims are about to be read.
     """
     starts = stream_starts(options, is_new=not first.member)
     settings = MemberSettings(
@@ -81,7 +84,7 @@ def new_member(
         pattern=options.subscription.pattern,
         partitions=options.subscription.assigned,
         exclusions=options.subscription.exclusions,
-        client_id=dict(options.kafka.client).get("client_id", f"kcoord-spark-{socket.gethostname()}"),
+        client_id=options.client_id or name or UNNAMED,
         instance_id=options.instance_id,
         streams=options.streams or 1,
         assignors=options.assignors,

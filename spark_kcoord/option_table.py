@@ -287,6 +287,14 @@ OPTIONS: Final = (
         "wait for topics that do not exist yet instead of failing",
     ),
     Option(
+        "kcoord.client.id",
+        "client_id",
+        identifier(250),
+        "kafka.client.id, else the Spark application's name",
+        "stream",
+        "name that describe and members show, such as the application's and the query's",
+    ),
+    Option(
         "kcoord.instance.id",
         "instance_id",
         identifier(250),

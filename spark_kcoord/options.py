@@ -80,6 +80,7 @@ class SourceOptions:
     is_committing: bool = True
     shares_application: bool = False
     wait_for_topics: bool = False
+    client_id: str | None = None
     instance_id: str | None = None
     session_timeout_ms: int = 10_000
     ping_interval_ms: int | None = None
@@ -125,6 +126,7 @@ def parse_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
     values["starting"] = _starting(values, mode)
     values["ending"] = _ending(values)
     kafka = parse_kafka_options({key: text for key, text in options.items() if key.startswith("kafka.")})
+    values.setdefault("client_id", options.get("kafka.client.id"))
     _check_required(values, kafka, mode)
     _check_same_topics(values, subscription)
     _check_handover(values)

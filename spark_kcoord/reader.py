@@ -168,9 +168,12 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             if self._is_stopped:
                 raise KcoordError("The query has been stopped.")
             from spark_kcoord.application import application_above
+            from spark_kcoord.application_names import name_above
             from spark_kcoord.joining import join_group, new_member
 
             first.must_belong_to(cluster=None, group=self._options.group)
-            self._client = new_member(self._options, first, is_finished=is_finished, application=application_above())
+            self._client = new_member(
+                self._options, first, is_finished=is_finished, application=application_above(), name=name_above()
+            )
             self._session, self._servers = join_group(self._options, self._client, first, self._frozen)
         return self._session

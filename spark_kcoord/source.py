@@ -76,6 +76,7 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
     | kcoord.commit | stream | true | commit to the group what is done |
     | kcoord.share.within.application | stream | false | share the group with queries of the same application |
     | kcoord.wait.for.topics | stream | false | wait for topics that do not exist yet |
+    | kcoord.client.id | stream | the application's name | what describe and members show |
     | kcoord.instance.id | stream | none | static member id |
     | kcoord.session.timeout | stream | 10s | silence after which a member is dead |
     | kcoord.ping.interval | stream | a third of the session time-out | how often to say that it lives |

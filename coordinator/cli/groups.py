@@ -45,8 +45,9 @@ PARTITION_COLUMNS: Final = (
     "CONSUMER-ID",
     "HOST",
     "CLIENT-ID",
+    "PID",
 )
-MEMBER_COLUMNS: Final = ("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS")
+MEMBER_COLUMNS: Final = ("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "PID")
 STATE_COLUMNS: Final = ("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
 LIST_COLUMNS: Final = ("GROUP", "STATE", "#MEMBERS", "GROUP-EPOCH", "BYTES")
 EVENT_COLUMNS: Final = ("SEQUENCE", "TIME", "KIND", "CONSUMER-ID", "GROUP-EPOCH", "PARTITIONS", "DURATION-MS", "WHY")
@@ -187,19 +188,20 @@ def _view_partitions(coordinator: str, group: str, timeout: float) -> View:
     rows: list[tuple[Cell, ...]] = []
     for p in response.partitions:
         owner = members.get(p.member_id or "")
-        host, client_id = (owner.host, owner.client_id) if owner else (None, None)
-        rows.append((group, p.topic, p.partition, p.committed, p.end_offset, lag_of(p), p.member_id, host, client_id))
+        who = (owner.host, owner.client_id, owner.pid) if owner else (None, None, None)
+        rows.append((group, p.topic, p.partition, p.committed, p.end_offset, lag_of(p), p.member_id, *who))
     owners = {p.member_id for p in response.partitions}
     for member in response.members:
         if member.member_id not in owners:
-            rows.append((group, None, None, None, None, None, member.member_id, member.host, member.client_id))
+            who = (member.host, member.client_id, member.pid)
+            rows.append((group, None, None, None, None, None, member.member_id, *who))
     return View(PARTITION_COLUMNS, rows, document)
 
 
 def _view_members(coordinator: str, group: str, timeout: float) -> View:
     response, _ = _described(coordinator, group, timeout)
     document = {**_head(group, response), "members": [_member_as_json(member) for member in response.members]}
-    rows: list[tuple[Cell, ...]] = [(group, m.member_id, m.host, m.client_id, m.owned) for m in response.members]
+    rows: list[tuple[Cell, ...]] = [(group, m.member_id, m.host, m.client_id, m.owned, m.pid) for m in response.members]
     columns: tuple[str, ...] = MEMBER_COLUMNS
     if any(member.instance_id is not None for member in response.members):
         columns = (*columns[:2], "GROUP-INSTANCE-ID", *columns[2:])
@@ -252,6 +254,7 @@ def _partition_as_json(p: PartitionDescription, owner: MemberDescription | None)
         "consumer_id": p.member_id,
         "host": owner.host if owner else None,
         "client_id": owner.client_id if owner else None,
+        "pid": owner.pid if owner else None,
         "owner_epoch": p.owner_epoch,
         "stream": p.stream,
         "is_stopping": p.is_stopping,

@@ -26,6 +26,7 @@ MEMBERS_COLUMNS: Final = (
     "DRAINED",
     "COMMITS",
     "ISOLATION-LEVEL",
+    "PID",
 )
 
 
@@ -116,6 +117,7 @@ def _members(coordinator: str, group: str, timeout: float) -> list[tuple[Cell, .
             "yes" if member.member_id in drained else "no",
             "yes" if member.commits else "no",
             member.isolation_level,
+            member.pid,
         )
         for member in response.members
     ]

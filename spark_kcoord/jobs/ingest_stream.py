@@ -34,6 +34,7 @@ from spark_kcoord.options import parse_options
 
 POLL_S = 1
 REFUSED_SINK_OPTION = "asyncprogresstracking"
+_CLIENT_IDS = frozenset({"kcoord.client.id", "kafka.client.id"})
 _STARTS = frozenset({"startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"})
 
 log = logging.getLogger("ingest_stream")
@@ -122,11 +123,19 @@ def read_options(arguments: argparse.Namespace) -> dict[str, str]:
     A job that ingests loses nothing by default: it starts at the earliest offset unless told otherwise.
     """
     options = source_options(arguments)
-    if _STARTS.isdisjoint(name.lower() for name in options):
+    given = {name.lower() for name in options}
+    if _STARTS.isdisjoint(given):
         options["startingOffsets"] = "earliest"
+    if _CLIENT_IDS.isdisjoint(given):
+        options["kcoord.client.id"] = name_of(arguments)
     if arguments.max_offsets_per_trigger is not None:
         options["maxOffsetsPerTrigger"] = str(arguments.max_offsets_per_trigger)
     return options
+
+
+def name_of(arguments: argparse.Namespace) -> str:
+    """Return the name of the application and the query, by which the group's members are told apart."""
+    return str(arguments.name or f"ingest {arguments.group}")
 
 
 def start_query(spark: SparkSession, arguments: argparse.Namespace, name: str) -> StreamingQuery:
@@ -205,7 +214,7 @@ def main(given: Sequence[str] | None = None) -> int:
     asked: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _frame: asked.append(received))
-    name = arguments.name or f"ingest {arguments.group}"
+    name = name_of(arguments)
     return run_in_spark(name, lambda spark: ingest(spark, arguments, name, asked))
 
 

@@ -97,12 +97,12 @@ class TestDescribe:
     def test_partitions_come_in_the_columns_of_kafka(self, run):
         result = run(["group", "describe", "team"], {DescribeGroup: GROUP})
         assert result.stdout == (
-            "GROUP  TOPIC    PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID  HOST      CLIENT-ID\n"
-            "team   flights  0          100             1000            900  m1           10.0.0.1  query-1\n"
-            "team   flights  1          -               7               -    m1           10.0.0.1  query-1\n"
-            "team   flights  2          9               7               0    -            -         -\n"
-            "team   flights  3          5               -               -    gone         -         -\n"
-            "team   -        -          -               -               -    m2           10.0.0.2  query-2\n"
+            "GROUP  TOPIC    PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID  HOST      CLIENT-ID  PID\n"
+            "team   flights  0          100             1000            900  m1           10.0.0.1  query-1    4242\n"
+            "team   flights  1          -               7               -    m1           10.0.0.1  query-1    4242\n"
+            "team   flights  2          9               7               0    -            -         -          -\n"
+            "team   flights  3          5               -               -    gone         -         -          -\n"
+            "team   -        -          -               -               -    m2           10.0.0.2  query-2    4243\n"
         )
         assert (result.exit_code, result.stderr) == (0, "")
 
@@ -123,6 +123,7 @@ class TestDescribe:
             "consumer_id": "m1",
             "host": "10.0.0.1",
             "client_id": "query-1",
+            "pid": 4242,
             "owner_epoch": 41,
             "stream": None,
             "is_stopping": False,
@@ -135,15 +136,15 @@ class TestDescribe:
     def test_members_come_in_the_columns_of_kafka(self, run):
         result = run(["group", "describe", "team", "--members"], {DescribeGroup: GROUP})
         assert result.stdout == (
-            "GROUP  CONSUMER-ID  GROUP-INSTANCE-ID  HOST      CLIENT-ID  #PARTITIONS\n"
-            "team   m1           -                  10.0.0.1  query-1    2\n"
-            "team   m2           static-2           10.0.0.2  query-2    0\n"
+            "GROUP  CONSUMER-ID  GROUP-INSTANCE-ID  HOST      CLIENT-ID  #PARTITIONS  PID\n"
+            "team   m1           -                  10.0.0.1  query-1    2            4242\n"
+            "team   m2           static-2           10.0.0.2  query-2    0            4243\n"
         )
 
     def test_without_static_members_there_is_no_column_for_them(self, run):
         answer = DescribeGroupResponse(state="Stable", members=(M1,))
         result = run(["group", "describe", "team", "--members"], {DescribeGroup: answer})
-        assert result.stdout.splitlines()[0] == "GROUP  CONSUMER-ID  HOST      CLIENT-ID  #PARTITIONS"
+        assert result.stdout.splitlines()[0] == "GROUP  CONSUMER-ID  HOST      CLIENT-ID  #PARTITIONS  PID"
 
     def test_members_come_as_json(self, run):
         document = json.loads(
@@ -166,10 +167,10 @@ class TestDescribe:
     def test_partitions_come_as_csv(self, run):
         result = run(["group", "describe", "team", "-o", "csv"], {DescribeGroup: GROUP})
         assert result.stdout.splitlines()[:2] == [
-            "GROUP,TOPIC,PARTITION,CURRENT-OFFSET,LOG-END-OFFSET,LAG,CONSUMER-ID,HOST,CLIENT-ID",
-            "team,flights,0,100,1000,900,m1,10.0.0.1,query-1",
+            "GROUP,TOPIC,PARTITION,CURRENT-OFFSET,LOG-END-OFFSET,LAG,CONSUMER-ID,HOST,CLIENT-ID,PID",
+            "team,flights,0,100,1000,900,m1,10.0.0.1,query-1,4242",
         ]
-        assert result.stdout.splitlines()[2] == "team,flights,1,,7,,m1,10.0.0.1,query-1"
+        assert result.stdout.splitlines()[2] == "team,flights,1,,7,,m1,10.0.0.1,query-1,4242"
 
     def test_what_operators_decided_is_noted_and_in_the_json(self, run):
         at_ms = 1_700_000_000_000
@@ -202,7 +203,7 @@ class TestDescribe:
         empty = DescribeGroupResponse(state="Empty", partitions=(PartitionDescription("flights", 0, 5, 9),))
         result = run(["group", "describe", "team"], {DescribeGroup: empty})
         assert result.stderr == "Consumer group 'team' has no active members.\n"
-        assert result.stdout.splitlines()[1].split() == ["team", "flights", "0", "5", "9", "4", "-", "-", "-"]
+        assert result.stdout.splitlines()[1].split() == ["team", "flights", "0", "5", "9", "4", "-", "-", "-", "-"]
         assert result.exit_code == 0
 
     def test_a_group_that_will_be_forgotten_says_when_and_how_to_keep_it(self, run):
@@ -263,7 +264,7 @@ class TestDescribe:
         hostile = MemberDescription("m1", None, "\x1b[2J\nteam", "h", 1, "STABLE", 1, 1, True, 0, 0)
         answer = DescribeGroupResponse(state="Stable", members=(hostile,))
         result = run(["group", "describe", "team", "--members"], {DescribeGroup: answer})
-        assert result.stdout.splitlines()[1:] == ["team   m1           h     \\x1b[2J\\nteam  0"]
+        assert result.stdout.splitlines()[1:] == ["team   m1           h     \\x1b[2J\\nteam  0            1"]
 
 
 class TestEvents:

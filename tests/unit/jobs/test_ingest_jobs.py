@@ -47,6 +47,16 @@ def test_a_stream_starts_at_the_earliest_offset_unless_told_otherwise() -> None:
     assert start_of("--option", "startingTimestamp=5") == {"startingTimestamp": "5"}
 
 
+def test_a_stream_shows_the_group_the_name_of_its_application_and_query_unless_it_is_told_another() -> None:
+    def shown(*more: str) -> dict[str, str]:
+        options = STREAM.read_options(STREAM.argument_parser().parse_args([*SOURCE, *SINK, *more]))
+        return {name: value for name, value in options.items() if "client.id" in name.lower()}
+
+    assert shown() == {"kcoord.client.id": "ingest g"}
+    assert shown("--name", "flights") == {"kcoord.client.id": "flights"}
+    assert shown("--option", "Kafka.Client.Id=me") == {"Kafka.Client.Id": "me"}
+
+
 @pytest.mark.parametrize("name", ["ingest_stream", "ingest_batch", "lag_report", "replay"])
 def test_a_job_runs_as_a_module_and_as_a_file(name: str) -> None:
     for command in (["-m", f"spark_kcoord.jobs.{name}"], [str(ROOT / "jobs" / f"{name}.py")]):

@@ -35,7 +35,7 @@ def parse_one(name: str, text: str, mode: Mode = "stream") -> SourceOptions:
     return parse_options({**needed(name, mode), name: text}, mode)
 
 
-OWN_DEFAULT = ("columns", "ping_interval_ms", "offset_retries", "streams")
+OWN_DEFAULT = ("columns", "client_id", "ping_interval_ms", "offset_retries", "streams")
 """Fields whose default the table says in words."""
 
 
@@ -93,6 +93,7 @@ GOOD = {
     "failOnDataLoss": ("false", "fail_on_data_loss", False),
     "kafkaConsumer.pollTimeoutMs": ("512", "fetch_timeout_ms", 512),
     "kcoord.wait.for.topics": ("true", "wait_for_topics", True),
+    "kcoord.client.id": ("nightly flights", "client_id", "nightly flights"),
     "kcoord.instance.id": ("i-1", "instance_id", "i-1"),
     "kcoord.session.timeout": ("30 s", "session_timeout_ms", 30_000),
     "kcoord.rebalance.timeout": ("2m", "rebalance_timeout_ms", 120_000),
@@ -136,6 +137,7 @@ BAD = {
     "failOnDataLoss": ("1", "true or false"),
     "kafkaConsumer.pollTimeoutMs": ("1.5", "a whole number"),
     "kcoord.wait.for.topics": ("", "true or false"),
+    "kcoord.client.id": ("a\nb", "printable characters"),
     "kcoord.instance.id": (" ", "printable characters"),
     "kcoord.session.timeout": ("10", "has no unit"),
     "kcoord.rebalance.timeout": ("25h", "from 1s to 24h"),
@@ -584,3 +586,9 @@ def test_what_every_kind_of_read_lacks_is_refused_before_its_kind_is_known(given
 def test_what_may_be_complete_is_not_refused_early(given: dict[str, str]) -> None:
     must_be_complete(given)
     parse_options(given, "batch")
+
+
+def test_member_is_called_what_brokers_are_told_unless_it_is_told_itself() -> None:
+    assert parse_options(STREAM, "stream").client_id is None
+    assert parse_options({**STREAM, "kafka.client.id": "k"}, "stream").client_id == "k"
+    assert parse_options({**STREAM, "Kafka.Client.Id": "k", "kcoord.client.id": "m"}, "stream").client_id == "m"
