@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_kcoord.narrowing import Narrowing
 from spark_kcoord.options import SourceOptions
@@ -20,6 +20,7 @@ from spark_kcoord.planning import plan_partitions
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.datasource import Filter
 
 __all__ = ["FilteringBatchReader", "KcoordBatchReader", "read_input_partition"]
 

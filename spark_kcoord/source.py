@@ -17,9 +17,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_kcoord.errors import OptionError
+from spark_kcoord.errors import KcoordError, OptionError
 from spark_kcoord.option_table import HEADERS
 from spark_kcoord.options import columns_of, must_be_complete, parse_options
+from spark_kcoord.spark_versions import batch_lack, stream_lack
 
 __all__ = ["KcoordDataSource"]
 
@@ -112,7 +113,11 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
         """Return the columns; on the way refuses unknown options and reads that lack what every kind of read needs.
 
         Spark asks for it first, when `load()` is called and before it is known whether a stream or a batch is read.
+        Raises KcoordError on a Spark that is too old for either.
         """
+        lack = batch_lack()
+        if lack is not None:
+            raise KcoordError(lack)
         must_be_complete(self.options)
         return StructType([_SCHEMA[name] for name in columns_of(self.options)])
 
@@ -125,9 +130,16 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
         return FilteringBatchReader(options) if options.takes_filters else KcoordBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
-        """Return the stream reader; for wrong options or a schema of the user's own one that raises OptionError."""
-        from spark_kcoord.reader import KcoordStreamReader
+        """Return the stream reader, or one that raises why there is none.
+
+        That is OptionError for wrong options or a schema of the user's own, KcoordError on a Spark that is too old.
+        """
         from spark_kcoord.refused_reader import RefusedStreamReader
+
+        lack = stream_lack()
+        if lack is not None:
+            return RefusedStreamReader(KcoordError(lack))
+        from spark_kcoord.reader import KcoordStreamReader
 
         try:
             self._refuse_other_schema(schema)

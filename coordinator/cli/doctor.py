@@ -1,14 +1,14 @@
 """`kcoord doctor`: is everything here that kcoord needs, and does it answer?
 
 Each check is a row: its name, ok, warn, fail or skip, what was found, and what it means. What decodes records is asked
-of a process of its own: this room does not know Spark's side, and a compiled module that does not fit ends its process.
+of a process of its own: a compiled module that does not fit ends its process. With Spark here that process runs the
+Python that Spark would start; without it nothing here has to decode, and what is missing for it is passed over.
 """
 
 import os
 import platform
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,6 +22,8 @@ import msgspec
 import typer
 
 from coordinator.cli.asking import parse_timeout
+from coordinator.cli.doctor_check import Check, UnansweredError, said_by
+from coordinator.cli.doctor_spark import MINIMUM_PYTHON, look_at_spark
 from coordinator.cli.exits import ExitCode
 from coordinator.cli.tables import OutputFormat, write_rows
 from coordinator.local.errors import LocalServiceError
@@ -31,23 +33,12 @@ from coordinator.protocol.messages import FindCoordinator, FindCoordinatorRespon
 from coordinator.runtime.tool_client import ToolError, ask, refusal_of
 
 COLUMNS: Final = ("CHECK", "STATUS", "VALUE", "WHY")
-MINIMUM_PYTHON: Final = (3, 11)
 ENOUGH_FILES: Final = 16_384
 """Open files that a coordinator of some thousands of members needs; each member is one."""
 FSYNCS: Final = 15
 SLOW_FSYNC_MS: Final = 20.0
-FACTS_TIMEOUT_S: Final = 60.0
 GROUP: Final = "kcoord-doctor"
 """A group to ask for; asking does not make it."""
-
-
-class Check(msgspec.Struct, frozen=True):
-    """The outcome of one check."""
-
-    name: str
-    status: str
-    value: str
-    why: str = ""
 
 
 def doctor(
@@ -73,11 +64,13 @@ def doctor(
     ] = 5.0,
 ) -> None:
     """Check this machine, this install, a coordinator and Kafka; exit with 1 when anything fails."""
+    spark = look_at_spark(os.environ)
     checks = [
         python_check(sys.version_info[:3]),
         java_check(),
         *package_checks(),
-        *decoder_checks([sys.executable, "-m", "spark_kcoord.facts"]),
+        *spark.checks,
+        *decoder_checks([spark.python, "-m", "spark_kcoord.facts"], is_needed=spark.is_here),
         open_files_check(resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
         fsync_check(data or Path(tempfile.gettempdir())),
     ]
@@ -108,26 +101,28 @@ def java_check() -> Check:
 
 
 def package_checks() -> Iterator[Check]:
-    """Check the packages that other sides of kcoord meet."""
-    for name, why_needed in (("kafka-python", ""), ("pyspark", "a Spark driver needs kcoord[spark]")):
+    """Check the version of kcoord and of the package that asks Kafka."""
+    for name in ("kcoord", "kafka-python"):
         try:
             yield Check(name, "ok", metadata.version(name))
         except metadata.PackageNotFoundError:
-            yield Check(name, "warn" if why_needed else "fail", "none", why_needed or "install kcoord again")
+            yield Check(name, "fail", "none", "install kcoord again")
 
 
-def decoder_checks(command: list[str]) -> Iterable[Check]:
-    """Check what decodes records, by what a process of its own says of it."""
+def decoder_checks(command: list[str], *, is_needed: bool = True) -> Iterable[Check]:
+    """Check what decodes records, by what a process of its own says of it; a coordinator need not have it."""
     try:
-        told = subprocess.run(command, capture_output=True, timeout=FACTS_TIMEOUT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return [Check("decoder", "fail", "unknown", f"it could not be asked: {error}")]
-    try:
-        return msgspec.json.decode(told.stdout, type=list[Check])
-    except msgspec.DecodeError:
-        said = told.stderr.decode(errors="replace").strip().splitlines()
-        why = said[-1] if said else f"the process that loads it ended with {told.returncode}"
-        return [Check("decoder", "fail", "none", why)]
+        checks = msgspec.json.decode(said_by(command), type=list[Check])
+    except (UnansweredError, msgspec.DecodeError) as error:
+        checks = [Check("decoder", "fail", "none", str(error))]
+    if is_needed:
+        return checks
+    return [
+        Check(check.name, "skip", check.value, "a coordinator decodes no records; whatever reads needs kcoord[spark]")
+        if check.status == "fail"
+        else check
+        for check in checks
+    ]
 
 
 def open_files_check(limit: int) -> Check:

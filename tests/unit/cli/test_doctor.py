@@ -8,7 +8,6 @@ from typer.testing import CliRunner
 
 from coordinator.cli import app
 from coordinator.cli.doctor import (
-    Check,
     coordinator_check,
     decoder_checks,
     fsync_check,
@@ -16,6 +15,7 @@ from coordinator.cli.doctor import (
     open_files_check,
     python_check,
 )
+from coordinator.cli.doctor_check import Check
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse
 from coordinator.protocol.parts import NodeAddress
@@ -28,7 +28,9 @@ NODE = NodeAddress(3, "10.0.0.3", 7600)
 
 def doctor(*arguments):
     result = CliRunner().invoke(
-        app, ["doctor", "-o", "json", "--timeout", "1", *arguments], env={"KCOORD_COORDINATOR": ""}
+        app,
+        ["doctor", "-o", "json", "--timeout", "1", *arguments],
+        env={"KCOORD_COORDINATOR": "", "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": "", "SPARK_HOME": ""},
     )
     return result.exit_code, {check["check"]: check for check in json.loads(result.stdout)}
 
@@ -39,8 +41,10 @@ def test_this_machine_is_fit_and_what_was_not_named_is_not_asked():
     assert list(checks) == [
         "python",
         "java",
+        "kcoord",
         "kafka-python",
         "pyspark",
+        "spark-python",
         "decoder",
         "crc32c",
         "codecs",
@@ -110,7 +114,7 @@ def test_a_directory_that_cannot_be_written_fails(tmp_path):
     ("program", "why"),
     [
         ("raise SystemExit('no such module')", "no such module"),
-        ("import os; os.kill(os.getpid(), 4)", "the process that loads it ended with -4"),
+        ("import os; os.kill(os.getpid(), 4)", "the process ended with -4"),
     ],
 )
 def test_a_decoder_that_ends_its_process_is_told(program, why):
@@ -121,6 +125,15 @@ def test_a_decoder_that_ends_its_process_is_told(program, why):
 def test_a_decoder_that_cannot_be_asked_is_told():
     (check,) = decoder_checks(["/no/such/program"])
     assert check.status == "fail"
+
+
+def test_a_coordinator_needs_no_decoder():
+    program = (
+        'print(\'[{"name":"decoder","status":"fail","value":"none"},{"name":"codecs","status":"ok","value":"gzip"}]\')'
+    )
+    decoder, codecs = decoder_checks([sys.executable, "-c", program], is_needed=False)
+    assert (decoder.status, "kcoord[spark]" in decoder.why) == ("skip", True)
+    assert codecs == Check("codecs", "ok", "gzip")
 
 
 def test_no_servers_mean_that_kafka_is_not_asked():
