@@ -4,7 +4,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from coordinator.core.groups.claim_table import OpenClaim, OpenClaims
+from coordinator.core.groups.claim_table import OpenClaim, OpenClaims, Owner
 from coordinator.core.groups.claims import advance_one_by_one, statuses
 from coordinator.core.groups.claims_together import advance_together, begin_together
 from coordinator.core.groups.in_topics import by_topic
@@ -46,7 +46,8 @@ def usual_group(how: str = "together", *, is_running: bool = True) -> GroupState
         for begin in range(0, len(numbers), sizes[how]):
             of_piece = numbers[begin : begin + sizes[how]]
             count = len(of_piece)
-            group.claims.open(topic, OpenClaims(of_piece, (10,) * count, (15,) * count, is_running))
+            owner = Owner(group.grants.changes, "m1", "id", (7,) * count)
+            group.claims.open(topic, OpenClaims(of_piece, (10,) * count, (15,) * count, is_running), owner)
     return group
 
 
@@ -61,7 +62,9 @@ def groups(draw: st.DrawFn) -> GroupState:
         elif what in {"claimed", "runs"}:
             if partition in group.grants and partition in group.offsets:
                 begin = group.offsets[partition].offset
-                group.claims.open(topic, OpenClaims((number,), (begin,), (begin + 4,), what == "runs"))
+                grant = group.grants[partition]
+                owner = Owner(group.grants.changes, grant.member_id, grant.topic_id, (grant.owner_epoch,))
+                group.claims.open(topic, OpenClaims((number,), (begin,), (begin + 4,), what == "runs"), owner)
         else:
             group.claims.close(partition)
             if what == "forgotten" and partition in group.offsets:

@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coordinator.core.groups.claim_table import OpenClaims
+from coordinator.core.groups.claim_table import OpenClaims, Owner
 from coordinator.core.groups.offsets import commit_by_owner, commit_together, owned_topic_id
 from coordinator.core.groups.records import CommittedPart, TopicCommit
 from coordinator.core.groups.state import Grant, GroupState
@@ -80,7 +80,7 @@ def test_what_is_taken_together_is_what_is_taken_one_by_one(
     for part in alone:
         group.offsets.write(part)
     for number in claimed:
-        group.claims.open("t", OpenClaims((number,), (0,), (5,)))
+        group.claims.open("t", OpenClaims((number,), (0,), (5,)), Owner(0, "m1", "id", ()))
     topic_id = owned_topic_id(group, "m1", asked)
     pieces = commit_together(group, topic_id, asked, AT_MS) if topic_id is not None else None
     parts, results = commit_by_owner(group, "m1", one_by_one((asked,)), AT_MS)

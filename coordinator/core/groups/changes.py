@@ -84,16 +84,10 @@ def drop_offered(group: GroupState, member_id: str) -> None:
 
 
 def offered_to(group: GroupState, member_id: str) -> dict[str, list[int]]:
-    """Return the partitions, by topic, on which an owner has claims that do not run.
-
-    They are looked for among what it has or among what is claimed, where there is less.
-    """
-    owned = group.owned.get(member_id) or set()
-    claims = group.claims
+    """Return the partitions, by topic, on which an owner has claims that do not run."""
     found: dict[str, list[int]] = {}
-    for partition in owned.intersection(claims) if len(owned) > len(claims) else owned:
-        if claims.is_offered(partition):
-            found.setdefault(partition[0], []).append(partition[1])
+    for topic, numbers in group.claims.offered_to(member_id):
+        found.setdefault(topic, []).extend(numbers)
     return found
 
 

@@ -1,7 +1,8 @@
 """The open claims of a group: a table by partition whose values are shared by what was claimed at once.
 
-A micro-batch is claimed, run and finished as a whole, so a thousand claims of it are one value here. The values are
-frozen: what happens to some of them gives these a value of their own.
+A micro-batch is claimed, run and finished as a whole, so a thousand claims of it are one value here, in a place that
+its partitions share: what happens to all of them only changes what is in the place, and what happens to some gives
+these a place of their own. What was claimed at once is one owner's, as long as it is claimed.
 """
 
 from bisect import bisect_left
@@ -36,18 +37,56 @@ class OpenClaims(msgspec.Struct, frozen=True, gc=False):
         return OpenClaim(self.from_offsets[at], self.until_offsets[at], self.is_running)
 
 
+class Owner(msgspec.Struct, frozen=True, gc=False):
+    """Under which owner epochs a member owned what it claimed; that holds while the group's grants do not change."""
+
+    grants_changes: int
+    member_id: str
+    topic_id: str
+    owner_epochs: tuple[int, ...]
+
+
+class ClaimPlace(msgspec.Struct, gc=False):
+    """The place that partitions share which were claimed together."""
+
+    claims: OpenClaims
+    left: int
+    """How many of the partitions still have their claim from here."""
+    owner: Owner
+
+    @property
+    def is_whole(self) -> bool:
+        """True while all of the partitions have."""
+        return self.left == len(self.claims.partitions)
+
+    @property
+    def is_running(self) -> bool:
+        """True when the claims run."""
+        return self.claims.is_running
+
+    def is_of(self, numbers: tuple[int, ...]) -> bool:
+        """True when these partitions, and no others, have their claims from here."""
+        return self.left == len(numbers) and self.claims.partitions == numbers
+
+    def of(self, number: int) -> OpenClaim:
+        """Return the claim on one of the partitions."""
+        return self.claims.of(number)
+
+
 @dataclass(slots=True, eq=False)
 class ClaimTable:
     """A mapping from (topic, partition) to OpenClaim."""
 
-    _shared: PartitionTable[OpenClaims] = field(default_factory=PartitionTable)
+    _shared: PartitionTable[ClaimPlace] = field(default_factory=PartitionTable)
+    _offered: dict[str, dict[int, tuple[str, ClaimPlace]]] = field(default_factory=dict)
+    """The places whose claims do not run, with their topics, by owner and by their identity; no owner has none."""
 
     def topics(self) -> Iterable[str]:
         """Return the topics of which something is claimed."""
         return self._shared.topics()
 
-    def rows(self, topic: str) -> dict[int, OpenClaims]:
-        """Return by number what a topic's claims were made with, to read; of a topic without any, nothing."""
+    def rows(self, topic: str) -> dict[int, ClaimPlace]:
+        """Return by number where a topic's claims are, to read; of a topic without any, nothing."""
         return self._shared.rows(topic)
 
     def get(self, partition: TopicPartition) -> OpenClaim | None:
@@ -60,15 +99,22 @@ class ClaimTable:
         found = self._shared.get(partition)
         return found is not None and found.is_running
 
-    def is_offered(self, partition: TopicPartition) -> bool:
-        """True when there is a claim on a partition that does not run."""
-        found = self._shared.get(partition)
-        return found is not None and not found.is_running
-
     def items(self) -> Iterator[tuple[TopicPartition, OpenClaim]]:
         """Yield each claimed partition with its claim."""
         for partition, found in self._shared.items():
             yield partition, found.of(partition[1])
+
+    def offered_to(self, member_id: str) -> Iterator[tuple[str, list[int]]]:
+        """Yield what an owner has claimed and does not run: partitions of a topic that were claimed at once."""
+        for topic, place in self._offered.get(member_id, {}).values():
+            yield topic, self._left_in(topic, place)
+
+    def _left_in(self, topic: str, place: ClaimPlace) -> list[int]:
+        numbers = place.claims.partitions
+        if place.is_whole:
+            return list(numbers)
+        rows = self._shared.rows(topic)
+        return [number for number in numbers if rows.get(number) is place]
 
     def __len__(self) -> int:
         return len(self._shared)
@@ -85,36 +131,42 @@ class ClaimTable:
             return NotImplemented
         return dict(self.items()) == dict(other.items())
 
-    def open(self, topic: str, claims: OpenClaims) -> None:
+    def open(self, topic: str, claims: OpenClaims, owner: Owner) -> None:
         """Open claims of a topic, in place of those there are on the same partitions."""
-        if claims.partitions:
-            self._shared.rows_to_fill(topic).update(dict.fromkeys(claims.partitions, claims))
+        numbers = claims.partitions
+        if not numbers:
+            return
+        rows = self._shared.rows_to_fill(topic)
+        place = rows.get(numbers[0])
+        if place is not None and place.is_of(numbers):
+            self._forget_offered(place)
+            place.claims, place.owner = claims, owner
+        else:
+            place = ClaimPlace(claims, len(numbers), owner)
+            if not rows.keys().isdisjoint(numbers):
+                for number in numbers:
+                    self._leave(rows.get(number))
+            rows.update(dict.fromkeys(numbers, place))
+        self._note_offered(topic, place)
 
     def run(self, topic: str, numbers: tuple[int, ...]) -> None:
-        """Have the claims on partitions run, all of which have one."""
+        """Have the claims on partitions run, all of which have one and the same owner."""
         rows = self._shared.rows(topic)
         first = rows[numbers[0]]
-        if first.partitions == numbers and self.are_all(topic, first):
-            running = OpenClaims(numbers, first.from_offsets, first.until_offsets, is_running=True)
-        else:
-            claims = [rows[number].of(number) for number in numbers]
-            running = OpenClaims(
-                numbers,
-                tuple([claim.from_offset for claim in claims]),
-                tuple([claim.until_offset for claim in claims]),
-                is_running=True,
-            )
-        self.open(topic, running)
-
-    def are_all(self, topic: str, claims: OpenClaims) -> bool:
-        """True while all of what was claimed together still is."""
-        rows = self._shared.rows(topic)
-        return set(map(id, map(rows.get, claims.partitions))) == {id(claims)}
+        if first.is_of(numbers):
+            self._forget_offered(first)
+            claims = first.claims
+            first.claims = OpenClaims(claims.partitions, claims.from_offsets, claims.until_offsets, is_running=True)
+            return
+        each = [rows[number].of(number) for number in numbers]
+        from_offsets, until_offsets = [claim.from_offset for claim in each], [claim.until_offset for claim in each]
+        owner = Owner(first.owner.grants_changes, first.owner.member_id, first.owner.topic_id, ())
+        self.open(topic, OpenClaims(numbers, tuple(from_offsets), tuple(until_offsets), is_running=True), owner)
 
     def close(self, partition: TopicPartition) -> None:
         """Close the claim on a partition, if there is one."""
         if partition in self._shared:
-            self._shared.pop(partition)
+            self._leave(self._shared.pop(partition))
 
     def close_all(self, topic: str, numbers: Iterable[int]) -> None:
         """Close the claims on partitions of a topic that have one."""
@@ -122,10 +174,33 @@ class ClaimTable:
         if not rows:
             return
         for number in numbers:
-            rows.pop(number, None)
+            self._leave(rows.pop(number, None))
         if not rows:
             self._shared.drop(topic)
 
     def copy(self) -> "ClaimTable":
         """Return a table of its own with the same claims."""
-        return ClaimTable(self._shared.copy())
+        copied = ClaimTable()
+        for topic in self.topics():
+            rows = copied._shared.rows_to_fill(topic)
+            for place in {id(place): place for place in self.rows(topic).values()}.values():
+                same = ClaimPlace(place.claims, place.left, place.owner)
+                rows.update(dict.fromkeys(self._left_in(topic, place), same))
+                copied._note_offered(topic, same)
+        return copied
+
+    def _note_offered(self, topic: str, place: ClaimPlace) -> None:
+        if not place.is_running:
+            self._offered.setdefault(place.owner.member_id, {})[id(place)] = (topic, place)
+
+    def _forget_offered(self, place: ClaimPlace) -> None:
+        of_owner = self._offered.get(place.owner.member_id)
+        if of_owner is not None and of_owner.pop(id(place), None) is not None and not of_owner:
+            del self._offered[place.owner.member_id]
+
+    def _leave(self, place: ClaimPlace | None) -> None:
+        """Note that one partition less has its claim from where it was."""
+        if place is not None:
+            place.left -= 1
+            if not place.left:
+                self._forget_offered(place)

@@ -68,16 +68,22 @@ def _are_apart(claims: Sequence[TopicClaims]) -> bool:
 
 def _topic_id_of_whole(group: GroupState, member_id: str, asked: TopicClaims, *, is_running: bool) -> str | None:
     """Return the topic's id if the claims are exactly some that were made together, under the owner's epochs."""
-    claims = group.claims.rows(asked.topic).get(asked.partitions[0])
+    place = group.claims.rows(asked.topic).get(asked.partitions[0])
+    if place is None or not place.is_of(asked.partitions):
+        return None
+    claims, owner = place.claims, place.owner
     if (
-        claims is None
-        or claims.is_running is not is_running
-        or claims.partitions != asked.partitions
+        claims.is_running is not is_running
         or claims.until_offsets != asked.until_offsets
         or claims.from_offsets != asked.from_offsets
-        or not group.claims.are_all(asked.topic, claims)
     ):
         return None
+    if (
+        owner.grants_changes == group.grants.changes
+        and owner.member_id == member_id
+        and owner.owner_epochs == asked.owner_epochs
+    ):
+        return owner.topic_id
     return offsets.owned_topic_id(group, member_id, asked)
 
 

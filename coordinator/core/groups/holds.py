@@ -85,11 +85,16 @@ class ClaimWatch:
         is_first = not soft.running_since.topics()
         for each in topics:
             of_topic, running = group.claims.rows(each.topic), soft.running_since.rows_to_fill(each.topic)
-            since: RunningSince | None = None
+            first, known = of_topic[each.partitions[0]], running.get(each.partitions[0])
+            if known is not None and known.place is first and first.is_of(each.partitions):
+                known.claims, known.at_ms = first.claims, desk.now_ms  # shared by all, as the place is
+                continue
+            by_place: dict[int, RunningSince] = {}
             for number in each.partitions:
-                claims = of_topic[number]
-                if since is None or since.claims is not claims:
-                    since = RunningSince(claims, desk.now_ms)
+                place = of_topic[number]
+                since = by_place.get(id(place))
+                if since is None:
+                    since = by_place[id(place)] = RunningSince(place, place.claims, desk.now_ms)
                 running[number] = since
         if is_first and soft.running_since.topics():
             timer = Timer(TimerKind.CLAIM_AGE, group.group_id)
@@ -101,8 +106,8 @@ class ClaimWatch:
         limit_ms = desk.limits.claim_age_notice_ms
         old: dict[str, list[TopicPartition]] = {}
         for partition, since in list(soft.running_since.items()):
-            topic, number = partition
-            if group.claims.rows(topic).get(number) is not since.claims:
+            place = group.claims.rows(partition[0]).get(partition[1])
+            if place is None or place.claims is not since.claims:
                 del soft.running_since[partition]
             elif desk.now_ms - since.at_ms >= limit_ms:
                 old.setdefault(group.grants[partition].member_id, []).append(partition)

@@ -118,9 +118,9 @@ class LateStops:
         self._ownership.reconcile(group_id, taken, (member_id,))
 
     def _why_late(self, group: GroupState, soft: GroupSoft, partition: TopicPartition, waited_ms: int) -> str:
-        claims = group.claims.rows(partition[0]).get(partition[1])
+        place = group.claims.rows(partition[0]).get(partition[1])
         since, observed = soft.running_since.get(partition), ""
-        if since is not None and since.claims is claims:
+        if since is not None and place is not None and since.claims is place.claims:
             observed = f", {self._desk.now_ms - since.at_ms} ms after its claim began to be read"
         return (
             f"not let go within {waited_ms} ms{observed}; raise the rebalance time-out (option "

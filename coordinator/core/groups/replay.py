@@ -20,7 +20,7 @@ from coordinator.core.groups.changes import (
     release,
     release_all,
 )
-from coordinator.core.groups.claim_table import OpenClaims
+from coordinator.core.groups.claim_table import OpenClaims, Owner
 from coordinator.core.groups.in_topics import one_by_one
 from coordinator.core.groups.life_replay import LIFE_REPLAY
 from coordinator.core.groups.operator_records import GroupDeleted, ResetApplied
@@ -300,9 +300,12 @@ def _offsets_committed(group: GroupState, record: OffsetsCommitted) -> None:
 
 
 def _advanced(group: GroupState, record: Advanced) -> None:
+    # What is claimed again takes the place of what is finished, if it is the same partitions and nobody else's by then.
+    again = {} if record.released else {steps.topic: steps.partitions for steps in record.offered}
     for steps in record.finished:
-        _step_on(group, steps, record.commit_ms)
-        group.claims.close_all(steps.topic, steps.partitions)
+        _step_on(group, record.member_id, steps, record.commit_ms)
+        if again.get(steps.topic) != steps.partitions:
+            group.claims.close_all(steps.topic, steps.partitions)
     if record.finals:
         commit(group, record.finals)
     for part in record.released:
@@ -312,17 +315,28 @@ def _advanced(group: GroupState, record: Advanced) -> None:
     for steps in record.offered:
         begins = positions_of(group, steps.topic, steps.partitions)
         claims = OpenClaims(steps.partitions, begins, tuple(map(add, begins, steps.steps)))
-        group.claims.open(steps.topic, claims)
+        group.claims.open(steps.topic, claims, _owner_of(group, record.member_id, steps))
 
 
-def _step_on(group: GroupState, steps: TopicSteps, commit_ms: int) -> None:
+def _step_on(group: GroupState, member_id: str, steps: TopicSteps, commit_ms: int) -> None:
     """Move committed offsets on, under the owner epochs of the grants."""
-    grants, numbers = group.grants.rows(steps.topic), steps.partitions
+    numbers = steps.partitions
     offsets = tuple(map(add, positions_of(group, steps.topic, numbers), steps.steps))
-    owner_epochs = tuple(map(_owner_epoch_of, map(grants.__getitem__, numbers)))
-    whole = TopicCommit(steps.topic, steps.topic_id, commit_ms, numbers, offsets, owner_epochs)
+    owner = _owner_of(group, member_id, steps)
+    whole = TopicCommit(steps.topic, steps.topic_id, commit_ms, numbers, offsets, owner.owner_epochs)
     for piece in whole.cut():
         group.offsets.write_together(piece)
+
+
+def _owner_of(group: GroupState, member_id: str, steps: TopicSteps) -> Owner:
+    """Return under which owner epochs partitions are owned, which what is claimed of them may know already."""
+    place = group.claims.rows(steps.topic).get(steps.partitions[0])
+    if place is not None and place.is_of(steps.partitions):
+        owner = place.owner
+        if owner.grants_changes == group.grants.changes and owner.owner_epochs and owner.member_id == member_id:
+            return owner
+    owner_epochs = tuple(map(_owner_epoch_of, map(group.grants.rows(steps.topic).__getitem__, steps.partitions)))
+    return Owner(group.grants.changes, member_id, steps.topic_id, owner_epochs)
 
 
 def _claims_running(group: GroupState, record: ClaimsRunning) -> None:

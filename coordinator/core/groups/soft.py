@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from coordinator.core.groups.backlog import Backlog
-from coordinator.core.groups.claim_table import OpenClaims
+from coordinator.core.groups.claim_table import ClaimPlace, OpenClaims
 from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
 from coordinator.core.groups.plan import Plan
 from coordinator.core.groups.starts import Hints
@@ -171,9 +171,10 @@ class ReadAnew(NamedTuple):
     committed: int | None
 
 
-class RunningSince(NamedTuple):
+class RunningSince(msgspec.Struct, gc=False):
     """Since when claims are being read; it counts for a partition while the claim on it is one of these very ones."""
 
+    place: ClaimPlace
     claims: OpenClaims
     at_ms: int
 

@@ -1,0 +1,67 @@
+"""A table of claims is what a plain mapping is, however its claims share places."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.core.groups.claim_table import ClaimTable, OpenClaim, OpenClaims, Owner
+from coordinator.core.groups.partition_table import TopicPartition
+
+OWNERS = {"m1": ("t", range(5)), "m2": ("t", range(5, 8)), "m3": ("u", range(3))}
+"""What is claimed at once is of one topic and one owner's."""
+Model = dict[TopicPartition, OpenClaim]
+
+PARTS = st.sampled_from(sorted(OWNERS)).flatmap(
+    lambda owner: st.tuples(st.just(owner), st.sets(st.sampled_from(OWNERS[owner][1]), min_size=1).map(sorted))
+)
+WHOLE = st.sampled_from(sorted(OWNERS)).map(lambda owner: (owner, list(OWNERS[owner][1])))
+CHANGES = st.lists(
+    st.tuples(st.sampled_from(["open", "run", "close", "close all", "copy"]), PARTS | WHOLE), max_size=14
+)
+
+
+def change(table: ClaimTable, model: Model, what: str, owner: str, numbers: list[int], begin: int) -> ClaimTable:
+    topic = OWNERS[owner][0]
+    match what:
+        case "open":
+            begins, ends = tuple(begin + number for number in numbers), tuple(begin + 20 + number for number in numbers)
+            table.open(topic, OpenClaims(tuple(numbers), begins, ends), Owner(0, owner, "id", (7,) * len(numbers)))
+            model.update({(topic, number): OpenClaim(begin + number, begin + 20 + number) for number in numbers})
+        case "run":
+            claimed = tuple(number for number in numbers if (topic, number) in model)
+            if claimed:
+                table.run(topic, claimed)
+            for number in claimed:
+                claim = model[topic, number]
+                model[topic, number] = OpenClaim(claim.from_offset, claim.until_offset, is_running=True)
+        case "close":
+            table.close((topic, numbers[0]))
+            model.pop((topic, numbers[0]), None)
+        case "close all":
+            table.close_all(topic, numbers)
+            for number in numbers:
+                model.pop((topic, number), None)
+        case "copy":
+            original, table = table, table.copy()
+            original.close_all(topic, numbers)  # of the original alone
+            original.open(topic, OpenClaims((9,), (1,), (2,)), Owner(0, owner, "id", (7,)))
+    return table
+
+
+@settings(max_examples=300, deadline=None)
+@given(CHANGES)
+def test_table_of_claims_is_a_plain_mapping(changes: list[tuple[str, tuple[str, list[int]]]]) -> None:
+    table, model = ClaimTable(), Model()
+    for step, (what, (owner, numbers)) in enumerate(changes):
+        table = change(table, model, what, owner, numbers, step * 100)
+
+        assert dict(table.items()) == model
+        assert (set(table), len(table), set(table.topics())) == (set(model), len(model), {topic for topic, _ in model})
+        assert table == table.copy()
+        for each, (topic, its_numbers) in OWNERS.items():
+            found = [(name, number) for name, some in table.offered_to(each) for number in some]
+            offered = [(topic, n) for n in its_numbers if (topic, n) in model and not model[topic, n].is_running]
+            assert sorted(found) == offered
+        for (topic, number), claim in model.items():
+            assert table.get((topic, number)) == claim
+            assert table.is_running((topic, number)) is claim.is_running
+    assert set(table._offered) == {owner for owner in OWNERS if list(table.offered_to(owner))}
