@@ -2,7 +2,7 @@
 
 Secrets never stand on a command line, where every user of the machine can read them: an option whose value is one is
 refused there and taken from an environment variable or a file instead. What an option means is the source's own
-affair. Stdlib only.
+affair.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import os
 from pathlib import Path
 from typing import Final
 
+from coordinator.protocol.durations import parse_duration_ms
 from spark_kcoord.kafka_options import KAFKA_OPTIONS
 
-__all__ = ["add_source_arguments", "read_pairs", "source_options"]
+__all__ = ["add_source_arguments", "read_pairs", "seconds", "source_options"]
 
 _SECRETS: Final = frozenset(option.name.lower() for option in KAFKA_OPTIONS if option.kind.is_secret)
 
@@ -79,6 +80,14 @@ def source_options(arguments: argparse.Namespace) -> dict[str, str]:
         "includeHeaders": "true" if arguments.include_headers else None,
     }
     return options | {name: value for name, value in named.items() if value is not None}
+
+
+def seconds(text: str) -> float:
+    """Read a duration such as ``15m`` as seconds, which a number without a unit is; raises ArgumentTypeError."""
+    try:
+        return parse_duration_ms(text, bare_unit="s") / 1000
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def read_pairs(pairs: list[str], argument: str) -> dict[str, str]:

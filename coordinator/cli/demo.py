@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from coordinator.cli.dev import ending_when_asked, jar_progress
+from coordinator.protocol.durations import parse_duration_ms
 
 if TYPE_CHECKING:
     from coordinator.demo.settings import DemoSettings
@@ -22,8 +23,24 @@ _INTERRUPTED = 130
 _Port = Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.", min=0, max=65535)]
 
 
+def parse_over(text: str | float) -> float:
+    """Read a duration of 1 s to 1 h in seconds, which a number without a unit is; raises typer.BadParameter."""
+    try:
+        seconds = parse_duration_ms(str(text), bare_unit="s") / 1000
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    if not 1 <= seconds <= 3600:
+        raise typer.BadParameter(f"'{text}' is not from 1 s to 1 h")
+    return seconds
+
+
 def demo(
-    seconds: Annotated[float, typer.Option(help="Time over which the flights are produced.", min=1, max=3600)] = 60,
+    over: Annotated[
+        float,
+        typer.Option(
+            parser=parse_over, metavar="DURATION", help="Time over which the flights are produced; a number is seconds."
+        ),
+    ] = 60.0,
     flights: Annotated[int, typer.Option(help="How many flights.", min=1000, max=_ALL_FLIGHTS)] = _ALL_FLIGHTS,
     kafka_port: _Port = 0,
     coordinator_port: _Port = 0,
@@ -37,7 +54,7 @@ def demo(
     from coordinator.demo.outcome import failure_line, final_line
     from coordinator.demo.settings import DemoSettings
 
-    settings = DemoSettings(flights, seconds, kafka_port, coordinator_port)
+    settings = DemoSettings(flights, over, kafka_port, coordinator_port)
     console = Console(highlight=False)
     ending: Ending | None = None
     failure = "it was stopped before its end"

@@ -17,7 +17,8 @@ _USAGE = 2
 _notes = Notes()
 
 ConfigFile = Annotated[
-    Path | None, typer.Option("--config", help="TOML file; conf/coordinator.toml shows every key.", dir_okay=False)
+    Path | None,
+    typer.Option("--config", help="TOML file; `kcoord serve --print-config` shows every key.", dir_okay=False),
 ]
 Kafka = Annotated[
     str | None, typer.Option("--kafka", metavar="HOST:PORT[,...]", help="Kafka's brokers (kafka.bootstrap_servers).")
@@ -44,15 +45,21 @@ def serve(
     data: Data = None,
     listen: Listen = None,
     settings: Set = None,
+    print_config: Annotated[
+        bool, typer.Option("--print-config", help="Print every setting with the value it would have, and end.")
+    ] = False,
 ) -> None:
     """Run a coordinator node until SIGTERM or Ctrl-C; it prints its address when members can connect."""
     from coordinator.runtime.signals import standing_by
 
     with standing_by(), _errors_as_lines():
-        from coordinator.config import load_settings
+        from coordinator.config import config_file, load_settings
 
         flags = _flags(standalone=standalone, kafka=kafka, data=data, listen=listen, settings=settings)
         loaded = load_settings(config, flags)
+        if print_config:
+            sys.stdout.write(config_file(loaded))
+            return
 
         from coordinator import service
 

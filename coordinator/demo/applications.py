@@ -115,7 +115,7 @@ def _command(name: str, settings: ApplicationSettings, output: Path, checkpoint:
         str(find_checkout() / _JOB),
         *["--coordinator", settings.coordinator, "--group", settings.group_id, "--topic", settings.topic],
         *["--starting-offsets", "earliest", "--option", f"kafka.client.id={name}"],
-        *["--trigger-seconds", str(settings.trigger_seconds), "--name", name],
+        *["--trigger", f"{settings.trigger_seconds}s", "--name", name],
         *["--output", str(output), "--checkpoint", str(checkpoint)],
     ]
 

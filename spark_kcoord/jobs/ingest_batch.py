@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 
 import spark_kcoord
-from spark_kcoord.job_arguments import add_source_arguments, source_options
+from spark_kcoord.job_arguments import add_source_arguments, seconds, source_options
 from spark_kcoord.job_runs import run_in_spark, start_log
 from spark_kcoord.options import parse_options
 
@@ -45,11 +45,11 @@ def argument_parser() -> argparse.ArgumentParser:
         "--max-offsets", type=int, metavar="N", help="most offsets to write; the rest is for the next run"
     )
     parser.add_argument(
-        "--assignment-seconds",
-        type=float,
+        "--assignment-timeout",
+        type=seconds,
         default=60.0,
-        metavar="S",
-        help="how long other members may take to let go of partitions (default 60)",
+        metavar="DURATION",
+        help="how long other members may take to let go of partitions, such as 30s (default 1m)",
     )
     sink = parser.add_argument_group("where it goes")
     sink.add_argument("--output", required=True, metavar="PATH", help="directory of the Parquet files")
@@ -70,8 +70,6 @@ def read_options(arguments: argparse.Namespace) -> dict[str, str]:
     if not arguments.snapshot:
         if arguments.coordinator is None or arguments.group is None:
             raise ValueError("--coordinator and --group are needed to read as a member; or use --snapshot")
-        if arguments.assignment_seconds < 0:
-            raise ValueError("--assignment-seconds is a time to wait, 0 or more")
         if arguments.max_offsets is not None:
             options["maxOffsetsPerTrigger"] = str(arguments.max_offsets)
     elif arguments.max_offsets is not None:
@@ -96,7 +94,7 @@ def ingest(spark: SparkSession, arguments: argparse.Namespace, options: dict[str
         if arguments.snapshot:
             rows = write(spark.read.format("kcoord").options(**options).load(), arguments)
         else:
-            with spark_kcoord.batch(spark, options, assignment_timeout_s=arguments.assignment_seconds) as new:
+            with spark_kcoord.batch(spark, options, assignment_timeout_s=arguments.assignment_timeout) as new:
                 rows = write(new.rows, arguments)
     log.info("%s rows written to %s", f"{rows:,}", arguments.output)
     return 0

@@ -27,7 +27,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import spark_kcoord
 from spark_kcoord.errors import KcoordError, UnreadBatchError
-from spark_kcoord.job_arguments import add_source_arguments, read_pairs, source_options
+from spark_kcoord.job_arguments import add_source_arguments, read_pairs, seconds, source_options
 from spark_kcoord.job_outputs import names_in, why_not_together
 from spark_kcoord.job_runs import run_in_spark, start_log
 from spark_kcoord.options import parse_options
@@ -62,14 +62,16 @@ def argument_parser() -> argparse.ArgumentParser:
     )
     run = parser.add_argument_group("how it runs")
     when = run.add_mutually_exclusive_group()
-    when.add_argument("--trigger-seconds", type=positive_number, default=1.0, metavar="S", help="interval (default 1)")
+    when.add_argument(
+        "--trigger", type=positive_seconds, default=1.0, metavar="DURATION", help="interval, such as 30s (default 1s)"
+    )
     when.add_argument("--available-now", action="store_true", help="read what is there, then end")
     run.add_argument(
-        "--stop-seconds",
-        type=positive_number,
+        "--stop-timeout",
+        type=positive_seconds,
         default=60.0,
-        metavar="S",
-        help="how long a running micro-batch may take to finish after SIGTERM (default 60)",
+        metavar="DURATION",
+        help="how long a running micro-batch may take to finish after SIGTERM (default 1m)",
     )
     run.add_argument("--name", help="name of the application and the query (default: ingest and the group's name)")
     return parser
@@ -83,12 +85,12 @@ def positive_integer(text: str) -> int:
     return number
 
 
-def positive_number(text: str) -> float:
-    """Read a number above 0."""
-    number = float(text)
-    if not 0 < number < float("inf"):
-        raise ValueError(text)
-    return number
+def positive_seconds(text: str) -> float:
+    """Read a duration above 0 as seconds."""
+    wanted = seconds(text)
+    if wanted <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration above 0")
+    return wanted
 
 
 def sink_options(arguments: argparse.Namespace) -> dict[str, str]:
@@ -148,7 +150,7 @@ def start_query(spark: SparkSession, arguments: argparse.Namespace, name: str) -
     writer = writer.option("path", arguments.output).option("checkpointLocation", arguments.checkpoint)
     if arguments.available_now:
         return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=f"{round(arguments.trigger_seconds * 1000)} milliseconds").start()
+    return writer.trigger(processingTime=f"{round(arguments.trigger * 1000)} milliseconds").start()
 
 
 def as_text(rows: DataFrame) -> DataFrame:
@@ -195,8 +197,8 @@ def ingest(spark: SparkSession, arguments: argparse.Namespace, name: str, asked:
     attachment = spark_kcoord.attach(spark)
     query = start_query(spark, arguments, name)
     log.info("query %s runs, checkpoint %s", query.id, arguments.checkpoint)
-    follow(query, asked, arguments.stop_seconds)
-    wait_for_commit(attachment, query, arguments.stop_seconds)
+    follow(query, asked, arguments.stop_timeout)
+    wait_for_commit(attachment, query, arguments.stop_timeout)
     log.info("the query ended as asked")
     return 0
 

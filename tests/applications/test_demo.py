@@ -57,7 +57,7 @@ def commands_of_all_processes() -> Iterator[bytes]:
 
 
 def test_a_small_demo_loses_no_flight_when_an_application_is_killed(tmp_path: Path) -> None:
-    with a_demo(tmp_path, "--flights", "20000", "--seconds", "8") as process:
+    with a_demo(tmp_path, "--flights", "20000", "--over", "8s") as process:
         output, _ = process.communicate(timeout=180)
     last_line = output.splitlines()[-1]
     assert OK.fullmatch(last_line), output

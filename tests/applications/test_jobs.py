@@ -105,7 +105,7 @@ def test_the_stream_job_commits_what_is_done_and_ends_by_a_signal_between_two_mi
     view = GroupView(coordinator.address, name)
     produce_numbers(kafka.bootstrap_servers, name, 2, 0, 50)
     source = ["--coordinator", coordinator.address, "--group", name, "--topic", name, "--starting-offsets", "earliest"]
-    sink = ["--output", "stream", "--checkpoint", "checkpoint", "--trigger-seconds", "3600"]
+    sink = ["--output", "stream", "--checkpoint", "checkpoint", "--trigger", "1h"]
     log = tmp_path / "log"
     with log.open("wb") as out:
         job = subprocess.Popen(

@@ -39,6 +39,26 @@ def test_the_shipped_file_holds_every_key_with_its_default() -> None:
     assert load_settings(shipped).model_dump() == Settings().model_dump()
 
 
+def test_a_time_may_be_a_duration_wherever_it_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text('[group]\noffsets_retention_ms = "P30D"\nrebalance_window_ms = 20\n')
+    monkeypatch.setenv("KCOORD_KAFKA_TOPICS_POLL_MS", "PT15S")
+    loaded = load_settings(file, {"server.hello_timeout_ms": "9s", "disk.close_timeout_ms": "500"})
+    assert loaded.group.offsets_retention_ms == 30 * 24 * 60 * 60 * 1000
+    assert loaded.group.rebalance_window_ms == 20
+    assert loaded.kafka.topics_poll_ms == 15_000
+    assert (loaded.server.hello_timeout_ms, loaded.disk.close_timeout_ms) == (9_000, 500)
+
+
+def test_a_duration_that_is_none_or_does_not_fit_is_refused(tmp_path: Path) -> None:
+    text = '[group]\nrebalance_window_ms = "soon"\nsession_timeout_min_ms = "P9D"\npage_items = "5m"\n'
+    assert sorted(errors_of(text, tmp_path)) == [
+        "c.toml: group.page_items: input should be a valid integer, unable to parse string as an integer, not '5m'",
+        "c.toml: group.rebalance_window_ms: 'soon' is no duration such as 15m, 90s, 500ms or PT15M",
+        "c.toml: group.session_timeout_min_ms: input should be less than or equal to 86400000, not 777600000",
+    ]
+
+
 def test_every_setting_says_what_it_is_for_and_every_number_has_unit_and_limits() -> None:
     for key, setting in every_setting().items():
         assert setting.description, key

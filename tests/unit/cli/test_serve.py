@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from coordinator.cli import app
-from coordinator.config import default_file
+from coordinator.config import config_file, default_file, load_settings
 
 
 def kcoord(*arguments: str) -> tuple[int, str, str]:
@@ -45,6 +45,20 @@ def test_good_settings_are_ok(tmp_path: Path) -> None:
 
 def test_the_defaults_can_be_printed() -> None:
     assert kcoord("check-config", "--defaults") == (0, default_file(), "")
+
+
+def test_the_settings_of_a_node_can_be_printed_and_loaded_again(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text("[group]\npage_items = 7\n")
+    given = ("--data", 'a "b\\c', "--kafka", "k1:1,k2:2", "--set", "group.rebalance_window_ms=1s")
+    code, out, err = kcoord("serve", "--config", str(file), *given, "--print-config")
+    assert (code, err) == (0, "")
+    file.write_text(out)
+    loaded = load_settings(file)
+    assert (loaded.group.page_items, loaded.group.rebalance_window_ms) == (7, 1000)
+    assert (str(loaded.node.data_dir), loaded.kafka.bootstrap_servers) == ('a "b\\c', ("k1:1", "k2:2"))
+    assert config_file(loaded) == out
+    assert len(out.splitlines()) == len(default_file().splitlines()), "every key"
 
 
 def test_the_versions_are_printed() -> None:

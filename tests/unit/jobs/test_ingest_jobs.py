@@ -57,6 +57,14 @@ def test_a_stream_shows_the_group_the_name_of_its_application_and_query_unless_i
     assert shown("--option", "Kafka.Client.Id=me") == {"Kafka.Client.Id": "me"}
 
 
+@pytest.mark.parametrize(("text", "meant_s"), [("90", 90), ("1.5", 1.5), ("15m", 900), ("PT15M", 900), ("500ms", 0.5)])
+def test_durations_of_a_job_are_written_as_everywhere(text: str, meant_s: float) -> None:
+    stream = STREAM.argument_parser().parse_args([*SOURCE, *SINK, "--trigger", text, "--stop-timeout", text])
+    assert (stream.trigger, stream.stop_timeout) == (meant_s, meant_s)
+    batch = BATCH.argument_parser().parse_args([*SOURCE, "--output", "o", "--assignment-timeout", text])
+    assert batch.assignment_timeout == meant_s
+
+
 @pytest.mark.parametrize("name", ["ingest_stream", "ingest_batch", "lag_report", "replay"])
 def test_a_job_runs_as_a_module_and_as_a_file(name: str) -> None:
     for command in (["-m", f"spark_kcoord.jobs.{name}"], [str(ROOT / "jobs" / f"{name}.py")]):
@@ -110,10 +118,10 @@ def test_asynchronous_progress_tracking_is_refused(name: str, capsys: pytest.Cap
     [
         SINK,
         SOURCE,
-        [*SOURCE, *SINK, "--trigger-seconds", "0"],
-        [*SOURCE, *SINK, "--trigger-seconds", "inf"],
+        [*SOURCE, *SINK, "--trigger", "0"],
+        [*SOURCE, *SINK, "--trigger", "inf"],
         [*SOURCE, *SINK, "--max-offsets-per-trigger", "0"],
-        [*SOURCE, *SINK, "--trigger-seconds", "1", "--available-now"],
+        [*SOURCE, *SINK, "--trigger", "1", "--available-now"],
         [*SOURCE, *SINK, "--starting-offsets", "newest"],
         ["--coordinator", "nowhere", *SOURCE[2:], *SINK],
     ],

@@ -1,24 +1,27 @@
-"""Every setting of a node: its unit, its limits, its default, and where it may be set.
+"""The settings themselves: each with its unit, its limits, its default and the reason it is there.
 
-A flag goes before the environment (KCOORD_SECTION_KEY), the environment before the file, the file before the default.
-An unknown key and a bad value are refused wherever they stand, each with one line that names the place and, for an
-unknown one, the nearest key there is. Knows nothing of what the settings do.
+A time is named by its milliseconds and may also be written as a duration, `15m` or `PT15M`.
 """
 
-import difflib
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
-from pydantic_settings.exceptions import SettingsError
-from pydantic_settings.sources import InitSettingsSource
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from coordinator.core.limits import Limits
 from coordinator.protocol.addresses import parse_address
+from coordinator.protocol.durations import parse_duration_ms
 
 LoopKind: TypeAlias = Literal["auto", "uvloop", "asyncio"]
 
@@ -50,6 +53,13 @@ def _limit(name: str, lowest: int, why: str, unit: str = "ms", highest: int = _L
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _read_duration(cls, value: object, info: ValidationInfo) -> object:
+        assert info.field_name is not None
+        is_time = unit_of(cls.model_fields[info.field_name]) == "ms"
+        return parse_duration_ms(value, bare_unit="ms") if is_time and isinstance(value, str) else value
 
 
 class NodeSettings(_Section):
@@ -427,131 +437,21 @@ class Settings(BaseSettings):
         return Limits(**self.group.model_dump())
 
 
-def load_settings(file: Path | None = None, flags: Mapping[str, object] | None = None) -> Settings:
-    """Read the settings; `flags` are by dotted key. Raises ConfigError with a line for every error."""
-    from_flags = _nested(flags or {})
-    from_file = _read_file(file) if file is not None else {}
-    from_environment: dict[str, Any] = {}
-
-    class Loaded(Settings):
-        @classmethod
-        def settings_customise_sources(
-            cls,
-            settings_cls: type[BaseSettings],
-            init_settings: PydanticBaseSettingsSource,
-            env_settings: PydanticBaseSettingsSource,
-            dotenv_settings: PydanticBaseSettingsSource,
-            file_secret_settings: PydanticBaseSettingsSource,
-        ) -> tuple[PydanticBaseSettingsSource, ...]:
-            del dotenv_settings, file_secret_settings
-            from_environment.update(env_settings())
-            return init_settings, env_settings, InitSettingsSource(settings_cls, from_file)
-
-    def place_of(location: tuple[str | int, ...]) -> str:
-        key = ".".join(str(part) for part in location[:2])
-        if not key:
-            return "settings"
-        if _holds(from_flags, location):
-            return f"--set {key}"
-        if _holds(from_environment, location):
-            return ENVIRONMENT_PREFIX + key.upper().replace(".", "_")
-        return f"{file}: {key}" if file is not None and _holds(from_file, location) else key
-
-    try:
-        return Loaded(**from_flags)
-    except ValidationError as error:
-        raise ConfigError(
-            [f"{place_of(fault['loc'])}: {_say(fault)}" for fault in error.errors(include_url=False)]
-        ) from None
-    except SettingsError as error:
-        raise ConfigError([f"environment: {error}; a section is set by its keys, as in KCOORD_LOG_LEVEL"]) from None
-
-
 def every_setting() -> dict[str, FieldInfo]:
     """Return the settings by dotted key, in the order of the file."""
     return {
         f"{section}.{key}": setting
         for section, field in Settings.model_fields.items()
-        for key, setting in _section_of(field).model_fields.items()
+        for key, setting in section_of(field).model_fields.items()
     }
 
 
-def default_file() -> str:
-    """Return the text of a configuration file that holds every key with its default, unit and reason."""
-    lines = [
-        "# Every setting of a kcoord node with its default. A flag (--set section.key=value) goes before the",
-        "# environment (KCOORD_SECTION_KEY), and that before this file.",
-    ]
-    for section, field in Settings.model_fields.items():
-        lines += ["", f"# {_section_of(field).__doc__}", f"[{section}]"]
-        for key, setting in _section_of(field).model_fields.items():
-            lines += ["", f"# {setting.description}"]
-            limits = _limits_of(setting)
-            if limits:
-                lines.append(f"# {limits}")
-            lines.append(f"{key} = {_toml_of(setting.default)}")
-    return "\n".join(lines) + "\n"
-
-
-def _section_of(field: FieldInfo) -> type[BaseModel]:
+def section_of(field: FieldInfo) -> type[BaseModel]:
+    """Return the section that a field of the settings holds."""
     return cast(type[BaseModel], field.annotation)
 
 
-def _limits_of(setting: FieldInfo) -> str:
+def unit_of(setting: FieldInfo) -> str:
+    """Return the unit that a setting is declared with, empty for none."""
     extra = setting.json_schema_extra
-    unit = str(extra.get("unit") or "") if isinstance(extra, dict) else ""
-    choices = getattr(setting.annotation, "__args__", ())
-    if all(isinstance(choice, str) for choice in choices) and choices:
-        return "One of: " + ", ".join(f'"{choice}"' for choice in choices)
-    lowest = next((limit.ge for limit in setting.metadata if hasattr(limit, "ge")), None)
-    highest = next((limit.le for limit in setting.metadata if hasattr(limit, "le")), None)
-    return f"Unit: {unit}" + ("" if lowest is None else f"; {lowest} to {highest}")
-
-
-def _toml_of(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, tuple):
-        return "[" + ", ".join(_toml_of(part) for part in value) + "]"
-    return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _read_file(file: Path) -> dict[str, Any]:
-    try:
-        with file.open("rb") as stream:
-            return tomllib.load(stream)
-    except OSError as error:
-        raise ConfigError([f"{file}: cannot be read: {error.strerror}"]) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError([f"{file}: is not TOML: {error}"]) from None
-
-
-def _nested(flags: Mapping[str, object]) -> dict[str, Any]:
-    nested: dict[str, Any] = {}
-    for key, value in flags.items():
-        section, _, name = key.partition(".")
-        if name:
-            nested.setdefault(section, {})[name] = value
-        else:
-            nested[section] = value
-    return nested
-
-
-def _holds(values: object, location: tuple[str | int, ...]) -> bool:
-    for part in location[:2]:
-        if not isinstance(values, Mapping) or part not in values:
-            return False
-        values = values[part]
-    return True
-
-
-def _say(fault: Any) -> str:
-    key = ".".join(str(part) for part in fault["loc"])
-    if fault["type"] == "extra_forbidden":
-        known = list(every_setting()) if "." in key else list(Settings.model_fields)
-        near = difflib.get_close_matches(key, known, n=1, cutoff=0.4)
-        return "there is no such setting" + (f"; the nearest is {near[0]}" if near else "")
-    said = str(fault["msg"]).removeprefix("Value error, ")
-    return f"{said[:1].lower()}{said[1:]}, not {fault['input']!r}" if "not" not in said else said
+    return str(extra.get("unit") or "") if isinstance(extra, dict) else ""

@@ -1,0 +1,99 @@
+"""The settings of a node from where they may be set: flags, the environment, a file, their defaults.
+
+A flag goes before the environment (KCOORD_SECTION_KEY), the environment before the file, the file before the default.
+An unknown key and a bad value are refused wherever they stand, each with one line that names the place and, for an
+unknown one, the nearest key there is.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
+from pydantic_settings.exceptions import SettingsError
+from pydantic_settings.sources import InitSettingsSource
+
+from coordinator.config.sections import ENVIRONMENT_PREFIX, ConfigError, Settings, every_setting
+
+
+def load_settings(file: Path | None = None, flags: Mapping[str, object] | None = None) -> Settings:
+    """Read the settings; `flags` are by dotted key. Raises ConfigError with a line for every error."""
+    from_flags = _nested(flags or {})
+    from_file = _read_file(file) if file is not None else {}
+    from_environment: dict[str, Any] = {}
+
+    class Loaded(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            del dotenv_settings, file_secret_settings
+            from_environment.update(env_settings())
+            return init_settings, env_settings, InitSettingsSource(settings_cls, from_file)
+
+    def place_of(location: tuple[str | int, ...]) -> str:
+        key = ".".join(str(part) for part in location[:2])
+        if not key:
+            return "settings"
+        if _holds(from_flags, location):
+            return f"--set {key}"
+        if _holds(from_environment, location):
+            return ENVIRONMENT_PREFIX + key.upper().replace(".", "_")
+        return f"{file}: {key}" if file is not None and _holds(from_file, location) else key
+
+    try:
+        return Loaded(**from_flags)
+    except ValidationError as error:
+        raise ConfigError(
+            [f"{place_of(fault['loc'])}: {_say(fault)}" for fault in error.errors(include_url=False)]
+        ) from None
+    except SettingsError as error:
+        raise ConfigError([f"environment: {error}; a section is set by its keys, as in KCOORD_LOG_LEVEL"]) from None
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as stream:
+            return tomllib.load(stream)
+    except OSError as error:
+        raise ConfigError([f"{file}: cannot be read: {error.strerror}"]) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError([f"{file}: is not TOML: {error}"]) from None
+
+
+def _nested(flags: Mapping[str, object]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for key, value in flags.items():
+        section, _, name = key.partition(".")
+        if name:
+            nested.setdefault(section, {})[name] = value
+        else:
+            nested[section] = value
+    return nested
+
+
+def _holds(values: object, location: tuple[str | int, ...]) -> bool:
+    for part in location[:2]:
+        if not isinstance(values, Mapping) or part not in values:
+            return False
+        values = values[part]
+    return True
+
+
+def _say(fault: Any) -> str:
+    key = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        known = list(every_setting()) if "." in key else list(Settings.model_fields)
+        near = difflib.get_close_matches(key, known, n=1, cutoff=0.4)
+        return "there is no such setting" + (f"; the nearest is {near[0]}" if near else "")
+    shown = repr(fault["input"])
+    said = str(fault["msg"]).removeprefix("Value error, ")
+    return f"{said[:1].lower()}{said[1:]}, not {shown}" if "not" not in said and shown not in said else said
