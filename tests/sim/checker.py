@@ -5,7 +5,7 @@ that runs. And whatever was said once stays true after a crash. Reads return wha
 the reader could know. Nobody is declared dead before its time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from coordinator.core.effects import Notice
 from coordinator.core.groups.operator_records import GroupDeleted
@@ -97,8 +97,11 @@ class Checker:
         """Return what a copy of the disk has of each log, and its end."""
         return [(log.copy(), end) for log, end in zip(self.logs, self._said.durable, strict=True)]
 
-    def disk_exchanged(self, copies: Sequence[tuple[LogCopy, int]] | None) -> None:
-        """Take note that the coordinator gets another disk: what it said may be lost, and who was a member is known."""
+    def disk_exchanged(self, copies: Sequence[tuple[LogCopy, int]] | None, told: Set[str]) -> None:
+        """Take note that the coordinator gets another disk: what it said may be lost, and who was a member is known.
+
+        `told` are the processes that live and were told of its logs.
+        """
         self._said.told = [0] * len(self._said.told)
         self._said.group_epochs.clear()
         self._said.forgotten_at.clear()
@@ -106,7 +109,7 @@ class Checker:
         copies = copies or [(NO_LOG, 0)] * len(self.logs)
         self._said.durable = [end for _, end in copies]
         for log, (copy, end) in zip(self.logs, copies, strict=True):
-            log.exchange(copy, end)
+            log.exchange(copy, end, told)
             for at, record in enumerate(copy.records):
                 if isinstance(record, GroupExpired | GroupDeleted):
                     self._said.forgotten_at[record.group_id] = at
@@ -121,6 +124,7 @@ class Checker:
         outputs = self.facts.outputs
         self.coverage["output written once"] += outputs.judged
         self.coverage["output written again under its number"] += outputs.repeated
+        self.coverage["excuse a record is written again by decision"] += outputs.excused
         self.counts.delivered, self.counts.duplicates = self.facts.delivered, self.facts.duplicates
 
     # ---- requests ---------------------------------------------------------------------------------------------------

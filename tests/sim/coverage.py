@@ -78,11 +78,14 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "transaction": ("open", "committed", "aborted", "read up to an open one"),
 }
 """Everything that has to happen, by what it is."""
+EXCUSES = ("excuse", "end")
+"""Checks that were let off, and the words of errors that processes may end with: as often as they came, for a person to
+see one that has come to cover everything. None has to happen."""
 
 
 def of_log(log: LogModel) -> Counter[str]:
     """Count what a log shows of what was exercised."""
-    found: Counter[str] = Counter({"claim of an old copy taken as done": log.copied_claims})
+    found = Counter({f"excuse {name}": count for name, count in log.excuses.items()})
     for kind, count in log.kinds.items():
         found[f"record {kind.__name__}"] += count
     for record in log.records:
@@ -129,7 +132,12 @@ def missing(found: Mapping[str, int]) -> list[str]:
 
 def shown(found: Mapping[str, int]) -> list[str]:
     """Return the counts as lines for people."""
-    return [
+    features = [
         f"{what + 's:':<10} " + ", ".join(f"{name} {found.get(f'{what} {name}', 0)}" for name in names)
         for what, names in FEATURES.items()
     ]
+    return features + [f"{what + 's:':<10} " + (", ".join(_named(found, what)) or "none") for what in EXCUSES]
+
+
+def _named(found: Mapping[str, int], what: str) -> list[str]:
+    return [f"{name.removeprefix(what + ' ')} {found[name]}" for name in sorted(found) if name.startswith(what + " ")]

@@ -78,9 +78,10 @@ class WorldFacts:
         span = self._processed.get((owner.topic_id, partition[1], owner.member_id, owner.owner_epoch))
         if span is None:
             return from_offset == until_offset
-        if (owner.topic_id, partition[1], owner.member_id, owner.owner_epoch) in self._ambiguous:
-            return True
         return span[0] <= from_offset and until_offset <= span[1]
+
+    def may_come_twice(self, owner: Owner, partition: TopicPartition) -> bool:
+        return (owner.topic_id, partition[1], owner.member_id, owner.owner_epoch) in self._ambiguous
 
     def was_reached(self, topic_id: str, partition: int, offset: int) -> bool:
         return offset <= self._reached.get((topic_id, partition), -1)

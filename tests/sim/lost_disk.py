@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from coordinator.protocol.ids import EARLIEST, LATEST
 from coordinator.protocol.parts import StartHint
 from tests.sim.log.model import LogCopy
+from tests.sim.member_process import MemberProcess
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +51,9 @@ def _exchange(world: "World", copy: DiskCopy | None) -> bool:
     if not world.coordinator.is_up:
         return False
     world.coordinator.exchange_disk(copy.files if copy is not None else None)
-    world.checker.disk_exchanged(copy.logs if copy is not None else None)
+    processes = (application.process for application in world.fleet.applications)
+    told = {one.name for one in processes if isinstance(one, MemberProcess) and one.is_alive and one.has_been_told}
+    world.checker.disk_exchanged(copy.logs if copy is not None else None, told)
     away_ms = world.dice.choice((300, 1_500, 6_000))
     world.schedule.after(away_ms, world.coordinator.power_on)
     if world.dice.random() < SOME_ARE_AWAY:

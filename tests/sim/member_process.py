@@ -23,6 +23,8 @@ class MemberProcess(Process):
     def __init__(self, world: "World", host: str, name: str) -> None:
         super().__init__(world, host, name)
         self.member: Member | None = None
+        self.has_been_told = False
+        """It was let into its group once, and knows since how far the log had come."""
         self._calls = 0
         self._answers: dict[int, tuple[Then, OrElse]] = {}
         self._wake_ms: int | None = None
@@ -63,6 +65,7 @@ class MemberProcess(Process):
             return
         answers: list[effects.Completed | effects.Failed] = []
         done = member.step(event)
+        self.has_been_told = self.has_been_told or self.has_joined
         self.world.checker.epochs.heard(self.name, member.assignment)
         for effect in done:
             match effect:

@@ -51,6 +51,8 @@ class Outputs:
         """Whether nothing may be in them twice; true in a group that holds claims without a time-out."""
         self.judged = 0
         """The number of records that were found to be new."""
+        self.excused = 0
+        """The number of records that came again and were excused."""
         self.repeated = 0
         """The number of micro-batches that were written again under their number."""
         self._partitions: dict[PartitionOfTopic, _Written] = {}
@@ -80,6 +82,7 @@ class Outputs:
                 "twice-under-hold",
                 f"{len(twice)} records from offset {twice[0]} on are written again, in micro-batch {number}: {claim}",
             )
+        self.excused += len(again)
         written.excused -= again
         written.offsets |= offsets
         self.judged += len(offsets - again)

@@ -65,6 +65,7 @@ EXPECTED_ENDS = (
     *EXPECTED_ENDS_OF_BLOCKS,
 )
 """Words of the errors that a process may end with in a world full of faults."""
+DATA_LOST = "data is lost"
 
 
 class World:
@@ -292,6 +293,7 @@ class World:
     def must_be_lost(self, process: Process, reported: Iterable[LostPosition]) -> None:
         """Check that no query says of a position that it is lost which Kafka has, unless topics are made again."""
         if self.mix.weights.keys() & {"topic-recreated", "topic-vanished"}:
+            self.checker.coverage["excuse a loss is reported where topics are made again"] += len(tuple(reported))
             return
         for one in reported:
             if one.position is not None and self.kafka.has_surely(one.topic, one.partition, one.position):
@@ -331,8 +333,10 @@ class World:
     def process_gave_up(self, process: Process, error: KcoordError) -> None:
         """Take note of a process that an error of the product ends; raises ViolationError for one no fault explains."""
         is_loss = isinstance(error, DataLossError) and self.mix.loses_data
-        if not is_loss and not any(words in str(error) for words in EXPECTED_ENDS):
+        words = DATA_LOST if is_loss else next((words for words in EXPECTED_ENDS if words in str(error)), None)
+        if words is None:
             raise ViolationError("query-refused", f"{process.name} ended with an error that no fault explains: {error}")
+        self.checker.coverage[f"end {words}"] += 1
         if isinstance(error, UnreadBatchError):
             # A person does what the error says.
             application = self.fleet.application_of(process)

@@ -14,7 +14,7 @@ def log_opened(log: Log, group: GroupModel, at: int, record: r.LogOpened) -> Non
 
 def log_went_back(log: Log, group: GroupModel, at: int, record: r.LogWentBack) -> None:
     """End every grant of a group whose members know more; what is known of its topics is not all there was."""
-    if not log.has_gone_back and not log.is_reading_again:
+    if not log.lost and not log.is_reading_again:
         raise log.broken("gone-back-unfounded", at, f"no disk was lost or restored: {record}")
     epoch = at + 1 + record.epochs_ahead
     if record.epochs_ahead < log.epochs_ahead or record.epochs_from != epoch:

@@ -7,15 +7,15 @@ the outcome.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any, NamedTuple
 
 from coordinator.core.groups import records as r
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
-from tests.sim.log import lived_time, lives, members, offsets, operators, ownership, recovery
-from tests.sim.log.state import Facts, GroupModel, Rule, ViolationError
+from tests.sim.log import lived_time, lives, lost_logs, members, offsets, operators, ownership, recovery
+from tests.sim.log.state import Facts, GroupModel, LostLog, Rule, ViolationError
 
 RULES: dict[type, Rule] = (
     lived_time.RULES | lives.RULES | members.RULES | ownership.RULES | offsets.RULES | operators.RULES | recovery.RULES
@@ -56,12 +56,10 @@ class LogModel:
         self.lives: list[str] = []
         self.places: dict[int, int] = {}
         """Where what was granted under an owner epoch stands."""
-        self.has_gone_back = False
-        """A disk was lost, or an old copy put back."""
-        self.copy_end = 0
-        """Where the copy ends that was put back last: what ran below may have been over for long."""
-        self.copied_claims = 0
-        """Claims of an old copy that were committed as a checkpoint says, and that nobody read to the end."""
+        self.lost: list[LostLog] = []
+        """What was lost with a disk, or when an old copy was put back, the newest last."""
+        self.excuses: Counter[str] = Counter()
+        """How often what breaks a rule was excused, by the name of the excuse."""
         self._next_number = 0
         self.newest_lived_at: int | None = None
         """Where the newest record stands that says how long nodes ran."""
@@ -92,9 +90,9 @@ class LogModel:
         """Return what a copy of the disk has of it, and perhaps a little more that is not durable."""
         return LogCopy(list(self.records), list(self.times_ms), list(self.numbers), list(self.known_before))
 
-    def exchange(self, copy: LogCopy, end: int) -> None:
+    def exchange(self, copy: LogCopy, end: int, told: Set[str]) -> None:
         """Have the records of a copy that ends here at the latest in place of these; who was a member stays known."""
-        self.has_gone_back, self.copy_end = True, end
+        lost_logs.lose(self, end, told)
         known: dict[str, set[str]] = {}
         for others in (self.known_members, *(before for _, before in self.known_before)):
             for group_id, member_ids in others.items():
@@ -137,6 +135,11 @@ class LogModel:
         if rule is None:
             raise self.broken("no-rule", at, f"nothing is known of records like {record}")
         rule(self, group, at, record)
+
+    def excused(self, name: str) -> None:
+        """Count an excuse; what made sense when it was written is not counted again when it is read again."""
+        if not self.is_reading_again:
+            self.excuses[name] += 1
 
     def broken(self, name: str, at: int, why: str) -> ViolationError:
         """Return the violation of a rule at a place of the log."""

@@ -7,6 +7,7 @@ from coordinator.core.groups.in_topics import one_by_one
 from coordinator.core.groups.partition_table import TopicPartition
 from tests.helpers.committed_parts import each_step
 from tests.sim.log import lateness, offsets
+from tests.sim.log.lost_logs import is_of_old_copy
 from tests.sim.log.state import ClaimEntry, GroupModel, Log, Owner, Rule
 
 
@@ -155,8 +156,8 @@ def advanced(log: Log, group: GroupModel, at: int, record: r.Advanced) -> None:
         key = (part.topic, part.topic_id, part.partition)
         if log.facts.was_delivered(claim, owner.topic_id):
             group.history.read(key, *claim.range)
-        elif _is_of_old_copy(log, group, at, claim):
-            log.copied_claims += not log.is_reading_again
+        elif log.is_reading_again or is_of_old_copy(log, record.group_id, group, at, claim):
+            log.excused("a claim of an old copy is done by a checkpoint")
             group.history.moved(key, claim.until_offset, "a claim of an old copy, which its checkpoint shows as done")
         else:
             raise log.broken("lost-record", at, f"no owner delivered what {claim} holds, and it is committed")
@@ -182,18 +183,6 @@ def advanced(log: Log, group: GroupModel, at: int, record: r.Advanced) -> None:
             raise log.broken("poll-skip", at, f"[{begin}, {end}) of {partition} is offered; at {position}, {owner}")
         owner.claim = ClaimEntry(partition, record.member_id, owner.owner_epoch, begin, end, at)
         group.claims.setdefault((partition, owner.owner_epoch), []).append(owner.claim)
-
-
-def _is_of_old_copy(log: Log, group: GroupModel, at: int, claim: ClaimEntry) -> bool:
-    """Say whether a claim came back with an old copy of the disk, for a process that knows it from a checkpoint alone.
-
-    That it had been left out only members can tell that were told more of the log; none has come, or it would be over.
-    """
-    if not log.has_gone_back or claim.running_at is None or claim.running_at >= log.copy_end:
-        return False
-    processes = [places for (member_id, _), places in group.joined_at.items() if member_id == claim.member_id]
-    newest = max(processes, key=max, default=[-1])
-    return log.copy_end <= min(newest) < at
 
 
 def streams_assigned(log: Log, group: GroupModel, at: int, record: r.StreamsAssigned) -> None:

@@ -4,7 +4,7 @@ Places are offsets of the log. Nothing here judges; the rules do.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from coordinator.core.groups import operator_records as o
 from coordinator.core.groups import records as r
@@ -33,6 +33,9 @@ class Facts(Protocol):
 
     def was_processed(self, owner: "Owner", partition: TopicPartition, from_offset: int, until_offset: int) -> bool:
         """Say whether a consumer that polls had returned all of a range before its latest poll began."""
+
+    def may_come_twice(self, owner: "Owner", partition: TopicPartition) -> bool:
+        """Say whether an owner's epoch may have been another one's before the coordinator got another disk."""
 
     def was_reached(self, topic_id: str, partition: int, offset: int) -> bool:
         """Say whether anybody ever got as far as this offset, or was sent there."""
@@ -66,6 +69,20 @@ class ClaimEntry:
     @property
     def range(self) -> tuple[int, int]:
         return self.from_offset, self.until_offset
+
+
+ClaimKey: TypeAlias = tuple[str, TopicPartition, str, int, tuple[int, int]]
+"""Group, partition, member, owner epoch and range."""
+
+
+class LostLog(NamedTuple):
+    """A log of which a lost disk, or an old copy that was put back, has kept a beginning."""
+
+    kept: int
+    """Where what was kept of it ends in the log that there is."""
+    open_claims: frozenset[ClaimKey]
+    told: frozenset[str]
+    """Processes that lived when it was lost, and had heard of it."""
 
 
 @dataclass(slots=True)
@@ -186,9 +203,7 @@ class Log(Protocol):
     epochs_ahead: int
     lives: list[str]
     places: dict[int, int]
-    has_gone_back: bool
-    copy_end: int
-    copied_claims: int
+    lost: list[LostLog]
     newest_lived_at: int | None
     is_reading_again: bool
     handovers: int
@@ -200,6 +215,9 @@ class Log(Protocol):
     known_members: dict[str, set[str]]
     known_before: list[tuple[int, dict[str, set[str]]]]
     times_ms: list[int]
+
+    def excused(self, name: str) -> None:
+        """Count what breaks a rule and is excused, by the name of the excuse."""
 
     def broken(self, name: str, at: int, why: str) -> ViolationError:
         """Return the violation of a rule at a place of the log."""

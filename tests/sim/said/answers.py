@@ -48,6 +48,7 @@ def check_answer(said: Said, connection_id: int, correlation_id: int, response: 
     count_refusals(said.coverage, response)
     is_of_old_group = asked.end_at_arrival <= said.forgotten_at.get(_group_of(asked), -1)
     if is_of_old_group and not isinstance(asked.request, RegisterConsumer):
+        said.coverage["excuse an answer is of a group that was forgotten"] += 1
         return
     match asked.request, response:
         case Advance(), AdvanceResponse(error=ErrorCode.NONE):

@@ -15,6 +15,7 @@ def check_push(said: Said, connection_id: int, push: Push, shard: int) -> None:
     elif removed is not None and removed[1] > said.forgotten_at.get(removed[0][0], -1):
         member = removed[0]
     else:
+        said.coverage["excuse a push reaches nobody's connection"] += 1
         return
     group = said.group(member[0], shard)
     match push:
