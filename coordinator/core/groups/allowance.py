@@ -2,8 +2,9 @@
 
 The account is `account`'s. Every request that lets state grow is asked about before a record of it is made, and is
 refused with the limit that it would pass, how much is in use, the setting that raises it and the verbs that free some.
-A request that frees state, or takes no more than before, is never refused. State that grows because Kafka's
-topics do is counted and not refused, so a group can be above its limit: it then takes nothing more.
+A request that frees state, or takes no more than before, is never refused, nor is a member that is back as it was: it
+may have been away for a moment only. State that grows because Kafka's topics do is counted and not refused, so a group
+can be above its limit: it then takes nothing more.
 """
 
 from collections.abc import Iterable, Sequence
@@ -95,6 +96,24 @@ def without_metadata_that_has_no_room(
     if not any(part.metadata for part in parts) or why_no_room(desk, group, growth_of_offsets(group, parts)) is None:
         return parts
     return tuple(replace(part, metadata="") for part in parts)
+
+
+def is_as_it_was(old: MemberFacts, facts: MemberFacts) -> bool:
+    """True when a member that is back, perhaps as another process, asks for what it asked for before.
+
+    It shows where it has come to since; and what its pattern matches by now is Kafka's doing.
+    """
+    topics = facts.topics if facts.pattern is None else old.topics
+    told = replace(
+        facts,
+        topics=topics,
+        hints=old.hints,
+        incarnation=old.incarnation,
+        client_id=old.client_id,
+        host=old.host,
+        pid=old.pid,
+    )
+    return told == old
 
 
 def growth_of_member(

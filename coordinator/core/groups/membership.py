@@ -7,9 +7,11 @@ comes back as the same process keeps what it has, and nobody else notices.
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from coordinator.core.events import TopicsRead
 from coordinator.core.groups import claims
-from coordinator.core.groups.allowance import growth_of_member, why_no_room
+from coordinator.core.groups.allowance import growth_of_member, is_as_it_was, why_no_room
 from coordinator.core.groups.applications import rivals, why_second
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.desk import Desk
@@ -274,13 +276,16 @@ class Membership:
         facts = facts_of(request, member_id, connection.host, topics)
         more = growth_of_member(desk, before, old.facts if old is not None else None, facts, request.group_id)
         no_room = why_no_room(desk, before, more)
-        if no_room is not None:
+        has_gone_back = self._gone_back.is_shown(before, request)
+        if no_room is not None and old is not None and not has_gone_back and is_as_it_was(old.facts, facts):
+            # The group has the offsets of all that it was granted, so where it has come to need not be remembered.
+            facts = replace(facts, hints=old.facts.hints)
+        elif no_room is not None:
             self._refuse(registration, *no_room)
             return
         is_new_group = before is None or is_yet_to_begin(before)
         is_known = old is not None and old.facts.commits
         earliest_why = self._recovery.why_earliest(request, before, is_new_group=is_new_group, is_known=is_known)
-        has_gone_back = self._gone_back.is_shown(before, request)
         has_news_of_topics = self._settle_group(registration, topics, earliest_why)
         group = desk.group(request.group_id)
         assert group is not None

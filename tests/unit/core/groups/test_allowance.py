@@ -14,6 +14,7 @@ from coordinator.protocol.messages import (
     FetcherStoppedResponse,
     Ping,
     PingResponse,
+    RegisterConsumerResponse,
 )
 from coordinator.protocol.operator_messages import (
     ChangeDrain,
@@ -25,9 +26,9 @@ from coordinator.protocol.operator_messages import (
     DeleteOffsetsResponse,
     ResetOffsets,
 )
-from coordinator.protocol.parts import FinalOffset, PartitionResult, ResetTarget, StartHint
+from coordinator.protocol.parts import FinalOffset, PartitionResult, ResetTarget, StartHint, Subscription
 from tests.helpers.node_member import Member
-from tests.helpers.node_world import NodeWorld
+from tests.helpers.node_world import NodeWorld, replace_registration
 
 T0 = ("t", 0)
 ROOM = 4_000
@@ -156,6 +157,47 @@ def test_member_that_is_back_is_let_in_whatever_the_group_takes() -> None:
     world.settle()
     assert len(again.owned) == 100
     assert again.commit(T0, 120).error is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("changes", [{}, {"incarnation": "another", "pid": 4_000_000, "client_id": "on-a-long-host"}])
+def test_member_that_is_back_and_shows_where_it_is_is_let_in_by_a_full_node(changes: dict[str, object]) -> None:
+    """Else a lost connection ended every query of a node that others have filled."""
+    world = NodeWorld({"t": 100})
+    m1 = world.join("m1")
+    world.limits = Limits(node_max_bytes=1_024)
+    world.restart()
+    hints = tuple(StartHint("t", "id-t", number, 120, True, m1.epoch(("t", number))) for number in range(100))
+    again = world.reconnect(m1, hints=hints, **changes)
+    world.settle()
+    assert len(again.owned) == 100
+    assert again.commit(T0, 120).error is ErrorCode.NONE
+    group = world.group()
+    assert group.members["m1"].facts.hints == ()
+    assert bytes_of(group) == recount(group)
+
+
+def test_member_that_is_back_by_a_pattern_is_let_in_though_more_topics_match() -> None:
+    world = NodeWorld({"t": 2})
+    m1 = world.join("m1", subscription=Subscription(pattern="t.*"))
+    world.limits = Limits(node_max_bytes=1_024)
+    world.kafka.topics["tt"] = 3
+    world.restart()
+    again = world.reconnect(m1)
+    world.settle()
+    assert len(again.owned) == 5
+
+
+def test_member_that_is_back_and_wants_more_is_refused_by_a_full_node() -> None:
+    world = NodeWorld({"t": 20, "u": 2})
+    m1 = world.join("m1")
+    world.limits = Limits(node_max_bytes=1_024)
+    world.restart()
+    assert m1.registration is not None
+    for changes in ({"subscription": Subscription(("t", "u"))}, {"instance_id": "i" * 200}):
+        asked = replace_registration(m1.registration, {"member_id": "m1", **changes})
+        refused = world.connect().ask(asked, RegisterConsumerResponse)
+        assert refused.error is ErrorCode.STATE_LIMIT_REACHED
+    assert world.reconnect(m1).member_id == "m1"
 
 
 def test_operators_are_refused_what_the_group_has_no_room_to_remember() -> None:
