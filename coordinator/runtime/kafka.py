@@ -285,7 +285,8 @@ class KafkaPort:
                 lookup = self._lookups.pop(0)
             try:
                 found = self._look_up(lookup.offsets)
-            except KafkaAwayError:
+            except Exception:
+                # Whatever it is, it is told to those that wait, who do not ask again by themselves.
                 with self._changed:
                     self._lookups.insert(0, lookup)
                 raise

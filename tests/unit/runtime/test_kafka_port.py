@@ -256,6 +256,24 @@ def test_a_bad_question_costs_only_itself() -> None:
     assert log.of("bug")
 
 
+def test_a_question_that_the_thread_stumbles_over_is_answered_all_the_same() -> None:
+    """Nobody asks again about what has no answer: the partition whose start it is would stay nobody's for ever."""
+
+    class LeavingOut(Stumbling):
+        def list_offsets(self, *_: object) -> list[ResolvedOffset]:
+            return []
+
+    kafka, log = LeavingOut(), RememberedLog()
+    with running(kafka, kafka.connect, log=log) as (port, inbox):
+        port.watch_topics(frozenset({"t"}))
+        inbox.wait_for(TopicsRead)
+        port.resolve_offsets(4, [OffsetToResolve("t", 0, LATEST)])
+        (resolved,) = inbox.wait_for(OffsetsResolved)
+    assert (resolved.lookup_id, [each.offset for each in resolved.offsets]) == (4, [None])
+    assert "since the thread that asks it met a bug (KeyError)" in resolved.offsets[0].why
+    assert log.of("bug")
+
+
 def test_a_topic_that_cannot_be_asked_about_is_refused_and_the_others_are_told_of() -> None:
     kafka = Stumbling()
     kafka.bad_topics = {"bad"}
