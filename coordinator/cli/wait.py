@@ -13,7 +13,7 @@ from coordinator.protocol.addresses import parse_address
 from coordinator.protocol.durations import parse_duration_ms
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse
-from coordinator.runtime.tool_client import ToolError, ask
+from coordinator.runtime.tool_client import ToolError, ask, refusal_of
 
 LOOK_TIMEOUT_S: Final = 5.0
 """How long one look may take; a coordinator that restarts is asked again."""
@@ -95,6 +95,9 @@ def _missing(coordinator: str, group: str, conditions: list[_Condition]) -> str 
         return str(error)
     if isinstance(response, DescribeGroupResponse) and response.error is ErrorCode.GROUP_ID_NOT_FOUND:
         response = DescribeGroupResponse()
+    refusal = refusal_of(response)
+    if refusal is not None and refusal[0].is_retriable:
+        return f"{refusal[1]} ({refusal[0].name})"
     must_not_be_refused(response, group)
     if not isinstance(response, DescribeGroupResponse):
         return f"the coordinator answered with {type(response).__name__}"

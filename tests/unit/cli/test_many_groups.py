@@ -14,6 +14,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeGroup,
     DescribeGroupResponse,
+    ErrorResponse,
     FindCoordinator,
     FindCoordinatorResponse,
     ListGroups,
@@ -204,6 +205,15 @@ class TestWait:
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 6
         assert "cannot be reached" in result.stderr
+
+    def test_a_shard_that_is_loaded_for_longer_than_a_look_is_waited_for(self, run, monkeypatch):
+        monkeypatch.setattr("coordinator.cli.wait.LOOK_TIMEOUT_S", 0.2)
+        loading = ErrorResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "shard 0 is being loaded; try again")
+        stable = DescribeGroupResponse(group_id="g", state="Stable")
+        assert run("wait", "g", "--stable", "--every", "10ms", describe=[*[loading] * 6, stable]).exit_code == 0
+        result = run("wait", "g", "--stable", "--timeout", "20ms", describe=loading)
+        assert result.exit_code == 6
+        assert result.stderr.endswith(": shard 0 is being loaded; try again (COORDINATOR_LOAD_IN_PROGRESS)\n")
 
     def test_something_has_to_be_waited_for(self, run):
         assert run("wait", "g").exit_code == 2
