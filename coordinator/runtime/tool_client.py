@@ -136,6 +136,11 @@ class _Conversation:
                 f"is a coordinator's and that it is running, or allow more time"
             ) from error
         except EOFError as error:
+            if self._session.version is not None:
+                raise ToolError(
+                    f"the coordinator at {self._name} closed the connection before it answered: it was stopped, or met "
+                    "a bug, which its log says; look whether what was asked for is done, and ask again"
+                ) from error
             raise ToolError(
                 f"{self._name} closed the connection without an answer; check that the address is a kcoord "
                 f"coordinator's and not a Kafka broker's"

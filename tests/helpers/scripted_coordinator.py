@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import ErrorResponse, Push, Request, Response
@@ -47,7 +48,7 @@ class ScriptedCoordinator:
                 connection, _ = self._listener.accept()
             except OSError:  # shut down by __exit__
                 return
-            with connection:
+            with connection, suppress(ConnectionAbortedError):  # an answer raises it that is not to come
                 self._converse(connection)
 
     def _converse(self, connection: socket.socket) -> None:

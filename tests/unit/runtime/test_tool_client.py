@@ -111,6 +111,22 @@ def test_a_stranger_is_named(greeting, why):
         thread.join()
 
 
+def test_a_coordinator_that_closes_after_its_hello_is_one():
+    """It was stopped, or met a bug: nothing is wrong with the address, and what was asked for may be done."""
+
+    def closes(request):
+        raise ConnectionAbortedError
+
+    with ScriptedCoordinator({DescribeGroup: closes}) as coordinator:
+        name = format_address(coordinator.address)
+        with pytest.raises(ToolError) as raised:
+            ask(coordinator.address, DescribeGroup("team"), 5)
+    assert str(raised.value) == (
+        f"the coordinator at {name} closed the connection before it answered: it was stopped, or met a bug, which its "
+        "log says; look whether what was asked for is done, and ask again"
+    )
+
+
 def test_a_request_too_large_is_an_error_of_the_tool():
     with ScriptedCoordinator({}) as coordinator, pytest.raises(ToolError, match="cannot be sent: DescribeGroup has"):
         ask(coordinator.address, DescribeGroup("g" * 2_000_000), 5)
