@@ -5,14 +5,13 @@ records first, and whatever was decided upon them only once they are durable. It
 chance; whoever performs its effects reports back with events.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
+from typing import assert_never
 
 import google_crc32c
-from msgspec import structs
 
-from coordinator.core.effects import BugMet, Effect, Halt, Respond, WakeAt, WatchTopics
+from coordinator.core.effects import BugMet, Effect, Halt, WakeAt, WatchTopics
 from coordinator.core.events import (
     AppendRefused,
     BecameDurable,
@@ -33,49 +32,19 @@ from coordinator.core.events import (
 from coordinator.core.groups.account import Usage
 from coordinator.core.groups.assignors import ASSIGNORS, Assignor
 from coordinator.core.groups.catalog import Catalog
-from coordinator.core.groups.describe import summaries
 from coordinator.core.groups.desk import Clock, Desk
-from coordinator.core.groups.journal import LEADER_EPOCH, Journal
+from coordinator.core.groups.journal import Journal
 from coordinator.core.groups.shard import Shard
-from coordinator.core.groups.soft import Connection, Registration, Timer, TimerKind
+from coordinator.core.groups.soft import Connection, Timer, TimerKind
 from coordinator.core.groups.state import ShardState
-from coordinator.core.groups.subscriptions import named_topics
 from coordinator.core.limits import Limits
-from coordinator.core.listing import take_listed
 from coordinator.core.log.storage import LogSink, RecoveredShard
 from coordinator.core.meter import Meter
 from coordinator.core.parking import Parking
-from coordinator.core.reads import answer_read
 from coordinator.core.request_shape import where_of
+from coordinator.core.routing import Router
 from coordinator.core.shard_rack import NotLoadedError, ShardRack
-from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import why_bad_id
-from coordinator.protocol.messages import (
-    Advance,
-    BeginClaims,
-    CommitOffsets,
-    ConfirmClaims,
-    DescribeGroup,
-    ErrorResponse,
-    FetcherStarted,
-    FetcherStopped,
-    FetchOffsets,
-    FindCoordinator,
-    FindCoordinatorResponse,
-    FinishClaims,
-    LeaveGroup,
-    ListClaims,
-    ListClaimsResponse,
-    ListGroupEvents,
-    ListGroups,
-    ListGroupsResponse,
-    Ping,
-    RegisterConsumer,
-    RegisterConsumerResponse,
-    ReportOutOfRange,
-)
-from coordinator.protocol.operator_messages import OperatorRequest
-from coordinator.protocol.parts import GroupSummary, ListedUpTo, NodeAddress
+from coordinator.protocol.parts import NodeAddress
 
 
 class Node:
@@ -97,15 +66,12 @@ class Node:
     ) -> None:
         assert shards > 0, "a node has at least one shard"
         self._limits = limits
-        self._address = self_address
         self._catalog = Catalog(kafka_bootstrap)
         self._clock = Clock()
         self._meter = Meter()
         self._connections: dict[int, Connection] = {}
         self._parking = Parking(shards)
         self._first_shard = 0
-        self._waiting: deque[RequestArrived] = deque()
-        self._turn_left = limits.page_items
         self._next_lookup_id = 0
         self._usage = Usage()
         self._assignors = assignors
@@ -116,6 +82,9 @@ class Node:
             self._connections,
             self._parking,
             limits,
+        )
+        self._router = Router(
+            limits, self_address, self._catalog, self._meter, self._connections, self._parking, self._rack
         )
         self._shards = self._rack.shards
         self._snapshots = self._rack.snapshots
@@ -180,7 +149,7 @@ class Node:
         try:  # no call of its own: there is a step for every request
             match event:
                 case RequestArrived():
-                    self._handle_request(event)
+                    self._router.handle(event)
                 case BecameDurable():
                     self._parking.lift(event.shard, event.end_offset)
                     self._rack.working = event.shard
@@ -190,7 +159,7 @@ class Node:
                     looks_at_all_timers = True
                     self._clock.wall_offset_ms = event.wall_ms - event.now_ms
                     self._pass_time(event)
-                    self._take_turn()
+                    self._router.take_turn()
                     if self._away:
                         self._rack.load_slices(event, self._limits.slice_bytes)
                     self._grow_snapshot()
@@ -225,15 +194,14 @@ class Node:
                     self._is_halted = True
                     self._parking.drop_all()
                     return [Halt(f"the disk failed, so nothing more can be promised: {event.why}")]
+                case _:
+                    assert_never(event)
         except NotLoadedError as error:
-            self._refuse_for_now(event, error)
+            assert isinstance(event, RequestArrived), "only a request is refused"
+            self._router.refuse_for_now(event, error)
         except Exception as error:  # noqa: BLE001 - a bug of ours costs one request, whatever it is
             self._rack.contain(error, event)
         return self._finish(event.now_ms, looks_at_all_timers=looks_at_all_timers)
-
-    def _refuse_for_now(self, event: Event, error: NotLoadedError) -> None:
-        assert isinstance(event, RequestArrived), "only a request is refused"
-        self._respond_now(event, ErrorResponse(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, message=str(error)))
 
     def shard_of(self, group_id: str) -> int:
         """Return the shard of a group: crc32c of its UTF-8, modulo the number of shards."""
@@ -274,158 +242,6 @@ class Node:
         elif connection.is_registering:
             for index, shard in enumerate(self._shards):
                 self._rack.contained(index, event, shard.connection_lost, connection, event.why)
-
-    # ---- requests ---------------------------------------------------------------------------------------------------
-
-    def _handle_request(self, event: RequestArrived) -> None:
-        connection = self._connections.get(event.connection_id)
-        if connection is None or connection.is_closing:
-            return
-        own_shard = self._rack.at_work(connection.group_id) if connection.group_id is not None else None
-        if own_shard is not None:
-            own_shard.heard(connection)
-        request, correlation_id = event.request, event.correlation_id
-        match request:  # what comes most often first
-            case CommitOffsets():
-                if own_shard is None or request.group_id != connection.group_id:
-                    own_shard = self._rack.at_work(request.group_id)
-                own_shard.handle_commit(connection, correlation_id, request)
-            case (
-                Ping()
-                | FetcherStarted()
-                | FetcherStopped()
-                | Advance()
-                | ConfirmClaims()
-                | LeaveGroup()
-                | ReportOutOfRange()
-            ):
-                if own_shard is not None:
-                    own_shard.handle_member(connection, correlation_id, request)
-                    return
-                why = f"no member is registered on this connection; register before {type(request).__name__}"
-                self._respond_now(event, ErrorResponse(error=ErrorCode.UNKNOWN_MEMBER_ID, message=why))
-            case RegisterConsumer():
-                self._register(connection, event, request)
-            case ListClaims():
-                self._list_claims(connection, event, request)
-            case FinishClaims():
-                self._rack.at_work(request.group_id).handle_finish(connection, correlation_id, request)
-            case BeginClaims():
-                self._rack.at_work(request.group_id).handle_begin(connection, correlation_id, request)
-            case FindCoordinator():
-                self._respond_now(event, self._find_coordinator(request))
-            case _:
-                # What people ask for grows with a group and can wait; what members do cannot.
-                if self._waiting or self._turn_left <= 0:
-                    self._wait_for_turn(event)
-                else:
-                    self._answer(event)
-
-    def _wait_for_turn(self, event: RequestArrived) -> None:
-        """Answer a request in a step of its own, after those that wait already."""
-        self._waiting.append(event)
-        self._shards[0].desk.timers.set(Timer(TimerKind.REST, ""), self._clock.now_ms)
-        self._touched.add(0)
-
-    def _take_turn(self) -> None:
-        """Answer requests that wait, as many as one step is for."""
-        self._turn_left = self._limits.page_items
-        while self._waiting and self._turn_left > 0:
-            event = self._waiting.popleft()
-            connection = self._connections.get(event.connection_id)
-            if connection is not None and not connection.is_closing:
-                self._answer_contained(event)
-        if self._waiting:
-            self._shards[0].desk.timers.set(Timer(TimerKind.REST, ""), self._clock.now_ms)
-
-    def _answer_contained(self, event: RequestArrived) -> None:
-        """Answer a request in a step that is about others too: what goes wrong is its own."""
-        try:
-            self._answer(event)
-        except NotLoadedError as error:
-            self._refuse_for_now(event, error)
-        except Exception as error:  # noqa: BLE001 - a bug of ours costs one request, whatever it is
-            self._rack.contain(error, event)
-
-    def _answer(self, event: RequestArrived) -> None:
-        """Answer a request of a tool or an operator, and note what that took of the turn."""
-        before = self._meter.things
-        match event.request:
-            case ListGroups():
-                self._list_groups(event, event.request)
-            case FetchOffsets() | DescribeGroup() | ListGroupEvents():
-                self._read(event, event.request)
-            case _:
-                assert isinstance(event.request, OperatorRequest), f"nobody answers {type(event.request).__name__}"
-                connection = self._connections[event.connection_id]
-                connection.may_wait_for |= {self.shard_of(event.request.group_id)}
-                self._rack.at_work(event.request.group_id).handle_operator(
-                    connection, event.correlation_id, event.request
-                )
-        self._turn_left -= 1 + self._meter.things - before
-
-    def _respond_now(
-        self, event: RequestArrived, response: FindCoordinatorResponse | ListClaimsResponse | ErrorResponse
-    ) -> None:
-        self._direct.append(Respond(event.connection_id, event.correlation_id, response))
-
-    def _register(self, connection: Connection, event: RequestArrived, request: RegisterConsumer) -> None:
-        shard = self._rack.at_work(request.group_id)
-        if connection.group_id is not None or connection.is_registering:
-            why = "this connection is a member's already, or waits to be one; register on a new connection"
-            response = RegisterConsumerResponse(error=ErrorCode.INVALID_REQUEST, message=why)
-            shard.desk.respond(event.connection_id, event.correlation_id, response)
-            return
-        if connection.listed is not None:
-            listed, connection.listed = connection.listed, None
-            claims, hints = (*listed.claims, *request.claims), (*listed.hints, *request.hints)
-            request = structs.replace(request, claims=claims, hints=hints)
-        topics = named_topics(request.subscription)
-        connection.may_wait_for |= {self.shard_of(request.group_id)}
-        shard.register(Registration(event.connection_id, event.correlation_id, request, event.fresh_id, topics))
-
-    def _list_claims(self, connection: Connection, event: RequestArrived, request: ListClaims) -> None:
-        if connection.group_id is not None or connection.is_registering:
-            why = "this connection is a member's already, or waits to be one; list claims before the registration"
-            self._respond_now(event, ListClaimsResponse(ErrorCode.INVALID_REQUEST, why))
-            return
-        self._respond_now(event, take_listed(connection, request, self._limits))
-
-    def _find_coordinator(self, request: FindCoordinator) -> FindCoordinatorResponse:
-        why = why_bad_id(request.group_id)
-        if why is not None:
-            message = f"the group id is not allowed: {why}"
-            return FindCoordinatorResponse(error=ErrorCode.INVALID_GROUP_ID, message=message)
-        return FindCoordinatorResponse(
-            coordinator=self._address,
-            shard=self.shard_of(request.group_id),
-            leader_epoch=LEADER_EPOCH,
-            nodes=(self._address,),
-            kafka_bootstrap=self._catalog.bootstrap,
-            kafka_cluster_id=self._catalog.cluster_id,
-        )
-
-    def _list_groups(self, event: RequestArrived, request: ListGroups) -> None:
-        self._rack.require_all()
-        most = self._limits.page_items
-        begin, after = (request.after.shard, request.after.group_id) if request.after is not None else (0, "")
-        lines: list[GroupSummary] = []
-        up_to = None
-        for index in range(max(0, begin), len(self._shards)):
-            left = most - len(lines)
-            found = summaries(self._shards[index].desk, after if index == begin else "", left + 1)
-            lines += found[:left]
-            if len(found) > left:
-                up_to = ListedUpTo(index, found[left - 1].group_id if left else "")
-                break
-        self._meter.note(len(lines))
-        response = ListGroupsResponse(tuple(sorted(lines, key=lambda line: line.group_id)), up_to)
-        waits = tuple((index, shard.desk.journal.log_end_offset) for index, shard in enumerate(self._shards))
-        self._parking.park(Respond(event.connection_id, event.correlation_id, response), waits)
-
-    def _read(self, event: RequestArrived, request: FetchOffsets | DescribeGroup | ListGroupEvents) -> None:
-        desk = self._rack.at_work(request.group_id).desk
-        desk.respond(event.connection_id, event.correlation_id, answer_read(desk, request, self._limits.page_items))
 
     # ---- the end of a step ------------------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ class ShardRack:
         limits: Limits,
     ) -> None:
         self._make = make
-        self._shard_of = shard_of
+        self.shard_of = shard_of
         self._clock = clock
         self._connections = connections
         self._parking = parking
@@ -74,7 +74,7 @@ class ShardRack:
 
     def at_work(self, group_id: str) -> Shard:
         """Return the shard of a group, which is at work from now on; raises NotLoadedError."""
-        index = self._shard_of(group_id)
+        index = self.shard_of(group_id)
         if self._away and index in self._away:
             raise NotLoadedError(index)
         self.working = index
@@ -134,7 +134,7 @@ class ShardRack:
             elif isinstance(effect, Respond | SendPush):
                 closing.setdefault(effect.connection_id, why_closed)
         for connection_id, connection in self._connections.items():
-            is_its_member = connection.group_id is not None and self._shard_of(connection.group_id) == index
+            is_its_member = connection.group_id is not None and self.shard_of(connection.group_id) == index
             if is_its_member:
                 connection.unbind()
             if is_its_member or index in connection.may_wait_for:
