@@ -35,7 +35,7 @@ from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.desk import Clock, Desk
 from coordinator.core.groups.journal import Journal
 from coordinator.core.groups.shard import Shard
-from coordinator.core.groups.soft import Connection, Timer, TimerKind
+from coordinator.core.groups.soft import Connection
 from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
 from coordinator.core.log.storage import LogSink, RecoveredShard
@@ -296,11 +296,7 @@ class Node:
             why = f"the snapshot of shard {shard} met a bug at {where_of(error)}; another is made later"
             self._direct.append(BugMet(why, error))
             return
-        self._touched.add(shard)
-        if effect is None:
-            desk = self._shards[shard].desk
-            desk.timers.set(Timer(TimerKind.REST, ""), desk.now_ms)
-        else:
+        if effect is not None:
             self._parking.park(effect, ((shard, effect.end_offset),))
 
     def _watch(self) -> list[Effect]:
@@ -328,10 +324,11 @@ class Node:
         return [watched]
 
     def _wake(self, now_ms: int, shards: Iterable[int]) -> list[Effect]:
-        """Ask to be woken for the earliest deadline that comes before the next regular tick."""
+        """Ask to be woken for what was left to a step of its own, or the earliest deadline before the next tick."""
         if self._wake_at_ms is not None and self._wake_at_ms <= now_ms:
             self._wake_at_ms = None
-        earliest: int | None = now_ms if self._away and self._rack.reloads.under_way else None
+        is_more_to_do = self._router.waiting or self._snapshots.next_shard is not None or self._rack.reloads.under_way
+        earliest: int | None = now_ms if is_more_to_do else None
         for index in shards:
             if index in self._away:
                 continue  # it is not asked what is due before it is served again

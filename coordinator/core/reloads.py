@@ -4,7 +4,7 @@ The first bug of a shard has it loaded at once. Each further one within a minute
 that a request which members repeat costs its shard more and more time, and the others none. It ends no node.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from coordinator.core.groups.shard import Shard
@@ -46,9 +46,9 @@ class Reloads:
         self._loads[index] = (fresh, load)
 
     @property
-    def under_way(self) -> tuple[int, ...]:
+    def under_way(self) -> Collection[int]:
         """The shards of which there is more to replay."""
-        return tuple(self._loads)
+        return self._loads.keys()
 
     def load_slice(self, index: int, most_bytes: int) -> Shard | None:
         """Replay about so many bytes more; returns the shard, which is in service again, once that is all."""

@@ -14,7 +14,7 @@ from coordinator.core.events import RequestArrived
 from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.describe import summaries
 from coordinator.core.groups.journal import LEADER_EPOCH
-from coordinator.core.groups.soft import Connection, Registration, Timer, TimerKind
+from coordinator.core.groups.soft import Connection, Registration
 from coordinator.core.groups.subscriptions import named_topics
 from coordinator.core.limits import Limits
 from coordinator.core.listing import take_listed
@@ -75,7 +75,8 @@ class Router:
         self._connections = connections
         self._parking = parking
         self._rack = rack
-        self._waiting: deque[tuple[RequestArrived, AskedByPeople]] = deque()
+        self.waiting: deque[tuple[RequestArrived, AskedByPeople]] = deque()
+        """Requests that wait for a turn, in the order in which they came."""
         self._turn_left = limits.page_items
 
     def handle(self, event: RequestArrived) -> None:
@@ -117,8 +118,8 @@ class Router:
             case FindCoordinator():
                 self._respond_now(event, self._find_coordinator(request))
             case _:  # a request that is none of AskedByPeople has its own case above
-                if self._waiting or self._turn_left <= 0:
-                    self._wait_for_turn(event, request)
+                if self.waiting or self._turn_left <= 0:
+                    self.waiting.append((event, request))
                 else:
                     self._answer(event, request)
 
@@ -133,26 +134,14 @@ class Router:
 
     # ---- turns ------------------------------------------------------------------------------------------------------
 
-    def _wait_for_turn(self, event: RequestArrived, request: AskedByPeople) -> None:
-        """Answer a request in a step of its own, after those that wait already."""
-        self._waiting.append((event, request))
-        self._come_back()
-        self._rack.touched.add(0)
-
-    def _come_back(self) -> None:
-        timers = self._rack.shards[0].desk.timers
-        timers.set(Timer(TimerKind.REST, ""), self._rack.shards[0].desk.now_ms)
-
     def take_turn(self) -> None:
         """Answer requests that wait, as many as one step is for."""
         self._turn_left = self._limits.page_items
-        while self._waiting and self._turn_left > 0:
-            event, request = self._waiting.popleft()
+        while self.waiting and self._turn_left > 0:
+            event, request = self.waiting.popleft()
             connection = self._connections.get(event.connection_id)
             if connection is not None and not connection.is_closing:
                 self._answer_contained(event, request)
-        if self._waiting:
-            self._come_back()
 
     def _answer_contained(self, event: RequestArrived, request: AskedByPeople) -> None:
         """Answer a request in a step that is about others too: what goes wrong is its own."""
@@ -179,6 +168,7 @@ class Router:
 
     def _list_groups(self, event: RequestArrived, request: ListGroups) -> None:
         self._rack.require_all()
+        self._rack.working = None  # it is of no shard, and a bug in it is no shard's
         shards, most = self._rack.shards, self._limits.page_items
         begin, after = (request.after.shard, request.after.group_id) if request.after is not None else (0, "")
         lines: list[GroupSummary] = []

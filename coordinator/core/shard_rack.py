@@ -193,7 +193,7 @@ class ShardRack:
 
     def load_slices(self, event: Event, most_bytes: int) -> None:
         """Replay about so many bytes more of each shard that is being loaded, and serve those that are whole."""
-        for index in self.reloads.under_way:
+        for index in tuple(self.reloads.under_way):
             try:
                 fresh = self.reloads.load_slice(index, most_bytes)
             except Exception as error:  # noqa: BLE001 - records that cannot be replayed keep one shard out of service

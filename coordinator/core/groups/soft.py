@@ -33,7 +33,7 @@ class TimerKind(Enum):
     SLICE = "slice"
     """More of the group is to be looked at."""
     REST = "rest"
-    """More registrations are to be looked at, members to be removed or records to be encoded; of no group."""
+    """More registrations are to be looked at, or members to be removed; of no group."""
     LOOKUP = "lookup"
     """Partitions without a known start are looked at again."""
     CLAIM_AGE = "claim age"

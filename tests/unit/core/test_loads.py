@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from coordinator.core.effects import ReloadShard
 from coordinator.core.events import Ticked
 from coordinator.core.groups.journal import Journal
 from coordinator.core.groups.life_records import LogOpened
@@ -120,6 +121,21 @@ def test_list_that_shows_what_a_bug_undid_is_never_told(plant: Callable[..., Non
     world.advance(500)
     assert world.bugs
     assert reader.answer(asked) is not None or reader.closed_why is not None
+
+
+def test_bug_in_a_list_of_groups_costs_no_shard_a_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read of all shards, and nothing is changed: that of the member who asks is as good as the others."""
+
+    def failing(*_: object) -> None:
+        raise PlantedError
+
+    world = world_with_bugs()
+    member = world.join("m1")
+    monkeypatch.setattr("coordinator.core.routing.summaries", failing)
+    member.send(ListGroups())
+    assert member.closed_why is not None
+    assert not [effect for effect in world.effects if isinstance(effect, ReloadShard)]
+    assert [bug.why.count("is loaded again") for bug in world.bugs or ()] == [0]
 
 
 def test_no_snapshot_is_made_of_what_a_bug_left_behind(plant: Callable[..., None]) -> None:
