@@ -5,12 +5,9 @@ Prints a line a schedule and ends with `promises: OK schedules=N lost=0 stuck=0 
 code 1.
 """
 
-import importlib
 import logging
-import pkgutil
 import sys
 import tempfile
-import threading
 import time
 import traceback
 from collections import Counter
@@ -18,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tests.helpers.leaving_no_process import leaving_no_process
+from tests.helpers.named_cases import NotEndedError, gathered, outcome_of
 from tests.promises import schedules
 from tests.promises.place import Place
 from tests.promises.schedule import BrokenError, Schedule
@@ -25,12 +23,7 @@ from tests.promises.schedule import BrokenError, Schedule
 
 def all_schedules() -> list[Schedule]:
     """Return the schedules of every file of the folder; two of one name are a mistake."""
-    found: list[Schedule] = []
-    for module in sorted(each.name for each in pkgutil.iter_modules(schedules.__path__)):
-        found += importlib.import_module(f"{schedules.__name__}.{module}").SCHEDULES
-    twice = [name for name, count in Counter(each.name for each in found).items() if count > 1]
-    assert not twice, f"schedules have one name: {twice}"
-    return found
+    return gathered(schedules, "SCHEDULES")
 
 
 def main(words: Sequence[str]) -> int:
@@ -71,20 +64,8 @@ def run(chosen: Iterable[Schedule], place: Place) -> int:
 
 def _error_of(schedule: Schedule, place: Place) -> BaseException | None:
     """Run a schedule on a thread of its own, which is left behind when it does not end in time."""
-    failed: list[BaseException] = []
-
-    def run_it() -> None:
-        try:
-            schedule.run(place)
-        except BaseException as error:  # noqa: BLE001 - whatever ends a schedule is its result
-            failed.append(error)
-
-    thread = threading.Thread(target=run_it, name=schedule.name, daemon=True)
-    thread.start()
-    thread.join(schedule.timeout_s)
-    if thread.is_alive():
-        return BrokenError("stuck", f"it had not ended after {schedule.timeout_s:g} s")
-    return failed[0] if failed else None
+    result = outcome_of(lambda: schedule.run(place), name=schedule.name, timeout_s=schedule.timeout_s)
+    return BrokenError("stuck", str(result)) if isinstance(result, NotEndedError) else result
 
 
 if __name__ == "__main__":

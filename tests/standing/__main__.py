@@ -5,13 +5,10 @@ commits all the time. Prints a line a case and ends with `standing: OK cases=N s
 seconds=S`, or FAILED and exit code 1.
 """
 
-import importlib
 import logging
-import pkgutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import traceback
 from collections import Counter
@@ -21,6 +18,7 @@ from pathlib import Path
 
 from coordinator.local.kafka import LocalKafka
 from tests.helpers.leaving_no_process import leaving_no_process
+from tests.helpers.named_cases import NotEndedError, gathered, outcome_of
 from tests.standing import cases
 from tests.standing.case import BrokenError, Case
 from tests.standing.trial import Trial
@@ -30,12 +28,7 @@ KINDS = ("stopped", "lost", "slow", "wrong")
 
 def all_cases() -> list[Case]:
     """Return the cases of every file of the folder; two of one name are a mistake."""
-    found: list[Case] = []
-    for module in sorted(each.name for each in pkgutil.iter_modules(cases.__path__)):
-        found += importlib.import_module(f"{cases.__name__}.{module}").CASES
-    twice = [name for name, count in Counter(each.name for each in found).items() if count > 1]
-    assert not twice, f"cases have one name: {twice}"
-    return found
+    return gathered(cases, "CASES")
 
 
 def main(words: Sequence[str]) -> int:
@@ -75,25 +68,19 @@ def run(chosen: Iterable[Case], folder: Path, kafka: LocalKafka, echo_address: s
 
 def outcome(case: Case, trial: Trial) -> str | BaseException:
     """Run a case on a thread of its own, which is left behind when it does not end; return its figures or its error."""
-    told: list[str | BaseException] = []
 
-    def run_it() -> None:
-        try:
-            case.run(trial)
-            told.append(trial.verdict())
-        except BaseException as error:  # noqa: BLE001 - whatever ends a case is its result
-            told.append(error)
+    def run_it() -> str:
+        case.run(trial)
+        return trial.verdict()
 
     with trial:
-        thread = threading.Thread(target=run_it, name=case.name, daemon=True)
-        thread.start()
-        thread.join(case.timeout_s)
-        if thread.is_alive():
-            return BrokenError("wrong", f"it had not ended after {case.timeout_s:g} s")
+        result = outcome_of(run_it, name=case.name, timeout_s=case.timeout_s)
+        if isinstance(result, NotEndedError):
+            return BrokenError("wrong", str(result))
         why_stopped = trial.why_stopped()
-        if isinstance(told[0], BaseException) and why_stopped is not None:
-            return BrokenError("stopped", f"{why_stopped}\n    {told[0]!r}")
-        return told[0]
+        if isinstance(result, BaseException) and why_stopped is not None:
+            return BrokenError("stopped", f"{why_stopped}\n    {result!r}")
+        return result
 
 
 @contextmanager
