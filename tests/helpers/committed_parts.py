@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from coordinator.core.groups.records import CommittedPart, OffsetsCommitted, TopicCommit, TopicSteps
+from coordinator.core.groups.records import Advanced, CommittedPart, OffsetsCommitted, TopicCommit, TopicSteps
 
 
 def parts_of(record: OffsetsCommitted) -> Iterator[CommittedPart]:
@@ -32,4 +32,12 @@ def each_step(columns: Iterable[TopicSteps]) -> Iterator[tuple[str, str, int, in
     """Yield topic, topic id, partition and step of each partition."""
     for each in columns:
         for number, step in zip(each.partitions, each.steps, strict=True):
+            yield each.topic, each.topic_id, number, step
+
+
+def each_offered_step(record: Advanced) -> Iterator[tuple[str, str, int, int]]:
+    """Yield the same of what is offered, which leaves partitions out where they are those that are finished."""
+    finished = {each.topic: each.partitions for each in record.finished}
+    for each in record.offered:
+        for number, step in zip(each.partitions or finished[each.topic], each.steps, strict=True):
             yield each.topic, each.topic_id, number, step

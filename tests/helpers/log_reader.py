@@ -23,7 +23,7 @@ from coordinator.core.groups.records import (
     WentOutOfRange,
     decode_record,
 )
-from tests.helpers.committed_parts import each_step, parts_of
+from tests.helpers.committed_parts import each_offered_step, each_step, parts_of
 
 
 class LogReader:
@@ -101,7 +101,7 @@ class LogReader:
                 for partition, owner in self.owners.items():
                     if owner[0] == record.member_id and partition not in self.running and not record.keeps_offered:
                         self._close_claim(partition)
-                for topic, _, number, step in each_step(record.offered):
+                for topic, _, number, step in each_offered_step(record):
                     partition = (topic, number)
                     member_id, owner_epoch = self.owners[partition]
                     assert member_id == record.member_id

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from coordinator.core.groups.changes import offered_to
 from coordinator.core.groups.claim_table import OpenClaim
-from coordinator.core.groups.claims_together import advance_together
+from coordinator.core.groups.claims_together import advance_together, claimed_again
 from coordinator.core.groups.offsets import committed_part, refused, why_backwards, why_bad_offset, why_fenced
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.readers import why_read_only
@@ -96,12 +96,13 @@ def advance_one_by_one(group: GroupState, member_id: str, request: Advance, comm
     drops_offered = not request.keeps_offered and bool(offered_to(group, member_id))
     record = None
     if draft.finished or draft.released or draft.offered or drops_offered:
+        done_steps = _steps_of_finished(draft)
         record = Advanced(
             group.group_id,
             member_id,
             commit_ms,
-            finished=_steps_of_finished(draft),
-            offered=_steps_of_offered(draft),
+            finished=done_steps,
+            offered=claimed_again(done_steps, _steps_of_offered(draft)),
             released=tuple(draft.released.values()),
             finals=tuple(draft.finals.values()),
             keeps_offered=request.keeps_offered,

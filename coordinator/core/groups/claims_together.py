@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from operator import eq, lt, sub
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from coordinator.core.groups import offsets
 from coordinator.core.groups.changes import positions_of
 from coordinator.core.groups.in_topics import TopicNumbers
@@ -46,8 +48,17 @@ def advance_together(group: GroupState, member_id: str, request: Advance, commit
             return None
         steps = tuple(map(sub, asked.until_offsets, asked.from_offsets))
         offered.append(TopicSteps(asked.topic, asked.topic_id, asked.partitions, steps))
-    return Advanced(
-        group.group_id, member_id, commit_ms, tuple(finished), tuple(offered), keeps_offered=request.keeps_offered
+    again = claimed_again(finished, offered)
+    return Advanced(group.group_id, member_id, commit_ms, tuple(finished), again, keeps_offered=request.keeps_offered)
+
+
+def claimed_again(finished: Sequence[TopicSteps], offered: Iterable[TopicSteps]) -> tuple[TopicSteps, ...]:
+    """Return what is offered as a record has it: without partitions where they are those of the topic that finish."""
+    named = {steps.topic: steps.partitions for steps in finished}
+    if len(named) < len(finished):
+        return tuple(offered)
+    return tuple(
+        [replace(steps, partitions=()) if named.get(steps.topic) == steps.partitions else steps for steps in offered]
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from coordinator.core.groups.in_topics import TopicHints, TopicNumbers
 from coordinator.core.groups.life_records import LogOpened, LogWentBack
@@ -150,7 +151,7 @@ class TopicSteps(_Part, frozen=True, gc=False):
     topic: str
     topic_id: str
     partitions: tuple[int, ...]
-    """Ascending."""
+    """Ascending; none in what is offered where they are those of the topic that are finished."""
     steps: tuple[int, ...]
 
 
@@ -288,6 +289,12 @@ class Advanced(_Record, frozen=True, tag=11):
     released: tuple[ReleasedPart, ...] = ()
     finals: tuple[CommittedPart, ...] = ()
     keeps_offered: bool = False
+
+    def each_offered(self) -> "Iterator[TopicSteps]":
+        """Yield what is offered, each with its partitions."""
+        finished = {steps.topic: steps.partitions for steps in self.finished}
+        for steps in self.offered:
+            yield steps if steps.partitions else replace(steps, partitions=finished[steps.topic])
 
 
 class ClaimsRunning(_Record, frozen=True, tag=12):

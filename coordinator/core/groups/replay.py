@@ -300,11 +300,11 @@ def _offsets_committed(group: GroupState, record: OffsetsCommitted) -> None:
 
 
 def _advanced(group: GroupState, record: Advanced) -> None:
-    # What is claimed again takes the place of what is finished, if it is the same partitions and nobody else's by then.
-    again = {} if record.released else {steps.topic: steps.partitions for steps in record.offered}
+    # What is claimed again, of the same partitions, takes the place of what is finished.
+    again = {steps.topic for steps in record.offered if not steps.partitions}
     for steps in record.finished:
         _step_on(group, record.member_id, steps, record.commit_ms)
-        if again.get(steps.topic) != steps.partitions:
+        if steps.topic not in again:
             group.claims.close_all(steps.topic, steps.partitions)
     if record.finals:
         commit(group, record.finals)
@@ -312,7 +312,7 @@ def _advanced(group: GroupState, record: Advanced) -> None:
         release(group, (part.topic, part.partition))
     if not record.keeps_offered:
         drop_offered(group, record.member_id)
-    for steps in record.offered:
+    for steps in record.each_offered():
         begins = positions_of(group, steps.topic, steps.partitions)
         claims = OpenClaims(steps.partitions, begins, tuple(map(add, begins, steps.steps)))
         group.claims.open(steps.topic, claims, _owner_of(group, record.member_id, steps))

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from coordinator.core.groups import records as r
 from coordinator.core.groups.in_topics import one_by_one
 from coordinator.core.groups.partition_table import TopicPartition
-from tests.helpers.committed_parts import each_step
+from tests.helpers.committed_parts import each_offered_step, each_step
 from tests.sim.log import lateness, offsets
 from tests.sim.log.lost_logs import is_of_old_copy
 from tests.sim.log.state import ClaimEntry, GroupModel, Log, Owner, Rule
@@ -165,7 +165,7 @@ def advanced(log: Log, group: GroupModel, at: int, record: r.Advanced) -> None:
         offsets.commit(log, group, at, part)
     release(log, group, at, record.member_id, record.released, record.finals)
     stay: dict[TopicPartition, tuple[int, int]] = {}
-    for topic, _, number, step in each_step(record.offered):
+    for topic, _, number, step in each_offered_step(record):
         begin = group.commits[topic, number][-1].offset
         assert begin is not None, "what is claimed has an offset"
         stay[topic, number] = (begin, begin + step)

@@ -117,6 +117,10 @@ GOLDEN: list[tuple[Record, str]] = [
         Advanced("g", "m1", 9, (STEPS,), (STEPS,), (ReleasedPart("t", 0, 3),), (COMMITTED,), True),
         "01990ba167a26d31099194a174a269649200049207cd012c9194a174a269649200049207cd012c9193a17400039198a174a269640005c0a00903c3",
     ),
+    (
+        Advanced("g", "m1", 9, (STEPS,), (TopicSteps("t", "id", (), (7, 300)),)),
+        "01990ba167a26d31099194a174a269649200049207cd012c9194a174a26964909207cd012c9090c2",
+    ),
     (ClaimsRunning("g", (TopicNumbers("t", (0,)),)), "01930ca1679192a1749100"),
     (ClaimsClosed("g", (TopicNumbers("t", (0,)),)), "01930da1679192a1749100"),
     (TopicsMatched("g", ("m1",), ("t",)), "01942aa16791a26d3191a174"),
