@@ -34,13 +34,15 @@ def bytes_of(piece: Piece) -> int:
             return size
 
 
-def portions(items: Iterable[_Item], size_of: Callable[[_Item], int]) -> Iterator[tuple[_Item, ...]]:
+def portions(
+    items: Iterable[_Item], size_of: Callable[[_Item], int], most_items: int = MAX_ITEMS
+) -> Iterator[tuple[_Item, ...]]:
     """Yield items in portions of bounded size, none when there are no items."""
     portion: list[_Item] = []
     size = 0
     for item in items:
         more = size_of(item)
-        if portion and (size + more > MAX_BYTES or len(portion) >= MAX_ITEMS):
+        if portion and (size + more > MAX_BYTES or len(portion) >= most_items):
             yield tuple(portion)
             portion, size = [], 0
         portion.append(item)
@@ -57,7 +59,9 @@ class AdvancePortion:
     claims: tuple[Claim, ...]
 
 
-def advance_portions(finished: Sequence[Claim], claims: Sequence[Claim]) -> tuple[AdvancePortion, ...]:
+def advance_portions(
+    finished: Sequence[Claim], claims: Sequence[Claim], most_items: int = MAX_ITEMS
+) -> tuple[AdvancePortion, ...]:
     """Cut a micro-batch by its partitions, each with what is finished and what is claimed of it; at least one portion.
 
     A portion that is the whole keeps the order of both.
@@ -65,7 +69,7 @@ def advance_portions(finished: Sequence[Claim], claims: Sequence[Claim]) -> tupl
     by_partition: dict[TopicPartition, list[Claim]] = {}
     for claim in (*finished, *claims):
         by_partition.setdefault(partition_of(claim), []).append(claim)
-    cut = list(portions(by_partition.items(), lambda item: sum(map(bytes_of, item[1]))))
+    cut = list(portions(by_partition.items(), lambda item: sum(map(bytes_of, item[1])), most_items))
     if len(cut) <= 1:
         return (AdvancePortion(tuple(finished), tuple(claims)),)
     owners = {key: index for index, portion in enumerate(cut) for key, _ in portion}

@@ -71,6 +71,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "sink": sink.KINDS,
     "output": outputs.KINDS,
     "block": group_batch.KINDS,
+    "call": ("in portions",),
     "answer": ANSWERS,
     "page": ("last", "of more"),
     "run": ("ended", "left to others", "lost data", "missed its coordinator"),

@@ -99,6 +99,8 @@ class Mix:
     """Share of partitions whose producer writes transactions."""
     read_committed: float
     """Chance that an application reads committed records only."""
+    portion_items: int
+    """Partitions of a micro-batch that one request names at most."""
     is_slow: bool = False
     """Every micro-batch outlasts the rebalance time-out, and nothing else goes wrong."""
     is_losing: bool = False
@@ -191,6 +193,7 @@ def draw_mix(dice: Random) -> Mix:
         fails_on_data_loss=not LOSES_DATA & weights.keys() or dice.random() < 0.5,
         transactional=dice.choice((0.0, 0.5, 1.0)),
         read_committed=dice.choice((0.0, 0.3, 0.5, 1.0)),
+        portion_items=dice.choice((1, 2, 2_000, 2_000)),
     )
     return maybe_losing(maybe_slow(mix, dice), dice)
 

@@ -5,8 +5,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from coordinator.core.groups import claims_together, offsets
+from coordinator.core.groups import claims, claims_together, offsets
 from coordinator.core.groups.state import GroupState
+from coordinator.protocol.messages import Advance
 from coordinator.protocol.parts import TopicClaims, TopicOffsets
 
 Patches = list[tuple[Any, str, Any]]
@@ -38,6 +39,15 @@ def whole_micro_batch_without_its_claims() -> Patches:
     return [(claims_together, "_topic_id_of_whole", whose_it_is)]
 
 
+def portions_drop_each_other() -> Patches:
+    advance = claims.advance
+
+    def without_those_before(group: GroupState, member_id: str, request: Advance, commit_ms: int) -> Any:
+        return advance(group, member_id, replace(request, keeps_offered=False), commit_ms)
+
+    return [(claims, "advance", without_those_before)]
+
+
 MISTAKES: Mapping[str, tuple[str, Callable[[], Patches]]] = {
     "together-without-owner-check": (
         "what is committed together is not asked for its owner",
@@ -46,5 +56,9 @@ MISTAKES: Mapping[str, tuple[str, Callable[[], Patches]]] = {
     "whole-micro-batch-without-its-claims": (
         "a micro-batch that is said again is committed again",
         whole_micro_batch_without_its_claims,
+    ),
+    "portions-drop-each-other": (
+        "a further request of a micro-batch lets go of what those before it have claimed",
+        portions_drop_each_other,
     ),
 }

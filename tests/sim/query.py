@@ -35,6 +35,7 @@ from spark_kcoord.questions import (
     ReadStarts,
     ReadTopicIds,
 )
+from tests.sim import portioned
 from tests.sim.holders import holders
 from tests.sim.member_process import MemberProcess
 from tests.sim.query_watch import QueryWatch
@@ -206,6 +207,15 @@ class Query(MemberProcess):
     def _step(self, name: str) -> Step:
         return Step(name, self.world.dice.choice((0, 1, 2, 10)))
 
+    def between(self, what: str) -> Step:
+        """A moment between two calls, in which the process can die."""
+        return self._step(f"between {what}")
+
+    @staticmethod
+    def calling(build: Callable[[int, int], events.Event]) -> Call:
+        """A call to the member's session."""
+        return Call(build)
+
     def _topics(self) -> list[str]:
         settings = self.settings
         names = {*settings.topics, *(topic for topic, _ in settings.partitions)}
@@ -299,9 +309,9 @@ class Query(MemberProcess):
             case ReadEnds(partitions, timeout_s):
                 return (yield from self._ends(partitions, SOON_MS if timeout_s is None else int(timeout_s * 1000)))
             case AskAdvance(finished, claims):
-                return (yield Call(lambda now_ms, call_id: events.AdvanceAsked(now_ms, call_id, finished, claims)))
+                return (yield from portioned.advance(self, finished, claims))
             case AskConfirm(claims):
-                return (yield Call(lambda now_ms, call_id: events.ConfirmAsked(now_ms, call_id, claims)))
+                return (yield from portioned.confirm(self, claims))
             case ReadStarts(partitions):
                 yield Step("asks Kafka for starts", self.world.dice.choice((1, 3)))
                 starts = self.world.kafka.begins(partitions)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.records import Advanced
 from coordinator.protocol.claim_columns import claims_of, each_status
 from coordinator.protocol.columns import OffsetToCommit, one_by_one, results_of
 from coordinator.protocol.errors import ErrorCode
@@ -120,6 +121,7 @@ def _advanced(said: Said, asked: Asked, response: AdvanceResponse, shard: int) -
     request = asked.request
     assert isinstance(request, Advance)
     assert asked.member is not None
+    _must_keep_offered(said, asked, request, shard)
     answer = advanced(response, claims_of(request.finished), claims_of(request.claims), request.released)
     for claim, result in zip(claims_of(request.finished), answer.finished, strict=True):
         partition = (claim.topic, claim.partition)
@@ -141,6 +143,16 @@ def _advanced(said: Said, asked: Asked, response: AdvanceResponse, shard: int) -
     for final, result in zip(request.released, answer.released, strict=True):
         if result.error is ErrorCode.NONE:
             _is_let_go(said, asked, (final.topic, final.partition), final.owner_epoch, shard)
+
+
+def _must_keep_offered(said: Said, asked: Asked, request: Advance, shard: int) -> None:
+    """A further request of a micro-batch adds to what those before it have claimed."""
+    assert asked.member is not None
+    for record in said.logs[shard].records[asked.end_at_arrival :]:
+        if isinstance(record, Advanced) and record.member_id == asked.member[1]:
+            if request.keeps_offered and not record.keeps_offered:
+                raise ViolationError("portion-dropped", f"{request} keeps what is offered, and the log has {record}")
+            return
 
 
 def _is_committed(
