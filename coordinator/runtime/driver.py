@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, assert_never
 
 from structlog.typing import FilteringBoundLogger
 
@@ -369,14 +369,14 @@ class Driver:
             self._stop(Stopped(f"a bug: {error!r}", is_failure=True))
 
     def _perform(self, effect: Effect) -> None:
-        # Of these two there is one for every request, and to look at the type costs less than a pattern.
-        if type(effect) is Respond:
+        # Of these two there is one for every request, and they come first.
+        if isinstance(effect, Respond):
             try:
                 self._sender.send_response(effect.connection_id, effect.correlation_id, effect.response)
             except Exception as error:  # noqa: BLE001 - an answer that cannot be sent costs its connection
                 self._give_up(effect.connection_id, type(effect.response).__name__, error)
             return
-        if type(effect) is Append:
+        if isinstance(effect, Append):
             if not self._is_draining:
                 self._gather(effect)
             return
@@ -409,6 +409,8 @@ class Driver:
             case Halt(why):
                 self._log.critical("halted", why=why)
                 self._stop(Stopped(why, is_failure=True))
+            case _:
+                assert_never(effect)
 
     def _gather(self, append: Append) -> None:
         """Keep records until this turn of the loop is decided: one batch, and one waking of the writer, for all."""

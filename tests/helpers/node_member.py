@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from coordinator.core.events import ConnectionClosed, RequestArrived
 from coordinator.core.groups.partition_table import TopicPartition
@@ -11,6 +11,7 @@ from coordinator.protocol.columns import OffsetToCommit, in_columns, results_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     AdvanceResponse,
+    ClaimsFinished,
     CommitOffsets,
     CommitOffsetsResponse,
     ConfirmClaims,
@@ -23,6 +24,7 @@ from coordinator.protocol.messages import (
     LeaveGroupResponse,
     Ping,
     PingResponse,
+    Probe,
     Push,
     RegisterConsumer,
     RegisterConsumerResponse,
@@ -98,6 +100,10 @@ class Member:
                 self.fenced = push
                 self.owned.clear()
                 self.stopping.clear()
+            case ClaimsFinished() | Probe():
+                pass
+            case _:
+                assert_never(push)
 
     # ---- what goes out ----
 

@@ -7,6 +7,7 @@ Everything is virtual and happens at once unless a test says otherwise: the disk
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from coordinator.core.effects import (
     Append,
@@ -224,6 +225,8 @@ class NodeWorld:
                     self.bugs.append(effect)
                 case Notice():
                     pass
+                case _:
+                    assert_never(effect)
 
     def _reload_those_due(self) -> None:
         due = [shard for at_ms, shard in self.reloads if at_ms <= self.now_ms]

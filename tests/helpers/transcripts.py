@@ -8,23 +8,29 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, assert_never
 
 from coordinator.core.effects import (
+    Append,
+    BugMet,
     CloseConnection,
     Effect,
     Halt,
     Notice,
+    ReloadShard,
     ResolveOffsets,
     Respond,
     SendPush,
+    WakeAt,
     WatchTopics,
+    WriteSnapshot,
 )
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     AdvanceResponse,
+    ClaimsFinished,
     CommitOffsets,
     CommitOffsetsResponse,
     ConfirmClaimsResponse,
@@ -272,8 +278,12 @@ class Transcript:
                 return [f"watch {', '.join(sorted(topics) + ['all other topics'] * lists_all)}"]
             case Halt(why):
                 return [f"halt: {why}"]
-            case _:
+            case BugMet():
+                return [f"bug: {effect.why}"]
+            case Append() | WriteSnapshot() | WakeAt() | ReloadShard():
                 return []
+            case _:
+                assert_never(effect)
 
     def _name(self, connection_id: int) -> str:
         return self.names.get(connection_id, f"connection {connection_id}")
@@ -343,6 +353,11 @@ def say_push(push: Push) -> str:
             return "probe"
         case Fenced():
             return f"fenced {push.error.name}: {push.why}"
+        case ClaimsFinished():
+            parts = ", ".join(f"{claim.topic}-{claim.partition} to {claim.until_offset}" for claim in push.claims)
+            return f"finished [{parts}]"
+        case _:
+            assert_never(push)
 
 
 def say_result(result: PartitionResult) -> str:

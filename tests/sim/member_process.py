@@ -1,7 +1,7 @@
 """A process with the real member machine in it, and the network and the clock that drive it."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member import effects, events
@@ -83,6 +83,8 @@ class MemberProcess(Process):
                     answers.append(effect)
                 case effects.Notice():
                     self.world.schedule.tell(self.name, effect)
+                case _:
+                    assert_never(effect)
         for answer in answers:
             then, or_else = self._answers.pop(answer.call_id, (None, None))
             if then is not None and isinstance(answer, effects.Completed):

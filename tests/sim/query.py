@@ -9,7 +9,7 @@ beside the Spark driver can outlive its JVM for two seconds, with the member's s
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 from coordinator.protocol.ids import READ_COMMITTED
 from spark_kcoord.batch_planner import BatchPlanner
@@ -344,6 +344,8 @@ class Query(MemberProcess):
                 if self._read_only is not None:
                     self._read_only.take_report(told)
                 return told
+            case _:
+                assert_never(question)
 
     @property
     def reached(self) -> Mapping[tuple[str, int], int]:
@@ -420,6 +422,8 @@ class Query(MemberProcess):
                 self._awaited = wait
                 self.world.schedule.after(wait.timeout_ms, self._waited_long_enough, wait)
                 self._look_at_assignment()
+            case _:
+                assert_never(wait)
 
     def _look_at_assignment(self) -> None:
         awaited = self._awaited

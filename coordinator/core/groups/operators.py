@@ -6,6 +6,7 @@ goes the same way up to the record. What follows for owners is `ownership`'s bus
 
 from collections.abc import Callable, Sequence
 from itertools import islice
+from typing import assert_never
 
 from coordinator.core.events import OffsetsResolved
 from coordinator.core.groups.account import bytes_of_decree
@@ -93,6 +94,8 @@ class Operators:
                 response = self._release_claims(group, request)
             case DescribeControls():
                 response = DescribeControlsResponse(controls=_describe(group))
+            case _:
+                assert_never(request)
         desk.respond(connection_id, correlation_id, response)
 
     def awaits(self, lookup_id: int) -> bool:

@@ -5,6 +5,7 @@ shard, and the node alone looks at this one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import assert_never
 
 from msgspec.structs import replace
 
@@ -350,6 +351,8 @@ class Shard:
                 self.desk.respond(connection.connection_id, correlation_id, LeaveGroupResponse())
                 self._departures.leave(group_id, member_id, "it left")
                 return
+            case _:
+                assert_never(request)
         self.desk.respond(connection.connection_id, correlation_id, response)
 
     def _ping(self, group: GroupState, connection: Connection, request: Ping) -> PingResponse:

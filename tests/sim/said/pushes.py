@@ -1,7 +1,9 @@
 """Pushes that leave the node: grants, stops and ends that are on disk, said to whom they are about."""
 
+from typing import assert_never
+
 from coordinator.core.groups.records import Granted
-from coordinator.protocol.messages import ClaimsFinished, Fenced, FetcherTaken, Push, StartFetcher, StopFetcher
+from coordinator.protocol.messages import ClaimsFinished, Fenced, FetcherTaken, Probe, Push, StartFetcher, StopFetcher
 from coordinator.protocol.parts import StartPartition
 from tests.sim.log.state import GroupModel, ViolationError
 from tests.sim.said.state import Said
@@ -61,6 +63,10 @@ def check_push(said: Said, connection_id: int, push: Push, shard: int) -> None:
             said.counts.fenced += 1
             if removed is not None:
                 said.must_be_durable(shard, removed[1], f"removal of {member[1]}")
+        case Probe():
+            pass  # it says nothing of the group
+        case _:
+            assert_never(push)
 
 
 def _is_start_of_reader(said: Said, group: GroupModel, granted: Granted, part: StartPartition) -> None:
