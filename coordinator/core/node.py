@@ -86,8 +86,10 @@ class Node:
         self._router = Router(
             limits, self_address, self._catalog, self._meter, self._connections, self._parking, self._rack
         )
+        self._waiting = self._router.waiting
         self._shards = self._rack.shards
         self._snapshots = self._rack.snapshots
+        self._due = self._snapshots.due
         self._away = self._rack.reloads.waiting
         self._usage.states += [partial(self.hard_state, index) for index in range(shards)]
         self._watched = WatchTopics(frozenset())
@@ -300,10 +302,8 @@ class Node:
             self._parking.park(effect, ((shard, effect.end_offset),))
 
     def _watch(self) -> list[Effect]:
-        for index in self._rack.loaded:
-            self._watch_marks[index] = (-1, -1, -1)
-        self._rack.loaded.clear()
-        is_same = True
+        is_same = not self._rack.has_loaded
+        self._rack.has_loaded = False
         for index in self._touched:
             mark = self._shards[index].watch_mark
             if mark != self._watch_marks[index]:
@@ -323,12 +323,19 @@ class Node:
         self._catalog.keep_only(watched.topics, lists_all=watched.lists_all)
         return [watched]
 
+    @property
+    def _is_more_to_do(self) -> bool:
+        """True when something was left to a step of its own that can be taken at once."""
+        is_asked = bool(self._waiting) or bool(self._rack.reloads.under_way)
+        return is_asked or self._snapshots.next_shard is not None
+
     def _wake(self, now_ms: int, shards: Iterable[int]) -> list[Effect]:
         """Ask to be woken for what was left to a step of its own, or the earliest deadline before the next tick."""
         if self._wake_at_ms is not None and self._wake_at_ms <= now_ms:
             self._wake_at_ms = None
-        is_more_to_do = self._router.waiting or self._snapshots.next_shard is not None or self._rack.reloads.under_way
-        earliest: int | None = now_ms if is_more_to_do else None
+        earliest: int | None = None
+        if (self._waiting or self._due or self._away) and self._is_more_to_do:
+            earliest = now_ms
         for index in shards:
             if index in self._away:
                 continue  # it is not asked what is due before it is served again

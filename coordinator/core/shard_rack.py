@@ -66,8 +66,8 @@ class ShardRack:
         """The shards that did something in this step."""
         self.direct: list[Effect] = []
         """Effects of the step that wait for no record."""
-        self.loaded: set[int] = set()
-        """The shards that are served again since this step."""
+        self.has_loaded = False
+        """Some shard is served again since this step."""
         self.incarnation = ""
         """The name of this life of the node; a shard that is loaded again goes on under a name made from it."""
         self.lives = 0
@@ -205,7 +205,7 @@ class ShardRack:
                 end_offset = fresh.desk.journal.log_end_offset
                 self.shards[index] = fresh
                 self.handed_out[index] = end_offset
-                self.loaded.add(index)
+                self.has_loaded = True
                 self._parking.lift(index, end_offset)
                 fresh.became_durable(end_offset)
                 self.direct.append(Notice("shard-loaded", f"shard {index} is served again, to offset {end_offset}"))
