@@ -139,7 +139,8 @@ class ClaimTable:
         rows = self._shared.rows_to_fill(topic)
         place = rows.get(numbers[0])
         if place is not None and place.is_of(numbers):
-            self._forget_offered(place)
+            if not place.is_running:
+                self._forget_offered(place)
             place.claims, place.owner = claims, owner
         else:
             place = ClaimPlace(claims, len(numbers), owner)

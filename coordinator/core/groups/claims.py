@@ -9,6 +9,8 @@ changes state: records and answers are returned.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from coordinator.core.groups.changes import offered_to
 from coordinator.core.groups.claim_table import OpenClaim
 from coordinator.core.groups.claims_together import advance_together, claimed_again
@@ -30,8 +32,7 @@ from coordinator.protocol.messages import Advance, AdvanceResponse
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, FinalOffset, Outcomes, PartitionResult
 
 
-@dataclass(frozen=True, slots=True)
-class Advancement:
+class Advancement(msgspec.Struct, frozen=True):
     """The decision on one Advance: a record unless nothing changes, the answer, and what was skipped and why."""
 
     record: Advanced | None

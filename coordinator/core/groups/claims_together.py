@@ -74,6 +74,8 @@ def begin_together(group: GroupState, member_id: str, claims: Sequence[TopicClai
 
 def _are_apart(claims: Sequence[TopicClaims]) -> bool:
     """True when each topic is named once, and some of its partitions."""
+    if len(claims) == 1:
+        return bool(claims[0].partitions)
     return len({asked.topic for asked in claims}) == len(claims) and all(asked.partitions for asked in claims)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import ClassVar, Final, TypeAlias
 
 import msgspec
-from msgspec.structs import replace
 
 from coordinator.core.groups.in_topics import TopicHints, TopicNumbers
 from coordinator.core.groups.life_records import LogOpened, LogWentBack
@@ -289,12 +288,6 @@ class Advanced(_Record, frozen=True, tag=11):
     released: tuple[ReleasedPart, ...] = ()
     finals: tuple[CommittedPart, ...] = ()
     keeps_offered: bool = False
-
-    def each_offered(self) -> "Iterator[TopicSteps]":
-        """Yield what is offered, each with its partitions."""
-        finished = {steps.topic: steps.partitions for steps in self.finished}
-        for steps in self.offered:
-            yield steps if steps.partitions else replace(steps, partitions=finished[steps.topic])
 
 
 class ClaimsRunning(_Record, frozen=True, tag=12):

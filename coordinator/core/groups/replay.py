@@ -26,6 +26,7 @@ from coordinator.core.groups.life_replay import LIFE_REPLAY
 from coordinator.core.groups.operator_records import GroupDeleted, ResetApplied
 from coordinator.core.groups.operator_replay import OPERATOR_REPLAY, delete_group
 from coordinator.core.groups.records import (
+    MOST_TOGETHER,
     Advanced,
     ClaimsClosed,
     ClaimsGivenUp,
@@ -300,10 +301,10 @@ def _offsets_committed(group: GroupState, record: OffsetsCommitted) -> None:
 
 
 def _advanced(group: GroupState, record: Advanced) -> None:
+    finished = {steps.topic: _step_on(group, record.member_id, steps, record.commit_ms) for steps in record.finished}
     # What is claimed again, of the same partitions, takes the place of what is finished.
-    again = {steps.topic for steps in record.offered if not steps.partitions}
+    again = [steps.topic for steps in record.offered if not steps.partitions]
     for steps in record.finished:
-        _step_on(group, record.member_id, steps, record.commit_ms)
         if steps.topic not in again:
             group.claims.close_all(steps.topic, steps.partitions)
     if record.finals:
@@ -312,20 +313,26 @@ def _advanced(group: GroupState, record: Advanced) -> None:
         release(group, (part.topic, part.partition))
     if not record.keeps_offered:
         drop_offered(group, record.member_id)
-    for steps in record.each_offered():
-        begins = positions_of(group, steps.topic, steps.partitions)
-        claims = OpenClaims(steps.partitions, begins, tuple(map(add, begins, steps.steps)))
-        group.claims.open(steps.topic, claims, _owner_of(group, record.member_id, steps))
+    for steps in record.offered:
+        numbers = steps.partitions
+        if numbers:
+            begins, owner = positions_of(group, steps.topic, numbers), _owner_of(group, record.member_id, steps)
+        else:
+            numbers, begins, owner = finished[steps.topic]
+        group.claims.open(steps.topic, OpenClaims(numbers, begins, tuple(map(add, begins, steps.steps))), owner)
 
 
-def _step_on(group: GroupState, member_id: str, steps: TopicSteps, commit_ms: int) -> None:
-    """Move committed offsets on, under the owner epochs of the grants."""
+def _step_on(
+    group: GroupState, member_id: str, steps: TopicSteps, commit_ms: int
+) -> tuple[tuple[int, ...], tuple[int, ...], Owner]:
+    """Move committed offsets on, under the owner epochs of the grants; return of which partitions, to where, whose."""
     numbers = steps.partitions
     offsets = tuple(map(add, positions_of(group, steps.topic, numbers), steps.steps))
     owner = _owner_of(group, member_id, steps)
     whole = TopicCommit(steps.topic, steps.topic_id, commit_ms, numbers, offsets, owner.owner_epochs)
-    for piece in whole.cut():
+    for piece in whole.cut() if len(numbers) > MOST_TOGETHER else (whole,):
         group.offsets.write_together(piece)
+    return numbers, offsets, owner
 
 
 def _owner_of(group: GroupState, member_id: str, steps: TopicSteps) -> Owner:
