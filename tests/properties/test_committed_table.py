@@ -1,118 +1,57 @@
-"""Committed offsets that share a value: what is written together, over one another and one by one."""
+"""A table of committed offsets is what a plain mapping is, and so is each copy, whatever is written afterwards."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.core.groups.committed_table import OFFSET_BYTES, CommittedTable, Together
-from coordinator.core.groups.records import MOST_TOGETHER, CommittedPart, TopicCommit
-from tests.helpers.committed_parts import in_parts
+from coordinator.core.groups.committed_table import CommittedTable
+from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.records import CommittedPart, OffsetsCommitted, TopicCommit
+from coordinator.core.groups.snapshot import _records_of_offsets
+from tests.helpers.committed_parts import in_parts, parts_of
 
-TOPICS = ("t", "u")
-
-
-def part(topic: str, number: int, offset: int) -> CommittedPart:
-    return CommittedPart(topic, "id", number, offset, 7, "note", 9, 3)
-
-
-def together(topic: str, offsets: dict[int, int]) -> TopicCommit:
-    numbers = tuple(sorted(offsets))
-    return TopicCommit(topic, "id", 9, numbers, tuple(offsets[number] for number in numbers))
-
-
-def noted(topic: str, notes: dict[int, str]) -> TopicCommit:
-    numbers = tuple(sorted(notes))
-    return TopicCommit(topic, "id", 9, numbers, numbers, (), (), tuple(notes[number] for number in numbers))
-
-
-ROWS = st.builds(part, st.sampled_from(TOPICS), st.integers(0, 5), st.integers(0, 99))
-NOTED_ROWS = st.builds(
-    lambda topic, number, note: CommittedPart(topic, "id", number, 3, None, note, 9, None),
-    st.sampled_from(TOPICS),
-    st.integers(0, 5),
-    st.text(max_size=9),
-)
-COLUMNS = st.builds(together, st.sampled_from(TOPICS), st.dictionaries(st.integers(0, 5), st.integers(0, 99)))
-NOTED_COLUMNS = st.builds(
-    noted, st.sampled_from(TOPICS), st.dictionaries(st.integers(0, 5), st.text(max_size=9), min_size=1)
+Model = dict[TopicPartition, CommittedPart]
+NUMBERS = st.sampled_from([(0, 1, 2), (0, 1, 2), (3, 4, 5), (1, 4), (2,), (0, 1, 2, 3, 4, 5)])
+CHANGES = st.lists(
+    st.tuples(st.sampled_from(["together", "together", "alone", "delete", "copy"]), NUMBERS), max_size=16
 )
 
 
-@given(st.lists(ROWS | COLUMNS | NOTED_ROWS | NOTED_COLUMNS | st.tuples(st.sampled_from(TOPICS), st.integers(0, 5))))
-def test_the_account_is_what_a_recount_gives(
-    writes: list[CommittedPart | TopicCommit | tuple[str, int]],
-) -> None:
-    table = CommittedTable()
-    for write in writes:
-        if isinstance(write, CommittedPart):
-            table.write(write)
-        elif isinstance(write, TopicCommit):
-            if write.partitions:
-                table.write_together(write)
-        elif write in table:
-            del table[write]
-        notes = sum(len(known.metadata.encode()) for _, known in table.items())
-        assert table.bytes == table.recount() == table.copy().bytes == OFFSET_BYTES * len(table) + notes
+def change(table: CommittedTable, model: Model, what: str, numbers: tuple[int, ...], offset: int) -> None:
+    match what:
+        case "together":
+            metadata = tuple("m" * (offset % 4) for _ in numbers) if offset % 3 else ()
+            commit = TopicCommit("t", "id", 1, numbers, tuple(offset + n for n in numbers), metadata=metadata)
+            table.write_together(commit)
+            model.update({(part.topic, part.partition): part for part in in_parts(commit)})
+        case "alone":
+            part = CommittedPart("t", "id", numbers[0], offset, None, "alone", 1, None)
+            table.write(part)
+            model["t", numbers[0]] = part
+        case "delete" if ("t", numbers[0]) in model:
+            del table["t", numbers[0]]
+            del model["t", numbers[0]]
 
 
-@given(st.lists(ROWS | COLUMNS, max_size=12))
-def test_a_table_has_what_was_written_last_of_each_partition(writes: list[CommittedPart | TopicCommit]) -> None:
-    table, expected = CommittedTable(), {}
-    for write in writes:
-        if isinstance(write, CommittedPart):
-            table.write(write)
-            expected[write.topic, write.partition] = write
-        elif write.partitions:
-            table.write_together(write)
-            expected.update({(part.topic, part.partition): part for part in in_parts(write)})
-    assert dict(table.items()) == expected
-    assert {key: table[key] for key in table} == expected
-    assert (len(table), table.get(("t", 99))) == (len(expected), None)
+def snapshot_of(table: CommittedTable) -> Model:
+    """Return what a snapshot says of a table, read without the product's own reading."""
+    found: Model = {}
     for topic in table.topics():
-        rows = table.rows(topic)
-        for known in rows.values():
-            if isinstance(known, Together):
-                assert known.left == sum(other is known for other in rows.values())
+        for record in _records_of_offsets("g", table.rows(topic)):
+            assert isinstance(record, OffsetsCommitted)
+            found.update({(part.topic, part.partition): part for part in parts_of(record)})
+    return found
 
 
-def test_tables_are_equal_by_what_they_have_not_by_how_it_came() -> None:
-    one, other = CommittedTable(), CommittedTable()
-    one.write_together(TopicCommit("t", "id", 9, (0, 1), (5, 6), (3, 3), (7, 7), ("note", "note")))
-    for number in (1, 0):
-        other.write(part("t", number, 5 + number))
-    assert one == other
-    other.write(part("t", 1, 7))
-    assert one != other
+@settings(max_examples=300, deadline=None)
+@given(CHANGES)
+def test_table_of_offsets_and_its_copies_are_plain_mappings(changes: list[tuple[str, tuple[int, ...]]]) -> None:
+    table, model = CommittedTable(), Model()
+    copies: list[tuple[CommittedTable, Model]] = []
+    for step, (what, numbers) in enumerate(changes):
+        change(table, model, what, numbers, step * 10)
+        if what == "copy":
+            copies.append((table.copy(), dict(model)))
 
-
-def test_a_copy_and_its_original_change_apart() -> None:
-    table = CommittedTable()
-    table.write_together(together("t", {0: 5, 1: 6}))
-    copy = table.copy()
-    table.write_together(together("t", {0: 7, 1: 8}))
-    assert {key: known.offset for key, known in copy.items()} == {("t", 0): 5, ("t", 1): 6}
-    assert {key: known.offset for key, known in table.items()} == {("t", 0): 7, ("t", 1): 8}
-    table.write_together(together("t", {0: 9}))
-    del table["t", 1]
-    assert {key: known.offset for key, known in copy.items()} == {("t", 0): 5, ("t", 1): 6}
-    assert {key: known.offset for key, known in table.items()} == {("t", 0): 9}
-
-
-def test_the_same_partitions_again_change_one_place() -> None:
-    table = CommittedTable()
-    table.write_together(together("t", {0: 5, 1: 6}))
-    place = table.rows("t")[0]
-    table.write_together(together("t", {0: 7, 1: 8}))
-    assert table.rows("t")[0] is table.rows("t")[1] is place
-    table.write(part("t", 1, 9))
-    table.write_together(together("t", {0: 10, 1: 11}))
-    assert table.rows("t")[0] is not place
-    assert {key: known.offset for key, known in table.items()} == {("t", 0): 10, ("t", 1): 11}
-
-
-def test_a_long_commit_is_cut_and_says_the_same_of_each_partition() -> None:
-    count = 2 * MOST_TOGETHER + 1
-    numbers = tuple(range(count))
-    whole = TopicCommit("t", "id", 9, numbers, numbers, numbers, (None, *numbers[1:]), ("", *map(str, numbers[1:])))
-    pieces = tuple(whole.cut())
-    assert [len(piece.partitions) for piece in pieces] == [MOST_TOGETHER, MOST_TOGETHER, 1]
-    assert [piece.part(n) for piece in pieces for n in piece.partitions] == list(in_parts(whole))
+        for each, then in [(table, model), *copies]:
+            assert dict(each.items()) == then == snapshot_of(each)
+            assert each.bytes == each.recount()

@@ -53,6 +53,8 @@ class ClaimPlace(msgspec.Struct, gc=False):
     left: int
     """How many of the partitions still have their claim from here."""
     owner: Owner
+    copies: int
+    """How many copies its table had been made of: a place is shared by those that were made after it."""
 
     @property
     def is_whole(self) -> bool:
@@ -80,6 +82,7 @@ class ClaimTable:
     _shared: PartitionTable[ClaimPlace] = field(default_factory=PartitionTable)
     _offered: dict[str, dict[int, tuple[str, ClaimPlace]]] = field(default_factory=dict)
     """The places whose claims do not run, with their topics, by owner and by their identity; no owner has none."""
+    _copies: int = 0
 
     def topics(self) -> Iterable[str]:
         """Return the topics of which something is claimed."""
@@ -136,18 +139,16 @@ class ClaimTable:
         numbers = claims.partitions
         if not numbers:
             return
-        rows = self._shared.rows_to_fill(topic)
-        place = rows.get(numbers[0])
+        place = self._shared.rows(topic).get(numbers[0])
         if place is not None and place.is_of(numbers):
-            if not place.is_running:
-                self._forget_offered(place)
-            place.claims, place.owner = claims, owner
-        else:
-            place = ClaimPlace(claims, len(numbers), owner)
-            if not rows.keys().isdisjoint(numbers):
-                for number in numbers:
-                    self._leave(rows.get(number))
-            rows.update(dict.fromkeys(numbers, place))
+            self._change(topic, place, claims, owner)
+            return
+        rows = self._shared.rows_to_fill(topic)
+        if not rows.keys().isdisjoint(numbers):
+            for number in numbers:
+                self._leave(rows.get(number))
+        place = ClaimPlace(claims, len(numbers), owner, self._copies)
+        rows.update(dict.fromkeys(numbers, place))
         self._note_offered(topic, place)
 
     def run(self, topic: str, numbers: tuple[int, ...]) -> None:
@@ -155,9 +156,9 @@ class ClaimTable:
         rows = self._shared.rows(topic)
         first = rows[numbers[0]]
         if first.is_of(numbers):
-            self._forget_offered(first)
             claims = first.claims
-            first.claims = OpenClaims(claims.partitions, claims.from_offsets, claims.until_offsets, is_running=True)
+            running = OpenClaims(claims.partitions, claims.from_offsets, claims.until_offsets, is_running=True)
+            self._change(topic, first, running, first.owner)
             return
         each = [rows[number].of(number) for number in numbers]
         from_offsets, until_offsets = [claim.from_offset for claim in each], [claim.until_offset for claim in each]
@@ -180,15 +181,23 @@ class ClaimTable:
             self._shared.drop(topic)
 
     def copy(self) -> "ClaimTable":
-        """Return a table of its own with the same claims."""
-        copied = ClaimTable()
-        for topic in self.topics():
-            rows = copied._shared.rows_to_fill(topic)
-            for place in {id(place): place for place in self.rows(topic).values()}.values():
-                same = ClaimPlace(place.claims, place.left, place.owner)
-                rows.update(dict.fromkeys(self._left_in(topic, place), same))
-                copied._note_offered(topic, same)
-        return copied
+        """Return a table with the same claims, to read: what becomes of those of this one is not seen there.
+
+        The places are shared by both, so that a copy takes no longer than its rows; who changes one makes its own.
+        """
+        self._copies += 1
+        return ClaimTable(self._shared.copy(), {}, self._copies)
+
+    def _change(self, topic: str, place: ClaimPlace, claims: OpenClaims, owner: Owner) -> None:
+        """Have other claims on all the partitions of a place that is whole."""
+        if not place.is_running:
+            self._forget_offered(place)
+        if place.copies == self._copies:
+            place.claims, place.owner = claims, owner
+        else:
+            place = ClaimPlace(claims, place.left, owner, self._copies)
+            self._shared.rows_to_fill(topic).update(dict.fromkeys(claims.partitions, place))
+        self._note_offered(topic, place)
 
     def _note_offered(self, topic: str, place: ClaimPlace) -> None:
         if not place.is_running:

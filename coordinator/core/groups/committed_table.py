@@ -23,6 +23,8 @@ class Together(msgspec.Struct, gc=False):
     commit: TopicCommit
     left: int
     """How many of the partitions still have their offset from here."""
+    copies: int
+    """How many copies its table had been made of: a place is shared by those that were made after it."""
 
     @property
     def is_whole(self) -> bool:
@@ -54,6 +56,7 @@ class CommittedTable:
     _shared: PartitionTable[Committed] = field(default_factory=PartitionTable)
     bytes: int = 0
     """Bytes of all offsets in a group's account."""
+    _copies: int = 0
 
     def topics(self) -> Iterable[str]:
         """Return the topics of which something is committed."""
@@ -117,9 +120,12 @@ class CommittedTable:
         if isinstance(place, Together) and place.is_whole and place.commit.partitions == numbers:
             if commit.metadata or place.commit.metadata:
                 self.bytes += _bytes_of_all(commit.metadata) - _bytes_of_all(place.commit.metadata)
-            place.commit = commit
+            if place.copies == self._copies:
+                place.commit = commit
+            else:
+                rows.update(dict.fromkeys(numbers, Together(commit, len(numbers), self._copies)))
             return
-        place = Together(commit, len(numbers))
+        place = Together(commit, len(numbers), self._copies)
         self.bytes += OFFSET_BYTES * len(numbers) + _bytes_of_all(commit.metadata)
         for number in numbers:
             known = rows.get(number)
@@ -133,19 +139,13 @@ class CommittedTable:
         return sum(_bytes_of(value, partition[1]) for partition, value in self._shared.items())
 
     def copy(self) -> "CommittedTable":
-        """Return a table of its own with the same offsets."""
-        copied = CommittedTable(bytes=self.bytes)
-        for topic in self.topics():
-            places: dict[int, Committed] = {}
-            rows = copied._shared.rows_to_fill(topic)
-            for number, known in self.rows(topic).items():
-                if isinstance(known, Together):
-                    place = places.get(id(known))
-                    if place is None:
-                        place = places[id(known)] = Together(known.commit, known.left)
-                    known = place
-                rows[number] = known
-        return copied
+        """Return a table with the same offsets, to read: what is written to this one is not seen there.
+
+        What is committed stays in the places that both share, so that a copy takes no longer than its rows. Partitions
+        that leave such a place are not whole there any more, and have the same offsets in the copy one by one.
+        """
+        self._copies += 1
+        return CommittedTable(self._shared.copy(), self.bytes, self._copies)
 
 
 def _bytes_of(known: Committed, number: int) -> int:
