@@ -18,8 +18,10 @@ from typing import Final
 from coordinator.protocol.claim_columns import claims_in_columns, finished_as_asked, results_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FinishClaims, FinishClaimsResponse, Request, Response
+from coordinator.protocol.parts import PartitionResult
 from spark_kcoord.errors import KcoordError, UnreadBatchError
 from spark_kcoord.member.one_shot import request_once
+from spark_kcoord.member.portions import bytes_of, portions
 from spark_kcoord.member.refusals import must_account_for
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.unread_batches import must_have_been_read, show_claims
@@ -165,13 +167,7 @@ class FinishedBatches:
         return failure
 
     def _tell_source(self, offset: StreamOffset, coordinators: tuple[tuple[str, int], ...], *, is_unread: bool) -> None:
-        request = FinishClaims(offset.group, offset.member, claims_in_columns(offset.claims))
-        response = self._ask(coordinators, offset.group, request, self._timeout_s)
-        assert isinstance(response, FinishClaimsResponse)
-        if response.error is not ErrorCode.NONE:
-            raise KcoordError(f"The coordinator refused: {response.error.name} ({response.message}).")
-        must_account_for(response.results, len(offset.claims), offset.group)
-        results = results_of(response.results, map(finished_as_asked, offset.claims))
+        results = self._results(offset, coordinators)
         for claim, result in zip(offset.claims, results, strict=True):
             level = logging.DEBUG if result.error in _EXPECTED else logging.WARNING
             _log.log(
@@ -199,6 +195,20 @@ class FinishedBatches:
                 offset.group,
                 show_claims(nobodys),
             )
+
+    def _results(self, offset: StreamOffset, coordinators: tuple[tuple[str, int], ...]) -> tuple[PartitionResult, ...]:
+        """Ask in as many requests as it takes, each of which commits what it names."""
+        deadline_s = time.monotonic() + self._timeout_s
+        results: list[PartitionResult] = []
+        for portion in portions(offset.claims, bytes_of):
+            request = FinishClaims(offset.group, offset.member, claims_in_columns(portion))
+            response = self._ask(coordinators, offset.group, request, max(0.0, deadline_s - time.monotonic()))
+            assert isinstance(response, FinishClaimsResponse)
+            if response.error is not ErrorCode.NONE:
+                raise KcoordError(f"The coordinator refused: {response.error.name} ({response.message}).")
+            must_account_for(response.results, len(portion), offset.group)
+            results += results_of(response.results, map(finished_as_asked, portion))
+        return tuple(results)
 
 
 RUNS_REMEMBERED: Final = 1_000

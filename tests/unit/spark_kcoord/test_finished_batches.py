@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from coordinator.protocol.claim_columns import claims_in_columns, claims_of, finished_as_asked, outcomes_of
+from coordinator.protocol.claim_columns import claims_in_columns, claims_of, count_of, finished_as_asked, outcomes_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FinishClaims, FinishClaimsResponse
 from coordinator.protocol.parts import Claim, Outcomes, PartitionResult
 from spark_kcoord.errors import KcoordError, UnreadBatchError
 from spark_kcoord.finished_batches import FinishedBatch, FinishedBatches
+from spark_kcoord.member.portions import MAX_ITEMS
 from spark_kcoord.offsets import StreamOffset
 
 NODES = (("c1", 7600),)
@@ -84,6 +85,18 @@ def test_a_batch_without_news_is_not_told_again() -> None:
         finished.add(a_batch(batch_id, until=10))
         finished.wait("run", batch_id, 10)
     assert untils(coordinator) == [10]
+    finished.close()
+
+
+def test_a_micro_batch_of_any_size_is_told_in_requests_that_fit_a_frame() -> None:
+    """A request that does not was an error of another kind, by which the thread ended: nothing was told any more."""
+    coordinator = Coordinator()
+    finished = FinishedBatches(timeout_s=1, ask=coordinator)
+    claims = tuple(Claim(topic * 249, "id", number, 7, 0, 10) for topic in "tu" for number in range(11_000))
+    finished.add(FinishedBatch("run", 0, {0: (StreamOffset("c", "g", "m1", claims), NODES)}))
+    finished.wait("run", 0, 10)
+    assert [claim for request in coordinator.asked for claim in claims_of(request.claims)] == list(claims)
+    assert max(count_of(request.claims) for request in coordinator.asked) <= MAX_ITEMS
     finished.close()
 
 
