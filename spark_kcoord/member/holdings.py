@@ -6,9 +6,11 @@ registration counts for nothing until it is granted again, but a partition grant
 keeps its position. A partition has at most one open claim.
 """
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 from coordinator.protocol.columns import OffsetToCommit
@@ -323,11 +325,16 @@ class Holdings:
         """Remember up to where partitions are done."""
         self._noted.update((partition_of(noted), noted) for noted in offsets)
 
-    def uncommitted(self) -> tuple[OffsetToCommit, ...]:
-        """Return the noted positions that are ahead of what is committed, of partitions held as they were noted."""
+    def uncommitted(self, after: TopicPartition) -> tuple[OffsetToCommit, ...]:
+        """Return the noted positions that are ahead of what is committed, of partitions held as they were noted.
+
+        They are in order, those behind `after` first: who says some of them at a time gets to all.
+        """
+        waiting = sorted(self._noted.items())
+        begin = bisect_right(waiting, after, key=itemgetter(0))
         return tuple(
             noted
-            for key, noted in sorted(self._noted.items())
+            for key, noted in (*waiting[begin:], *waiting[:begin])
             if (grant := self._grants.get(key)) is not None
             and grant.owner_epoch == noted.owner_epoch
             and grant.committed < noted.offset

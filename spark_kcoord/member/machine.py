@@ -74,7 +74,7 @@ from spark_kcoord.member.events import (
     ReportAsked,
     Ticked,
 )
-from spark_kcoord.member.holdings import Assignment, Holdings
+from spark_kcoord.member.holdings import Assignment, Holdings, partition_of
 from spark_kcoord.member.known_log import KnownLog
 from spark_kcoord.member.lease import Lease
 from spark_kcoord.member.nodes import Nodes
@@ -120,6 +120,7 @@ class Member:
         self._calls = Calls()
         self._joins: dict[int, int] = {}
         self._joined: Joined | None = None
+        self._pinged_up_to = ("", -1)
         self._introduction: Registration | None = None
         self._fatal: KcoordError | None = None
         self._absence = Absence(settings.coordinator_timeout_ms)
@@ -550,7 +551,10 @@ class Member:
             self._notice(NoticeKind.RELEASED, answers.show_partitions(parts))
 
     def _ping(self) -> None:
-        offsets = next(portions(self._holdings.uncommitted(), bytes_of), ()) if self.settings.auto_commit else ()
+        waiting = self._holdings.uncommitted(self._pinged_up_to) if self.settings.auto_commit else ()
+        offsets = next(portions(waiting, bytes_of), ())
+        if offsets:
+            self._pinged_up_to = partition_of(offsets[-1])
         self._send(Ping(self._holdings.member_epoch, in_columns(offsets)))
 
     # ---- time -------------------------------------------------------------------------------------------------------

@@ -184,6 +184,22 @@ def test_noted_positions_go_with_the_next_ping_until_they_are_accepted() -> None
     assert pinged(pair) == ()
 
 
+def test_positions_of_more_partitions_than_a_ping_names_all_have_their_turn() -> None:
+    """Where all of them move on between two pings, each ping named the first ones again."""
+    pair = consuming(auto_commit=True)
+    pair.push(start_fetcher(*range(5_000)))
+    committed: set[int] = set()
+    sizes = []
+    for offset in (7, 8, 9, 10):
+        pair.step(PositionsNoted(pair.now_ms, tuple(OffsetToCommit("t", n, offset, 10) for n in range(5_000))))
+        told = pinged(pair)
+        pair.answer(Ping, PingResponse(member_epoch=1, accepted=len(told)))
+        sizes.append(len(told))
+        committed.update(each.partition for each in told)
+    assert len(committed) == 5_000
+    assert sizes == [2_000, 2_000, 2_000, 2_000]
+
+
 def test_refused_position_is_not_sent_again() -> None:
     pair = consuming(auto_commit=True)
     pair.step(PositionsNoted(pair.now_ms, (DONE,)))
