@@ -48,7 +48,7 @@ from coordinator.core.events import (
     Ticked,
 )
 from coordinator.core.log.entry import StorageError
-from coordinator.core.log.storage import LogSink, RecoveredShard
+from coordinator.core.log.storage import DiskPort
 from coordinator.protocol.messages import Push, RegisterConsumer, Request, Response
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.clock_watch import KIND, ClockWatch
@@ -71,35 +71,6 @@ class NodeMachine(Protocol):
 
     def step(self, event: Event) -> list[Effect]:
         """Take one event."""
-
-
-class DiskWriter(Protocol):
-    """What the driver asks of the disk port, which raises StorageError once it has failed.
-
-    Completion comes back through `Driver.became_durable` and its like.
-    """
-
-    def append(self, shard: int, base_offset: int, leader_epoch: int, records: Sequence[bytes]) -> None:
-        """Write records in the background."""
-
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes of records that are not durable yet."""
-
-    def write_snapshot(
-        self,
-        shard: int,
-        end_offset: int,
-        leader_epoch: int,
-        records: Sequence[bytes],
-        *,
-        index: int = 0,
-        is_last: bool = True,
-    ) -> None:
-        """Write a piece of a snapshot in the background."""
-
-    def recover(self, shard: int, sink: LogSink | None = None) -> RecoveredShard:
-        """Write what waits of a shard, then read all of it; blocks, so that it is called on a thread of its own."""
 
 
 class KafkaReader(Protocol):
@@ -173,7 +144,7 @@ class Driver:
         self._clock_watch = ClockWatch(clock)
         self._each_tick = each_tick
         self._node: NodeMachine
-        self._disk: DiskWriter
+        self._disk: DiskPort
         self._kafka: KafkaReader
         self._sender: Sender
         self._reader: ShardReader
@@ -192,7 +163,7 @@ class Driver:
         self._wake: asyncio.TimerHandle | None = None
         self._stopped: asyncio.Future[Stopped] = loop.create_future()
 
-    def connect(self, node: NodeMachine, *, disk: DiskWriter, kafka: KafkaReader, sender: Sender) -> None:
+    def connect(self, node: NodeMachine, *, disk: DiskPort, kafka: KafkaReader, sender: Sender) -> None:
         """Say whom to drive and through what."""
         self._node = node
         self._disk = disk

@@ -7,17 +7,9 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
 
 from coordinator.core.events import Event, ShardRecovered, ShardUnreadable
-from coordinator.core.log.storage import LogSink, RecoveredShard
-
-
-class RecoveringDisk(Protocol):
-    """The part of the disk port that is used here."""
-
-    def recover(self, shard: int, sink: LogSink | None = None) -> RecoveredShard:
-        """Write what waits of a shard, then read all of it into `sink`; blocks, and raises StorageError."""
+from coordinator.core.log.storage import DiskPort
 
 
 class ShardReader:
@@ -26,7 +18,7 @@ class ShardReader:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        disk: RecoveringDisk,
+        disk: DiskPort,
         post: Callable[[Callable[[int], Event]], None],
     ) -> None:
         self._loop = loop
