@@ -1,6 +1,6 @@
 """What the verbs about groups share: their arguments, and one question to the coordinator with its errors as text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, TypeVar
 
 import typer
@@ -54,6 +54,7 @@ Timeout = Annotated[
 
 _Expected = TypeVar("_Expected", bound=Response)
 _Item = TypeVar("_Item")
+_Answer = TypeVar("_Answer")
 
 
 def ask_for(
@@ -69,10 +70,25 @@ def ask_for(
     return response
 
 
-def portions(items: Sequence[_Item]) -> Iterator[tuple[_Item, ...]]:
-    """Yield what is named in portions that one request may name; one that is empty where nothing is."""
-    for begin in range(0, max(1, len(items)), MAX_NAMED):
-        yield tuple(items[begin : begin + MAX_NAMED])
+def ask_in_portions(
+    group: str, named: Sequence[_Item], ask: Callable[[tuple[_Item, ...]], _Answer], *, dry: bool
+) -> list[_Answer]:
+    """Ask about the partitions that are named, as many at once as one request may name, and return the answers.
+
+    Where nothing is named, that is asked. A request that fails ends the program, and what is done by then is said.
+    """
+    answers: list[_Answer] = []
+    for begin in range(0, max(1, len(named)), MAX_NAMED):
+        try:
+            answers.append(ask(tuple(named[begin : begin + MAX_NAMED])))
+        except typer.Exit:
+            if begin and not dry:
+                notes.print(
+                    f"The first {begin} of {len(named)} partitions of group '{group}' are done all the same; `kcoord "
+                    "group describe` shows how they are. Name the others when you ask again."
+                )
+            raise
+    return answers
 
 
 def describe_group(coordinator: str, group: str, timeout_s: float) -> DescribeGroupResponse:

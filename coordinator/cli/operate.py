@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import typer
 
-from coordinator.cli.asking import Coordinator, Group, Output, Timeout, ask_for, describe_group, portions
+from coordinator.cli.asking import Coordinator, Group, Output, Timeout, ask_for, ask_in_portions, describe_group
 from coordinator.cli.deciding import (
     DryRun,
     Execute,
@@ -85,14 +85,14 @@ def _change_pause(
     dry: bool,
 ) -> None:
     def change(group: str) -> tuple[TopicPartition, ...]:
-        named = named_partitions(describe_group(coordinator, group, timeout), topics) if topics else None
-        partitions: tuple[TopicPartition, ...] = ()
-        more = 0
-        for some in (None,) if named is None else portions(named):
+        def ask(some: tuple[TopicPartition, ...] | None) -> ChangePauseResponse:
             request = ChangePause(group, some, is_paused, who_asks(), why, dry)
-            response = ask_for(coordinator, request, timeout, ChangePauseResponse, group)
-            partitions += response.partitions
-            more += max(0, response.partition_count - len(response.partitions))
+            return ask_for(coordinator, request, timeout, ChangePauseResponse, group)
+
+        named = named_partitions(describe_group(coordinator, group, timeout), topics) if topics else None
+        answers = [ask(None)] if named is None else ask_in_portions(group, named, ask, dry=dry)
+        partitions = tuple(partition for answer in answers for partition in answer.partitions)
+        more = sum(max(0, answer.partition_count - len(answer.partitions)) for answer in answers)
         if more:
             notes.print(f"Of group '{group}' there are {more} more than are listed here.")
         if not partitions:
@@ -204,8 +204,12 @@ def delete_offsets(
     partitions = named_partitions(described, topic, lambda found: found.committed is not None)
     if not partitions:
         notes.print(f"Group '{group}' has no committed offset there.")
-    requests = [DeleteOffsets(group, some, who_asks(), why, dry) for some in portions(partitions)]
-    answers = [ask_for(coordinator, request, timeout, DeleteOffsetsResponse, group) for request in requests]
+
+    def ask(some: tuple[TopicPartition, ...]) -> DeleteOffsetsResponse:
+        request = DeleteOffsets(group, some, who_asks(), why, dry)
+        return ask_for(coordinator, request, timeout, DeleteOffsetsResponse, group)
+
+    answers = ask_in_portions(group, partitions, ask, dry=dry)
     results = {group: tuple(result for answer in answers for result in answer.results)}
     write_accepted(results, output)
     end_with_results(results, dry=dry)
@@ -230,8 +234,12 @@ def release_claim(
     partitions = named_partitions(described, topic, lambda found: (found.topic, found.partition) in left)
     if not partitions:
         notes.print(f"No claim of group '{group}' is running there whose owner is gone.")
-    requests = [ReleaseClaims(group, some, who_asks(), why, dry) for some in portions(partitions)]
-    answers = [ask_for(coordinator, request, timeout, ReleaseClaimsResponse, group) for request in requests]
+
+    def ask(some: tuple[TopicPartition, ...]) -> ReleaseClaimsResponse:
+        request = ReleaseClaims(group, some, who_asks(), why, dry)
+        return ask_for(coordinator, request, timeout, ReleaseClaimsResponse, group)
+
+    answers = ask_in_portions(group, partitions, ask, dry=dry)
     results = {group: tuple(result for answer in answers for result in answer.results)}
     write_accepted(results, output)
     end_with_results(results, dry=dry)

@@ -6,12 +6,12 @@ from typing import Annotated, Final
 
 import typer
 
-from coordinator.cli.asking import Coordinator, Output, Timeout, ask_for, describe_group, portions
+from coordinator.cli.asking import Coordinator, Output, Timeout, ask_for, ask_in_portions, describe_group
 from coordinator.cli.deciding import DryRun, Execute, Why, end_with_results, is_dry, who_asks, write_accepted
 from coordinator.cli.exits import notes
 from coordinator.cli.many import AllGroups, Match, SomeGroup, ask_each, groups_meant
 from coordinator.cli.reset_target import read_csv, targets_of, where_to, write_csv_of_offsets
-from coordinator.cli.scope import AllTopics, Topics, must_be_one_scope, named_partitions
+from coordinator.cli.scope import AllTopics, TopicPartition, Topics, must_be_one_scope, named_partitions
 from coordinator.cli.tables import Cell, OutputFormat, write_json, write_rows
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.operator_messages import (
@@ -20,7 +20,7 @@ from coordinator.protocol.operator_messages import (
     ResetOffsets,
     ResetOffsetsResponse,
 )
-from coordinator.protocol.parts import PartitionResult, ResetResult
+from coordinator.protocol.parts import PartitionResult, ResetResult, ResetTarget
 
 RESET_COLUMNS: Final = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET", "DELTA", "STATE", "REMARK")
 
@@ -99,11 +99,12 @@ def reset_offsets(
         if not targets:
             notes.print(f"Consumer group '{group}' knows no partitions.")
             return ()
-        results: tuple[ResetResult, ...] = ()
-        for some in portions(targets):
+
+        def ask(some: tuple[ResetTarget, ...]) -> ResetOffsetsResponse:
             request = ResetOffsets(group, some, who_asks(), why, release_claims, dry)
-            results += ask_for(coordinator, request, timeout, ResetOffsetsResponse, group).results
-        return results
+            return ask_for(coordinator, request, timeout, ResetOffsetsResponse, group)
+
+        return tuple(result for answer in ask_in_portions(group, targets, ask, dry=dry) for result in answer.results)
 
     answers, code = ask_each(meant, reset)
     results = [(one, result) for one, mine in answers.items() for result in mine]
@@ -131,11 +132,13 @@ def _cancel(
     dry: bool,
 ) -> None:
     def cancel(group: str) -> tuple[PartitionResult, ...]:
-        named = named_partitions(describe_group(coordinator, group, timeout), topics) if topics else None
-        results: tuple[PartitionResult, ...] = ()
-        for some in (None,) if named is None else portions(named):
+        def ask(some: tuple[TopicPartition, ...] | None) -> CancelResetsResponse:
             request = CancelResets(group, some, who_asks(), why, dry)
-            results += ask_for(coordinator, request, timeout, CancelResetsResponse, group).results
+            return ask_for(coordinator, request, timeout, CancelResetsResponse, group)
+
+        named = named_partitions(describe_group(coordinator, group, timeout), topics) if topics else None
+        answers = [ask(None)] if named is None else ask_in_portions(group, named, ask, dry=dry)
+        results = tuple(result for answer in answers for result in answer.results)
         if not results:
             notes.print(f"No reset of group '{group}' is pending.")
         return results

@@ -545,3 +545,34 @@ def test_wild_names_stay_in_their_line_of_standard_error(run):
         assert all(line.isprintable() for line in lines)
         assert sum(line.startswith("error: nothing") for line in lines) == 0
         assert any(says in line and r"t\x1b[2J\nerror: nothing is left\u202e" in line for line in lines)
+
+
+class TestManyPartitions:
+    """One request names a bounded number of partitions, so a verb about many sends several, and one may fail."""
+
+    LARGE = DescribeGroupResponse(
+        group_id="team", partitions=tuple(PartitionDescription("t", number, 60, 100) for number in range(4_500))
+    )
+    DONE = "The first 2000 of 4500 partitions of group 'team' are done all the same; `kcoord group describe` shows how"
+
+    @pytest.mark.parametrize(
+        ("kind", "done", "words"),
+        [
+            (DeleteOffsets, DeleteOffsetsResponse(), ("delete-offsets", "team", "--all-topics")),
+            (ResetOffsets, ResetOffsetsResponse(), ("reset-offsets", "team", "--all-topics", "--shift-by", "-5")),
+            (ChangePause, ChangePauseResponse(partitions=(T0,)), ("pause", "team", "--topic", "t")),
+            (CancelResets, CancelResetsResponse(), ("reset-offsets", "team", "--topic", "t", "--cancel")),
+        ],
+    )
+    def test_what_is_done_when_one_of_several_requests_is_refused_is_said(self, run, kind, done, words):
+        refusal = ErrorResponse(ErrorCode.STATE_LIMIT_REACHED, "no room")
+        result = run([*words, "--execute"], {DescribeGroup: self.LARGE, kind: [done, refusal]})
+        assert result.exit_code == 1
+        assert result.stderr.startswith("error: the coordinator refused: no room (STATE_LIMIT_REACHED)\n" + self.DONE)
+        assert [type(request) for request in result.asked] == [kind, kind]
+
+    def test_nothing_is_done_by_a_dry_run(self, run):
+        refusal = ErrorResponse(ErrorCode.STATE_LIMIT_REACHED, "no room")
+        answers = {DescribeGroup: self.LARGE, DeleteOffsets: [DeleteOffsetsResponse(), refusal]}
+        result = run(["delete-offsets", "team", "--all-topics"], answers)
+        assert result.stderr == "error: the coordinator refused: no room (STATE_LIMIT_REACHED)\n"
