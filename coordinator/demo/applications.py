@@ -16,7 +16,8 @@ from typing import Final
 from coordinator.demo.errors import DemoError
 from coordinator.local.process import ChildProcess
 
-_JOB: Final = Path("jobs", "ingest_stream.py")
+_JOB: Final = ("jobs", "ingest_stream.py")
+_SPARK_SETTINGS: Final = "spark-defaults.conf"
 _STOP_TIMEOUT_S: Final = 10.0
 _SEARCHED_LINES: Final = 400
 _SHOWN_LINES: Final = 25
@@ -94,12 +95,22 @@ class SparkApplication:
         return f"the end of {self.log_path.name}:\n{self._child.log_tail(_SHOWN_LINES)}"
 
 
-def find_checkout() -> Path:
-    """Return the directory of this checkout, which has the job; raises DemoError where kcoord runs without one."""
-    checkout = Path(__file__).resolve().parents[2]
-    if not (checkout / _JOB).is_file():
-        raise DemoError(f"{_JOB} is not there: the demo runs from a checkout of the project, with `make demo`")
-    return checkout
+def find_job() -> Path:
+    """Return the file of the job that the applications run; raises DemoError where it is not installed."""
+    found = importlib.util.find_spec("spark_kcoord")
+    for folder in (found.submodule_search_locations or ()) if found is not None else ():
+        if (job := Path(folder, *_JOB)).is_file():
+            return job
+    raise DemoError("spark_kcoord and its jobs are not installed: install kcoord with its extra `demo`")
+
+
+def find_conf() -> Path:
+    """Return the directory of Spark's settings, in a checkout or installed; raises DemoError where there is none."""
+    places = (Path(__file__).resolve().parents[2] / "conf", Path(sys.prefix, "share", "kcoord", "conf"))
+    for place in places:
+        if (place / _SPARK_SETTINGS).is_file():
+            return place
+    raise DemoError(f"{_SPARK_SETTINGS} is in none of {', '.join(map(str, places))}: install kcoord anew")
 
 
 def _command(name: str, settings: ApplicationSettings, output: Path, checkpoint: Path) -> list[str]:
@@ -112,7 +123,7 @@ def _command(name: str, settings: ApplicationSettings, output: Path, checkpoint:
         *["--master", f"local[{settings.cores}]", "--name", f"kcoord demo {name}"],
         *["--driver-memory", settings.driver_memory, "--driver-java-options", java_options],
         *[part for key, value in conf.items() for part in ("--conf", f"{key}={value}")],
-        str(find_checkout() / _JOB),
+        str(find_job()),
         *["--coordinator", settings.coordinator, "--group", settings.group_id, "--topic", settings.topic],
         *["--starting-offsets", "earliest", "--option", f"kafka.client.id={name}"],
         *["--trigger", f"{settings.trigger_seconds}s", "--name", name],
@@ -131,7 +142,7 @@ def _environment(scratch: Path) -> dict[str, str]:
         "SPARK_HOME": str(_spark_home()),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_DIRS": str(scratch),
-        "SPARK_CONF_DIR": str(find_checkout() / "conf"),
+        "SPARK_CONF_DIR": str(find_conf()),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }

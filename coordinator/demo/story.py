@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeVar
 
-from coordinator.demo.applications import ApplicationSettings, SparkApplication, find_checkout
+from coordinator.demo.applications import ApplicationSettings, SparkApplication, find_conf, find_job
 from coordinator.demo.checker import Verdict, check_delivery, explain_repeats
 from coordinator.demo.dashboard import Dashboard, Picture
 from coordinator.demo.errors import DemoError
@@ -111,7 +111,8 @@ class Story:
             total=settings.flights,
             pace=Pace(settings.flights, settings.seconds, settings.free),
         )
-        find_checkout()
+        find_job()
+        find_conf()
 
     def __enter__(self) -> Self:
         """Begin."""
