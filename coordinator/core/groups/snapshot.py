@@ -8,7 +8,7 @@ is handed out in pieces, so that no more than a piece of it is held.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
+from operator import sub
 from typing import Final, TypeVar
 
 from coordinator.core.groups.committed_table import Committed
@@ -46,6 +46,8 @@ T = TypeVar("T")
 
 _PARTS_OF_A_RECORD: Final = 500
 """Partitions in one record of a snapshot."""
+_MOST_CLAIMED_AT_ONCE: Final = 2_000
+"""Claims that are one record because they were made at once; they take less than other parts do."""
 
 _BYTES_FOR_A_GRANT: Final = 8
 """So many bytes of other records take as long as finding out that a partition was granted with those before it."""
@@ -323,26 +325,48 @@ def _cut(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
 
 
 def _records_of_claims(group: GroupState) -> Iterator[Record]:
-    """Yield the claims, each record's of one owner's in one topic; an owner has all it has by then."""
+    """Yield the claims, each record's of one owner's in one topic; an owner has all it has by then.
+
+    What was claimed together and still is comes as it is, the rest by owner.
+    """
     for topic in group.claims.topics():
-        alike: dict[tuple[str, str, bool], list[int]] = {}
+        apart: list[tuple[int, bool]] = []
         grants = group.grants.rows(topic)
-        for number, claims in sorted(group.claims.rows(topic).items(), key=itemgetter(0)):
+        for number, place in group.claims.rows(topic).items():
+            claims = place.claims
+            if not place.is_whole or len(claims.partitions) > _MOST_CLAIMED_AT_ONCE:
+                apart.append((number, claims.is_running))
+            elif number == claims.partitions[0]:
+                steps = tuple(map(sub, claims.until_offsets, claims.from_offsets))
+                yield from _claimed(group, grants[number], topic, claims.partitions, steps, claims.is_running)
+        alike: dict[tuple[str, str, bool], list[int]] = {}
+        for number, is_running in sorted(apart):
             grant = grants[number]
-            numbers = alike.setdefault((grant.member_id, grant.topic_id, claims.is_running), [])
+            numbers = alike.setdefault((grant.member_id, grant.topic_id, is_running), [])
             numbers.append(number)
             if len(numbers) >= _PARTS_OF_A_RECORD:
-                yield from _claimed(group, grant, topic, numbers, is_running=claims.is_running)
+                yield from _claimed_apart(group, topic, numbers, is_running)
                 numbers.clear()
         for (_, _, is_running), numbers in alike.items():
             if numbers:
-                yield from _claimed(group, grants[numbers[0]], topic, numbers, is_running=is_running)
+                yield from _claimed_apart(group, topic, numbers, is_running)
 
 
-def _claimed(group: GroupState, grant: Grant, topic: str, numbers: list[int], *, is_running: bool) -> Iterator[Record]:
-    rows, partitions = group.claims.rows(topic), tuple(numbers)
+def _claimed_apart(group: GroupState, topic: str, numbers: list[int], is_running: bool) -> Iterator[Record]:  # noqa: FBT001 - as the records have it
+    rows = group.claims.rows(topic)
     claims = [rows[number].of(number) for number in numbers]
     steps = tuple([claim.until_offset - claim.from_offset for claim in claims])
+    yield from _claimed(group, group.grants[topic, numbers[0]], topic, tuple(numbers), steps, is_running)
+
+
+def _claimed(
+    group: GroupState,
+    grant: Grant,
+    topic: str,
+    partitions: tuple[int, ...],
+    steps: tuple[int, ...],
+    is_running: bool,  # noqa: FBT001 - as the records have it
+) -> Iterator[Record]:
     offered = (TopicSteps(topic, grant.topic_id, partitions, steps),)
     yield Advanced(group.group_id, grant.member_id, 0, (), offered, keeps_offered=True)
     if is_running:

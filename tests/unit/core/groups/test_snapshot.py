@@ -10,10 +10,11 @@ from coordinator.core.groups.records import MOST_TOGETHER, CommittedPart, Member
 from coordinator.core.groups.replay import replay
 from coordinator.core.groups.snapshot import GrowingSnapshot, records_of
 from coordinator.core.groups.state import Grant, GroupState, MemberState, ShardState
+from coordinator.protocol.claim_columns import advance_of
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import MAX_TOPIC_LENGTH
-from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse
+from coordinator.protocol.messages import AdvanceResponse, CommitOffsets, CommitOffsetsResponse
 from coordinator.protocol.parts import ResetPolicy
 from tests.helpers.node_world import NodeWorld
 
@@ -66,6 +67,23 @@ def test_snapshot_keeps_together_what_still_is_as_it_was_committed() -> None:
     assert [rows[number].position_of(number)[0] for number in range(6)] == [200, 300, 202, 203, 204, 205]
     assert rows[3] is rows[4] is rows[5]
     assert all(isinstance(rows[number], CommittedPart) for number in range(3))
+
+
+def test_snapshot_keeps_together_what_still_is_as_it_was_claimed() -> None:
+    world = NodeWorld({"t": 6}, shards=1)
+    m1 = world.join("m1", reset_policy=ResetPolicy("earliest"))
+    together, apart = [[m1.claim(("t", n), 10, 15 + n) for n in numbers] for numbers in (range(3), range(3, 6))]
+    m1.advance(claims=together)
+    m1.confirm(*together)
+    m1.ask(advance_of((), apart, keeps_offered=True), AdvanceResponse)
+    m1.confirm(apart[0])
+    again = rebuilt(world.state(0))
+    assert again == world.state(0)
+    rows = again.groups["g"].claims.rows("t")
+    assert rows[0] is rows[1] is rows[2] is not rows[3]
+    assert rows[0].owner.owner_epochs == tuple(m1.epoch(("t", n)) for n in range(3))
+    assert [rows[n].is_running for n in range(6)] == [True, True, True, True, False, False]
+    assert len(list(again.groups["g"].claims.offered_to("m1"))) == 1
 
 
 def test_what_happens_while_a_snapshot_grows_is_not_in_it() -> None:
