@@ -11,8 +11,8 @@ import gc
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
 
 from coordinator.core.effects import Append, Effect, ResolveOffsets, Respond, SendPush, WakeAt
 from coordinator.core.events import (
@@ -28,26 +28,36 @@ from coordinator.core.events import (
 )
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
+from coordinator.protocol.claim_columns import advance_of, claims_in_columns
 from coordinator.protocol.codec import encode_message
-from coordinator.protocol.ids import MAX_NAMED
+from coordinator.protocol.ids import MAX_LIST_ITEMS, MAX_NAMED
 from coordinator.protocol.messages import (
     CommitOffsets,
+    ConfirmClaims,
     DescribeGroup,
     FetchOffsets,
     LeaveGroup,
+    ListClaims,
     ListGroups,
     RegisterConsumer,
     Request,
     Response,
+    StartFetcher,
 )
 from coordinator.protocol.operator_messages import ChangePause, DeleteGroup, DeleteOffsets, ResetOffsets
 from coordinator.protocol.pages import ask_for_all
-from coordinator.protocol.parts import NodeAddress, ResetTarget, Subscription, TopicOffsets
+from coordinator.protocol.parts import Claim, NodeAddress, ResetTarget, StartHint, Subscription, TopicOffsets
+
+_Piece = TypeVar("_Piece")
 
 BAR_MS: Final = 20.0
 MEMBERS: Final = 10
 WALL_MS: Final = 1_700_000_000_000
 GROUPS: Final = 5_000
+CLAIMED: Final = 10_000
+"""Partitions that one member has claims on."""
+STARTS, UNKNOWN, RUNS, RETURNS, CONNECTIONS = range(MEMBERS + 1, MEMBERS + 6)
+"""Connections of members that show very much, and how many there are in all."""
 
 
 class Held:
@@ -62,7 +72,9 @@ class Held:
         self._answers: dict[int, Response] = {}
         self._asked = 0
         self._perform(self._node.start(self._now_ms, WALL_MS, "bench"))
-        for connection_id in range(MEMBERS + 1):
+        self.granted: dict[int, int] = {}
+        """The owner epoch of each partition that was told last."""
+        for connection_id in range(CONNECTIONS):
             self._happen(ConnectionOpened(self._now_ms, connection_id, "h"))
 
     def ask(self, request: Request, connection_id: int = 0) -> Response:
@@ -119,6 +131,8 @@ class Held:
                     self._answers[correlation_id] = response
                 case Append(shard, base_offset, _, records):
                     self._due.append(BecameDurable(self._now_ms, shard, base_offset + len(records)))
+                case SendPush(_, StartFetcher(partitions)):
+                    self.granted.update((part.partition, part.owner_epoch) for part in partitions)
                 case WakeAt():
                     self._due.append(Ticked(self._now_ms, WALL_MS + self._now_ms))
                 case ResolveOffsets(lookup_id, asked):
@@ -133,6 +147,51 @@ def commit(held: Held) -> None:
     for begin in range(0, held.partitions, MAX_NAMED):
         numbers = tuple(range(begin, begin + MAX_NAMED))
         held.ask(CommitOffsets("offsets", (TopicOffsets("gone", numbers, numbers),)))
+
+
+def show(held: Held, connection_id: int, name: str, reads: int, *lists: ListClaims) -> None:
+    """List what does not fit into a registration, and register with it for so many partitions."""
+    for listed in lists:
+        _done(held.ask(listed, connection_id))
+    subscription = Subscription((), None, tuple(("t", number) for number in range(reads)))
+    request = RegisterConsumer(f"shown-{name}", "m", name, subscription, "c", 1, 600_000, 60_000)
+    held.register(request, connection_id)
+    held.advance(2_000)
+
+
+def show_starts(held: Held) -> None:
+    """Register with starts of a checkpoint."""
+    hints = [StartHint("t", "id", number, 5, from_checkpoint=True) for number in range(held.partitions)]
+    show(held, STARTS, "starts", 1, *[ListClaims(hints=tuple(some)) for some in _portions(hints)])
+
+
+def show_unknown_claims(held: Held) -> None:
+    """Register with claims of which nothing is known."""
+    claims = [Claim("t", "id", number, 7, 0, 5) for number in range(held.partitions)]
+    show(held, UNKNOWN, "unknown", 1, *[ListClaims(claims=tuple(some)) for some in _portions(claims)])
+
+
+def run_claims(held: Held) -> None:
+    """Have a member claim all it gets and begin to read it."""
+    held.granted.clear()
+    show(held, RUNS, "running", CLAIMED)
+    for some in _portions(_running(held), MAX_NAMED):
+        _done(held.ask(advance_of((), some, keeps_offered=True), RUNS))
+        _done(held.ask(ConfirmClaims(claims_in_columns(some)), RUNS))
+
+
+def show_running_claims(held: Held) -> None:
+    """Have it come back with all of that."""
+    show(held, RETURNS, "running", CLAIMED, *[ListClaims(claims=tuple(some)) for some in _portions(_running(held))])
+
+
+def _running(held: Held) -> list[Claim]:
+    return [Claim("t", "id", number, held.granted[number], 3, 5) for number in range(CLAIMED)]
+
+
+def _portions(pieces: list[_Piece], most: int = MAX_LIST_ITEMS) -> Iterator[list[_Piece]]:
+    for begin in range(0, len(pieces), most):
+        yield pieces[begin : begin + most]
 
 
 def reset(held: Held) -> None:
@@ -199,6 +258,10 @@ CASES: Final[dict[str, tuple[Callable[[Held], None], bool]]] = {
     "list": (lambda held: held.ask_for_all(ListGroups()), True),
     "all fall silent": (lambda held: held.pass_time(700_000), False),
     "many groups are forgotten": (forget_many, True),
+    "many starts are shown": (show_starts, True),
+    "unknown claims are shown": (show_unknown_claims, True),
+    "a member claims all": (run_claims, False),
+    "running claims are shown": (show_running_claims, False),
 }
 """The cases, in this order, and whether decision 0024 bounds their steps."""
 

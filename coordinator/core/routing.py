@@ -7,13 +7,12 @@ answered in one step as the step is for, and the rest waits, in order, for steps
 from collections import deque
 from typing import TypeAlias
 
-from msgspec import structs
-
 from coordinator.core.effects import Respond
 from coordinator.core.events import RequestArrived
 from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.describe import summaries
 from coordinator.core.groups.journal import LEADER_EPOCH
+from coordinator.core.groups.shown import Shown
 from coordinator.core.groups.soft import Connection, Registration
 from coordinator.core.groups.subscriptions import named_topics
 from coordinator.core.limits import Limits
@@ -219,10 +218,8 @@ class Router:
             response = RegisterConsumerResponse(error=ErrorCode.INVALID_REQUEST, message=why)
             shard.desk.respond(event.connection_id, event.correlation_id, response)
             return
-        if connection.listed is not None:
-            listed, connection.listed = connection.listed, None
-            claims, hints = (*listed.claims, *request.claims), (*listed.hints, *request.hints)
-            request = structs.replace(request, claims=claims, hints=hints)
+        shown, connection.listed = connection.listed or Shown(), None
+        shown.add(request.claims, request.hints)
         topics = named_topics(request.subscription)
         connection.may_wait_for |= {self._rack.shard_of(request.group_id)}
-        shard.register(Registration(event.connection_id, event.correlation_id, request, event.fresh_id, topics))
+        shard.register(Registration(event.connection_id, event.correlation_id, request, event.fresh_id, topics, shown))

@@ -4,7 +4,7 @@ The order stays: columns are cut where the topic changes, so that an answer can 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby, repeat
 from operator import attrgetter
 
 from coordinator.protocol.messages import Advance
@@ -115,16 +115,28 @@ def each_status(statuses: ClaimStatuses, claims: Iterable[Claim]) -> tuple[Claim
     each = list(map(running_as_asked, claims))
     for place, status in zip(statuses.places, statuses.others, strict=True):
         each[place] = status
+    for closed in statuses.closed:
+        offsets = closed.committed or repeat(None, len(closed.places))
+        for place, offset in zip(closed.places, offsets, strict=True):
+            asked = each[place]
+            each[place] = ClaimStatus(
+                asked.topic, asked.partition, asked.owner_epoch, ClaimState.CLOSED, closed.why, offset
+            )
     return tuple(each)
 
 
 def is_whole(answer: Outcomes | ClaimStatuses, count: int) -> bool:
     """True when an answer accounts for all of so many, each once."""
-    as_asked = answer.as_asked if isinstance(answer, Outcomes) else answer.running
     places = answer.places
-    return (
-        as_asked + len(places) == count
-        and len(places) == len(answer.others)
-        and list(places) == sorted(set(places))
-        and all(0 <= place < count for place in places)
-    )
+    if len(places) != len(answer.others) or list(places) != sorted(set(places)):
+        return False
+    if isinstance(answer, Outcomes):
+        as_asked = answer.as_asked
+    else:
+        as_asked = answer.running
+        if any(closed.committed and len(closed.committed) != len(closed.places) for closed in answer.closed):
+            return False
+        places = (*places, *chain.from_iterable([closed.places for closed in answer.closed]))
+        if len(set(places)) != len(places):
+            return False
+    return as_asked + len(places) == count and all(0 <= place < count for place in places)

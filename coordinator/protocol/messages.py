@@ -17,7 +17,6 @@ from coordinator.protocol.message import WireMessage, WireRequest, codes
 from coordinator.protocol.operator_messages import OperatorRequest, OperatorResponse
 from coordinator.protocol.parts import (
     Claim,
-    ClaimStatus,
     ClaimStatuses,
     CommittedOffset,
     DescribedUpTo,
@@ -387,7 +386,7 @@ class RegisterConsumerResponse(WireMessage, frozen=True, tag=102):
     group_epoch: int = 0
     session_timeout_ms: int = 0
     ping_interval_ms: int = 0
-    claims: tuple[ClaimStatus, ...] = ()
+    claims: ClaimStatuses = ClaimStatuses()
     kafka_cluster_id: str | None = None
     kafka_bootstrap: tuple[str, ...] = ()
     log: LogPosition | None = None

@@ -246,16 +246,28 @@ class ClaimStatus(_Part, frozen=True, gc=False):
     committed: int | None = None
 
 
+class ClosedClaims(_Part, frozen=True, gc=False):
+    """Claims that were asked about and are closed for the same reason, by their places in the list.
+
+    `committed` are the group's offsets, one for each; empty where there is none of any.
+    """
+
+    why: str
+    places: tuple[int, ...]
+    committed: tuple[int | None, ...] = ()
+
+
 class ClaimStatuses(_Part, frozen=True, gc=False):
     """The states of claims that were asked about, in the order asked.
 
     Those that run, of which the group's offset is the beginning, are only counted. Each of the others has its status,
-    and its place in the list, counted from 0.
+    and its place in the list, counted from 0; or it is among those that are `closed`, which may be very many.
     """
 
     running: int = 0
     others: tuple[ClaimStatus, ...] = ()
     places: tuple[int, ...] = ()
+    closed: tuple[ClosedClaims, ...] = ()
 
 
 class ListedUpTo(_Part, frozen=True):

@@ -13,7 +13,8 @@ from typing import Final
 import msgspec
 
 from coordinator.protocol.addresses import Address, format_address
-from coordinator.protocol.claim_columns import advance_of, claims_in_columns, claims_of
+from coordinator.protocol.claim_columns import advance_of, claims_in_columns, claims_of, each_status
+from coordinator.protocol.claim_columns import is_whole as accounts_for
 from coordinator.protocol.columns import in_columns
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from coordinator.protocol.messages import (
@@ -395,7 +396,7 @@ class Member:
     def _on_registered(self, asked: Asked, response: RegisterConsumerResponse) -> None:
         assert self._introduction is not None
         listed = self._introduction.claims
-        if len(response.claims) != len(listed):
+        if not accounts_for(response.claims, len(listed)):
             self._lose("it did not answer for every claim", is_elsewhere_better=False)
             return
         self._move(Step.REGISTERED)
@@ -407,12 +408,11 @@ class Member:
         self._member_id = response.member_id or self._member_id
         self._log.begin(response.log)
         self._holdings.forget_grants()
-        self._holdings.answer_claims(listed, response.claims)
+        statuses = each_status(response.claims, listed)
+        self._holdings.answer_claims(listed, statuses)
         self._holdings.set_member_epoch(response.member_epoch)
         kind = NoticeKind.JOINED if self._joined is None else NoticeKind.REJOINED
-        self._joined = Joined(
-            self._member_id, response.kafka_cluster_id, response.kafka_bootstrap, tuple(response.claims)
-        )
+        self._joined = Joined(self._member_id, response.kafka_cluster_id, response.kafka_bootstrap, statuses)
         self._notice(kind, f"member {self._member_id} at {format_address(self._nodes.current)}")
         for call_id in self._joins:
             self._complete(call_id, self._joined)

@@ -89,13 +89,14 @@ def found(address: tuple[str, int] = ADDRESS, *others: tuple[str, int]) -> FindC
 
 
 def registered(request: RegisterConsumer, state: ClaimState = ClaimState.RUNNING) -> RegisterConsumerResponse:
+    statuses = [ClaimStatus(c.topic, c.partition, c.owner_epoch, state) for c in request.claims]
     return RegisterConsumerResponse(
         member_id=request.member_id or "m1",
         member_epoch=1,
         group_epoch=1,
         session_timeout_ms=10_000,
         ping_interval_ms=3_333,
-        claims=tuple(ClaimStatus(c.topic, c.partition, c.owner_epoch, state) for c in request.claims),
+        claims=statuses_of(statuses, request.claims),
         kafka_cluster_id="cluster",
         kafka_bootstrap=("k:9092",),
     )

@@ -67,6 +67,7 @@ from coordinator.protocol.operator_messages import (
 from coordinator.protocol.parts import (
     Claim,
     ClaimStatus,
+    ClaimStatuses,
     ControlDescription,
     FinalOffset,
     Outcomes,
@@ -301,7 +302,7 @@ def say_response(response: Response) -> str:
         case RegisterConsumerResponse() | ErrorResponse() if response.error is not ErrorCode.NONE:
             return f"{response.error.name}: {response.message}"
         case RegisterConsumerResponse():
-            return " ".join(["registered", *map(say_status, response.claims)])
+            return " ".join(["registered", *say_statuses(response.claims)])
         case AdvanceResponse():
             parts = [
                 *say_outcomes("finished", response.finished),
@@ -314,8 +315,7 @@ def say_response(response: Response) -> str:
         case FetcherStoppedResponse():
             return "stopped: " + ", ".join(map(say_result, response.results))
         case ConfirmClaimsResponse():
-            running = [f"{response.claims.running} run"] if response.claims.running else []
-            return "claims: " + ", ".join((*running, *map(say_status, response.claims.others)))
+            return "claims: " + ", ".join(say_statuses(response.claims))
         case FetchOffsetsResponse():
             return "offsets: " + ", ".join(f"{part.topic}-{part.partition}={part.offset}" for part in response.offsets)
         case ChangePauseResponse():
@@ -378,6 +378,14 @@ def say_control(control: ControlDescription) -> str:
     subject = control.member_id or (f"{control.topic}-{control.partition}" if control.topic else "g")
     said = f"{control.kind} {subject}"
     return f"{said} to {control.offset}" if control.offset is not None else said
+
+
+def say_statuses(statuses: ClaimStatuses) -> Iterator[str]:
+    if statuses.running:
+        yield f"{statuses.running} run"
+    yield from map(say_status, statuses.others)
+    for closed in statuses.closed:
+        yield f"{len(closed.places)} CLOSED"
 
 
 def say_status(status: ClaimStatus) -> str:

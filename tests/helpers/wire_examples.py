@@ -17,7 +17,8 @@ COMMITTED = p.CommittedOffset("flights", "0tQ", 3, 250, 5, "batch 9", 1_700_000_
 RESULT = p.PartitionResult("flights", 3, ErrorCode.FENCED_OWNER_EPOCH, "it is m2's now", 300)
 STATUS = p.ClaimStatus("flights", 3, 41, p.ClaimState.RUNNING, "taken over", 300)
 OUTCOMES = p.Outcomes(7, (RESULT,), (3,))
-STATUSES = p.ClaimStatuses(7, (STATUS,), (3,))
+CLOSED = p.ClosedClaims("taken over", (5, 6), (300, None))
+STATUSES = p.ClaimStatuses(7, (STATUS,), (3,), (CLOSED,))
 POLICY = p.ResetPolicy("timestamp", 1_600_000_000_000)
 HINT = p.StartHint("flights", "0tQ", 3, -2, True, 41)
 START = p.StartPartition("flights", "0tQ", 3, 41, 100, 5, "broker-1", 9092, 6)
@@ -37,7 +38,7 @@ DESCRIBED = p.DescribedUpTo("m1", "flights", 3)
 
 PARTS = (
     NODE, SUBSCRIPTION, CLAIM, HINT, POLICY, OWNED, START, FINAL, TO_COMMIT, COMMITTED, RESULT, STATUS, SUMMARY, MEMBER,
-    PARTITION, EVENT, LOST, LOG, TARGET, RESET, CONTROL, LISTED, DESCRIBED, CLAIMS, OUTCOMES, STATUSES,
+    PARTITION, EVENT, LOST, LOG, TARGET, RESET, CONTROL, LISTED, DESCRIBED, CLAIMS, OUTCOMES, CLOSED, STATUSES,
 )  # fmt: skip
 
 _REFUSED = {"error": ErrorCode.INVALID_REQUEST, "message": "no"}
@@ -104,7 +105,7 @@ RESPONSES: tuple[m.Response, ...] = (
     m.FindCoordinatorResponse(**_REFUSED, coordinator=NODE, shard=5, leader_epoch=2, nodes=(NODE,),
                               kafka_bootstrap=("broker-1:9092",), kafka_cluster_id="5L6g"),
     m.RegisterConsumerResponse(**_REFUSED, member_id="m1", member_epoch=11, group_epoch=12, session_timeout_ms=10_000,
-                               ping_interval_ms=3_333, claims=(STATUS,), kafka_cluster_id="5L6g",
+                               ping_interval_ms=3_333, claims=STATUSES, kafka_cluster_id="5L6g",
                                kafka_bootstrap=("broker-1:9092",), log=LOG),
     m.PingResponse(**_REFUSED, member_epoch=11, group_epoch=12, refused=(RESULT,), accepted=4),
     m.FetcherStartedResponse((RESULT,)),

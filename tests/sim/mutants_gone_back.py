@@ -15,7 +15,7 @@ def gone_back_unnoticed() -> Patches:
 
 def epochs_within_reach() -> Patches:
     """Begin right after the end of the log, as if what the first member shows were all that was told."""
-    return [(gone_back, "MARGIN", 0), (gone_back, "end_shown", lambda _: 0)]
+    return [(gone_back, "MARGIN", 0), (gone_back, "end_shown", lambda *_: 0)]
 
 
 def grants_outlive_what_was_lost() -> Patches:

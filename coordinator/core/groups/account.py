@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from coordinator.core.groups.controls import Controls, Decree
+from coordinator.core.groups.in_topics import TopicHints
 from coordinator.core.groups.records import MemberFacts
 from coordinator.core.groups.state import GroupState, ShardState, TopicState
 
@@ -23,6 +24,8 @@ MEMBER_BYTES: Final = 64
 TOPIC_BYTES: Final = 64
 TARGET_BYTES: Final = 24
 """A partition in a member's target, and its grant."""
+HINT_BYTES: Final = 24
+"""A partition of which a member shows a start, of as many as there may be: these are not encoded to be counted."""
 BY_POLICY_BYTES: Final = 8
 CONTROL_BYTES: Final = 64
 """A pause, a drained member or a pending reset, besides its texts."""
@@ -89,8 +92,12 @@ def discharge(state: ShardState, group: GroupState) -> None:
 
 def bytes_of_facts(facts: MemberFacts) -> int:
     """Return what a member takes; topics that only a pattern matched are the group's."""
-    said = facts if facts.pattern is None else replace(facts, topics=())
-    return MEMBER_BYTES + len(_encoder.encode(said))
+    said = replace(facts, hints=(), topics=() if facts.pattern is not None else facts.topics)
+    return MEMBER_BYTES + len(_encoder.encode(said)) + sum(map(_bytes_of_hints, facts.hints))
+
+
+def _bytes_of_hints(hints: TopicHints) -> int:
+    return TOPIC_BYTES + len(hints.topic.encode()) + len(hints.topic_id.encode()) + HINT_BYTES * len(hints.partitions)
 
 
 def bytes_of_topic(topic: str, seen: TopicState) -> int:

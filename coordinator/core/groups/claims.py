@@ -297,24 +297,6 @@ def _status(group: GroupState, member_id: str, claim: Claim) -> ClaimStatus:
     return ClaimStatus(claim.topic, claim.partition, claim.owner_epoch, state, committed=offset)
 
 
-def open_claims_not_listed(group: GroupState, member_id: str, claims: Iterable[Claim]) -> tuple[TopicPartition, ...]:
-    """Return the partitions on which an identity has an open claim that it does not list."""
-    listed = {
-        (claim.topic, claim.partition): claim
-        for claim in claims
-        if group.grant_of(claim.topic, claim.partition, member_id, claim.owner_epoch) is not None
-    }
-    dropped = []
-    for partition in sorted(group.owned_by(member_id)):
-        open_claim = group.claims.get(partition)
-        if open_claim is None:
-            continue
-        claim = listed.get(partition)
-        if claim is None or not _is_same_range(open_claim, claim):
-            dropped.append(partition)
-    return tuple(dropped)
-
-
 def _is_same_range(open_claim: OpenClaim | None, claim: Claim) -> bool:
     return open_claim is not None and (open_claim.from_offset, open_claim.until_offset) == (
         claim.from_offset,

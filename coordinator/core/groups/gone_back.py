@@ -14,31 +14,27 @@ from coordinator.core.groups.life_records import LogWentBack
 from coordinator.core.groups.ownership import Ownership
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.pushes import fetchers_taken
+from coordinator.core.groups.shown import MOST_SHOWN, Shown
 from coordinator.core.groups.state import GroupState, ShardState
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.messages import RegisterConsumer
 
 MARGIN: Final = 2**32
 """So many records later than what one member shows another one may have been told, before the log went back."""
-MOST_SHOWN: Final = 2**62
-"""No log gets there: an epoch from here on is not one of ours, and says nothing."""
 
 
-def end_shown(request: RegisterConsumer) -> int:
+def end_shown(request: RegisterConsumer, shown: Shown) -> int:
     """Return how far the log had come at least, by what a registration shows; counted as owner epochs are."""
-    shown = [claim.owner_epoch + 1 for claim in request.claims]
-    shown += [hint.owner_epoch + 1 for hint in request.hints if hint.owner_epoch is not None]
-    if request.log is not None:
-        shown.append(request.log.end)
-    return max((end for end in shown if end < MOST_SHOWN), default=0)
+    log = request.log
+    return max(shown.end, log.end if log is not None and log.end < MOST_SHOWN else 0)
 
 
-def is_of_another_log(state: ShardState, request: RegisterConsumer, next_epoch: int) -> bool:
+def is_of_another_log(state: ShardState, request: RegisterConsumer, shown: Shown, next_epoch: int) -> bool:
     """Say whether a registration shows a place that this log, which ends at `next_epoch`, never had.
 
     Of an incarnation that was forgotten because there were so many since, nothing is known but that it is old.
     """
-    if end_shown(request) > next_epoch:
+    if end_shown(request, shown) > next_epoch:
         return True
     if request.log is None or request.log.end >= MOST_SHOWN:
         return False
@@ -58,17 +54,17 @@ class GoneBack:
         self._desk = desk
         self._ownership = ownership
 
-    def is_shown(self, group: GroupState | None, request: RegisterConsumer) -> bool:
+    def is_shown(self, group: GroupState | None, request: RegisterConsumer, shown: Shown) -> bool:
         """Say whether a registration shows that the log went back, and more than was known of that."""
         journal = self._desk.journal
-        if group is not None and end_shown(request) < group.epochs_from:
+        if group is not None and end_shown(request, shown) < group.epochs_from:
             return False
-        return is_of_another_log(journal.state, request, journal.next_epoch)
+        return is_of_another_log(journal.state, request, shown, journal.next_epoch)
 
-    def begin_anew(self, group: GroupState, member_id: str, request: RegisterConsumer) -> None:
-        """End every grant of a group and begin owner epochs above all that members were told."""
+    def begin_anew(self, group: GroupState, member_id: str, shown: int) -> None:
+        """End every grant of a group and begin owner epochs above all that members were told, `shown` at least."""
         desk, journal, group_id = self._desk, self._desk.journal, group.group_id
-        end, shown = journal.next_epoch, end_shown(request)
+        end = journal.next_epoch
         epochs_from = end + 1 if shown + MARGIN < end else max(shown, end) + 2 * MARGIN
         why = (
             f"{member_id} was told of this group's log up to {shown}, and here it ends at {end} or is another one: the "

@@ -9,26 +9,22 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from coordinator.core.groups.holds import HANDOVERS, HOLD, held_partitions, say_awaited
-from coordinator.core.groups.in_topics import hints_by_topic
 from coordinator.core.groups.records import MemberFacts
 from coordinator.core.groups.registration_size import why_bad_assignors, why_too_large
+from coordinator.core.groups.shown import Shown
 from coordinator.core.groups.starts import POLICY_KINDS
 from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.subscriptions import why_bad_subscription, why_owned
 from coordinator.core.limits import Limits
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import (
-    EARLIEST,
     ISOLATION_LEVELS,
-    LATEST,
     MAX_ID_LENGTH,
-    MAX_OFFSET,
     why_bad_id,
-    why_bad_partition,
     why_bad_time,
 )
 from coordinator.protocol.messages import RegisterConsumer
-from coordinator.protocol.parts import ResetPolicy, StartHint
+from coordinator.protocol.parts import ResetPolicy
 
 DEFAULT_ASSIGNORS: Final = ("sticky",)
 """The assignors of a member that names none."""
@@ -97,7 +93,9 @@ def assignors_of(request: RegisterConsumer) -> tuple[str, ...]:
     return tuple(dict.fromkeys(request.assignors)) or DEFAULT_ASSIGNORS
 
 
-def facts_of(request: RegisterConsumer, member_id: str, host: str, topics: tuple[str, ...]) -> MemberFacts:
+def facts_of(
+    request: RegisterConsumer, shown: Shown, member_id: str, host: str, topics: tuple[str, ...]
+) -> MemberFacts:
     """Return what a registration says of a member, in the form of the records; `topics` are those it stands for."""
     longest = max(1, request.session_timeout_ms // 3)
     return MemberFacts(
@@ -114,7 +112,7 @@ def facts_of(request: RegisterConsumer, member_id: str, host: str, topics: tuple
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         ping_interval_ms=longest if request.ping_interval_ms is None else min(request.ping_interval_ms, longest),
         auto_commit=request.auto_commit,
-        hints=hints_by_topic(request.hints),
+        hints=shown.hints,
         pattern=request.subscription.pattern,
         partitions=tuple(sorted(set(request.subscription.partitions))),
         exclusions=tuple(sorted(set(request.subscription.exclusions))),
@@ -127,7 +125,9 @@ def facts_of(request: RegisterConsumer, member_id: str, host: str, topics: tuple
     )
 
 
-def why_malformed(request: RegisterConsumer, limits: Limits, known_assignors: Sequence[str]) -> Refusal | None:
+def why_malformed(
+    request: RegisterConsumer, shown: Shown, limits: Limits, known_assignors: Sequence[str]
+) -> Refusal | None:
     """Say what is wrong with a registration whatever its group, or return None."""
     return (
         _why_bad_ids(request)
@@ -135,10 +135,11 @@ def why_malformed(request: RegisterConsumer, limits: Limits, known_assignors: Se
         or _why_bad_subscription(request, limits)
         or _why_bad_handover(request, limits)
         or _why_bad_start(request)
-        or _why_bad_reader(request)
+        or (Refusal(ErrorCode.INVALID_REQUEST, shown.why_bad) if shown.why_bad else None)
+        or _why_bad_reader(request, shown)
         or _why_bad_isolation_level(request)
         or _why_unknown_assignors(request, known_assignors)
-        or _why_too_large(request)
+        or _why_too_large(request, shown)
     )
 
 
@@ -227,8 +228,8 @@ def _why_bad_handover(request: RegisterConsumer, limits: Limits) -> Refusal | No
     return None
 
 
-def _why_bad_reader(request: RegisterConsumer) -> Refusal | None:
-    if request.commits or not (request.auto_commit or request.claims):
+def _why_bad_reader(request: RegisterConsumer, shown: Shown) -> Refusal | None:
+    if request.commits or not (request.auto_commit or shown.claims):
         return None
     what = "auto commit" if request.auto_commit else "a claim"
     why = f"{what} is named by a member that commits nothing; leave it out, or register as one that commits"
@@ -249,29 +250,12 @@ def _why_bad_start(request: RegisterConsumer) -> Refusal | None:
             )
         if policy.timestamp_ms is not None and (why := why_bad_time(policy.timestamp_ms)):
             return Refusal(ErrorCode.INVALID_REQUEST, why)
-    for hint in request.hints:
-        if why := why_bad_partition(hint.topic, hint.partition):
-            return Refusal(ErrorCode.INVALID_REQUEST, f"a start cannot be given: {why}")
-        if why := _why_bad_hint(hint):
-            return Refusal(ErrorCode.INVALID_REQUEST, f"the start {hint.offset} of {hint.topic}-{hint.partition} {why}")
     return None
 
 
-def _why_too_large(request: RegisterConsumer) -> Refusal | None:
-    why = why_too_large(request)
+def _why_too_large(request: RegisterConsumer, shown: Shown) -> Refusal | None:
+    why = why_too_large(request, shown)
     return Refusal(ErrorCode.INVALID_REQUEST, why) if why is not None else None
-
-
-def _why_bad_hint(hint: StartHint) -> str | None:
-    if len(hint.topic_id) > MAX_ID_LENGTH:
-        return f"comes with a topic id of {len(hint.topic_id)} characters; Kafka's have fewer"
-    if hint.offset > MAX_OFFSET:
-        return f"is more than Kafka can count; {MAX_OFFSET} is the last"
-    if hint.offset >= 0:
-        return None
-    if hint.from_checkpoint:
-        return "is negative, and an end in a checkpoint never is"
-    return None if hint.offset in {EARLIEST, LATEST} else f"is neither an offset, {EARLIEST} (earliest) nor {LATEST}"
 
 
 def _why_unknown_assignors(request: RegisterConsumer, known_assignors: Sequence[str]) -> Refusal | None:

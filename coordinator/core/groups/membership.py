@@ -10,15 +10,14 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from coordinator.core.events import TopicsRead
-from coordinator.core.groups import claims
 from coordinator.core.groups.allowance import growth_of_member, is_as_it_was, why_no_room
 from coordinator.core.groups.applications import rivals, why_second
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.desk import Desk
-from coordinator.core.groups.gone_back import GoneBack
+from coordinator.core.groups.gone_back import GoneBack, end_shown
 from coordinator.core.groups.holds import TAKEOVER
 from coordinator.core.groups.identities import why_fenced_instance, why_id_in_use
-from coordinator.core.groups.in_topics import by_topic
+from coordinator.core.groups.listed_claims import look_at_listed
 from coordinator.core.groups.member import Refusal, facts_of, why_malformed, why_unfit
 from coordinator.core.groups.ownership import Ownership
 from coordinator.core.groups.records import (
@@ -37,6 +36,7 @@ from coordinator.core.groups.subscribed_topics import SubscribedTopics
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Probe, RegisterConsumer, RegisterConsumerResponse
+from coordinator.protocol.parts import ClaimStatuses
 
 
 class Membership:
@@ -68,7 +68,10 @@ class Membership:
         if connection is None or connection.is_closing:
             return
         # What waited for Kafka was looked at before it did, and what it says by itself does not change.
-        refusal = why_malformed(request, desk.limits, self._known_assignors) if read is None else None
+        is_looked_at = read is not None
+        refusal = (
+            None if is_looked_at else why_malformed(request, registration.shown, desk.limits, self._known_assignors)
+        )
         if refusal is not None:
             self._refuse(registration, *refusal)
             return
@@ -268,15 +271,15 @@ class Membership:
     # ---- in ---------------------------------------------------------------------------------------------------------
 
     def _accept(self, registration: Registration, connection: Connection, member_id: str) -> None:
-        desk, request = self._desk, registration.request
+        desk, request, shown = self._desk, registration.request, registration.shown
         self.forget_registration(registration.connection_id)
         before = desk.group(request.group_id)
         old = before.members.get(member_id) if before is not None else None
         topics = self.topics.standing_for(request.subscription, old)
-        facts = facts_of(request, member_id, connection.host, topics)
+        facts = facts_of(request, shown, member_id, connection.host, topics)
         more = growth_of_member(desk, before, old.facts if old is not None else None, facts, request.group_id)
         no_room = why_no_room(desk, before, more)
-        has_gone_back = self._gone_back.is_shown(before, request)
+        has_gone_back = self._gone_back.is_shown(before, request, shown)
         if no_room is not None and old is not None and not has_gone_back and is_as_it_was(old.facts, facts):
             # The group has the offsets of all that it was granted, so where it has come to need not be remembered.
             facts = replace(facts, hints=old.facts.hints)
@@ -285,12 +288,12 @@ class Membership:
             return
         is_new_group = before is None or is_yet_to_begin(before)
         is_known = old is not None and old.facts.commits
-        earliest_why = self._recovery.why_earliest(request, before, is_new_group=is_new_group, is_known=is_known)
+        earliest_why = self._recovery.why_earliest(request, shown, before, is_new_group=is_new_group, is_known=is_known)
         has_news_of_topics = self._settle_group(registration, topics, earliest_why)
         group = desk.group(request.group_id)
         assert group is not None
         if has_gone_back:
-            self._gone_back.begin_anew(group, member_id, request)
+            self._gone_back.begin_anew(group, member_id, end_shown(request, shown))
         soft = desk.soft_of(request.group_id)
         was_empty = not group.members
         old_facts = old.facts if old is not None else None
@@ -301,9 +304,9 @@ class Membership:
             soft.hints = None
             desk.journal.decide(MemberJoined(group.group_id, facts, old.member_epoch if old is not None else 0))
         self._give_up_former(group, facts.instance_id, member_id)
-        dropped = claims.open_claims_not_listed(group, member_id, request.claims)
-        if dropped:
-            desk.journal.decide(ClaimsClosed(group.group_id, by_topic(dropped)))
+        listed = look_at_listed(group, member_id, shown.claims)
+        if listed.dropped:
+            desk.journal.decide(ClaimsClosed(group.group_id, listed.dropped))
         session = soft.sessions.get(member_id)
         if session is not None and session.connection_id not in {None, registration.connection_id}:
             assert session.connection_id is not None
@@ -317,10 +320,10 @@ class Membership:
             self._refuse_as_used(newcomer, group, member_id)
         desk.timers.cancel(Timer(TimerKind.GRACE, group.group_id, member_id))
         self._note_accepted(group, member_id, old_facts.incarnation if old_facts is not None else None)
-        self._respond_accepted(registration, group, member_id)
+        self._respond_accepted(registration, group, member_id, listed.statuses)
         self._ownership.tellings.whole(group.group_id, member_id)
         self._recovery.note_registered(
-            group, member_id, request, is_new_group=is_new_group, has_gone_back=has_gone_back
+            group, member_id, request, shown, is_new_group=is_new_group, has_gone_back=has_gone_back
         )
         stopping = sorted(group.stopping.get(member_id, ()))
         self._ownership.stops.push(group.group_id, member_id, stopping)
@@ -404,7 +407,9 @@ class Membership:
             kind, why = EventKind.MEMBER_JOINED, f"process {facts.pid} on {facts.host} registered"
         self._desk.note(group.group_id, kind, why, member_id=member_id)
 
-    def _respond_accepted(self, registration: Registration, group: GroupState, member_id: str) -> None:
+    def _respond_accepted(
+        self, registration: Registration, group: GroupState, member_id: str, statuses: ClaimStatuses
+    ) -> None:
         member = group.members[member_id]
         response = RegisterConsumerResponse(
             member_id=member_id,
@@ -412,7 +417,7 @@ class Membership:
             group_epoch=group.group_epoch,
             session_timeout_ms=member.facts.session_timeout_ms,
             ping_interval_ms=member.facts.ping_interval_ms,
-            claims=claims.statuses(group, member_id, registration.request.claims),
+            claims=statuses,
             kafka_cluster_id=self._desk.catalog.cluster_id,
             kafka_bootstrap=self._desk.catalog.bootstrap,
             log=self._desk.journal.position,

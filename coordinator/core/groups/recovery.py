@@ -8,13 +8,15 @@ and begins anew with a restart; it ends at once when checkpoints show every part
 too, brings no topic that starts by the policy: somebody who is not back yet may have read of it.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.ownership import Ownership
 from coordinator.core.groups.records import RecoveryChanged, TopicSeen
+from coordinator.core.groups.shown import Shown
 from coordinator.core.groups.soft import Timer, TimerKind
-from coordinator.core.groups.state import GroupState, is_same_topic
+from coordinator.core.groups.state import GroupState, TopicState, is_same_topic
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.messages import RegisterConsumer
 
@@ -25,10 +27,10 @@ _MEMBERS_ASKED_ONE_BY_ONE: Final = 100
 """A larger group waits its time out: to look at all that is shown with each member that comes would be dear."""
 
 
-def was_member(request: RegisterConsumer) -> bool:
+def was_member(request: RegisterConsumer, shown: Shown) -> bool:
     """True when a registration says or shows that its member was in the group before."""
-    is_remembered = request.is_returning or request.log is not None or bool(request.claims)
-    return is_remembered or any(hint.from_checkpoint for hint in request.hints)
+    is_remembered = request.is_returning or request.log is not None or bool(shown.claims)
+    return is_remembered or any(hints.from_checkpoint for hints in shown.hints)
 
 
 def is_yet_to_begin(group: GroupState) -> bool:
@@ -39,6 +41,16 @@ def is_yet_to_begin(group: GroupState) -> bool:
     return all(topic.by_readers for topic in group.topics.values())
 
 
+def _without_start(group: GroupState, topic: str, seen: TopicState, numbers: set[int]) -> Iterator[int]:
+    """Yield those of a topic's partitions that have no offset, and had none taken from them."""
+    committed = group.offsets.rows(topic)
+    for number in numbers:
+        found = committed.get(number)
+        has_offset = found is not None and is_same_topic(found.topic_id, seen.topic_id)
+        if not has_offset and (topic, number) not in group.by_policy:
+            yield number
+
+
 class Recovery:
     """The forgotten groups of one shard."""
 
@@ -47,7 +59,7 @@ class Recovery:
         self._ownership = ownership
 
     def why_earliest(
-        self, request: RegisterConsumer, group: GroupState | None, *, is_new_group: bool, is_known: bool
+        self, request: RegisterConsumer, shown: Shown, group: GroupState | None, *, is_new_group: bool, is_known: bool
     ) -> str:
         """Say why topics that a registration is the first to bring start at earliest; empty if the policy counts.
 
@@ -57,7 +69,7 @@ class Recovery:
             return FORGOTTEN
         if not request.commits:
             return ""
-        if was_member(request):
+        if was_member(request, shown):
             return FORGOTTEN if is_new_group else ADDED
         return ADDED if is_known else ""
 
@@ -66,6 +78,7 @@ class Recovery:
         group: GroupState,
         member_id: str,
         request: RegisterConsumer,
+        shown: Shown,
         *,
         is_new_group: bool,
         has_gone_back: bool,
@@ -75,9 +88,9 @@ class Recovery:
         If the log was found to have gone back, any partition without an offset may have had one since.
         """
         if group.recovery_ms is None:
-            if not was_member(request) or not (request.commits or (has_gone_back and not is_new_group)):
+            if not was_member(request, shown) or not (request.commits or (has_gone_back and not is_new_group)):
                 return
-            lost = self._unsure_topics(group) if has_gone_back else self._lost_topics(group, request)
+            lost = self._unsure_topics(group) if has_gone_back else self._lost_topics(group, shown)
             if not is_new_group and not has_gone_back and not lost:
                 return
             self._begin(group, member_id, lost)
@@ -115,19 +128,17 @@ class Recovery:
         """Return known topics whose partitions would start by the policy where the group has no offset."""
         return sorted(topic for topic, seen in group.topics.items() if not seen.earliest_why and not seen.by_readers)
 
-    def _lost_topics(self, group: GroupState, request: RegisterConsumer) -> list[str]:
+    def _lost_topics(self, group: GroupState, shown: Shown) -> list[str]:
         """Return known topics of which a checkpoint shows a partition that the group has no offset of, and once had."""
-        lost = {
-            hint.topic
-            for hint in request.hints
-            if hint.from_checkpoint
-            and (seen := group.topics.get(hint.topic)) is not None
-            and seen.partitions > hint.partition
-            and not seen.earliest_why
-            and is_same_topic(hint.topic_id, seen.topic_id)
-            and (hint.topic, hint.partition) not in group.by_policy
-            and group.committed_offset((hint.topic, hint.partition), seen.topic_id) is None
-        }
+        lost = set()
+        for hints in shown.hints:
+            seen = group.topics.get(hints.topic)
+            if not hints.from_checkpoint or seen is None or seen.earliest_why:
+                continue
+            if is_same_topic(hints.topic_id, seen.topic_id) and any(
+                number < seen.partitions for number in _without_start(group, hints.topic, seen, set(hints.partitions))
+            ):
+                lost.add(hints.topic)
         return sorted(lost)
 
     def _is_all_shown(self, group: GroupState) -> bool:
@@ -142,12 +153,9 @@ class Recovery:
             if seen is None:
                 continue
             of_topic = shown.get((topic, seen.topic_id), set()) | shown.get((topic, ""), set())
-            for number in range(seen.partitions):
-                partition = (topic, number)
-                if group.committed_offset(partition, seen.topic_id) is not None or partition in group.by_policy:
-                    continue
-                if number not in of_topic:
-                    return False
+            not_shown = set(range(seen.partitions)) - of_topic
+            if next(_without_start(group, topic, seen, not_shown), None) is not None:
+                return False
         return True
 
     # ---- time -------------------------------------------------------------------------------------------------------

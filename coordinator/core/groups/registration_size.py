@@ -9,7 +9,8 @@ from typing import Final
 
 import msgspec
 
-from coordinator.core.groups.in_topics import hints_by_topic
+from coordinator.core.groups.in_topics import TopicHints
+from coordinator.core.groups.shown import Shown
 from coordinator.protocol.ids import MAX_ID_LENGTH
 from coordinator.protocol.messages import ListClaims, RegisterConsumer
 from coordinator.protocol.parts import Claim, StartHint
@@ -27,22 +28,36 @@ MAX_ASSIGNORS: Final = 20
 _FEW: Final = 1_000
 """So many hints and partitions of good names are never too large."""
 
+_MOST_OF_PARTITION: Final = 5
+_MOST_OF_NUMBER: Final = 9
+_MOST_OF_HEADS: Final = 32
+"""Bytes that MessagePack takes at most: for a partition, for another number, for what goes before names and lists."""
+
 _encoder = msgspec.msgpack.Encoder()
 
 
-def why_too_large(request: RegisterConsumer) -> str | None:
+def why_too_large(request: RegisterConsumer, shown: Shown) -> str | None:
     """Say how much too large a registration with good names would be in the log, or return None."""
     subscription = request.subscription
     names = len(subscription.topics) + len(subscription.partitions) + len(subscription.exclusions)
-    if len(request.hints) <= _FEW and names <= _FEW:
+    if shown.hint_count <= _FEW and names <= _FEW:
         return None
-    size = len(_encoder.encode((hints_by_topic(request.hints), subscription)))
+    said = len(_encoder.encode(subscription))
+    if said + sum(map(_most_bytes_of, shown.hints)) <= MAX_REGISTRATION_BYTES:
+        return None
+    size = said + len(_encoder.encode(shown.hints))
     if size <= MAX_REGISTRATION_BYTES:
         return None
     return (
-        f"the subscription and the {len(request.hints)} starts that it comes with are {size} bytes in the log and at "
+        f"the subscription and the {shown.hint_count} starts that it comes with are {size} bytes in the log and at "
         f"most {MAX_REGISTRATION_BYTES} may be; spread the partitions over more members"
     )
+
+
+def _most_bytes_of(each: TopicHints) -> int:
+    """Return how many bytes starts have at most in the log: to encode very many takes as long as much else."""
+    of_each = _MOST_OF_PARTITION + _MOST_OF_NUMBER + (_MOST_OF_NUMBER if each.owner_epochs else 0)
+    return _MOST_OF_HEADS + len(each.topic.encode()) + len(each.topic_id.encode()) + of_each * len(each.partitions)
 
 
 def why_bad_assignors(names: tuple[str, ...]) -> str | None:

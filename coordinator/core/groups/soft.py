@@ -14,9 +14,10 @@ from coordinator.core.groups.backlog import Backlog
 from coordinator.core.groups.claim_table import ClaimPlace, OpenClaims
 from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
 from coordinator.core.groups.plan import Plan
+from coordinator.core.groups.shown import Shown
 from coordinator.core.groups.starts import Hints
 from coordinator.core.groups.timeline import Timeline
-from coordinator.protocol.messages import ListClaims, RegisterConsumer
+from coordinator.protocol.messages import RegisterConsumer
 
 
 class TimerKind(Enum):
@@ -68,7 +69,7 @@ class Connection:
     member_id: str | None = None
     is_registering: bool = False
     is_closing: bool = False
-    listed: ListClaims | None = None
+    listed: Shown | None = None
     """Claims and hints that came before the registration they belong to."""
     listed_bytes: int = 0
     may_wait_for: frozenset[int] = frozenset()
@@ -86,13 +87,17 @@ class Connection:
 
 
 class Registration(msgspec.Struct, frozen=True):
-    """A registration that could not be answered at once; `topics` are those that it names."""
+    """A registration that could not be answered at once; `topics` are those that it names.
+
+    The claims and the starts that count are those in `shown`: some came before the request.
+    """
 
     connection_id: int
     correlation_id: int
     request: RegisterConsumer
     fresh_id: str
     topics: tuple[str, ...]
+    shown: Shown
 
 
 class Owned(msgspec.Struct, frozen=True, gc=False):

@@ -231,8 +231,9 @@ def _registered(said: Said, connection_id: int, asked: Asked, response: Register
     said.group_epoch_seen(request.group_id, response.group_epoch)
     bound = replace(asked, member=member)
     said.life.processes[connection_id] = request.incarnation
-    _statuses(said, bound, request.claims, response.claims, shard)
-    said.counts.resumed += sum(status.state is not ClaimState.CLOSED for status in response.claims)
+    statuses = each_status(response.claims, request.claims)
+    _statuses(said, bound, request.claims, statuses, shard)
+    said.counts.resumed += sum(status.state is not ClaimState.CLOSED for status in statuses)
 
 
 def _read(

@@ -3,7 +3,7 @@
 from coordinator.core.limits import Limits
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import ErrorResponse, ListClaims, ListClaimsResponse, Ping
-from coordinator.protocol.parts import ClaimState, StartHint
+from coordinator.protocol.parts import ClaimState, ClaimStatuses, StartHint
 from tests.helpers.node_world import NodeWorld
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -18,7 +18,7 @@ def test_claims_listed_before_the_registration_count_as_named_by_it() -> None:
     member.close()
     again = world.joining("m1", incarnation="second", claims=[second])
     assert again.ask(ListClaims(claims=(first,)), ListClaimsResponse) == ListClaimsResponse()
-    assert [status.state for status in again.register().claims] == [ClaimState.RUNNING, ClaimState.RUNNING]
+    assert again.register().claims == ClaimStatuses(running=2)
     assert [status.state for status in again.confirm(first, second).claims] == [ClaimState.RUNNING, ClaimState.RUNNING]
 
 
