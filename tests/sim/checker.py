@@ -146,7 +146,8 @@ class Checker:
         self, connection_id: int, correlation_id: int, request: Request, shard: int, known_end: int, now_ms: int
     ) -> None:
         member = self._said.life.bound.get(connection_id)
-        asked = Asked(request, member, shard, self.logs[shard].end, known_end, now_ms)
+        whole = self._said.life.listed.whole(connection_id, request)
+        asked = Asked(whole, member, shard, self.logs[shard].end, known_end, now_ms)
         self._said.life.asked[connection_id, correlation_id] = asked
 
     def closes(self, connection_id: int) -> None:

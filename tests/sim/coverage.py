@@ -73,6 +73,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "block": group_batch.KINDS,
     "call": ("in portions",),
     "answer": ANSWERS,
+    "listed": ("claims", "starts"),
     "page": ("last", "of more"),
     "run": ("ended", "left to others", "lost data", "missed its coordinator"),
     "snapshot": ("whole", "in pieces", "cut off", "read"),

@@ -100,7 +100,7 @@ class Mix:
     read_committed: float
     """Chance that an application reads committed records only."""
     portion_items: int
-    """Partitions of a micro-batch that one request names at most."""
+    """Partitions that one request of a member names at most; what it shows of more is listed before it registers."""
     is_slow: bool = False
     """Every micro-batch outlasts the rebalance time-out, and nothing else goes wrong."""
     is_losing: bool = False

@@ -46,6 +46,7 @@ from tests.sim import (
 )
 from tests.sim.mutants_registration import (
     hints_of_a_reader_count,
+    last_list_alone,
     one_says_that_both_share,
     probe_timed_when_asked,
     second_member_accepted,
@@ -439,6 +440,7 @@ OWN: Mapping[str, Mutant] = {
     "second-member-accepted": Mutant("a second member of a program is let in", second_member_accepted),
     "one-says-that-both-share": Mutant("a program's members share when the newcomer says so", one_says_that_both_share),
     "probe-timed-when-asked": Mutant("a probe's time begins before it leaves", probe_timed_when_asked),
+    "last-list-alone": Mutant("claims that were listed in several requests are taken from the last", last_list_alone),
     "start-of-a-reader-written": Mutant("the start of who commits nothing is committed", start_of_a_reader_written),
     "hints-of-a-reader-count": Mutant("who commits nothing says where others start", hints_of_a_reader_count),
     "never-forgotten": Mutant("a group that nobody uses is kept for ever", never_forgotten),

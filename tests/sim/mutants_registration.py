@@ -6,6 +6,7 @@ from coordinator.core.groups import applications, grants, membership
 from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.records import Granted
 from coordinator.core.groups.rounds import Round
+from coordinator.core.groups.shown import Shown
 from coordinator.core.groups.starts import Hints
 
 
@@ -28,6 +29,17 @@ def probe_timed_when_asked() -> list[tuple[Any, str, Any]]:
         time_probes(self)
 
     return [(Membership, "time_probes", time_all)]
+
+
+def last_list_alone() -> list[tuple[Any, str, Any]]:
+    add = Shown.add
+
+    def add_alone(self: Shown, claims: Any, hints: Any) -> None:
+        if claims:
+            self._claims.clear()
+        add(self, claims, hints)
+
+    return [(Shown, "add", add_alone)]
 
 
 def start_of_a_reader_written() -> list[tuple[Any, str, Any]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.sim import coverage
+from tests.sim.listed import portions_of
 from tests.sim.log.state import ViolationError
 from tests.sim.mix import draw_mix
 from tests.sim.said.state import Counts
@@ -47,7 +48,8 @@ def run_seed(seed: int, *, story_lines: int = STORY_LINES) -> Outcome:
     world = World(seed, draw_mix(dice), dice)
     broken = None
     try:
-        world.run()
+        with portions_of(world.mix.portion_items):
+            world.run()
     except ViolationError as violation:
         broken = _broken(world, violation.name, str(violation), "", story_lines)
     except AssertionError as error:

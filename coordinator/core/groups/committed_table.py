@@ -4,7 +4,8 @@ Members commit all their partitions together, again and again. Ten partitions of
 looking at them touches the lines of memory of one.
 """
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -47,6 +48,27 @@ class Together(msgspec.Struct, gc=False):
 
 
 Committed: TypeAlias = CommittedPart | Together
+
+
+def positions(rows: Mapping[int, Committed], numbers: Iterable[int]) -> Iterator[tuple[int, int | None] | None]:
+    """Yield the committed offset of each of these partitions with its leader epoch, or None where there is none.
+
+    Partitions that follow each other as they were committed are not looked for.
+    """
+    last: TopicCommit | None = None
+    at = -1
+    for number in numbers:
+        known = rows.get(number)
+        if known is None:
+            yield None
+        elif isinstance(known, Together):
+            commit = known.commit
+            at += 1
+            if commit is not last or at >= len(commit.partitions) or commit.partitions[at] != number:
+                last, at = commit, bisect_left(commit.partitions, number)
+            yield commit.offsets[at], commit.leader_epochs[at] if commit.leader_epochs else None
+        else:
+            yield known.offset, known.leader_epoch
 
 
 @dataclass(slots=True, eq=False)

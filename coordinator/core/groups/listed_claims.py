@@ -12,6 +12,7 @@ from itertools import repeat
 from typing import Final, NamedTuple
 
 from coordinator.core.groups.claim_table import ClaimPlace, OpenClaims
+from coordinator.core.groups.committed_table import positions
 from coordinator.core.groups.in_topics import TopicNumbers, by_topic
 from coordinator.core.groups.state import GroupState
 from coordinator.protocol.parts import ClaimState, ClaimStatus, ClaimStatuses, ClosedClaims, TopicClaims
@@ -72,22 +73,20 @@ def _all_closed(group: GroupState, asked: TopicClaims, first: int, look: _Look) 
     closed.places += range(first, first + len(asked.partitions))
     rows = group.offsets.rows(asked.topic)
     if rows:
-        found = zip(map(rows.get, asked.partitions), asked.partitions, strict=True)
-        closed.committed += [None if known is None else known.position_of(number)[0] for known, number in found]
+        closed.committed += [None if known is None else known[0] for known in positions(rows, asked.partitions)]
     else:
         closed.committed += repeat(None, len(asked.partitions))
 
 
 def _look_at(group: GroupState, member_id: str, asked: TopicClaims, first: int, look: _Look) -> None:
     grants, open_claims = group.grants.rows(asked.topic), group.claims.rows(asked.topic)
-    offsets = group.offsets.rows(asked.topic)
+    offsets = positions(group.offsets.rows(asked.topic), asked.partitions)
     is_open = look.open.setdefault(asked.topic, set())
     last: OpenClaims | None = None
     at = -1
     rows = zip(asked.partitions, asked.owner_epochs, asked.from_offsets, asked.until_offsets, strict=True)
-    for place, (number, owner_epoch, begin, end) in enumerate(rows, first):
-        known = offsets.get(number)
-        committed = None if known is None else known.position_of(number)[0]
+    for place, ((number, owner_epoch, begin, end), known) in enumerate(zip(rows, offsets, strict=True), first):
+        committed = None if known is None else known[0]
         grant = grants.get(number)
         if grant is None:
             why = _NOBODYS

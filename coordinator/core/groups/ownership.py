@@ -296,12 +296,13 @@ class Ownership:
     def hold_back(self, group_id: str, member_id: str) -> None:
         """Ask a member that came back to running claims for what was paused, reset or made again meanwhile."""
         group, _ = self._both(group_id)
+        controls, grants, topics = group.controls, group.grants, group.topics
+        is_controlled = controls.holds_back
         held_back = [
             partition
             for partition in group.owned_by(member_id)
-            if partition in group.controls.resets
-            or group.controls.pause_of(partition) is not None
-            or group.grants[partition].topic_id != group.topics[partition[0]].topic_id
+            if grants[partition].topic_id != topics[partition[0]].topic_id
+            or (is_controlled and (partition in controls.resets or controls.pause_of(partition) is not None))
         ]
         if held_back:
             self.unsettle(group_id, (member_id,))

@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import Final
 
 from coordinator.core.groups.catalog import Catalog
+from coordinator.core.groups.committed_table import positions
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.state import GroupState
 from coordinator.protocol.messages import FetcherTaken, StartFetcher, StopFetcher
@@ -44,12 +45,14 @@ def _start_partitions(
     group: GroupState, partitions: Iterable[TopicPartition], catalog: Catalog, *, wants_streams: bool
 ) -> Iterator[StartPartition]:
     for topic, of_topic in groupby(partitions, itemgetter(0)):
-        grants, offsets = group.grants.rows(topic), group.offsets.rows(topic)
-        for _, number in of_topic:
+        grants, numbers = group.grants.rows(topic), [number for _, number in of_topic]
+        committed = positions(group.offsets.rows(topic), numbers)
+        for number, known in zip(numbers, committed, strict=True):
             grant = grants[number]
             offset, leader_epoch = grant.start, grant.start_leader_epoch
             if offset is None:
-                offset, leader_epoch, _ = offsets[number].position_of(number)
+                assert known is not None, f"{topic}-{number} is granted and starts nowhere"
+                offset, leader_epoch = known
             host, port = catalog.leader_of(topic, number) or (None, None)
             yield StartPartition(
                 topic,

@@ -23,6 +23,8 @@ from coordinator.protocol.messages import (
     FetchOffsetsResponse,
     FinishClaims,
     FinishClaimsResponse,
+    ListClaims,
+    ListClaimsResponse,
     Ping,
     PingResponse,
     RegisterConsumer,
@@ -57,6 +59,8 @@ def check_answer(said: Said, connection_id: int, correlation_id: int, response: 
         case ConfirmClaims(), ConfirmClaimsResponse(error=ErrorCode.NONE):
             named = tuple(claims_of(asked.request.claims))
             _statuses(said, asked, named, each_status(response.claims, named), shard)
+        case ListClaims(), ListClaimsResponse(error=ErrorCode.NONE):
+            said.coverage["listed " + ("claims" if asked.request.claims else "starts")] += 1
         case RegisterConsumer(), RegisterConsumerResponse(error=ErrorCode.NONE):
             _registered(said, connection_id, asked, response, shard)
         case FetcherStopped(), FetcherStoppedResponse():

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from coordinator.protocol.messages import Request
 from tests.sim.facts import WorldFacts
+from tests.sim.listed import Listed
 from tests.sim.log.model import LogModel
 from tests.sim.log.state import GroupModel, ViolationError
 from tests.sim.told_epochs import ToldEpochs
@@ -64,6 +65,7 @@ class Life:
     closing: set[int] = field(default_factory=set)
     """Connections that the node has closed."""
     sessions: dict[tuple[str, str], Session] = field(default_factory=dict)
+    listed: Listed = field(default_factory=Listed)
 
 
 @dataclass(slots=True)
