@@ -22,6 +22,9 @@ from tests.sim.said.notices import check_notice
 from tests.sim.said.pushes import check_push
 from tests.sim.said.state import Asked, Life, Said
 
+LONGEST_ANSWER_MS = 15_000
+"""An answer waits for Kafka and for the disk, for no longer than this once nothing is disturbed any more."""
+
 
 class Checker:
     """The checker of one run."""
@@ -127,6 +130,13 @@ class Checker:
         self.coverage["excuse a record is written again by decision"] += outputs.excused
         self.counts.delivered, self.counts.duplicates = self.facts.delivered, self.facts.duplicates
 
+    def look_for_unanswered(self, now_ms: int) -> None:
+        """Check in the end that whoever asked was answered, or closed so that he can ask again."""
+        life = self._said.life
+        for (connection_id, _), asked in life.asked.items():
+            if now_ms - asked.arrived_ms > LONGEST_ANSWER_MS and connection_id not in life.gone | life.closing:
+                raise ViolationError("unanswered", f"{asked.request} was never answered, and its connection is open")
+
     # ---- requests ---------------------------------------------------------------------------------------------------
 
     def asked(self, connection_id: int, correlation_id: int, request: Request, shard: int, now_ms: int) -> None:
@@ -137,10 +147,10 @@ class Checker:
             self._said.life.sessions[member].heard_ms = now_ms
 
     def asked_by_operator(
-        self, connection_id: int, correlation_id: int, request: Request, shard: int, known_end: int
+        self, connection_id: int, correlation_id: int, request: Request, shard: int, known_end: int, now_ms: int
     ) -> None:
         """Note that an operator's request reaches the node; `known_end` was durable when it was sent."""
-        self._note_asked(connection_id, correlation_id, request, shard, known_end, 0)
+        self._note_asked(connection_id, correlation_id, request, shard, known_end, now_ms)
 
     def _note_asked(
         self, connection_id: int, correlation_id: int, request: Request, shard: int, known_end: int, now_ms: int

@@ -232,7 +232,7 @@ class Coordinator:
         if known_end is None:
             self._checker.asked(connection_id, correlation_id, request, shard, now_ms)
         else:
-            self._checker.asked_by_operator(connection_id, correlation_id, request, shard, known_end)
+            self._checker.asked_by_operator(connection_id, correlation_id, request, shard, known_end, now_ms)
         self._schedule.tell(f"-> {connection_id}", request)
         self._step(events.RequestArrived(now_ms, connection_id, correlation_id, request, fresh_id))
 

@@ -568,3 +568,21 @@ def test_a_member_whose_connection_did_not_close_does_not_expire_by_it() -> None
 def test_a_code_that_its_request_does_not_declare_is_named(asked: Request, response: Response) -> None:
     with pytest.raises(ViolationError, match=r"^undeclared-code: "):
         World().say(asked, response)
+
+
+@pytest.mark.parametrize("how", ["answered", "closed by the node", "gone", "asked just now", "left open"])
+def test_whoever_asked_is_answered_in_the_end_or_closed(how: str) -> None:
+    world = World()
+    world.checker.asked_by_operator(9, 1, FetchOffsets("g"), 0, 5, 1_000)
+    if how == "answered":
+        world.checker.responded(9, 1, FetchOffsetsResponse(ErrorCode.GROUP_ID_NOT_FOUND))
+    elif how == "closed by the node":
+        world.checker.closes(9)
+    elif how == "gone":
+        world.checker.closed(9, 1_500)
+    now_ms = 2_000 if how == "asked just now" else 60_000
+    if how != "left open":
+        world.checker.look_for_unanswered(now_ms)
+        return
+    with pytest.raises(ViolationError, match=r"^unanswered: FetchOffsets\(group_id='g'"):
+        world.checker.look_for_unanswered(now_ms)

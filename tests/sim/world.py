@@ -129,6 +129,7 @@ class World:
                 raise ViolationError("stuck", f"not at rest {bound_ms} ms after the last fault: {unrest}")
             schedule.run_until(schedule.now_ms + 100)
         self.checker.look_back()
+        self.checker.look_for_unanswered(self.coordinator.now_ms())
         policy = self.checker.group(GROUP, self.coordinator.node.shard_of(GROUP)).reset_policy
         if policy not in {None, mix.policy}:
             raise ViolationError("reader-decided", f"no member that commits has named the policy {policy}")
