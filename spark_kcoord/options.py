@@ -160,10 +160,26 @@ def must_be_complete(given: Mapping[str, str]) -> None:
     """
     options = check_names(given)
     if "kafka.bootstrap.servers" in options:
+        _must_go_together(options)
         return
     for name, others, what in _TO_BE_TOLD:
         if not any(other in options for other in (name, *others)):
             raise OptionError(f"Option '{name}' is missing. {_NEEDED_BY}; give {what}.")
+
+
+def _must_go_together(options: Mapping[str, str]) -> None:
+    """Refuse a coordinator without a group, and a group without a coordinator: a stream that has forgotten one."""
+    coordinator, group = "kcoord.bootstrap.servers", "kcoord.group.id"
+    if coordinator in options and group not in options and "kafka.group.id" not in options:
+        missing, given = group, coordinator
+    elif group in options and coordinator not in options:
+        missing, given = coordinator, group
+    else:
+        return
+    raise OptionError(
+        f"Option '{missing}' is missing. A streaming query joins a group, and '{given}' alone is not enough for that; "
+        "give both, or neither for a batch read that asks Kafka alone."
+    )
 
 
 _NEEDED_BY: Final = (

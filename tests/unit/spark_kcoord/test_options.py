@@ -576,9 +576,26 @@ def test_what_every_kind_of_read_lacks_is_refused_before_its_kind_is_known(given
 
 
 @pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({"kcoord.bootstrap.servers": "c:1"}, "kcoord.group.id"),
+        ({"KCOORD.group.id": "g"}, "kcoord.bootstrap.servers"),
+        ({"kcoord.group.id": "g", "kafka.group.id": "k"}, "kcoord.bootstrap.servers"),
+    ],
+)
+def test_one_half_of_what_a_stream_needs_is_refused_early_also_where_kafka_is_known(
+    given: dict[str, str], missing: str
+) -> None:
+    with pytest.raises(OptionError, match=f"Option '{missing}' is missing. A streaming query joins a group"):
+        must_be_complete({"subscribe": "t", "kafka.bootstrap.servers": "k:1", **given})
+
+
+@pytest.mark.parametrize(
     "given",
     [
         {"subscribe": "t", "kafka.bootstrap.servers": "k:1"},
+        {"subscribe": "t", "kafka.bootstrap.servers": "k:1", "kafka.group.id": "g"},
+        {"subscribe": "t", "kafka.bootstrap.servers": "k:1", "kcoord.bootstrap.servers": "c:1", "kcoord.group.id": "g"},
         {"subscribe": "t", "kcoord.bootstrap.servers": "c:1", "kcoord.group.id": "g"},
         {"subscribe": "t", "KCOORD.Bootstrap.Servers": "c:1", "kafka.group.id": "g"},
     ],
