@@ -132,12 +132,13 @@ def test_a_group_keeps_to_one_reset_policy(spark: SparkSession, right: dict[str,
         first.stop()
 
 
+@pytest.mark.parametrize("more", [{}, {"kafka.bootstrap.servers": NOBODY}])
 @pytest.mark.parametrize("option", ["kcoord.group.id", "kcoord.bootstrap.servers"])
 def test_stream_without_what_it_needs_is_refused_when_it_is_loaded(
-    spark: SparkSession, right: dict[str, str], option: str
+    spark: SparkSession, right: dict[str, str], option: str, more: dict[str, str]
 ) -> None:
     with soon(option, "is missing"):
-        spark.readStream.format("kcoord").options(**mixed(right, {option: MISSING})).load()
+        spark.readStream.format("kcoord").options(**mixed(right, {option: MISSING} | more)).load()
 
 
 def test_missing_topic_is_a_sentence_without_the_frames_that_found_it(

@@ -138,11 +138,14 @@ def test_two_queries_share_a_group_and_read_every_row_once(
     ).start()
     queries.append(first)
     wait_until(lambda: committed(coordinator, "shared") == 400, query=first)
+    named = share | {"kcoord.client.id": "the second"}
     second = to_parquet(
-        a_stream(spark, coordinator, "shared", subscribe=name, startingOffsets="earliest", **share), tmp_path / "b"
+        a_stream(spark, coordinator, "shared", subscribe=name, startingOffsets="earliest", **named), tmp_path / "b"
     ).start()
     queries.append(second)
     wait_until(lambda: sorted(GroupView(coordinator.address, "shared").owners().values()) == [2, 2], query=second)
+    members = GroupView(coordinator.address, "shared").describe().members
+    assert {member.client_id for member in members} == {spark.sparkContext.appName, "the second"}
     produce_numbers(kafka.bootstrap_servers, name, 4, 400, 800)
     wait_until(lambda: committed(coordinator, "shared") == 1_200, query=second)
     first.stop()
