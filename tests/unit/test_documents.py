@@ -99,6 +99,16 @@ def test_the_worked_example_of_reconciliation_is_the_beginning_of_its_scenario()
     assert "finish m1" in shown
 
 
+@pytest.mark.parametrize("name", ["EXTENDING.md", "RECONCILIATION.md", "GLOSSARY.md"])
+def test_names_of_the_code_are_in_the_code(name: str) -> None:
+    folders = ("coordinator", "spark_kcoord", "tests")
+    sources = [path.read_text(encoding="utf-8") for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    words = {word for source in sources for word in re.findall(r"\w+", source)}
+    said = re.findall(r"`([A-Za-z_][\w.]*)(?:\([^`]*\))?`", without_blocks(ROOT / "docs" / name))
+    assert said
+    assert [one for one in said if one not in folders and one.rpartition(".")[2] not in words] == []
+
+
 def test_every_folder_of_tests_is_told_in_their_readme() -> None:
     page = (ROOT / "tests" / "README.md").read_text(encoding="utf-8")
     folders = [path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"]
