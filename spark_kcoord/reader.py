@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from spark_kcoord.batch_reader import plan_input_partitions, read_input_partition
+from spark_kcoord.early_imports import EarlyImports
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.options import SourceOptions
 from spark_kcoord.partition import TopicRange
@@ -41,6 +42,14 @@ __all__ = ["KcoordStreamReader"]
 NO_LIMIT: Final = 2**63 - 1
 """The default read limit where no option limits: Spark's ReadAllAvailable then stands for Trigger.Once alone."""
 
+BEFORE_OFFSETS: Final = (
+    "spark_kcoord.offsets",
+    "spark_kcoord.application",
+    "spark_kcoord.application_names",
+    "spark_kcoord.joining",
+)
+"""What calls about offsets import; executors have none of it."""
+
 
 class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # untyped
     """One streaming query as one member of a group.
@@ -50,6 +59,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self._imports = EarlyImports(*BEFORE_OFFSETS)
         self._session: DriverSession | None = None
         self._client: MemberClient | None = None
         self._servers: tuple[str, ...] = ()
@@ -79,17 +89,23 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         Spark calls this for a new checkpoint, but also before it replays the first micro-batch of an old one, whose
         identity only the next call shows.
         """
+        self._imports.wait()
         from spark_kcoord.offsets import StreamOffset
 
         return StreamOffset(cluster="", group=self._options.group, member="").to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return the limit of option maxOffsetsPerTrigger, or one that never limits."""
+        """Return the limit of option maxOffsetsPerTrigger, or one that never limits.
+
+        Spark asks this first, then reads the checkpoint; what follows is imported meanwhile.
+        """
+        self._imports.begin()
         return ReadMaxRows(self._options.max_offsets_per_trigger or NO_LIMIT)
 
     @told_alone
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Freeze the ends of every partition; which of them are ours the first micro-batch tells."""
+        self._imports.wait()
         from spark_kcoord.joining import freeze_ends
 
         self._frozen = freeze_ends(self._options)
@@ -97,6 +113,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
     @told_alone
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Commit everything up to `start`, claim the next ranges and return them, or `start` when nothing is new."""
+        self._imports.wait()
         from spark_kcoord.offsets import StreamOffset
 
         if self._read_last is None or self._read_last[0] != start:
@@ -125,10 +142,11 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
     @told_alone
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return tasks for the claims of `end` that are still open; `start` tells nothing that `end` does not."""
-        from spark_kcoord.offsets import StreamOffset
-
         if start == end:
             return []
+        self._imports.wait()
+        from spark_kcoord.offsets import StreamOffset
+
         offset = StreamOffset.from_json(end)
         session = self._joined(offset, is_finished=False)
         ranges = (
