@@ -4,7 +4,8 @@
 
 All sides read the same topics (8 partitions, written by the Java producer) from one broker in one Spark session of two
 cores, in turns; a ratio is of two runs of the same turn, and a figure the median of its turns. The floor is a source
-that hands out kcoord's own record batches, made before. A second session, in which Spark talks to its Python workers
+that hands out kcoord's own record batches, made before. Sessions of their own take the starts of streams, which have a
+floor too. A last session, in which Spark talks to its Python workers
 through Unix sockets, has kcoord, the tuned side and the floor once more. Rows are compared by a hash of all columns,
 and a damaged topic shows that kcoord checks checksums. The last line is OK when every bar holds; results go to
 benchmarks/ at full scale, to build/ otherwise.
@@ -31,6 +32,7 @@ from benchmarks.datapath_processes import processor_times, used_since
 from benchmarks.datapath_report import Results, Run, Runs, judge, save, table
 from benchmarks.datapath_sources import FallbackSource, keep_batches
 from benchmarks.datapath_spark import ROOT, TUNED, load_ours, load_peer, start_spark
+from benchmarks.datapath_starts import measure_starts
 from benchmarks.datapath_triggers import measure_triggers
 from coordinator.local.errors import LocalServiceError
 from coordinator.local.jars import JarProgress
@@ -180,6 +182,7 @@ def run(scale: float, reps: int, turns: int, results: Results) -> None:
         )
         results.triggers, results.idle_cores = dict(triggers.turns), dict(triggers.idle_cores)
         spark.stop()
+        results.starts = measure_starts(kafka, scratch, turns=turns, say=say)
         bench.spark = start_spark(scratch / "spark-with-sockets", report_jars, has_sockets=True)
         stack.callback(bench.spark.stop)
         bench.spark.dataSource.register(PrebuiltSource)

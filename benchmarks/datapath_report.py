@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyspark
 
+from benchmarks.datapath_starts import SessionStarts
 from benchmarks.datapath_triggers import Turn
 
 OURS = "kcoord"
@@ -25,6 +26,8 @@ BARS: Mapping[str, tuple[str, float]] = {
     "sockets_min_tuned": ("at least", 1.85),
     "sockets_median_tuned": ("at least", 2.2),
     "sockets_floor_ratio": ("at most", 1.2),
+    "first_batch_over_floor": ("at most", 1.3),
+    "first_session_over_floor": ("at most", 1.3),
 }
 _HEADING = "## Data path: `make bench-datapath`"
 _BAR_WIDTH, _BAR_HEIGHT, _LABEL_WIDTH = 420, 14, 190
@@ -79,13 +82,14 @@ class Runs(dict[str, dict[str, list[Run]]]):
 
 @dataclass(slots=True)
 class Results:
-    """Runs through TCP sockets and through Unix ones; the turns of the triggers; what was proved about the rows."""
+    """Runs through TCP and Unix sockets; the turns of the triggers and the starts; what was proved about the rows."""
 
     scale: float
     runs: Runs = field(default_factory=Runs)
     sockets: Runs = field(default_factory=Runs)
     triggers: dict[str, list[Turn]] = field(default_factory=dict)
     idle_cores: dict[str, float] = field(default_factory=dict)
+    starts: dict[str, list[SessionStarts]] = field(default_factory=dict)
     rows_equal: bool = False
     crc: bool = False
 
@@ -104,7 +108,18 @@ class Results:
             "sockets_min_tuned": min(self.sockets.medians("tuned", OURS)),
             "sockets_median_tuned": statistics.median(self.sockets.medians("tuned", OURS)),
             "sockets_floor_ratio": max(self.sockets.medians(OURS, "floor")),
+            **self.start_figures(),
         }
+
+    def start_figures(self) -> dict[str, float]:
+        """Return how long kcoord takes to a first micro-batch over the peer and over the floor, turn by turn."""
+        found = {}
+        for name, seconds in (("batch", SessionStarts.later), ("session", SessionStarts.first)):
+            for suffix, under in (("ratio", "peer"), ("over_floor", "floor")):
+                pairs = zip(self.starts[OURS], self.starts[under], strict=True)
+                ratios = [seconds(ours) / seconds(other) for ours, other in pairs]
+                found[f"first_{name}_{suffix}"] = statistics.median(ratios)
+        return found
 
 
 def judge(results: Results) -> tuple[list[str], str]:
@@ -151,6 +166,13 @@ def table(results: Results) -> str:
         told = ", ".join(f"{part} {value:.0f}" for part, value in parts.items())
         trigger, idle = _spread([turn.trigger_ms for turn in turns], digits=0), f"{results.idle_cores[name]:.2f}"
         lines.append(f"| {name} | {trigger} | {told} | {idle} |")
+    lines += ["", "| to the first micro-batch | first query s | of that load() s | later ones s | of that load() s |"]
+    lines.append("|---|---|---|---|---|")
+    for name, sessions in results.starts.items():
+        first = [session.starts[0].load_seconds for session in sessions]
+        later = [statistics.median(start.load_seconds for start in session.starts[1:]) for session in sessions]
+        columns = ([one.first() for one in sessions], first, [one.later() for one in sessions], later)
+        lines.append(f"| {name} | {' | '.join(_spread(column) for column in columns)} |")
     return "\n".join(lines)
 
 
@@ -167,6 +189,7 @@ def save(results: Results, directory: Path) -> None:
         "runs": results.runs.rounded(),
         "sockets": results.sockets.rounded(),
         "idle_cores": {name: round(cores, 3) for name, cores in results.idle_cores.items()},
+        "starts": {name: [asdict(session) for session in sessions] for name, sessions in results.starts.items()},
         "triggers": {name: [asdict(turn) for turn in turns] for name, turns in results.triggers.items()},
     }
     (directory / "datapath.json").write_text(json.dumps(document, indent=1) + "\n")
