@@ -2,7 +2,7 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help setup test lint types imports pytest demo sim mutants promises standing chaos-spark ship \
-	bench-group bench-hold bench-group-kafka bench-decoder bench-datapath bench-memory compare-kafka-source fuzz-decoder fuzz-node clean
+	bench-group bench-hold bench-group-kafka bench-decoder bench-datapath bench-memory compare-kafka-source compat fuzz-decoder fuzz-node clean
 
 help:
 	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes)'
@@ -13,6 +13,7 @@ help:
 	@echo 'make promises  schedules that once broke a promise, on a real broker, node and Spark (NAMES="word word" for some)'
 	@echo 'make standing  floods, wild numbers, signals and bad machines on a real node, a good client beside it (12 minutes; CASE=word)'
 	@echo 'make compare-kafka-source   the same reads by kcoord and by spark-sql-kafka, which must be equal (10 minutes)'
+	@echo 'make compat    the same short suite on each Spark that kcoord runs on, classic and Connect (WORDS="4.2 connect" for some)'
 	@echo 'make bench-group     joins, deaths, pings and commits of a large group on one coordinator (2 minutes)'
 	@echo 'make bench-group-kafka   the same on the group coordinator of a real Kafka and on kcoord (3 minutes)'
 	@echo 'make chaos-spark SEED=0 KILLS=100    kill Spark drivers, sources, workers and executors of a shared group (under 25 minutes)'
@@ -77,6 +78,11 @@ bench-group-kafka: setup
 
 compare-kafka-source: setup
 	@.venv/bin/python -m tests.compare
+
+WORDS =
+
+compat: setup
+	@.venv/bin/python -m tests.compat $(WORDS)
 
 KILLS = 100
 

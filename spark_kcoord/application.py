@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from py4j.protocol import Py4JError
+from spark_kcoord.jvm_errors import JVM_ERRORS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,7 +82,7 @@ def application_of(spark: SparkSession) -> str | None:
         return None
     try:
         pid = int(jvm.java.lang.ProcessHandle.current().pid())
-    except Py4JError:
+    except JVM_ERRORS:
         return None
     found = _looker()(pid)
     return None if found is None else _name(pid, found)

@@ -13,9 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from py4j.protocol import Py4JError
-
 from spark_kcoord.application import PS_TIMEOUT_S, jvm_above
+from spark_kcoord.jvm_errors import JVM_ERRORS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +42,7 @@ def name_of(spark: SparkSession) -> str | None:
     """Return the name of a session's application; None where it has none that can be shown."""
     try:
         return _shown(str(spark.conf.get("spark.app.name", "") or ""))
-    except Py4JError:
+    except JVM_ERRORS:
         return None
 
 

@@ -14,7 +14,6 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from py4j.protocol import Py4JError
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
     QueryProgressEvent,
@@ -24,8 +23,8 @@ from pyspark.sql.streaming.listener import (
 )
 
 from spark_kcoord.divided_sources import say_divided
-from spark_kcoord.errors import KcoordError
 from spark_kcoord.finished_batches import FinishedBatch, FinishedBatches
+from spark_kcoord.jvm_errors import JVM_ERRORS
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.option_kinds import SERVERS
 from spark_kcoord.options import host_ports
@@ -50,8 +49,10 @@ def attach(spark: SparkSession, *, coordinators: str | None = None, timeout_s: f
 
     `coordinators` (``host:port,…``) is where to ask first; by default the queries' own
     'kcoord.bootstrap.servers'. `timeout_s` is how long a coordinator that is away is waited for. Calling it twice for
-    one session gives the first attachment. Raises KcoordError for a Spark Connect session, whose listeners run in the
-    server, and OptionError for coordinators that cannot be read.
+    one session gives the first attachment. Raises OptionError for coordinators that cannot be read.
+
+    With Spark Connect the listener runs in the client, so that the client has to reach the coordinator, and end with
+    ``attachment.close()``: a listener's thread of Spark keeps the program from ending.
 
     Example::
 
@@ -60,8 +61,6 @@ def attach(spark: SparkSession, *, coordinators: str | None = None, timeout_s: f
         query.awaitTermination()
         attachment.wait(query)      # the group's offsets are those of the query now
     """
-    if not hasattr(spark, "_jsparkSession"):
-        raise KcoordError("attach() needs a classic Spark session: listeners of Spark Connect run in its server.")
     known = _ATTACHED.get(id(spark))
     if known is not None:
         return known
@@ -112,7 +111,7 @@ class Attachment(StreamingQueryListener):  # type: ignore[misc]  # pyspark is un
         self._finished.close()
         try:
             self._session.streams.removeListener(self)
-        except Py4JError as error:
+        except JVM_ERRORS as error:
             _log.debug("Spark has ended before its listener: %s", error)
 
     # ---- Spark's callbacks ------------------------------------------------------------------------------------------
@@ -166,9 +165,12 @@ def _offsets_of(
 
 
 def _is_asynchronous(spark: SparkSession, query_id: str) -> bool:
+    """Say whether Spark goes on before a query's micro-batches are noted; a client of Spark Connect cannot see it."""
+    if not hasattr(spark, "_jsparkSession"):
+        return False
     try:
         query = spark._jsparkSession.streams().get(query_id)
         return query is not None and _ASYNC in query.streamingQuery().getClass().getName()
-    except Py4JError as error:
+    except JVM_ERRORS as error:
         _log.debug("the kind of query %s cannot be seen: %s", query_id, error)
         return False

@@ -13,10 +13,10 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Final
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from spark_kcoord.errors import KcoordError
+from spark_kcoord.jvm_errors import JVM_ERRORS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +42,7 @@ def note_ended(spark: SparkSession, block: str) -> None:
             ended = " ".join([*before, block][-BLOCKS_REMEMBERED:])
             spark.conf.set(ENDED_BLOCKS, ended)
             spark._jsparkSession.sparkContext().setLocalProperty(ENDED_BLOCKS, ended)
-    except (PySparkException, Py4JError, OSError) as error:
+    except (PySparkException, *JVM_ERRORS, OSError) as error:
         _log.debug("the session cannot be told that block %s is over: %s", block, error)
 
 
