@@ -40,14 +40,18 @@ class Load:
 
     def connect(self, group: Group, members: int) -> None:
         """Open connections that have said hello, but register nobody."""
+        self.open(group, members, KcoordMember)
+        self.turn_for(_QUIET_S)
+
+    def open(self, group: Group, members: int, kind: type[KcoordMember]) -> None:
+        """Open connections that have said hello, without waiting for the answers."""
         for number in range(members):
-            member = KcoordMember(self.sockets, group.tally)
+            member = kind(self.sockets, group.tally)
             self.sockets.open(member, "127.0.0.1", self._port, self._source)
             member.greet()
             group.members.append(member)
             if number % 100 == 0:
                 self.sockets.turn(0)
-        self.turn_for(_QUIET_S)
 
     def join(self, *groups: Group) -> float:
         """Register every member at once; return the milliseconds from the first to stable groups."""

@@ -26,8 +26,9 @@ from coordinator import service
 from coordinator.config import load_settings
 from coordinator.core.effects import Effect, OffsetToResolve
 from coordinator.core.events import Event, RequestArrived, ResolvedOffset, TopicMetadata
+from coordinator.core.log.entry import Batch, encode_batch
 from coordinator.core.node import Node
-from coordinator.runtime import server
+from coordinator.runtime import server, shard_files
 from coordinator.runtime.driver import Driver
 from coordinator.runtime.kafka import KafkaPort
 from coordinator.runtime.kafka_client import ClusterView, KafkaClient
@@ -85,6 +86,7 @@ class Probe:
         self.held_by = ""
         self.late_ms = 0.0
         self.gc_ms = 0.0
+        self.log_bytes = 0
         self.started_s = time.perf_counter()
         self.cpu_s = time.process_time()
 
@@ -98,6 +100,8 @@ class Probe:
             "late_ms": self.late_ms,
             "gc_ms": self.gc_ms,
             "rss_kib": resident_kib(),
+            "peak_rss_kib": peak_kib(),
+            "log_bytes": self.log_bytes,
             "cpu_s": cpu_s,
             "seconds": seconds,
         }
@@ -166,6 +170,16 @@ class Probe:
 
         gc.callbacks.append(timed)
 
+    def count_log(self) -> None:
+        """Count the bytes of the frames that are laid in the log."""
+
+        def counted(batch: Batch) -> bytes:
+            frame = encode_batch(batch)
+            self.log_bytes += len(frame)
+            return frame
+
+        patch.object(shard_files, "encode_batch", counted).start()
+
     def answer(self) -> None:
         """Report whenever a line comes; end the process when no more can come."""
         for _ in sys.stdin:
@@ -183,6 +197,12 @@ def resident_kib() -> int:
     """Return the memory of this process that is in use, in KiB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") // 1024
+
+
+def peak_kib() -> int:
+    """Return the most memory that this process has had in use, in KiB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
 
 
 def watched_node(probe: Probe) -> type[Node]:
@@ -223,6 +243,7 @@ def main() -> int:
     probe = Probe()
     probe.time_entries()
     probe.time_collections()
+    probe.count_log()
     exchanged: dict[str, Any] = {
         "KafkaPort": partial(KafkaPort, connect=partial(TableClient, topics)),
         "Node": watched_node(probe),
