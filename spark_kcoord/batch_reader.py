@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.narrowing import Narrowing
 from spark_kcoord.options import SourceOptions
-from spark_kcoord.partition import KcoordInputPartition, TopicRange
+from spark_kcoord.partition import KcoordInputPartition
 from spark_kcoord.planning import plan_partitions
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
 from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
+from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.kafka_options import KafkaSettings
-from spark_kcoord.partition import TopicRange
 
 __all__ = ["KafkaRecords", "Position", "Records", "Turns"]
 

@@ -22,10 +22,10 @@ from spark_kcoord.application_names import name_of
 from spark_kcoord.batch_blocks import note_ended, over
 from spark_kcoord.claimed_ranges import ClaimedRangesSource, claim_options
 from spark_kcoord.errors import KcoordError, UnreadBatchError
+from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.joining import freeze_ends, join_group, new_member
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.options import SourceOptions, parse_options
-from spark_kcoord.partition import TopicRange
 from spark_kcoord.planned_claims import not_planned
 from spark_kcoord.rate_limit import BatchLimits
 from spark_kcoord.unread_batches import show_claims

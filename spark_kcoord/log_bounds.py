@@ -18,14 +18,13 @@ from typing import Final, TypeAlias
 from coordinator.protocol.parts import LostPosition
 from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
 from spark_kcoord.member.holdings import AssignedPartition
+from spark_kcoord.member.patience import END_AGE_S
 from spark_kcoord.questions import PartitionKey, Planning, ReadHighWatermarks, ReadStarts, ask_offsets
 
 __all__ = ["LogBounds", "OutOfRange"]
 
 STARTS_AGE_S: Final = 10.0
 """How old what is known of the beginnings may be, and how long a position that the log reached is not looked at."""
-END_AGE_S: Final = 3.0
-"""How long a position has to lie behind the high watermark before it is taken for gone: an answer can be old."""
 PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """How long a partition is left alone after each report in a row that changed nothing."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from spark_kcoord.partition import TopicRange
+from spark_kcoord.fetch.topic_range import TopicRange
 
 __all__ = ["Narrowing"]
 

@@ -1,8 +1,7 @@
-"""What one Spark task reads: exact ranges of Kafka offsets, nothing else.
+"""The ranges of one Spark task, as the planning process of a read hands them to a worker.
 
-A range is half open, [start, end). The topic's id travels along, so that a topic deleted and made again under
-its name is noticed instead of read. The servers travel here because a batch reader is pickled before they are
-known; secrets do not, since Spark prints input partitions.
+The servers travel here because a batch reader is pickled before they are known; secrets do not, since Spark prints
+input partitions.
 """
 
 from __future__ import annotations
@@ -11,21 +10,9 @@ from dataclasses import dataclass
 
 from pyspark.sql.datasource import InputPartition
 
-__all__ = ["KcoordInputPartition", "TopicRange"]
+from spark_kcoord.fetch.topic_range import TopicRange
 
-
-@dataclass(frozen=True, slots=True)
-class TopicRange:
-    """Offsets [start, end) of one partition; ``topic_id`` is a UUID in text form, None when Kafka gives none."""
-
-    topic: str
-    topic_id: str | None
-    partition: int
-    start: int
-    end: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition} [{self.start}, {self.end})"
+__all__ = ["KcoordInputPartition"]
 
 
 @dataclass(frozen=True)

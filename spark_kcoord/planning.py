@@ -15,7 +15,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final
 
-from spark_kcoord.partition import KcoordInputPartition, TopicRange
+from spark_kcoord.fetch.topic_range import TopicRange
+from spark_kcoord.partition import KcoordInputPartition
 
 __all__ = ["LARGEST_PACK", "LARGEST_PIECE", "RANGE_COST", "SMALLEST_PACK", "SMALLEST_PIECE", "plan_partitions"]
 

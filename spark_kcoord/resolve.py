@@ -14,11 +14,11 @@ from typing import Final, Protocol
 
 from spark_kcoord.errors import KcoordError, OptionError, UnknownTopicError
 from spark_kcoord.fetch.offsets import KafkaLookup, Partition, TopicPartitions
+from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.kafka_options import KafkaSettings
 from spark_kcoord.narrowing import Narrowing
 from spark_kcoord.offset_specs import COMMITTED, EARLIEST_POSITION, LATEST_POSITION, OffsetSpec
 from spark_kcoord.options import SourceOptions, host_ports
-from spark_kcoord.partition import TopicRange
 from spark_kcoord.subscription import Subscription
 
 __all__ = [

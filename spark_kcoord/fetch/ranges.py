@@ -27,9 +27,9 @@ from spark_kcoord.fetch.offsets import list_offsets, local_log_starts
 from spark_kcoord.fetch.pool import POOL, ClientPool
 from spark_kcoord.fetch.progress import RangeProgress, RawPart
 from spark_kcoord.fetch.requests import NO_REPLICA, PartWanted, fetch_request, read_response
+from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.kafka_options import KafkaSettings
 from spark_kcoord.offset_specs import EARLIEST_POSITION, LATEST_POSITION
-from spark_kcoord.partition import TopicRange
 
 __all__ = ["read_ranges"]
 

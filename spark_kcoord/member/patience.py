@@ -15,6 +15,10 @@ ANSWER_TIMEOUT_MS: Final = 3_000
 REGISTER_TIMEOUT_MS: Final = 10_000
 """How long the answer to RegisterConsumer may take: a coordinator may first have to ask Kafka about new topics."""
 
+END_AGE_S: Final = 3.0
+"""How long a position has to lie behind the end of its log before its member takes it for gone: an answer can be old,
+and that of a broker which has just lost its leadership is."""
+
 SILENCE: Final = {
     State.CONNECTING: f"it cannot be connected to within {CONNECT_TIMEOUT_MS} ms",
     State.GREETING: f"it accepted the connection and did not say hello within {ANSWER_TIMEOUT_MS} ms",

@@ -15,8 +15,8 @@ from spark_kcoord.errors import DataLossError, KcoordError, OptionError, Unknown
 from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
+from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.options import SourceOptions, parse_options
-from spark_kcoord.partition import TopicRange
 from spark_kcoord.resolve import resolve_ranges
 from tests.helpers.decoders import decoder as decoder
 from tests.helpers.kafka_topics import consume, produce, write_batch

@@ -17,11 +17,11 @@ from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResul
 from spark_kcoord import consumer as product
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError
 from spark_kcoord.fetch.columns import arrow_schema
+from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.member import effects, events
 from spark_kcoord.member.holdings import Assignment
 from spark_kcoord.member.machine import Member
 from spark_kcoord.member.settings import MemberSettings
-from spark_kcoord.partition import TopicRange
 from tests.sim.facts import OwnedLog
 from tests.sim.log.state import ViolationError
 from tests.sim.member_process import MemberProcess

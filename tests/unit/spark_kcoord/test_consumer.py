@@ -12,8 +12,8 @@ from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResul
 from spark_kcoord.consumer import Consumer, ConsumerSettings
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, UnknownTopicError
 from spark_kcoord.fetch.columns import arrow_schema
+from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.member.client import AssignedPartition, Assignment, Joined
-from spark_kcoord.partition import TopicRange
 
 COLUMNS = ("value", "topic", "partition", "offset")
 SCHEMA = arrow_schema(COLUMNS)
