@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from spark_kcoord.batch_reader import KcoordBatchReader
 from spark_kcoord.fetch.decode import chosen_decoder
 from spark_kcoord.fetch.pool import POOL
-from spark_kcoord.options import parse_options
+from spark_kcoord.options.source_options import parse_options
 from spark_kcoord.source import KcoordDataSource
 
 FALLBACK = {"KCOORD_DECODER": "numpy", "KCOORD_FETCH_ROAD": "stock"}

@@ -21,7 +21,7 @@ from confluent_kafka import Producer
 from coordinator.local.kafka import LocalKafka
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.kafka_options import parse_kafka_options
+from spark_kcoord.options.kafka_settings import parse_kafka_options
 
 LARGE, MANY = "large", "many"
 LARGE_RECORDS, LARGE_BYTES = 300, 1_000_000

@@ -26,8 +26,8 @@ from spark_kcoord.divided_sources import say_divided
 from spark_kcoord.finished_batches import FinishedBatch, FinishedBatches
 from spark_kcoord.jvm_errors import JVM_ERRORS
 from spark_kcoord.offsets import StreamOffset
-from spark_kcoord.option_kinds import SERVERS
-from spark_kcoord.options import host_ports
+from spark_kcoord.options.kinds import SERVERS
+from spark_kcoord.options.source_options import host_ports
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.narrowing import Narrowing
-from spark_kcoord.options import SourceOptions
+from spark_kcoord.options.source_options import SourceOptions
 from spark_kcoord.partition import KcoordInputPartition
 from spark_kcoord.planning import plan_partitions
 

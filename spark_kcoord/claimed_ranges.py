@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from spark_kcoord.batch_blocks import must_not_have_ended
 from spark_kcoord.batch_reader import plan_input_partitions, read_input_partition
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.options import SourceOptions, parse_options
+from spark_kcoord.options.source_options import SourceOptions, parse_options
 from spark_kcoord.source import KcoordDataSource
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.kafka_options import KafkaSettings
+from spark_kcoord.options.kafka_settings import KafkaSettings
 
 __all__ = ["KafkaRecords", "Position", "Records", "Turns"]
 

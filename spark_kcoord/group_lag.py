@@ -13,8 +13,8 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.one_shot import request_once
-from spark_kcoord.option_kinds import SERVERS
-from spark_kcoord.options import host_ports
+from spark_kcoord.options.kinds import SERVERS
+from spark_kcoord.options.source_options import host_ports
 
 __all__ = ["PartitionLag", "group_lag"]
 

@@ -17,7 +17,7 @@ from spark_kcoord.driver_session import DriverSession
 from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.member.client import MemberClient, MemberSettings
 from spark_kcoord.offsets import StreamOffset
-from spark_kcoord.options import SourceOptions, host_ports
+from spark_kcoord.options.source_options import SourceOptions, host_ports
 from spark_kcoord.read_only_member import ReadOnlyMember
 from spark_kcoord.recent_ends import RecentEnds
 from spark_kcoord.resolve import (

@@ -17,7 +17,7 @@ from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.one_shot import request_once
 from spark_kcoord.member.portions import bytes_of, portions
 from spark_kcoord.member.refusals import must_account_for
-from spark_kcoord.options import SourceOptions, host_ports
+from spark_kcoord.options.source_options import SourceOptions, host_ports
 
 __all__ = ["begin_to_read", "not_planned"]
 

@@ -15,11 +15,11 @@ from typing import Final, Protocol
 from spark_kcoord.errors import KcoordError, OptionError, UnknownTopicError
 from spark_kcoord.fetch.offsets import KafkaLookup, Partition, TopicPartitions
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.kafka_options import KafkaSettings
 from spark_kcoord.narrowing import Narrowing
-from spark_kcoord.offset_specs import COMMITTED, EARLIEST_POSITION, LATEST_POSITION, OffsetSpec
-from spark_kcoord.options import SourceOptions, host_ports
-from spark_kcoord.subscription import Subscription
+from spark_kcoord.options.kafka_settings import KafkaSettings
+from spark_kcoord.options.offset_specs import COMMITTED, EARLIEST_POSITION, LATEST_POSITION, OffsetSpec
+from spark_kcoord.options.source_options import SourceOptions, host_ports
+from spark_kcoord.options.subscription import Subscription
 
 __all__ = [
     "TopicLookup",
@@ -83,7 +83,7 @@ def subscribed_topics(
     """
     names = subscription.named_topics
     if names is None:
-        from spark_kcoord.topic_patterns import matching_topics
+        from spark_kcoord.options.topic_patterns import matching_topics
 
         assert subscription.pattern is not None, "a subscription that names no topics has a pattern"
         names = matching_topics(subscription.pattern, subscription.exclusions, lookup.topic_names())

@@ -18,8 +18,8 @@ from pyspark.sql.types import (
 )
 
 from spark_kcoord.errors import KcoordError, OptionError
-from spark_kcoord.option_table import HEADERS
-from spark_kcoord.options import columns_of, must_be_complete, parse_options
+from spark_kcoord.options.source_options import columns_of, must_be_complete, parse_options
+from spark_kcoord.options.table import HEADERS
 from spark_kcoord.spark_versions import batch_lack, stream_lack
 
 __all__ = ["KcoordDataSource"]
@@ -87,7 +87,7 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
     | kcoord.coordinator.timeout | stream | 2m | how long a query waits for a coordinator that is away |
     | kcoord.handover | stream | takeover | hold keeps a dead query's micro-batch for its instance id |
     | kcoord.claim.timeout | stream | | how long hold waits; none waits for ever |
-    | kafka.* | both | | Kafka's consumer settings; ``spark_kcoord.option_table.describe_options()`` lists all |
+    | kafka.* | both | | Kafka's consumer settings; ``spark_kcoord.options.table.describe_options()`` lists all |
 
     Example::
 

@@ -18,8 +18,8 @@ from coordinator.protocol.parts import ResetPolicy, StartHint
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.offsets import KafkaLookup, Partition, TopicPartitions
 from spark_kcoord.member.one_shot import request_once
-from spark_kcoord.offset_specs import COMMITTED, LATEST_POSITION, OffsetSpec
-from spark_kcoord.options import SourceOptions, host_ports
+from spark_kcoord.options.offset_specs import COMMITTED, LATEST_POSITION, OffsetSpec
+from spark_kcoord.options.source_options import SourceOptions, host_ports
 from spark_kcoord.resolve import (
     ONE_SHOT_TIMEOUT_S,
     must_name_all,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import TYPE_CHECKING, Final
 
 from spark_kcoord.errors import KcoordError, UnreadBatchError
-from spark_kcoord.options import SourceOptions, host_ports
+from spark_kcoord.options.source_options import SourceOptions, host_ports
 
 if TYPE_CHECKING:
     from coordinator.protocol.parts import Claim, PartitionResult

@@ -22,8 +22,8 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
 from spark_kcoord.fetch.connection import Backoff, KafkaClient, TopicMetadata, unreachable
 from spark_kcoord.fetch.sizes import sample_sizes
-from spark_kcoord.kafka_options import KafkaSettings
-from spark_kcoord.offset_specs import EARLIEST_LOCAL_POSITION, EARLIEST_POSITION, LATEST_POSITION
+from spark_kcoord.options.kafka_settings import KafkaSettings
+from spark_kcoord.options.offset_specs import EARLIEST_LOCAL_POSITION, EARLIEST_POSITION, LATEST_POSITION
 
 __all__ = ["KafkaLookup", "Partition", "TopicPartitions", "list_offsets", "local_log_starts"]
 

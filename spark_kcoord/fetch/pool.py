@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from spark_kcoord.fetch.connection import KafkaClient
-from spark_kcoord.kafka_options import KafkaSettings
+from spark_kcoord.options.kafka_settings import KafkaSettings
 
 __all__ = ["ClientPool", "POOL"]
 

@@ -31,7 +31,7 @@ from spark_kcoord.fetch.connection import Backoff, unreachable
 from spark_kcoord.fetch.decode import AbortedTransaction, end_of
 from spark_kcoord.fetch.requests import NO_EPOCH, NO_REPLICA, UNKNOWN_OFFSET, PartAnswer
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.kafka_options import KafkaSettings
+from spark_kcoord.options.kafka_settings import KafkaSettings
 
 __all__ = ["RangeProgress", "RawPart"]
 

@@ -28,8 +28,8 @@ from spark_kcoord.fetch.pool import POOL, ClientPool
 from spark_kcoord.fetch.progress import RangeProgress, RawPart
 from spark_kcoord.fetch.requests import NO_REPLICA, PartWanted, fetch_request, read_response
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.kafka_options import KafkaSettings
-from spark_kcoord.offset_specs import EARLIEST_POSITION, LATEST_POSITION
+from spark_kcoord.options.kafka_settings import KafkaSettings
+from spark_kcoord.options.offset_specs import EARLIEST_POSITION, LATEST_POSITION
 
 __all__ = ["read_ranges"]
 

@@ -11,8 +11,8 @@ import kafka.errors as kafka_errors
 from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 
 from spark_kcoord.fetch.connection import TopicMetadata
-from spark_kcoord.kafka_options import KafkaSettings
-from spark_kcoord.offset_specs import EARLIEST_LOCAL_POSITION, EARLIEST_POSITION
+from spark_kcoord.options.kafka_settings import KafkaSettings
+from spark_kcoord.options.offset_specs import EARLIEST_LOCAL_POSITION, EARLIEST_POSITION
 from tests.helpers.record_batches import Row, record_batch
 
 _TopicAnswer = FetchResponse.FetchableTopicResponse

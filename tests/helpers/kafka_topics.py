@@ -8,7 +8,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.protocol.producer import ProduceRequest
 
 from spark_kcoord.fetch.connection import KafkaClient
-from spark_kcoord.kafka_options import KafkaSettings
+from spark_kcoord.options.kafka_settings import KafkaSettings
 from tests.helpers.record_batches import Row
 
 POLL_MS = 200

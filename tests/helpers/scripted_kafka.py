@@ -11,8 +11,8 @@ from spark_kcoord.fetch.decode import COLUMNS
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.kafka_options import KafkaSettings
-from spark_kcoord.offset_specs import EARLIEST_LOCAL_POSITION, EARLIEST_POSITION, LATEST_POSITION
+from spark_kcoord.options.kafka_settings import KafkaSettings
+from spark_kcoord.options.offset_specs import EARLIEST_LOCAL_POSITION, EARLIEST_POSITION, LATEST_POSITION
 from tests.helpers.record_batches import Row, record_batch
 
 TOPIC_ID = "12345678-1234-5678-1234-567812345678"

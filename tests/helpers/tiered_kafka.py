@@ -17,7 +17,7 @@ from coordinator.local.jars import JarSet, Module, resolve_jars
 from coordinator.local.kafka import KAFKA_JARS, LocalKafka
 from spark_kcoord.fetch.connection import KafkaClient
 from spark_kcoord.fetch.offsets import local_log_starts
-from spark_kcoord.kafka_options import KafkaSettings
+from spark_kcoord.options.kafka_settings import KafkaSettings
 from tests.helpers.waiting import wait_until
 
 _KAFKA = KAFKA_JARS.modules[0]

@@ -17,7 +17,7 @@ from spark_kcoord.fetch.decode import COLUMNS, DecodedBatch, load_decoder
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.options import parse_options
+from spark_kcoord.options.source_options import parse_options
 from tests.helpers.confluent_reader import confluent_rows
 from tests.helpers.decoders import available_decoders, decoding_with
 from tests.helpers.java_producer import JavaProducers, java_producers

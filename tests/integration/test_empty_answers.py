@@ -13,7 +13,7 @@ from spark_kcoord.fetch.offsets import KafkaLookup, local_log_starts
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.kafka_options import KafkaSettings
+from spark_kcoord.options.kafka_settings import KafkaSettings
 from tests.helpers.kafka_topics import consume
 from tests.helpers.waiting import wait_until
 

@@ -15,7 +15,7 @@ from spark_kcoord.fetch.decode import COLUMNS
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.options import parse_options
+from spark_kcoord.options.source_options import parse_options
 from tests.helpers.kafka_topics import produce
 from tests.helpers.record_batches import Row
 from tests.helpers.secure_kafka import REAUTHENTICATE_MS, SecureKafka, secure_kafka

@@ -8,7 +8,7 @@ from kafka import KafkaProducer
 
 from coordinator.local.kafka import LocalKafka
 from spark_kcoord.fetch.offsets import KafkaLookup
-from spark_kcoord.kafka_options import KafkaSettings
+from spark_kcoord.options.kafka_settings import KafkaSettings
 from tests.helpers.kafka_topics import produce
 from tests.helpers.processes import eventually
 from tests.helpers.record_batches import Row

@@ -14,7 +14,7 @@ from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.kafka_options import KafkaSettings
+from spark_kcoord.options.kafka_settings import KafkaSettings
 from tests.helpers.confluent_reader import confluent_rows
 from tests.helpers.decoders import decoder as decoder
 from tests.helpers.kafka_topics import produce

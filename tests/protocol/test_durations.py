@@ -13,7 +13,7 @@ from coordinator.cli.reset_target import where_to
 from coordinator.cli.wait import parse_seconds
 from coordinator.protocol.durations import parse_duration_ms
 from spark_kcoord.errors import OptionError
-from spark_kcoord.option_kinds import duration_ms, spark_duration_ms
+from spark_kcoord.options.kinds import duration_ms, spark_duration_ms
 
 DURATIONS = [
     *(("15m", 900_000), ("15 min", 900_000), ("1.5s", 1_500), ("500ms", 500), ("1h", 3_600_000), ("2d", 172_800_000)),

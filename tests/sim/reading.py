@@ -20,7 +20,7 @@ from spark_kcoord.errors import KafkaAwayError
 from spark_kcoord.fetch.progress import RangeProgress
 from spark_kcoord.fetch.requests import PartAnswer
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.kafka_options import KafkaSettings
+from spark_kcoord.options.kafka_settings import KafkaSettings
 from tests.helpers.record_batches import Row, record_batch
 from tests.sim.kafka import Topic
 from tests.sim.log.state import ViolationError

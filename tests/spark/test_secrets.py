@@ -11,8 +11,8 @@ from pyspark.errors import PySparkException
 import spark_kcoord
 from coordinator.local.kafka import LocalKafka
 from coordinator.local.node import LocalCoordinator
-from spark_kcoord.kafka_options import KAFKA_OPTIONS
-from spark_kcoord.options import parse_options
+from spark_kcoord.options.kafka_settings import KAFKA_OPTIONS
+from spark_kcoord.options.source_options import parse_options
 from tests.helpers.kafka_topics import produce_numbers
 from tests.helpers.stream_application import NumberedStream
 

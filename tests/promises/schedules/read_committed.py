@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kafka import KafkaProducer
 
 from spark_kcoord.member.client import fetch_offsets
-from spark_kcoord.options import host_ports
+from spark_kcoord.options.source_options import host_ports
 from tests.helpers.processes import eventually
 from tests.promises.place import Place
 from tests.promises.schedule import Schedule, must, must_have

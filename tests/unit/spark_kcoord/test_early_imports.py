@@ -8,7 +8,7 @@ from spark_kcoord.early_imports import EarlyImports
 
 PROGRAM = """
 import sys
-from spark_kcoord.options import parse_options
+from spark_kcoord.options.source_options import parse_options
 from spark_kcoord.reader import BEFORE_OFFSETS, KcoordStreamReader
 
 options = {"kcoord.bootstrap.servers": "127.0.0.1:1", "kcoord.group.id": "g", "subscribe": "t"}

@@ -8,7 +8,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import LostPosition
 from spark_kcoord.consumer import ConsumerSettings
 from spark_kcoord.errors import DataLossError
-from spark_kcoord.options import parse_options
+from spark_kcoord.options.source_options import parse_options
 from tests.helpers.fake_member import FakeEnds, FakeMember, a_session, claim, owned
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from spark_kcoord.errors import UnknownTopicError
 from spark_kcoord.fetch.offsets import Partition, list_offsets
-from spark_kcoord.kafka_options import KafkaSettings
-from spark_kcoord.offset_specs import EARLIEST_POSITION, LATEST_POSITION
+from spark_kcoord.options.kafka_settings import KafkaSettings
+from spark_kcoord.options.offset_specs import EARLIEST_POSITION, LATEST_POSITION
 from tests.helpers.fake_cluster import FakeCluster, FakeLog
 
 SETTINGS = KafkaSettings(servers=("k:1",), retry_backoff_ms=1)

@@ -8,7 +8,7 @@ import pytest
 
 from spark_kcoord.errors import KafkaAwayError
 from spark_kcoord.fetch import offsets
-from spark_kcoord.kafka_options import KafkaSettings
+from spark_kcoord.options.kafka_settings import KafkaSettings
 
 
 class DeafClient:

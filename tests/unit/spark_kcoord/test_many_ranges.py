@@ -17,7 +17,7 @@ from spark_kcoord.fetch.merging import merge_small
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.kafka_options import KafkaSettings
+from spark_kcoord.options.kafka_settings import KafkaSettings
 from tests.helpers.fake_cluster import FakeCluster, FakeLog
 
 Rows = dict[tuple[str, int], list[int]]

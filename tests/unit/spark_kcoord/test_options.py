@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from spark_kcoord.errors import OptionError
-from spark_kcoord.kafka_options import KAFKA_OPTIONS, REFUSED_KAFKA_OPTIONS
-from spark_kcoord.offset_specs import OffsetSpec
-from spark_kcoord.option_table import COLUMNS, OPTIONS, WITHOUT_EFFECT, Mode, Option, describe_options
-from spark_kcoord.options import SourceOptions, must_be_complete, parse_options
+from spark_kcoord.options.kafka_settings import KAFKA_OPTIONS, REFUSED_KAFKA_OPTIONS
+from spark_kcoord.options.offset_specs import OffsetSpec
+from spark_kcoord.options.source_options import SourceOptions, must_be_complete, parse_options
+from spark_kcoord.options.subscription import Subscription
+from spark_kcoord.options.table import COLUMNS, OPTIONS, WITHOUT_EFFECT, Mode, Option, describe_options
 from spark_kcoord.source import KcoordDataSource
-from spark_kcoord.subscription import Subscription
 
 BATCH = {"subscribe": "flights", "kafka.bootstrap.servers": "kafka:9092"}
 STREAM = {"subscribe": "flights", "kcoord.bootstrap.servers": "c1:7070", "kcoord.group.id": "g"}
@@ -552,7 +552,7 @@ def test_documentation_lists_every_option() -> None:
 
 def test_options_load_nothing_but_the_standard_library() -> None:
     code = (
-        "import sys, spark_kcoord.options; "
+        "import sys, spark_kcoord.options.source_options; "
         "print(sorted({'kafka', 'pyspark', 'pyarrow', 'msgspec', 'coordinator', 'cramjam'} & set(sys.modules)))"
     )
 

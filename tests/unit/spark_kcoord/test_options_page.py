@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from spark_kcoord.option_table import describe_options
+from spark_kcoord.options.table import describe_options
 
 PAGE = Path(__file__).parents[3] / "docs" / "OPTIONS.md"
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from spark_kcoord.batch_reader import plan_input_partitions
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.option_table import Mode
-from spark_kcoord.options import parse_options
+from spark_kcoord.options.source_options import parse_options
+from spark_kcoord.options.table import Mode
 from spark_kcoord.partition import KcoordInputPartition
 from spark_kcoord.planning import (
     LARGEST_PACK,

@@ -11,7 +11,7 @@ from spark_kcoord.fetch.decode import COLUMNS
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.kafka_options import KafkaSettings
+from spark_kcoord.options.kafka_settings import KafkaSettings
 from tests.helpers.decoders import decoder as decoder
 from tests.helpers.scripted_kafka import SETTINGS, TIMEOUT_S, WANTED, Answer, ScriptedKafka, fetched, read, values
 from tests.helpers.waiting import wait_until

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from spark_kcoord.consumer import ConsumerSettings
-from spark_kcoord.options import parse_options
+from spark_kcoord.options.source_options import parse_options
 
 README = Path(__file__).resolve().parents[3] / "README.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)

@@ -11,7 +11,8 @@ import pytest
 from spark_kcoord.errors import KcoordError, OptionError, UnknownTopicError
 from spark_kcoord.fetch.offsets import KafkaLookup, TopicPartitions
 from spark_kcoord.narrowing import Narrowing
-from spark_kcoord.options import host_ports, parse_options
+from spark_kcoord.options.source_options import host_ports, parse_options
+from spark_kcoord.options.subscription import Subscription
 from spark_kcoord.resolve import (
     ONE_SHOT_TIMEOUT_S,
     must_be_same_cluster,
@@ -19,7 +20,6 @@ from spark_kcoord.resolve import (
     resolve_ranges,
     subscribed_topics,
 )
-from spark_kcoord.subscription import Subscription
 
 COORDINATOR = {"subscribe": "t", "kcoord.bootstrap.servers": "c:1", "kcoord.group.id": "g"}
 

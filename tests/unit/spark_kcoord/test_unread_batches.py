@@ -6,7 +6,7 @@ import pytest
 
 from spark_kcoord.errors import KcoordError, UnreadBatchError
 from spark_kcoord.offsets import StreamOffset
-from spark_kcoord.options import SourceOptions, parse_options
+from spark_kcoord.options.source_options import SourceOptions, parse_options
 from spark_kcoord.unread_batches import show_claims, warn_where_group_is_known
 from tests.helpers.fake_member import FakeMember, a_session, claim, owned
 

@@ -78,7 +78,7 @@ def _parse_text(text: str) -> str:
 
 
 def _parse_pattern(text: str) -> str:
-    from spark_kcoord.topic_patterns import why_bad_pattern
+    from spark_kcoord.options.topic_patterns import why_bad_pattern
 
     pattern = _parse_text(text)
     why = why_bad_pattern(pattern)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeGuard
 
 from spark_kcoord.errors import OptionError
-from spark_kcoord.option_kinds import parse_json
+from spark_kcoord.options.kinds import parse_json
 
 __all__ = [
     "COMMITTED",

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from spark_kcoord.kafka_options import KAFKA_OPTIONS, KAFKA_WITHOUT_EFFECT
-from spark_kcoord.option_kinds import (
+from spark_kcoord.options.kafka_settings import KAFKA_OPTIONS, KAFKA_WITHOUT_EFFECT
+from spark_kcoord.options.kinds import (
     BOOLEAN,
     METADATA_TTL,
     PATTERN,
@@ -28,7 +28,7 @@ from spark_kcoord.option_kinds import (
     names,
     spark_duration_ms,
 )
-from spark_kcoord.subscription import ASSIGNMENT
+from spark_kcoord.options.subscription import ASSIGNMENT
 
 __all__ = ["COLUMNS", "HEADERS", "OPTIONS", "WITHOUT_EFFECT", "Mode", "Option", "Scope", "describe_options"]
 

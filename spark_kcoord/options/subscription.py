@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spark_kcoord.errors import OptionError
-from spark_kcoord.option_kinds import Kind, parse_json, parse_topic
+from spark_kcoord.options.kinds import Kind, parse_json, parse_topic
 
 __all__ = ["ASSIGNMENT", "Subscription", "make_subscription"]
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from spark_kcoord.errors import OptionError
-from spark_kcoord.kafka_options import (
+from spark_kcoord.options.kafka_settings import (
     KAFKA_OPTIONS,
     REFUSED_KAFKA_OPTIONS,
     KafkaSettings,
     parse_kafka_options,
 )
-from spark_kcoord.offset_specs import (
+from spark_kcoord.options.offset_specs import (
     COMMITTED,
     EARLIEST,
     EARLIEST_POSITION,
@@ -31,8 +31,8 @@ from spark_kcoord.offset_specs import (
     parse_offset_spec,
     parse_time_spec,
 )
-from spark_kcoord.option_table import COLUMNS, HEADERS, OPTIONS, WITHOUT_EFFECT, Mode, Option
-from spark_kcoord.subscription import Subscription, make_subscription
+from spark_kcoord.options.subscription import Subscription, make_subscription
+from spark_kcoord.options.table import COLUMNS, HEADERS, OPTIONS, WITHOUT_EFFECT, Mode, Option
 
 __all__ = ["SourceOptions", "columns_of", "host_ports", "must_be_complete", "parse_options"]
 

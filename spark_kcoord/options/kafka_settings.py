@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spark_kcoord.errors import OptionError
-from spark_kcoord.option_kinds import BOOLEAN, SERVERS, TEXT, Kind, choice, identifier, integer
+from spark_kcoord.options.kinds import BOOLEAN, SERVERS, TEXT, Kind, choice, identifier, integer
 
 __all__ = [
     "KAFKA_OPTIONS",
