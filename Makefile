@@ -117,6 +117,6 @@ fuzz-decoder: setup
 	@.venv/bin/python scripts/fuzz_decoder.py
 
 clean:
-	rm -f spark_kcoord/fetch/_native.*.so
+	rm -f spark_kcoord/fetch/decoding/_native.*.so
 	rm -rf .venv .tools .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent
-MODULE = "spark_kcoord.fetch._native"
-SOURCES = ("spark_kcoord/fetch/_native.pyx", "spark_kcoord/fetch/_crc32c.h")
+MODULE = "spark_kcoord.fetch.decoding._native"
+SOURCES = ("spark_kcoord/fetch/decoding/_native.pyx", "spark_kcoord/fetch/decoding/_crc32c.h")
 SETTING = "KCOORD_NATIVE"
 GCC_FLAGS = ("-O3", "-g0", "-Wall", "-Wextra", "-Wno-unused-function", "-Wno-missing-field-initializers")
 CHECKED_FLAGS = (
@@ -38,7 +38,7 @@ def compile_native(directory: Path, *, is_checked: bool = False) -> Path:
         extension = Extension(
             MODULE,
             [SOURCES[0]],
-            include_dirs=["spark_kcoord/fetch"],
+            include_dirs=["spark_kcoord/fetch/decoding"],
             extra_compile_args=flags,
             extra_link_args=[flag for flag in flags if flag.startswith("-fsanitize")],
         )
@@ -99,7 +99,7 @@ else:
             """Compile, and say what came of it."""
             is_editable = version == "editable"
             self._scratch = None if is_editable else tempfile.TemporaryDirectory(prefix="kcoord-wheel-")
-            directory = Path(self._scratch.name) if self._scratch else ROOT / "spark_kcoord" / "fetch"
+            directory = Path(self._scratch.name) if self._scratch else ROOT / "spark_kcoord" / "fetch" / "decoding"
             built, why = try_to_compile(directory)
             if built is None:
                 self.app.display_warning(f"kcoord: no compiled decoder, NumPy decodes instead ({why})")
@@ -108,7 +108,7 @@ else:
             if not is_editable:
                 build_data["pure_python"] = False
                 build_data["infer_tag"] = True
-                build_data["force_include"][str(built)] = f"spark_kcoord/fetch/{built.name}"
+                build_data["force_include"][str(built)] = f"spark_kcoord/fetch/decoding/{built.name}"
 
         def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
             """Remove what the wheel holds by now."""

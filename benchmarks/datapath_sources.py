@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from spark_kcoord.batch_reader import KcoordBatchReader
-from spark_kcoord.fetch.decode import chosen_decoder
+from spark_kcoord.fetch.decoding.decode import chosen_decoder
 from spark_kcoord.fetch.pool import POOL
 from spark_kcoord.options.source_options import parse_options
 from spark_kcoord.source import KcoordDataSource

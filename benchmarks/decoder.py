@@ -24,7 +24,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka.record import MemoryRecords
 
 from coordinator.local.kafka import LocalKafka
-from spark_kcoord.fetch.decode import COLUMNS, Decoder, load_decoder
+from spark_kcoord.fetch.decoding.decode import COLUMNS, Decoder, load_decoder
 
 KEY_BYTES, VALUE_BYTES = 8, 100
 PIECE_BYTES = 4 << 20

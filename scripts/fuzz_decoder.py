@@ -54,7 +54,7 @@ def run_checked(arguments: argparse.Namespace) -> int:
 def load_checked(directory: str) -> Any:
     """Return the checked decoder's module."""
     (path,) = Path(directory).glob("_native.*")
-    spec = importlib.util.spec_from_file_location("spark_kcoord.fetch._native", path)
+    spec = importlib.util.spec_from_file_location("spark_kcoord.fetch.decoding._native", path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} cannot be loaded")
     module = importlib.util.module_from_spec(spec)
@@ -101,8 +101,8 @@ def fuzz(seconds: float, seed: int, directory: str) -> int:
     import numpy as np
 
     from spark_kcoord.errors import KcoordError
-    from spark_kcoord.fetch import decode_numpy
-    from spark_kcoord.fetch.decode import COLUMNS, AbortedTransaction
+    from spark_kcoord.fetch.decoding import decode_numpy
+    from spark_kcoord.fetch.decoding.decode import COLUMNS, AbortedTransaction
 
     checked = load_checked(directory)
 

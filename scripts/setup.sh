@@ -56,14 +56,14 @@ python=$(find_python) ||
 java=$("$python" -m coordinator.local.java) || exit 1
 
 # The environment is right if it was made from just these files and its Python still runs.
-wanted=$(cat pyproject.toml uv.lock scripts/setup.sh hatch_build.py spark_kcoord/fetch/_native.pyx spark_kcoord/fetch/_crc32c.h | cksum)
+wanted=$(cat pyproject.toml uv.lock scripts/setup.sh hatch_build.py spark_kcoord/fetch/decoding/_native.pyx spark_kcoord/fetch/decoding/_crc32c.h | cksum)
 if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || ! is_recent_python .venv/bin/python; then
     note "$("$python" --version) ($python), $java"
     uv=$(find_uv)
     note "dependencies into .venv (some minutes the first time)"
     "$uv" sync --compile-bytecode --frozen --no-python-downloads --python "$python" >&2 ||
         fail "The dependencies could not be installed: see above; \`make setup\` goes on where it stopped."
-    note "$(.venv/bin/python -m spark_kcoord.fetch.decode)"
+    note "$(.venv/bin/python -m spark_kcoord.fetch.decoding.decode)"
     printf '%s\n' "$wanted" >"$stamp"
 fi
 .venv/bin/kcoord dev jars >/dev/null

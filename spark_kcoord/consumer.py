@@ -27,7 +27,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResult, ResetPolicy
 from spark_kcoord.consumer_records import KafkaRecords, Position, Records, Rows, Turns
 from spark_kcoord.errors import DataLossError, KcoordError
-from spark_kcoord.fetch.columns import COLUMNS, arrow_schema
+from spark_kcoord.fetch.decoding.columns import COLUMNS, arrow_schema
 from spark_kcoord.member.client import Assignment, Joined, MemberClient, MemberSettings, fetch_offsets
 from spark_kcoord.member.holdings import AssignedPartition, starts_anew
 from spark_kcoord.options.kafka_settings import KafkaSettings, parse_kafka_options

@@ -32,7 +32,7 @@ def _decoder() -> Iterator[Fact]:
     from spark_kcoord.errors import KcoordError
 
     try:
-        from spark_kcoord.fetch.decode import chosen_decoder
+        from spark_kcoord.fetch.decoding.decode import chosen_decoder
 
         chosen = chosen_decoder()
     except (ImportError, KcoordError) as error:

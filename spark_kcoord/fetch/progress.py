@@ -28,7 +28,7 @@ import kafka.errors as kafka_errors
 
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError
 from spark_kcoord.fetch.connection import Backoff, unreachable
-from spark_kcoord.fetch.decode import AbortedTransaction, end_of
+from spark_kcoord.fetch.decoding.decode import AbortedTransaction, end_of
 from spark_kcoord.fetch.requests import NO_EPOCH, NO_REPLICA, UNKNOWN_OFFSET, PartAnswer
 from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.options.kafka_settings import KafkaSettings

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from spark_kcoord.errors import KcoordError, UnknownTopicError
 from spark_kcoord.fetch.connection import KafkaClient, TopicMetadata, describe_failure, unreachable
-from spark_kcoord.fetch.decode import decode
+from spark_kcoord.fetch.decoding.decode import decode
 from spark_kcoord.fetch.merging import merge_small
 from spark_kcoord.fetch.offsets import list_offsets, local_log_starts
 from spark_kcoord.fetch.pool import POOL, ClientPool

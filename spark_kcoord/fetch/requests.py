@@ -15,7 +15,7 @@ from uuid import UUID
 import kafka.errors as kafka_errors
 from kafka.protocol.consumer import FetchRequest
 
-from spark_kcoord.fetch.record_set import AbortedTransaction
+from spark_kcoord.fetch.decoding.record_set import AbortedTransaction
 from spark_kcoord.options.kafka_settings import KafkaSettings
 
 __all__ = ["NO_EPOCH", "NO_REPLICA", "UNKNOWN_OFFSET", "PartAnswer", "PartWanted", "fetch_request", "read_response"]

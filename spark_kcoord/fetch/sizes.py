@@ -16,7 +16,7 @@ from kafka.protocol.consumer import FetchRequest
 
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.connection import KafkaClient
-from spark_kcoord.fetch.mixed_sets import entries
+from spark_kcoord.fetch.decoding.mixed_sets import entries
 
 __all__ = ["sample_sizes"]
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from spark_kcoord.fetch.decode import DECODERS, chosen_decoder, load_decoder
+from spark_kcoord.fetch.decoding.decode import DECODERS, chosen_decoder, load_decoder
 
 
 def available_decoders() -> list[str]:

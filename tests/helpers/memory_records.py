@@ -11,7 +11,7 @@ from typing import Any
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.util import decode_varint
 
-from spark_kcoord.fetch.codecs import Decompressor
+from spark_kcoord.fetch.decoding.codecs import Decompressor
 
 _LOG_OVERHEAD = struct.Struct(">qi")
 _ATTRIBUTES = struct.Struct(">h")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import cramjam
 
-from spark_kcoord.fetch.old_lz4 import xxh32
+from spark_kcoord.fetch.decoding.old_lz4 import xxh32
 from tests.helpers.record_batches import COMPRESS, Row
 
 LOG_APPEND_TIME = 0x08

@@ -7,7 +7,7 @@ from typing import Any
 from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 
 from spark_kcoord.fetch.connection import TopicMetadata
-from spark_kcoord.fetch.decode import COLUMNS
+from spark_kcoord.fetch.decoding.decode import COLUMNS
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.fetch.topic_range import TopicRange

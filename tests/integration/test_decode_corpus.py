@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Producer
 
 from coordinator.local.kafka import LocalKafka
-from spark_kcoord.fetch.columns import header_keys
-from spark_kcoord.fetch.decode import COLUMNS, DecodedBatch, load_decoder
+from spark_kcoord.fetch.decoding.columns import header_keys
+from spark_kcoord.fetch.decoding.decode import COLUMNS, DecodedBatch, load_decoder
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.fetch.topic_range import TopicRange

@@ -11,7 +11,7 @@ import pytest
 
 from coordinator.local.kafka import LocalKafka
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.fetch.decode import COLUMNS
+from spark_kcoord.fetch.decoding.decode import COLUMNS
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.fetch.topic_range import TopicRange

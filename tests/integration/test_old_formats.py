@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.local.kafka import LocalKafka
-from spark_kcoord.fetch.decode import COLUMNS
+from spark_kcoord.fetch.decoding.decode import COLUMNS
 from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges

@@ -56,7 +56,7 @@ def test_a_wheel_takes_the_module_from_a_directory_that_is_gone_afterwards(
     hook.initialize("standard", data)
     (directory,) = compiler.directories
     assert not directory.is_relative_to(ROOT)
-    assert data["force_include"] == {str(directory / "_native.so"): "spark_kcoord/fetch/_native.so"}
+    assert data["force_include"] == {str(directory / "_native.so"): "spark_kcoord/fetch/decoding/_native.so"}
     assert (data["pure_python"], data["infer_tag"]) == (False, True)
     hook.finalize("standard", data, "the.whl")
     assert not directory.exists()
@@ -75,11 +75,11 @@ def test_a_wheel_without_a_compiler_is_of_python_alone(build: ModuleType, monkey
 def test_an_editable_install_compiles_beside_the_sources(
     build: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (tmp_path / "spark_kcoord" / "fetch").mkdir(parents=True)
+    (tmp_path / "spark_kcoord" / "fetch" / "decoding").mkdir(parents=True)
     monkeypatch.setattr(build, "ROOT", tmp_path)
     monkeypatch.setattr(build, "try_to_compile", Compiler())
     hook, data = build.NativeDecoderHook(), dict[str, Any](force_include={}, artifacts=[])
     hook.initialize("editable", data)
     hook.finalize("editable", data, "the.whl")
-    assert (tmp_path / "spark_kcoord" / "fetch" / "_native.so").exists()
+    assert (tmp_path / "spark_kcoord" / "fetch" / "decoding" / "_native.so").exists()
     assert data["force_include"] == {}

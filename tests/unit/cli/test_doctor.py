@@ -20,7 +20,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse
 from coordinator.protocol.parts import NodeAddress
 from spark_kcoord import facts
-from spark_kcoord.fetch.decode import chosen_decoder
+from spark_kcoord.fetch.decoding.decode import chosen_decoder
 from tests.helpers.scripted_coordinator import ScriptedCoordinator
 
 NODE = NodeAddress(3, "10.0.0.3", 7600)

@@ -11,7 +11,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResult
 from spark_kcoord.consumer import Consumer, ConsumerSettings
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, UnknownTopicError
-from spark_kcoord.fetch.columns import arrow_schema
+from spark_kcoord.fetch.decoding.columns import arrow_schema
 from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.member.client import AssignedPartition, Assignment, Joined
 

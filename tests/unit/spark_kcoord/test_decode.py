@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.fetch.codecs import Decompressor
-from spark_kcoord.fetch.decode import COLUMNS, AbortedTransaction, DecodedBatch, arrow_schema, decode, end_of
+from spark_kcoord.fetch.decoding.codecs import Decompressor
+from spark_kcoord.fetch.decoding.decode import COLUMNS, AbortedTransaction, DecodedBatch, arrow_schema, decode, end_of
 from spark_kcoord.source import KcoordDataSource
 from tests.helpers.decoders import decoder as decoder
 from tests.helpers.memory_records import decoded_rows, oracle_rows
@@ -393,7 +393,7 @@ def test_each_number_of_a_header_is_checked(at: int, value: int, why: str) -> No
 
 IMPORTS = """
 import sys
-from spark_kcoord.fetch.decode import COLUMNS, decode
+from spark_kcoord.fetch.decoding.decode import COLUMNS, decode
 decode(bytes.fromhex(sys.argv[1]), "t", 0, 0, 9, columns=COLUMNS)
 print(*({"pandas", "pyspark"} & {*sys.modules}))
 """

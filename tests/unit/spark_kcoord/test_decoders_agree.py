@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from kafka.errors import CorruptRecordError
 
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.fetch.decode import COLUMNS, DECODERS, AbortedTransaction, DecodedBatch, load_decoder
-from spark_kcoord.fetch.record_set import batches
+from spark_kcoord.fetch.decoding.decode import COLUMNS, DECODERS, AbortedTransaction, DecodedBatch, load_decoder
+from spark_kcoord.fetch.decoding.record_set import batches
 from tests.helpers.decoders import available_decoders
 from tests.helpers.memory_records import decoded_rows, oracle_rows
 from tests.helpers.record_batches import COMPRESS, HEADER_BYTES, TRANSACTIONAL, Row, end_marker, record_batch

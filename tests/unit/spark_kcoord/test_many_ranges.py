@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kcoord.errors import DataLossError
-from spark_kcoord.fetch.decode import COLUMNS
+from spark_kcoord.fetch.decoding.decode import COLUMNS
 from spark_kcoord.fetch.merging import merge_small
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges

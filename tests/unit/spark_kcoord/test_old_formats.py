@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.fetch import codecs, old_messages
-from spark_kcoord.fetch.decode import COLUMNS, AbortedTransaction, DecodedBatch, arrow_schema, decode, end_of
-from spark_kcoord.fetch.mixed_sets import entries
-from spark_kcoord.fetch.old_lz4 import xxh32
+from spark_kcoord.fetch.decoding import codecs, old_messages
+from spark_kcoord.fetch.decoding.decode import COLUMNS, AbortedTransaction, DecodedBatch, arrow_schema, decode, end_of
+from spark_kcoord.fetch.decoding.mixed_sets import entries
+from spark_kcoord.fetch.decoding.old_lz4 import xxh32
 from spark_kcoord.fetch.sizes import sample_sizes
 from tests.helpers.decoders import decoder as decoder
 from tests.helpers.memory_records import OracleRow, decoded_rows
@@ -399,7 +399,7 @@ def test_size_of_one_compressed_set_is_counted_from_where_it_is_read() -> None:
 def test_reading_old_messages_does_not_load_pandas() -> None:
     script = """
 import sys
-from spark_kcoord.fetch.decode import COLUMNS, decode
+from spark_kcoord.fetch.decoding.decode import COLUMNS, decode
 assert decode(bytes.fromhex(sys.argv[1]), "t", 0, 0, 99, columns=COLUMNS).rows.num_rows == 5
 assert "pandas" not in sys.modules
 """

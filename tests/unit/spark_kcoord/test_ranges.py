@@ -7,7 +7,7 @@ import kafka.errors as kafka_errors
 import pytest
 
 from spark_kcoord.errors import DataLossError, KcoordError
-from spark_kcoord.fetch.decode import COLUMNS
+from spark_kcoord.fetch.decoding.decode import COLUMNS
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.fetch.topic_range import TopicRange

@@ -13,8 +13,8 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from spark_kcoord.fetch.old_messages import OldMessage, is_old_at, message_at
-from spark_kcoord.fetch.record_set import RecordSetEnd, batches
+from spark_kcoord.fetch.decoding.old_messages import OldMessage, is_old_at, message_at
+from spark_kcoord.fetch.decoding.record_set import RecordSetEnd, batches
 
 __all__ = ["Entry", "end_of_mixed", "entries", "next_run"]
 

@@ -21,8 +21,8 @@ from importlib import import_module
 from typing import Final, Protocol
 
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.fetch.columns import COLUMNS, arrow_schema
-from spark_kcoord.fetch.record_set import (
+from spark_kcoord.fetch.decoding.columns import COLUMNS, arrow_schema
+from spark_kcoord.fetch.decoding.record_set import (
     DECODED_BYTES,
     AbortedTransaction,
     DecodedBatch,
@@ -47,7 +47,7 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
-DECODERS: Final = {"native": "spark_kcoord.fetch._native", "numpy": "spark_kcoord.fetch.decode_numpy"}
+DECODERS: Final = {"native": "spark_kcoord.fetch.decoding._native", "numpy": "spark_kcoord.fetch.decoding.decode_numpy"}
 """The implementations by name, the preferred one first."""
 _OVERRULE: Final = "KCOORD_DECODER"
 
@@ -125,7 +125,9 @@ def end_of(record_set: bytes | memoryview, where: str) -> RecordSetEnd | None:
     """Return the offset after the last whole batch of a record set and its leader epoch; None when it holds none."""
     with suppress(OldFormatError):
         return chosen_decoder().decoder.end_of(record_set, where)
-    from spark_kcoord.fetch.mixed_sets import end_of_mixed  # loads kafka-python's records, which few topics need
+    from spark_kcoord.fetch.decoding.mixed_sets import (
+        end_of_mixed,  # loads kafka-python's records, which few topics need
+    )
 
     return end_of_mixed(record_set, where)
 
@@ -158,8 +160,8 @@ def decode(
     with suppress(OldFormatError):
         return decode_batches(record_set, topic, partition, start, end)
     # As in `end_of`.
-    from spark_kcoord.fetch.mixed_sets import next_run
-    from spark_kcoord.fetch.old_messages import decode_messages
+    from spark_kcoord.fetch.decoding.mixed_sets import next_run
+    from spark_kcoord.fetch.decoding.old_messages import decode_messages
 
     run = next_run(record_set, start, f"topic '{topic}' partition {partition}")
     if isinstance(run, bytes):

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_kcoord.fetch import record_set as sets
-from spark_kcoord.fetch.codecs import Decompressor
-from spark_kcoord.fetch.columns import arrow_schema, header_keys, partition_column, topic_column
-from spark_kcoord.fetch.record_set import AbortedTransaction, Batch, DecodedBatch, RecordSetEnd
+from spark_kcoord.fetch.decoding import record_set as sets
+from spark_kcoord.fetch.decoding.codecs import Decompressor
+from spark_kcoord.fetch.decoding.columns import arrow_schema, header_keys, partition_column, topic_column
+from spark_kcoord.fetch.decoding.record_set import AbortedTransaction, Batch, DecodedBatch, RecordSetEnd
 
 __all__ = ["decode", "end_of"]
 
@@ -35,7 +35,7 @@ _LARGEST_MS: Final = ((1 << 63) - 1) // 1000
 
 
 def end_of(record_set: bytes | memoryview, where: str) -> RecordSetEnd | None:
-    """Return where the whole batches end, or None; see ``spark_kcoord.fetch.decode.end_of``."""
+    """Return where the whole batches end, or None; see ``spark_kcoord.fetch.decoding.decode.end_of``."""
     end = None
     for batch in sets.batches(memoryview(record_set), where):
         end = RecordSetEnd(batch.next_offset, batch.leader_epoch)
@@ -54,7 +54,7 @@ def decode(
     check_crcs: bool = True,
     max_bytes: int = sets.DECODED_BYTES,
 ) -> DecodedBatch:
-    """Decode the records of [start, end); see ``spark_kcoord.fetch.decode.decode``."""
+    """Decode the records of [start, end); see ``spark_kcoord.fetch.decoding.decode.decode``."""
     where = f"topic '{topic}' partition {partition}"
     schema = arrow_schema(columns)
     chosen = _choose(memoryview(record_set), start, end, aborted, where, check_crcs=check_crcs, max_bytes=max_bytes)

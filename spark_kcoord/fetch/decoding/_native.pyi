@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 
-from spark_kcoord.fetch.record_set import AbortedTransaction, DecodedBatch, RecordSetEnd
+from spark_kcoord.fetch.decoding.record_set import AbortedTransaction, DecodedBatch, RecordSetEnd
 
 def decode(
     data: bytes | memoryview,

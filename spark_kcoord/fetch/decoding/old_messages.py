@@ -21,11 +21,11 @@ import numpy as np
 import pyarrow as pa
 from kafka.record.legacy_records import LegacyRecord, LegacyRecordBatch
 
-from spark_kcoord.fetch import record_set as sets
-from spark_kcoord.fetch.codecs import Decompressor
-from spark_kcoord.fetch.columns import arrow_schema, partition_column, topic_column
-from spark_kcoord.fetch.old_lz4 import with_right_checksum
-from spark_kcoord.fetch.record_set import DecodedBatch
+from spark_kcoord.fetch.decoding import record_set as sets
+from spark_kcoord.fetch.decoding.codecs import Decompressor
+from spark_kcoord.fetch.decoding.columns import arrow_schema, partition_column, topic_column
+from spark_kcoord.fetch.decoding.old_lz4 import with_right_checksum
+from spark_kcoord.fetch.decoding.record_set import DecodedBatch
 
 __all__ = ["OldMessage", "decode_messages", "is_old_at", "message_at"]
 

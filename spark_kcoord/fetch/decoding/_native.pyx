@@ -12,9 +12,9 @@ from libc.string cimport memcpy
 
 import pyarrow as pa
 
-from spark_kcoord.fetch import record_set
-from spark_kcoord.fetch.codecs import Decompressor
-from spark_kcoord.fetch.columns import arrow_schema, header_keys, partition_column, topic_column
+from spark_kcoord.fetch.decoding import record_set
+from spark_kcoord.fetch.decoding.codecs import Decompressor
+from spark_kcoord.fetch.decoding.columns import arrow_schema, header_keys, partition_column, topic_column
 
 
 cdef extern from "_crc32c.h" nogil:
@@ -593,7 +593,7 @@ def decode(
     bint check_crcs=True,
     int64_t max_bytes=record_set.DECODED_BYTES,
 ):
-    """Decode the records of [start, end); see `spark_kcoord.fetch.decode.decode`."""
+    """Decode the records of [start, end); see `spark_kcoord.fetch.decoding.decode.decode`."""
     cdef Decoding decoding = Decoding.__new__(Decoding)
     schema = arrow_schema(columns)
     names = frozenset(schema.names)
@@ -614,7 +614,7 @@ def decode(
 
 
 def end_of(data, str where):
-    """Return where the whole batches end, or None; see `spark_kcoord.fetch.decode.end_of`."""
+    """Return where the whole batches end, or None; see `spark_kcoord.fetch.decoding.decode.end_of`."""
     cdef Decoding reading = Decoding.__new__(Decoding)
     cdef const uint8_t[::1] view = data
     cdef int step
