@@ -25,6 +25,7 @@ from spark_kcoord.log_bounds import LogBounds, OutOfRange
 from spark_kcoord.member.effects import AdvanceOutcome, Joined
 from spark_kcoord.member.holdings import AssignedPartition, Assignment, starts_anew
 from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.planning.rate_limit import BatchLimits, fraction_within, limit_ends, must_wait
 from spark_kcoord.questions import (
     AskAdvance,
     AskConfirm,
@@ -39,7 +40,6 @@ from spark_kcoord.questions import (
     ask_offsets,
     ask_sizes,
 )
-from spark_kcoord.rate_limit import BatchLimits, fraction_within, limit_ends, must_wait
 from spark_kcoord.topic_watch import TopicWatch
 from spark_kcoord.unread_batches import must_have_been_read
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.narrowing import Narrowing
 from spark_kcoord.options.source_options import SourceOptions
-from spark_kcoord.partition import KcoordInputPartition
-from spark_kcoord.planning import plan_partitions
+from spark_kcoord.planning.input_partition import KcoordInputPartition
+from spark_kcoord.planning.narrowing import Narrowing
+from spark_kcoord.planning.tasks import plan_partitions
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,6 +16,7 @@ from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import AdvanceOutcome, Assignment, Joined
 from spark_kcoord.member.holders import Holder
 from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.planning.rate_limit import BatchLimits
 from spark_kcoord.questions import (
     Answer,
     AskAdvance,
@@ -34,7 +35,6 @@ from spark_kcoord.questions import (
     ReadStarts,
     ReadTopicIds,
 )
-from spark_kcoord.rate_limit import BatchLimits
 from spark_kcoord.source_report import SourceReport
 
 __all__ = ["DriverSession", "LogOffsets", "Member"]

@@ -27,7 +27,7 @@ from spark_kcoord.joining import freeze_ends, join_group, new_member
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.options.source_options import SourceOptions, parse_options
 from spark_kcoord.planned_claims import not_planned
-from spark_kcoord.rate_limit import BatchLimits
+from spark_kcoord.planning.rate_limit import BatchLimits
 from spark_kcoord.unread_batches import show_claims
 
 if TYPE_CHECKING:

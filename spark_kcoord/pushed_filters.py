@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from spark_kcoord.narrowing import Narrowing
+from spark_kcoord.planning.narrowing import Narrowing
 
 __all__ = ["take_filters"]
 

@@ -25,7 +25,7 @@ from spark_kcoord.early_imports import EarlyImports
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.options.source_options import SourceOptions
-from spark_kcoord.rate_limit import BatchLimits
+from spark_kcoord.planning.rate_limit import BatchLimits
 from spark_kcoord.told_alone import told_alone
 
 if TYPE_CHECKING:

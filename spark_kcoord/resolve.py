@@ -15,11 +15,11 @@ from typing import Final, Protocol
 from spark_kcoord.errors import KcoordError, OptionError, UnknownTopicError
 from spark_kcoord.fetch.offsets import KafkaLookup, Partition, TopicPartitions
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.narrowing import Narrowing
 from spark_kcoord.options.kafka_settings import KafkaSettings
 from spark_kcoord.options.offset_specs import COMMITTED, EARLIEST_POSITION, LATEST_POSITION, OffsetSpec
 from spark_kcoord.options.source_options import SourceOptions, host_ports
 from spark_kcoord.options.subscription import Subscription
+from spark_kcoord.planning.narrowing import Narrowing
 
 __all__ = [
     "TopicLookup",

@@ -11,8 +11,8 @@ from spark_kcoord.batch_reader import plan_input_partitions
 from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.options.source_options import parse_options
 from spark_kcoord.options.table import Mode
-from spark_kcoord.partition import KcoordInputPartition
-from spark_kcoord.planning import (
+from spark_kcoord.planning.input_partition import KcoordInputPartition
+from spark_kcoord.planning.tasks import (
     LARGEST_PACK,
     LARGEST_PIECE,
     RANGE_COST,

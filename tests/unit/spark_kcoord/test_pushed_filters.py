@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 )
 
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.narrowing import Narrowing
+from spark_kcoord.planning.narrowing import Narrowing
 from spark_kcoord.pushed_filters import take_filters
 
 TOPIC, PARTITION, OFFSET, TIME = ("topic",), ("partition",), ("offset",), ("timestamp",)

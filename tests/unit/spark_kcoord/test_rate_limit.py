@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kcoord.rate_limit import BatchLimits, fraction_within, limit_ends, must_wait
+from spark_kcoord.planning.rate_limit import BatchLimits, fraction_within, limit_ends, must_wait
 
 
 def test_without_a_limit_everything_is_read() -> None:

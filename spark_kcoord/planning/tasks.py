@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Final
 
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.partition import KcoordInputPartition
+from spark_kcoord.planning.input_partition import KcoordInputPartition
 
 __all__ = ["LARGEST_PACK", "LARGEST_PIECE", "RANGE_COST", "SMALLEST_PACK", "SMALLEST_PIECE", "plan_partitions"]
 
