@@ -22,8 +22,8 @@ from spark_kcoord.claim_reports import report_not_committed, report_not_read, re
 from spark_kcoord.errors import DataLossError, KafkaAwayError, UnknownTopicError
 from spark_kcoord.frozen_run import FrozenRun
 from spark_kcoord.log_bounds import LogBounds, OutOfRange
-from spark_kcoord.member.effects import AdvanceOutcome, Joined
-from spark_kcoord.member.holdings import AssignedPartition, Assignment, starts_anew
+from spark_kcoord.member.core.effects import AdvanceOutcome, Joined
+from spark_kcoord.member.core.holdings import AssignedPartition, Assignment, starts_anew
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.planning.rate_limit import BatchLimits, fraction_within, limit_ends, must_wait
 from spark_kcoord.questions import (

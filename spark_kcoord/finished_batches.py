@@ -20,8 +20,8 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FinishClaims, FinishClaimsResponse, Request, Response
 from coordinator.protocol.parts import PartitionResult
 from spark_kcoord.errors import KcoordError, UnreadBatchError
+from spark_kcoord.member.core.portions import bytes_of, portions
 from spark_kcoord.member.one_shot import request_once
-from spark_kcoord.member.portions import bytes_of, portions
 from spark_kcoord.member.refusals import must_account_for
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.unread_batches import must_have_been_read, show_claims

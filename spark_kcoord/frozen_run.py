@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from spark_kcoord.errors import DataLossError, KcoordError
+from spark_kcoord.member.core.holdings import Assignment
 from spark_kcoord.member.holders import Holder
-from spark_kcoord.member.holdings import Assignment
 from spark_kcoord.questions import (
     AskHolders,
     AwaitChange,

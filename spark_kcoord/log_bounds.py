@@ -17,8 +17,8 @@ from typing import Final, TypeAlias
 
 from coordinator.protocol.parts import LostPosition
 from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
-from spark_kcoord.member.holdings import AssignedPartition
-from spark_kcoord.member.patience import END_AGE_S
+from spark_kcoord.member.core.holdings import AssignedPartition
+from spark_kcoord.member.core.patience import END_AGE_S
 from spark_kcoord.questions import PartitionKey, Planning, ReadHighWatermarks, ReadStarts, ask_offsets
 
 __all__ = ["LogBounds", "OutOfRange"]

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from spark_kcoord.consumer_records import PartitionKey, Position, Records
 from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
-from spark_kcoord.member.patience import END_AGE_S
+from spark_kcoord.member.core.patience import END_AGE_S
 
 __all__ = ["PositionsBehind"]
 

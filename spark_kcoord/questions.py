@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar, cast
 
 from coordinator.protocol.parts import Claim, ClaimStatus, LostPosition, PartitionResult
-from spark_kcoord.member.effects import AdvanceOutcome
+from spark_kcoord.member.core.effects import AdvanceOutcome
+from spark_kcoord.member.core.holdings import Assignment
 from spark_kcoord.member.holders import Holder
-from spark_kcoord.member.holdings import Assignment
 
 PartitionKey: TypeAlias = tuple[str, int]
 

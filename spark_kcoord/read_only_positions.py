@@ -13,8 +13,8 @@ from typing import Final
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
-from spark_kcoord.member.effects import AdvanceOutcome
-from spark_kcoord.member.holdings import Assignment
+from spark_kcoord.member.core.effects import AdvanceOutcome
+from spark_kcoord.member.core.holdings import Assignment
 from spark_kcoord.offsets import StreamOffset
 
 __all__ = ["ReadOnlyPositions"]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from spark_kcoord.errors import KafkaAwayError
-from spark_kcoord.member.holdings import Assignment
+from spark_kcoord.member.core.holdings import Assignment
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.questions import PartitionKey, Planning, ReadTopicIds, ask_topic_ids
 

@@ -30,7 +30,7 @@ from coordinator.protocol.parts import (
     StartHint,
 )
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.member.effects import (
+from spark_kcoord.member.core.effects import (
     AdvanceOutcome,
     CallResult,
     Completed,
@@ -44,7 +44,7 @@ from spark_kcoord.member.effects import (
     Send,
     WakeAt,
 )
-from spark_kcoord.member.events import (
+from spark_kcoord.member.core.events import (
     AdvanceAsked,
     CloseAsked,
     CommitAsked,
@@ -57,14 +57,14 @@ from spark_kcoord.member.events import (
     ReportAsked,
     Ticked,
 )
+from spark_kcoord.member.core.holdings import AssignedPartition, Assignment, TopicPartition, partition_of
+from spark_kcoord.member.core.machine import Member
+from spark_kcoord.member.core.portions import advance_portions, bytes_of, join_outcomes, portions
+from spark_kcoord.member.core.states import State
 from spark_kcoord.member.holders import Holder, ask_holders
-from spark_kcoord.member.holdings import AssignedPartition, Assignment, TopicPartition, partition_of
-from spark_kcoord.member.machine import Member
 from spark_kcoord.member.one_shot import fetch_offsets, find_coordinator, request_once
-from spark_kcoord.member.portions import advance_portions, bytes_of, join_outcomes, portions
 from spark_kcoord.member.refusals import closed
 from spark_kcoord.member.settings import MemberSettings
-from spark_kcoord.member.states import State
 from spark_kcoord.member.transport import Transport
 
 __all__ = [

@@ -12,7 +12,7 @@ from coordinator.protocol.operator_messages import DescribeControls, DescribeCon
 from coordinator.protocol.parts import ControlDescription, PartitionDescription
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member import refusals
-from spark_kcoord.member.holdings import TopicPartition
+from spark_kcoord.member.core.holdings import TopicPartition
 from spark_kcoord.member.one_shot import request_once
 
 

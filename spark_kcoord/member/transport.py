@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, TypeAlias
 
-from spark_kcoord.member.events import BytesReceived, Connected, ConnectionLost
+from spark_kcoord.member.core.events import BytesReceived, Connected, ConnectionLost
 
 RECEIVE_BYTES: Final = 256 * 1024
 MAX_UNSENT_BYTES: Final = 8 * 1024 * 1024

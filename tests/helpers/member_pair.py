@@ -31,8 +31,18 @@ from coordinator.protocol.parts import (
     StartPartition,
 )
 from coordinator.protocol.session import RequestReceived, Role, Session
-from spark_kcoord.member.effects import Completed, Connect, Disconnect, Effect, Failed, Notice, NoticeKind, Send, WakeAt
-from spark_kcoord.member.events import (
+from spark_kcoord.member.core.effects import (
+    Completed,
+    Connect,
+    Disconnect,
+    Effect,
+    Failed,
+    Notice,
+    NoticeKind,
+    Send,
+    WakeAt,
+)
+from spark_kcoord.member.core.events import (
     AdvanceAsked,
     BytesReceived,
     CloseAsked,
@@ -46,7 +56,7 @@ from spark_kcoord.member.events import (
     ReportAsked,
     Ticked,
 )
-from spark_kcoord.member.machine import Member
+from spark_kcoord.member.core.machine import Member
 from spark_kcoord.member.settings import MemberSettings
 
 AnyRequest = TypeVar("AnyRequest", bound=Request)

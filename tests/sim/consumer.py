@@ -18,9 +18,9 @@ from spark_kcoord import consumer as product
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError
 from spark_kcoord.fetch.decoding.columns import arrow_schema
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.member import effects, events
-from spark_kcoord.member.holdings import Assignment
-from spark_kcoord.member.machine import Member
+from spark_kcoord.member.core import effects, events
+from spark_kcoord.member.core.holdings import Assignment
+from spark_kcoord.member.core.machine import Member
 from spark_kcoord.member.settings import MemberSettings
 from tests.sim.facts import OwnedLog
 from tests.sim.log.state import ViolationError

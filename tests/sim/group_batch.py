@@ -12,7 +12,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import BeginClaims, BeginClaimsResponse, Response
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus
 from spark_kcoord.errors import KcoordError, UnreadBatchError
-from spark_kcoord.member import events
+from spark_kcoord.member.core import events
 from spark_kcoord.offsets import StreamOffset
 from tests.sim.query import AwaitPartitions, Call, Query, Script, Step
 

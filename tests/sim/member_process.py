@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, assert_never
 
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.member import effects, events
-from spark_kcoord.member.holdings import Assignment
-from spark_kcoord.member.machine import Member
-from spark_kcoord.member.states import State
+from spark_kcoord.member.core import effects, events
+from spark_kcoord.member.core.holdings import Assignment
+from spark_kcoord.member.core.machine import Member
+from spark_kcoord.member.core.states import State
 from tests.sim.process import Process, TopicPartition
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Fenced
 from coordinator.protocol.parts import FinalOffset
-from spark_kcoord.member.holdings import Holdings, TopicPartition
+from spark_kcoord.member.core.holdings import Holdings, TopicPartition
 
 Patches = list[tuple[Any, str, Any]]
 

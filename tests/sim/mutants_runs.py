@@ -5,8 +5,8 @@ from typing import Any
 
 from spark_kcoord.batch_planner import BatchPlanner
 from spark_kcoord.frozen_run import FrozenRun
-from spark_kcoord.member.holdings import AssignedPartition, Assignment
-from spark_kcoord.member.patience import Absence
+from spark_kcoord.member.core.holdings import AssignedPartition, Assignment
+from spark_kcoord.member.core.patience import Absence
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.questions import Planning
 from spark_kcoord.topic_watch import TopicWatch

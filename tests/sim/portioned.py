@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coordinator.protocol.parts import Claim
-from spark_kcoord.member import events
-from spark_kcoord.member.portions import AdvancePortion, advance_portions, bytes_of, join_outcomes, portions
+from spark_kcoord.member.core import events
+from spark_kcoord.member.core.portions import AdvancePortion, advance_portions, bytes_of, join_outcomes, portions
 
 if TYPE_CHECKING:
     from tests.sim.query import Query, Script

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 from coordinator.protocol.ids import READ_COMMITTED
 from spark_kcoord.batch_planner import BatchPlanner
 from spark_kcoord.errors import KafkaAwayError, KcoordError
-from spark_kcoord.member import effects, events
-from spark_kcoord.member.holdings import Assignment
-from spark_kcoord.member.machine import Member
+from spark_kcoord.member.core import effects, events
+from spark_kcoord.member.core.holdings import Assignment
+from spark_kcoord.member.core.machine import Member
 from spark_kcoord.member.settings import MemberSettings
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.questions import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import PartitionResult
-from spark_kcoord.member.holdings import Assignment
+from spark_kcoord.member.core.holdings import Assignment
 from spark_kcoord.offsets import StreamOffset
 from spark_kcoord.questions import AskAdvance, AskConfirm, Question
 from spark_kcoord.read_only_positions import ReadOnlyPositions

@@ -12,7 +12,7 @@ from coordinator.protocol.messages import FinishClaims, FinishClaimsResponse
 from coordinator.protocol.parts import Claim, Outcomes, PartitionResult
 from spark_kcoord.errors import KcoordError, UnreadBatchError
 from spark_kcoord.finished_batches import FinishedBatch, FinishedBatches
-from spark_kcoord.member.portions import MAX_ITEMS
+from spark_kcoord.member.core.portions import MAX_ITEMS
 from spark_kcoord.offsets import StreamOffset
 
 NODES = (("c1", 7600),)

@@ -30,7 +30,7 @@ from coordinator.protocol.messages import (
 from coordinator.protocol.parts import CommittedOffset, FinalOffset, GroupSummary
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import MemberClient, fetch_offsets, find_coordinator, request_once
-from spark_kcoord.member.machine import Member
+from spark_kcoord.member.core.machine import Member
 from tests.helpers.loopback_coordinator import LoopbackCoordinator
 from tests.helpers.member_pair import accepted, claim, found, settings, start_fetcher, stop_fetcher
 

@@ -29,8 +29,8 @@ from coordinator.protocol.parts import (
     StartPartition,
     Subscription,
 )
-from spark_kcoord.member.events import LeaveAsked, PositionsNoted, ReleaseAsked
-from spark_kcoord.member.states import State
+from spark_kcoord.member.core.events import LeaveAsked, PositionsNoted, ReleaseAsked
+from spark_kcoord.member.core.states import State
 from tests.helpers.member_pair import MemberPair, claim, registered, settings, start_fetcher, stop_fetcher
 
 DONE = OffsetToCommit("t", 0, 7, 10)

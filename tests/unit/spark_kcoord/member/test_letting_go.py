@@ -3,7 +3,7 @@
 from coordinator.protocol.claim_columns import claims_in_columns
 from coordinator.protocol.messages import Advance, ConfirmClaims, FetcherStopped, FetcherStoppedResponse, FetcherTaken
 from coordinator.protocol.parts import Claim, ClaimState, FinalOffset, OwnedPartition
-from spark_kcoord.member.effects import NoticeKind
+from spark_kcoord.member.core.effects import NoticeKind
 from tests.helpers.member_pair import MemberPair, accepted, claim, confirmed, settings, start_fetcher, stop_fetcher
 
 

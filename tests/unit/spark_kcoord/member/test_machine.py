@@ -39,8 +39,8 @@ from coordinator.protocol.parts import (
     PartitionResult,
     StartHint,
 )
-from spark_kcoord.member.effects import AdvanceOutcome, Connect, Joined, NoticeKind
-from spark_kcoord.member.events import (
+from spark_kcoord.member.core.effects import AdvanceOutcome, Connect, Joined, NoticeKind
+from spark_kcoord.member.core.events import (
     AdvanceAsked,
     BytesReceived,
     CloseAsked,
@@ -52,8 +52,8 @@ from spark_kcoord.member.events import (
     LeaveAsked,
     Ticked,
 )
-from spark_kcoord.member.holdings import AssignedPartition, Assignment
-from spark_kcoord.member.states import TRANSITIONS, State
+from spark_kcoord.member.core.holdings import AssignedPartition, Assignment
+from spark_kcoord.member.core.states import TRANSITIONS, State
 from tests.helpers.member_pair import (
     ADDRESS,
     MemberPair,

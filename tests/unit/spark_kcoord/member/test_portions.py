@@ -8,8 +8,8 @@ from coordinator.protocol.codec import encode_message
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, PartitionResult
 from coordinator.protocol.session import SessionLimits
-from spark_kcoord.member.effects import AdvanceOutcome
-from spark_kcoord.member.portions import MAX_ITEMS, advance_portions, bytes_of, join_outcomes, portions
+from spark_kcoord.member.core.effects import AdvanceOutcome
+from spark_kcoord.member.core.portions import MAX_ITEMS, advance_portions, bytes_of, join_outcomes, portions
 
 HUGE = 2**62
 

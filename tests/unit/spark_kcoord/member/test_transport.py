@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from spark_kcoord.member.events import BytesReceived, Connected, ConnectionLost
+from spark_kcoord.member.core.events import BytesReceived, Connected, ConnectionLost
 from spark_kcoord.member.transport import MAX_UNSENT_BYTES, NetworkEvent, Transport
 
 

@@ -11,8 +11,8 @@ from coordinator.protocol.claim_columns import partitions_of
 from coordinator.protocol.messages import Advance, ConfirmClaims, FetcherStarted, FetcherStopped, Request
 from coordinator.protocol.parts import FinalOffset, OwnedPartition
 from coordinator.protocol.session import Role, Session, SessionEvent
-from spark_kcoord.member.holdings import TopicPartition, partition_of
-from spark_kcoord.member.portions import bytes_of, portions
+from spark_kcoord.member.core.holdings import TopicPartition, partition_of
+from spark_kcoord.member.core.portions import bytes_of, portions
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,11 +34,11 @@ from coordinator.protocol.messages import (
     StartFetcher,
 )
 from coordinator.protocol.parts import Claim, FinalOffset, LogPosition, OwnedPartition, PartitionResult, StartPartition
-from spark_kcoord.member.calls import CallRequest
-from spark_kcoord.member.effects import AdvanceOutcome, CallResult, Notice, NoticeKind
-from spark_kcoord.member.holdings import Holdings, partition_of
+from spark_kcoord.member.core.calls import CallRequest
+from spark_kcoord.member.core.effects import AdvanceOutcome, CallResult, Notice, NoticeKind
+from spark_kcoord.member.core.holdings import Holdings, partition_of
+from spark_kcoord.member.core.registration import Registration
 from spark_kcoord.member.refusals import show_refusal
-from spark_kcoord.member.registration import Registration
 
 
 def is_whole(request: CallRequest, response: Response) -> bool:

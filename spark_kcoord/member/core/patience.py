@@ -7,7 +7,7 @@ arguments.
 
 from typing import Final
 
-from spark_kcoord.member.states import State
+from spark_kcoord.member.core.states import State
 
 CONNECT_TIMEOUT_MS: Final = 3_000
 ANSWER_TIMEOUT_MS: Final = 3_000

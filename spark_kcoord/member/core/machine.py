@@ -43,10 +43,11 @@ from coordinator.protocol.messages import (
 from coordinator.protocol.parts import Claim, FinalOffset, LogPosition, OwnedPartition, StartHint
 from coordinator.protocol.session import HelloReceived, PushReceived, ResponseReceived
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.member import answers, refusals
-from spark_kcoord.member.calls import Call, CallRequest, Calls
-from spark_kcoord.member.conversation import Asked, Conversation
-from spark_kcoord.member.effects import (
+from spark_kcoord.member import refusals
+from spark_kcoord.member.core import answers
+from spark_kcoord.member.core.calls import Call, CallRequest, Calls
+from spark_kcoord.member.core.conversation import Asked, Conversation
+from spark_kcoord.member.core.effects import (
     CallResult,
     Completed,
     Connect,
@@ -59,7 +60,7 @@ from spark_kcoord.member.effects import (
     Send,
     WakeAt,
 )
-from spark_kcoord.member.events import (
+from spark_kcoord.member.core.events import (
     AdvanceAsked,
     BytesReceived,
     CloseAsked,
@@ -75,16 +76,22 @@ from spark_kcoord.member.events import (
     ReportAsked,
     Ticked,
 )
-from spark_kcoord.member.holdings import Assignment, Holdings, partition_of
-from spark_kcoord.member.known_log import KnownLog
-from spark_kcoord.member.lease import Lease
+from spark_kcoord.member.core.holdings import Assignment, Holdings, partition_of
+from spark_kcoord.member.core.known_log import KnownLog
+from spark_kcoord.member.core.lease import Lease
+from spark_kcoord.member.core.patience import (
+    ANSWER_TIMEOUT_MS,
+    CONNECT_TIMEOUT_MS,
+    REGISTER_TIMEOUT_MS,
+    SILENCE,
+    Absence,
+)
+from spark_kcoord.member.core.portions import bytes_of, portions
+from spark_kcoord.member.core.registration import Registration, introduce
+from spark_kcoord.member.core.states import TRANSITIONS, State, Step
 from spark_kcoord.member.nodes import Nodes
-from spark_kcoord.member.patience import ANSWER_TIMEOUT_MS, CONNECT_TIMEOUT_MS, REGISTER_TIMEOUT_MS, SILENCE, Absence
-from spark_kcoord.member.portions import bytes_of, portions
 from spark_kcoord.member.refusals import Refusal
-from spark_kcoord.member.registration import Registration, introduce
 from spark_kcoord.member.settings import MemberSettings
-from spark_kcoord.member.states import TRANSITIONS, State, Step
 
 MAX_REDIRECTS: Final = 5
 

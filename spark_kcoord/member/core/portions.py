@@ -10,8 +10,8 @@ from typing import Final, TypeAlias, TypeVar
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.parts import Claim, FinalOffset, LostPosition, OwnedPartition, StartHint
-from spark_kcoord.member.effects import AdvanceOutcome
-from spark_kcoord.member.holdings import TopicPartition, partition_of
+from spark_kcoord.member.core.effects import AdvanceOutcome
+from spark_kcoord.member.core.holdings import TopicPartition, partition_of
 
 Piece: TypeAlias = Claim | StartHint | LostPosition | OwnedPartition | FinalOffset | OffsetToCommit
 _Item = TypeVar("_Item")

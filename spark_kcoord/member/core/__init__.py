@@ -1,0 +1,1 @@
+"""The member as a machine without input or output: events in, effects out."""
