@@ -23,8 +23,8 @@ from spark_kcoord.errors import KcoordError, UnreadBatchError
 from spark_kcoord.member.core.portions import bytes_of, portions
 from spark_kcoord.member.one_shot import request_once
 from spark_kcoord.member.refusals import must_account_for
-from spark_kcoord.offsets import StreamOffset
-from spark_kcoord.unread_batches import must_have_been_read, show_claims
+from spark_kcoord.microbatch.stream_offset import StreamOffset
+from spark_kcoord.microbatch.unread_batches import must_have_been_read, show_claims
 
 __all__ = ["FinishedBatch", "FinishedBatches"]
 

@@ -24,17 +24,17 @@ from spark_kcoord.claimed_ranges import ClaimedRangesSource, claim_options
 from spark_kcoord.errors import KcoordError, UnreadBatchError
 from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.joining import freeze_ends, join_group, new_member
-from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.microbatch.stream_offset import StreamOffset
+from spark_kcoord.microbatch.unread_batches import show_claims
 from spark_kcoord.options.source_options import SourceOptions, parse_options
 from spark_kcoord.planned_claims import not_planned
 from spark_kcoord.planning.rate_limit import BatchLimits
-from spark_kcoord.unread_batches import show_claims
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_kcoord.driver_session import DriverSession
     from spark_kcoord.member.client import Assignment, MemberClient
+    from spark_kcoord.microbatch.driver_session import DriverSession
 
 __all__ = ["GroupBatch", "batch"]
 

@@ -13,12 +13,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
-from spark_kcoord.driver_session import DriverSession
 from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.member.client import MemberClient, MemberSettings
-from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.microbatch.driver_session import DriverSession
+from spark_kcoord.microbatch.read_only_member import ReadOnlyMember
+from spark_kcoord.microbatch.stream_offset import StreamOffset
+from spark_kcoord.microbatch.unread_batches import warn_where_group_is_known
 from spark_kcoord.options.source_options import SourceOptions, host_ports
-from spark_kcoord.read_only_member import ReadOnlyMember
 from spark_kcoord.recent_ends import RecentEnds
 from spark_kcoord.resolve import (
     ends_asked_for,
@@ -29,7 +30,6 @@ from spark_kcoord.resolve import (
     subscribed_topics,
 )
 from spark_kcoord.stream_starts import stream_starts
-from spark_kcoord.unread_batches import warn_where_group_is_known
 
 __all__ = ["FrozenEnds", "freeze_ends", "join_group", "new_member"]
 

@@ -21,8 +21,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from spark_kcoord.offsets import StreamOffset
-from spark_kcoord.source_report import SourceReport
+from spark_kcoord.microbatch.source_report import SourceReport
+from spark_kcoord.microbatch.stream_offset import StreamOffset
 
 __all__ = ["LagListener", "LagReport"]
 

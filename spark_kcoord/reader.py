@@ -31,11 +31,11 @@ from spark_kcoord.told_alone import told_alone
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spark_kcoord.driver_session import DriverSession
     from spark_kcoord.joining import FrozenEnds
     from spark_kcoord.member.client import MemberClient
-    from spark_kcoord.offsets import StreamOffset
-    from spark_kcoord.source_report import SourceReport
+    from spark_kcoord.microbatch.driver_session import DriverSession
+    from spark_kcoord.microbatch.source_report import SourceReport
+    from spark_kcoord.microbatch.stream_offset import StreamOffset
 
 __all__ = ["KcoordStreamReader"]
 
@@ -43,7 +43,7 @@ NO_LIMIT: Final = 2**63 - 1
 """The default read limit where no option limits: Spark's ReadAllAvailable then stands for Trigger.Once alone."""
 
 BEFORE_OFFSETS: Final = (
-    "spark_kcoord.offsets",
+    "spark_kcoord.microbatch.stream_offset",
     "spark_kcoord.application",
     "spark_kcoord.application_names",
     "spark_kcoord.joining",
@@ -90,7 +90,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         identity only the next call shows.
         """
         self._imports.wait()
-        from spark_kcoord.offsets import StreamOffset
+        from spark_kcoord.microbatch.stream_offset import StreamOffset
 
         return StreamOffset(cluster="", group=self._options.group, member="").to_json()
 
@@ -114,7 +114,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Commit everything up to `start`, claim the next ranges and return them, or `start` when nothing is new."""
         self._imports.wait()
-        from spark_kcoord.offsets import StreamOffset
+        from spark_kcoord.microbatch.stream_offset import StreamOffset
 
         if self._read_last is None or self._read_last[0] != start:
             self._read_last = (start, StreamOffset.from_json(start))
@@ -145,7 +145,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         if start == end:
             return []
         self._imports.wait()
-        from spark_kcoord.offsets import StreamOffset
+        from spark_kcoord.microbatch.stream_offset import StreamOffset
 
         offset = StreamOffset.from_json(end)
         session = self._joined(offset, is_finished=False)

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, LostPosition, PartitionResult
-from spark_kcoord.driver_session import DriverSession, Member
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import AdvanceOutcome, AssignedPartition, Assignment, Joined
 from spark_kcoord.member.holders import Holder
+from spark_kcoord.microbatch.driver_session import DriverSession, Member
 
 OK = ErrorCode.NONE
 

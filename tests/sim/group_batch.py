@@ -13,7 +13,7 @@ from coordinator.protocol.messages import BeginClaims, BeginClaimsResponse, Resp
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus
 from spark_kcoord.errors import KcoordError, UnreadBatchError
 from spark_kcoord.member.core import events
-from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.microbatch.stream_offset import StreamOffset
 from tests.sim.query import AwaitPartitions, Call, Query, Script, Step
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from typing import Any
 
 from coordinator.core.groups import grants
 from coordinator.core.groups.reports import Reports
-from spark_kcoord.log_bounds import LogBounds
 from spark_kcoord.member.core.holdings import AssignedPartition
-from spark_kcoord.questions import PartitionKey, Planning
+from spark_kcoord.microbatch.log_bounds import LogBounds
+from spark_kcoord.microbatch.questions import PartitionKey, Planning
 
 Patches = list[tuple[Any, str, Any]]
 

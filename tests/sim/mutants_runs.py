@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from spark_kcoord.batch_planner import BatchPlanner
-from spark_kcoord.frozen_run import FrozenRun
 from spark_kcoord.member.core.holdings import AssignedPartition, Assignment
 from spark_kcoord.member.core.patience import Absence
-from spark_kcoord.offsets import StreamOffset
-from spark_kcoord.questions import Planning
-from spark_kcoord.topic_watch import TopicWatch
+from spark_kcoord.microbatch.frozen_run import FrozenRun
+from spark_kcoord.microbatch.planner import BatchPlanner
+from spark_kcoord.microbatch.questions import Planning
+from spark_kcoord.microbatch.stream_offset import StreamOffset
+from spark_kcoord.microbatch.topic_watch import TopicWatch
 
 Patches = list[tuple[Any, str, Any]]
 

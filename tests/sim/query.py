@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 from coordinator.protocol.ids import READ_COMMITTED
-from spark_kcoord.batch_planner import BatchPlanner
 from spark_kcoord.errors import KafkaAwayError, KcoordError
 from spark_kcoord.member.core import effects, events
 from spark_kcoord.member.core.holdings import Assignment
 from spark_kcoord.member.core.machine import Member
 from spark_kcoord.member.settings import MemberSettings
-from spark_kcoord.offsets import StreamOffset
-from spark_kcoord.questions import (
+from spark_kcoord.microbatch.planner import BatchPlanner
+from spark_kcoord.microbatch.questions import (
     AskAdvance,
     AskConfirm,
     AskHolders,
@@ -35,6 +34,7 @@ from spark_kcoord.questions import (
     ReadStarts,
     ReadTopicIds,
 )
+from spark_kcoord.microbatch.stream_offset import StreamOffset
 from tests.sim import portioned
 from tests.sim.holders import holders
 from tests.sim.member_process import MemberProcess

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import PartitionResult
 from spark_kcoord.member.core.holdings import Assignment
-from spark_kcoord.offsets import StreamOffset
-from spark_kcoord.questions import AskAdvance, AskConfirm, Question
-from spark_kcoord.read_only_positions import ReadOnlyPositions
+from spark_kcoord.microbatch.questions import AskAdvance, AskConfirm, Question
+from spark_kcoord.microbatch.read_only_positions import ReadOnlyPositions
+from spark_kcoord.microbatch.stream_offset import StreamOffset
 
 if TYPE_CHECKING:
     from tests.sim.query import Query

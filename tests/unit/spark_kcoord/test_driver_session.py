@@ -8,7 +8,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, LostPosition, PartitionResult
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, UnknownTopicError
 from spark_kcoord.member.client import AdvanceOutcome, Assignment
-from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.microbatch.stream_offset import StreamOffset
 from spark_kcoord.planning.rate_limit import BatchLimits
 from tests.helpers.fake_member import FakeEnds, FakeMember, StrictMember, a_session, claim, owned
 

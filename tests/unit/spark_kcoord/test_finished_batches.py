@@ -13,7 +13,7 @@ from coordinator.protocol.parts import Claim, Outcomes, PartitionResult
 from spark_kcoord.errors import KcoordError, UnreadBatchError
 from spark_kcoord.finished_batches import FinishedBatch, FinishedBatches
 from spark_kcoord.member.core.portions import MAX_ITEMS
-from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.microbatch.stream_offset import StreamOffset
 
 NODES = (("c1", 7600),)
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from coordinator.protocol.errors import ErrorCode
-from spark_kcoord.driver_session import DriverSession
 from spark_kcoord.errors import DataLossError, KcoordError
 from spark_kcoord.member.client import Assignment
 from spark_kcoord.member.holders import Holder
-from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.microbatch.driver_session import DriverSession
+from spark_kcoord.microbatch.stream_offset import StreamOffset
 from tests.helpers.fake_member import FakeEnds, FakeMember, a_session, claim, owned
 
 T0, T1 = ("t", 0), ("t", 1)

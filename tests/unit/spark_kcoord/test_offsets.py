@@ -4,7 +4,7 @@ import pytest
 
 from coordinator.protocol.parts import Claim, StartHint
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.microbatch.stream_offset import StreamOffset
 
 
 def a_range(partition: int, start: int, until: int, epoch: int = 7, topic: str = "flights") -> Claim:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from spark_kcoord.driver_session import DriverSession
 from spark_kcoord.errors import UnreadBatchError
-from spark_kcoord.offsets import StreamOffset
-from spark_kcoord.read_only_member import ReadOnlyMember
+from spark_kcoord.microbatch.driver_session import DriverSession
+from spark_kcoord.microbatch.read_only_member import ReadOnlyMember
+from spark_kcoord.microbatch.stream_offset import StreamOffset
 from tests.helpers.fake_member import FakeEnds, FakeMember, a_session, claim, owned
 
 

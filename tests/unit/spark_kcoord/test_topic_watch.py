@@ -3,7 +3,7 @@
 import pytest
 
 from spark_kcoord.errors import DataLossError, KafkaAwayError
-from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.microbatch.stream_offset import StreamOffset
 from tests.helpers.fake_member import FakeEnds, FakeMember, a_session, claim, owned
 
 

@@ -24,7 +24,7 @@ sys.meta_path.insert(0, Blocked())
         "Consumer(ConsumerSettings(coordinators=('127.0.0.1:1',), group_id='g', topics=('t',))).close()",
         "from spark_kcoord.fetch.ranges import read_ranges",
         "from spark_kcoord.fetch.offsets import KafkaLookup",
-        "from spark_kcoord.batch_planner import BatchPlanner",
+        "from spark_kcoord.microbatch.planner import BatchPlanner",
     ],
 )
 def test_program_without_pyspark_fetches_and_consumes(use: str) -> None:

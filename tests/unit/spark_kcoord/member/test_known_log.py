@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from coordinator.protocol.messages import Advance, RegisterConsumer
 from coordinator.protocol.parts import LogPosition
-from spark_kcoord.offsets import StreamOffset
+from spark_kcoord.microbatch.stream_offset import StreamOffset
 from tests.helpers.member_pair import MemberPair, accepted, claim, registered, start_fetcher
 
 FIRST = LogPosition("life-1", 20)

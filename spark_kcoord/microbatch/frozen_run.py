@@ -15,7 +15,7 @@ from typing import Final
 from spark_kcoord.errors import DataLossError, KcoordError
 from spark_kcoord.member.core.holdings import Assignment
 from spark_kcoord.member.holders import Holder
-from spark_kcoord.questions import (
+from spark_kcoord.microbatch.questions import (
     AskHolders,
     AwaitChange,
     PartitionKey,

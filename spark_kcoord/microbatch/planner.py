@@ -18,15 +18,13 @@ from typing import Final
 from coordinator.protocol.addresses import Address
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, LogPosition, PartitionResult
-from spark_kcoord.claim_reports import report_not_committed, report_not_read, report_refused, told_positions
 from spark_kcoord.errors import DataLossError, KafkaAwayError, UnknownTopicError
-from spark_kcoord.frozen_run import FrozenRun
-from spark_kcoord.log_bounds import LogBounds, OutOfRange
 from spark_kcoord.member.core.effects import AdvanceOutcome, Joined
 from spark_kcoord.member.core.holdings import AssignedPartition, Assignment, starts_anew
-from spark_kcoord.offsets import StreamOffset
-from spark_kcoord.planning.rate_limit import BatchLimits, fraction_within, limit_ends, must_wait
-from spark_kcoord.questions import (
+from spark_kcoord.microbatch.claim_reports import report_not_committed, report_not_read, report_refused, told_positions
+from spark_kcoord.microbatch.frozen_run import FrozenRun
+from spark_kcoord.microbatch.log_bounds import LogBounds, OutOfRange
+from spark_kcoord.microbatch.questions import (
     AskAdvance,
     AskConfirm,
     AskReport,
@@ -40,8 +38,10 @@ from spark_kcoord.questions import (
     ask_offsets,
     ask_sizes,
 )
-from spark_kcoord.topic_watch import TopicWatch
-from spark_kcoord.unread_batches import must_have_been_read
+from spark_kcoord.microbatch.stream_offset import StreamOffset
+from spark_kcoord.microbatch.topic_watch import TopicWatch
+from spark_kcoord.microbatch.unread_batches import must_have_been_read
+from spark_kcoord.planning.rate_limit import BatchLimits, fraction_within, limit_ends, must_wait
 
 __all__ = ["UNLIMITED", "BatchPlanner"]
 

@@ -15,8 +15,8 @@ from typing import Final
 
 from spark_kcoord.errors import KafkaAwayError
 from spark_kcoord.member.core.holdings import Assignment
-from spark_kcoord.offsets import StreamOffset
-from spark_kcoord.questions import PartitionKey, Planning, ReadTopicIds, ask_topic_ids
+from spark_kcoord.microbatch.questions import PartitionKey, Planning, ReadTopicIds, ask_topic_ids
+from spark_kcoord.microbatch.stream_offset import StreamOffset
 
 __all__ = ["TopicWatch"]
 

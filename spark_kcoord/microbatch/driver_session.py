@@ -11,13 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias, TypeVar
 
 from coordinator.protocol.parts import Claim, ClaimStatus, LostPosition, PartitionResult
-from spark_kcoord.batch_planner import UNLIMITED, BatchPlanner
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import AdvanceOutcome, Assignment, Joined
 from spark_kcoord.member.holders import Holder
-from spark_kcoord.offsets import StreamOffset
-from spark_kcoord.planning.rate_limit import BatchLimits
-from spark_kcoord.questions import (
+from spark_kcoord.microbatch.planner import UNLIMITED, BatchPlanner
+from spark_kcoord.microbatch.questions import (
     Answer,
     AskAdvance,
     AskConfirm,
@@ -35,7 +33,9 @@ from spark_kcoord.questions import (
     ReadStarts,
     ReadTopicIds,
 )
-from spark_kcoord.source_report import SourceReport
+from spark_kcoord.microbatch.source_report import SourceReport
+from spark_kcoord.microbatch.stream_offset import StreamOffset
+from spark_kcoord.planning.rate_limit import BatchLimits
 
 __all__ = ["DriverSession", "LogOffsets", "Member"]
 

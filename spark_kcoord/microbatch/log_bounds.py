@@ -19,7 +19,7 @@ from coordinator.protocol.parts import LostPosition
 from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
 from spark_kcoord.member.core.holdings import AssignedPartition
 from spark_kcoord.member.core.patience import END_AGE_S
-from spark_kcoord.questions import PartitionKey, Planning, ReadHighWatermarks, ReadStarts, ask_offsets
+from spark_kcoord.microbatch.questions import PartitionKey, Planning, ReadHighWatermarks, ReadStarts, ask_offsets
 
 __all__ = ["LogBounds", "OutOfRange"]
 

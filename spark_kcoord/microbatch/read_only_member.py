@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from coordinator.protocol.parts import Claim, ClaimStatus, LostPosition, PartitionResult
-from spark_kcoord.driver_session import Member
 from spark_kcoord.member.client import AdvanceOutcome, Assignment, Joined
 from spark_kcoord.member.holders import Holder
-from spark_kcoord.offsets import StreamOffset
-from spark_kcoord.read_only_positions import ReadOnlyPositions
+from spark_kcoord.microbatch.driver_session import Member
+from spark_kcoord.microbatch.read_only_positions import ReadOnlyPositions
+from spark_kcoord.microbatch.stream_offset import StreamOffset
 
 __all__ = ["ReadOnlyMember"]
 
