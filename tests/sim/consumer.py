@@ -14,7 +14,7 @@ from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import READ_COMMITTED
 from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResult
-from spark_kcoord import consumer as product
+from spark_kcoord.consumer import consumer as product
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError
 from spark_kcoord.fetch.decoding.columns import arrow_schema
 from spark_kcoord.fetch.topic_range import TopicRange

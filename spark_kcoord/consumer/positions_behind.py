@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from spark_kcoord.consumer_records import PartitionKey, Position, Records
+from spark_kcoord.consumer.records import PartitionKey, Position, Records
 from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
 from spark_kcoord.member.core.patience import END_AGE_S
 

@@ -25,14 +25,14 @@ with naming_the_extra("A consumer"):
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResult, ResetPolicy
-from spark_kcoord.consumer_records import KafkaRecords, Position, Records, Rows, Turns
+from spark_kcoord.consumer.positions_behind import PositionsBehind
+from spark_kcoord.consumer.records import KafkaRecords, Position, Records, Rows, Turns
 from spark_kcoord.errors import DataLossError, KcoordError
 from spark_kcoord.fetch.decoding.columns import COLUMNS, arrow_schema
 from spark_kcoord.member.client import Assignment, Joined, MemberClient, MemberSettings, fetch_offsets
 from spark_kcoord.member.core.holdings import AssignedPartition, starts_anew
 from spark_kcoord.options.kafka_settings import KafkaSettings, parse_kafka_options
 from spark_kcoord.options.source_options import host_ports
-from spark_kcoord.positions_behind import PositionsBehind
 
 __all__ = ["Consumer", "ConsumerSettings"]
 
