@@ -8,11 +8,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from spark_kcoord.batch_reader import KcoordBatchReader
 from spark_kcoord.fetch.decoding.decode import chosen_decoder
 from spark_kcoord.fetch.pool import POOL
 from spark_kcoord.options.source_options import parse_options
-from spark_kcoord.source import KcoordDataSource
+from spark_kcoord.source.batch_reader import KcoordBatchReader
+from spark_kcoord.source.data_source import KcoordDataSource
 
 FALLBACK = {"KCOORD_DECODER": "numpy", "KCOORD_FETCH_ROAD": "stock"}
 """The decoder that needs no compiler, and kafka-python's own way of receiving."""

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_kcoord.extras import naming_the_extra
 
 if TYPE_CHECKING:
-    from spark_kcoord.attachment import Attachment, attach
     from spark_kcoord.errors import DataLossError, KcoordError, OptionError, UnreadBatchError
-    from spark_kcoord.group_batch import GroupBatch, batch
-    from spark_kcoord.lag_listener import LagListener, LagReport
+    from spark_kcoord.source.group_batch.batch import GroupBatch, batch
+    from spark_kcoord.source.listeners.attachment import Attachment, attach
+    from spark_kcoord.source.listeners.lag_listener import LagListener, LagReport
 
 __all__ = [
     "Attachment",
@@ -31,16 +31,16 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "Attachment": "attachment",
+    "Attachment": "source.listeners.attachment",
     "DataLossError": "errors",
-    "GroupBatch": "group_batch",
+    "GroupBatch": "source.group_batch.batch",
     "KcoordError": "errors",
-    "LagListener": "lag_listener",
-    "LagReport": "lag_listener",
+    "LagListener": "source.listeners.lag_listener",
+    "LagReport": "source.listeners.lag_listener",
     "OptionError": "errors",
     "UnreadBatchError": "errors",
-    "attach": "attachment",
-    "batch": "group_batch",
+    "attach": "source.listeners.attachment",
+    "batch": "source.group_batch.batch",
 }
 
 

@@ -19,7 +19,12 @@ from typing import Final
 import msgspec
 
 from coordinator.cli.doctor_check import Check, UnansweredError, said_by
-from spark_kcoord.spark_versions import NEEDED_FOR_BATCHES, NEEDED_FOR_STREAMS, NEWEST_TRIED, parse_version
+from spark_kcoord.source.process.spark_versions import (
+    NEEDED_FOR_BATCHES,
+    NEEDED_FOR_STREAMS,
+    NEWEST_TRIED,
+    parse_version,
+)
 
 MINIMUM_PYTHON: Final = (3, 11)
 NAMED_BY: Final = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")

@@ -17,7 +17,7 @@ from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.options.source_options import SourceOptions, parse_options
-from spark_kcoord.resolve import resolve_ranges
+from spark_kcoord.source.resolve import resolve_ranges
 from tests.helpers.decoders import decoder as decoder
 from tests.helpers.kafka_topics import consume, produce, write_batch
 from tests.helpers.record_batches import COMPRESS, Row, record_batch

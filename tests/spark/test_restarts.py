@@ -21,7 +21,7 @@ from coordinator.protocol.operator_messages import ResetOffsets, ResetOffsetsRes
 from coordinator.protocol.parts import ClaimState, ResetTarget
 from coordinator.runtime.tool_client import ask
 from spark_kcoord.options.source_options import parse_options
-from spark_kcoord.reader import NO_LIMIT, KcoordStreamReader
+from spark_kcoord.source.stream_reader import NO_LIMIT, KcoordStreamReader
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import produce_numbers
 from tests.helpers.stream_application import NumberedStream

@@ -86,13 +86,13 @@ def attached_query(place: "Place") -> None:
     name, folder = _written(place, "attached")
     attachment = spark_kcoord.attach(place.spark, coordinators=place.coordinator.address)
     said = _Said()
-    logging.getLogger("spark_kcoord.finished_batches").addHandler(said)
+    logging.getLogger("spark_kcoord.source.listeners.finished_batches").addHandler(said)
     try:
         attachment.wait(_run(place, name, folder, "another", once=True), 30)
     except spark_kcoord.UnreadBatchError as error:
         said.lines.append(str(error))
     finally:
-        logging.getLogger("spark_kcoord.finished_batches").removeHandler(said)
+        logging.getLogger("spark_kcoord.source.listeners.finished_batches").removeHandler(said)
         attachment.close()
     must(
         any("read no row" in line or "has not read it" in line for line in said.lines), f"nobody says why: {said.lines}"

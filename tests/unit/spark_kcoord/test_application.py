@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_kcoord import application
-from spark_kcoord.application import application_above
+from spark_kcoord.source.process import application
+from spark_kcoord.source.process.application import application_above
 
-TELL = "from spark_kcoord.application import application_above; print(application_above())"
+TELL = "from spark_kcoord.source.process.application import application_above; print(application_above())"
 
 
 @contextmanager

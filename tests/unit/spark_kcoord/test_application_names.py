@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_kcoord.application_names import MOST_CHARACTERS, name_on
+from spark_kcoord.source.process.application_names import MOST_CHARACTERS, name_on
 
 JAVA = ["/usr/bin/java", "-cp", "/spark/jars/*", "-Xmx1g", "org.apache.spark.deploy.SparkSubmit"]
 
@@ -35,7 +35,7 @@ def test_name_is_read_as_spark_submit_reads_it(line: list[str], name: str | None
     assert name_on(line) == name
 
 
-TELL = "from spark_kcoord.application_names import name_above; print(name_above())"
+TELL = "from spark_kcoord.source.process.application_names import name_above; print(name_above())"
 START_A_JVM = """
 import subprocess, sys
 java, program, *arguments = sys.argv[1:]

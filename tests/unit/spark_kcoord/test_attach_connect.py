@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 import spark_kcoord
-from spark_kcoord.jvm_errors import JVM_ERRORS
+from spark_kcoord.source.process.jvm_errors import JVM_ERRORS
 
 PROGRAM = """
 import sys
 sys.modules["py4j"] = None
-from spark_kcoord.jvm_errors import JVM_ERRORS
+from spark_kcoord.source.process.jvm_errors import JVM_ERRORS
 assert JVM_ERRORS == ()
 try:
     raise ValueError("another one")

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.decoding.codecs import Decompressor
 from spark_kcoord.fetch.decoding.decode import COLUMNS, AbortedTransaction, DecodedBatch, arrow_schema, decode, end_of
-from spark_kcoord.source import KcoordDataSource
+from spark_kcoord.source.data_source import KcoordDataSource
 from tests.helpers.decoders import decoder as decoder
 from tests.helpers.memory_records import decoded_rows, oracle_rows
 from tests.helpers.record_batches import COMPRESS, TRANSACTIONAL, Row, end_marker, record_batch

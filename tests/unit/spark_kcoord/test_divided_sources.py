@@ -1,7 +1,7 @@
 """A query whose sources divide a topic between them is told so."""
 
-from spark_kcoord.divided_sources import say_divided
 from spark_kcoord.microbatch.stream_offset import StreamOffset
+from spark_kcoord.source.listeners.divided_sources import say_divided
 from tests.helpers.fake_member import claim
 
 

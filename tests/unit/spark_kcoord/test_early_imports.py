@@ -4,12 +4,12 @@ import subprocess
 import sys
 import threading
 
-from spark_kcoord.early_imports import EarlyImports
+from spark_kcoord.source.process.early_imports import EarlyImports
 
 PROGRAM = """
 import sys
 from spark_kcoord.options.source_options import parse_options
-from spark_kcoord.reader import BEFORE_OFFSETS, KcoordStreamReader
+from spark_kcoord.source.stream_reader import BEFORE_OFFSETS, KcoordStreamReader
 
 options = {"kcoord.bootstrap.servers": "127.0.0.1:1", "kcoord.group.id": "g", "subscribe": "t"}
 reader = KcoordStreamReader(parse_options(options, "stream"))

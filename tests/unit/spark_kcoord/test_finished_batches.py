@@ -11,9 +11,9 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FinishClaims, FinishClaimsResponse
 from coordinator.protocol.parts import Claim, Outcomes, PartitionResult
 from spark_kcoord.errors import KcoordError, UnreadBatchError
-from spark_kcoord.finished_batches import FinishedBatch, FinishedBatches
 from spark_kcoord.member.core.portions import MAX_ITEMS
 from spark_kcoord.microbatch.stream_offset import StreamOffset
+from spark_kcoord.source.listeners.finished_batches import FinishedBatch, FinishedBatches
 
 NODES = (("c1", 7600),)
 

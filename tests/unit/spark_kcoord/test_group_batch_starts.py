@@ -6,8 +6,8 @@ import pytest
 
 from coordinator.protocol.messages import StartFetcher
 from coordinator.protocol.parts import StartPartition
-from spark_kcoord.group_batch import _say_starts
 from spark_kcoord.member.core.effects import Notice, NoticeKind
+from spark_kcoord.source.group_batch.batch import _say_starts
 from tests.helpers.member_pair import MemberPair
 
 NOTE = "the group has no offset of t-0: earliest, by the group's policy"

@@ -3,9 +3,9 @@
 import json
 
 from coordinator.protocol.parts import Claim
-from spark_kcoord.lag_listener import LagReport, lag_report
 from spark_kcoord.microbatch.source_report import SourceReport
 from spark_kcoord.microbatch.stream_offset import StreamOffset
+from spark_kcoord.source.listeners.lag_listener import LagReport, lag_report
 
 OFFSET = StreamOffset("c", "g", "m1", (Claim("t", "id", 0, 7, 0, 10), Claim("t", "id", 1, 8, 5, 5)))
 REPORT = SourceReport("g", "m1", {("t", 0): 14, ("t", 1): 5, ("t", 2): 99}, commits=3, commit_ms=4, rebalances=1)

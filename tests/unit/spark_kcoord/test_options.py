@@ -13,7 +13,7 @@ from spark_kcoord.options.offset_specs import OffsetSpec
 from spark_kcoord.options.source_options import SourceOptions, must_be_complete, parse_options
 from spark_kcoord.options.subscription import Subscription
 from spark_kcoord.options.table import COLUMNS, OPTIONS, WITHOUT_EFFECT, Mode, Option, describe_options
-from spark_kcoord.source import KcoordDataSource
+from spark_kcoord.source.data_source import KcoordDataSource
 
 BATCH = {"subscribe": "flights", "kafka.bootstrap.servers": "kafka:9092"}
 STREAM = {"subscribe": "flights", "kcoord.bootstrap.servers": "c1:7070", "kcoord.group.id": "g"}

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kcoord.batch_reader import plan_input_partitions
 from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.options.source_options import parse_options
 from spark_kcoord.options.table import Mode
@@ -20,6 +19,7 @@ from spark_kcoord.planning.tasks import (
     TASKS_PER_CORE,
     plan_partitions,
 )
+from spark_kcoord.source.batch_reader import plan_input_partitions
 
 SERVERS = ("k:1",)
 STREAM = {"subscribe": "t", "kcoord.bootstrap.servers": "c:1", "kcoord.group.id": "g"}

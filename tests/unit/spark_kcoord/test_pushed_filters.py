@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 
 from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.planning.narrowing import Narrowing
-from spark_kcoord.pushed_filters import take_filters
+from spark_kcoord.source.pushed_filters import take_filters
 
 TOPIC, PARTITION, OFFSET, TIME = ("topic",), ("partition",), ("offset",), ("timestamp",)
 RANGES = [TopicRange(topic, None, number, 10, 20) for topic in ("a", "b") for number in range(3)]

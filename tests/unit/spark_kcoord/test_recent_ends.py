@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
-from spark_kcoord import recent_ends
 from spark_kcoord.fetch.offsets import KafkaLookup
-from spark_kcoord.recent_ends import RecentEnds
+from spark_kcoord.source import recent_ends
+from spark_kcoord.source.recent_ends import RecentEnds
 
 
 class Lookup:

@@ -13,7 +13,7 @@ from spark_kcoord.fetch.offsets import KafkaLookup, TopicPartitions
 from spark_kcoord.options.source_options import host_ports, parse_options
 from spark_kcoord.options.subscription import Subscription
 from spark_kcoord.planning.narrowing import Narrowing
-from spark_kcoord.resolve import (
+from spark_kcoord.source.resolve import (
     ONE_SHOT_TIMEOUT_S,
     must_be_same_cluster,
     resolve_kafka,
@@ -107,7 +107,7 @@ def test_positions_are_resolved_and_empty_ranges_left_out() -> None:
 
 def test_executors_load_neither_the_coordinator_nor_msgspec() -> None:
     code = (
-        "import sys, pyspark_kcoord, spark_kcoord.batch_reader, spark_kcoord.fetch.ranges; "
+        "import sys, pyspark_kcoord, spark_kcoord.source.batch_reader, spark_kcoord.fetch.ranges; "
         "import spark_kcoord.planning.input_partition; "
         "print(sorted({'msgspec', 'coordinator', 'pydantic', 'structlog'} & set(sys.modules)))"
     )

@@ -7,8 +7,8 @@ import pyspark.sql.datasource
 import pytest
 
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.source import KcoordDataSource
-from spark_kcoord.spark_versions import batch_lack, parse_version, stream_lack
+from spark_kcoord.source.data_source import KcoordDataSource
+from spark_kcoord.source.process.spark_versions import batch_lack, parse_version, stream_lack
 
 OPTIONS = {"kcoord.bootstrap.servers": "127.0.0.1:1", "kcoord.group.id": "g", "subscribe": "t"}
 
@@ -18,8 +18,8 @@ def spark_4_1(monkeypatch):
     """A pyspark without what came in 4.2."""
     monkeypatch.setattr(pyspark, "__version__", "4.1.4")
     monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
-    monkeypatch.delitem(sys.modules, "spark_kcoord.refused_reader", raising=False)
-    monkeypatch.delitem(sys.modules, "spark_kcoord.reader", raising=False)
+    monkeypatch.delitem(sys.modules, "spark_kcoord.source.refused_reader", raising=False)
+    monkeypatch.delitem(sys.modules, "spark_kcoord.source.stream_reader", raising=False)
 
 
 def test_this_spark_lacks_nothing():

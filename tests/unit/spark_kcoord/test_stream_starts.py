@@ -9,7 +9,7 @@ from coordinator.protocol.parts import ResetPolicy
 from spark_kcoord.errors import KcoordError, OptionError, UnknownTopicError
 from spark_kcoord.fetch.offsets import KafkaLookup, TopicPartitions
 from spark_kcoord.options.source_options import SourceOptions, parse_options
-from spark_kcoord.stream_starts import StreamStarts, stream_starts
+from spark_kcoord.source.starting_offsets import StreamStarts, stream_starts
 
 REQUIRED = {"subscribe": "a,b", "kcoord.bootstrap.servers": "c:1", "kcoord.group.id": "g"}
 

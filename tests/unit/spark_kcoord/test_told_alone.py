@@ -9,9 +9,9 @@ from pyspark.util import handle_worker_exception
 
 from spark_kcoord.errors import KcoordError, OptionError
 from spark_kcoord.job_failures import failure_cause
-from spark_kcoord.reader import KcoordStreamReader
-from spark_kcoord.source import KcoordDataSource
-from spark_kcoord.told_alone import HIDES_FRAMES, told_alone
+from spark_kcoord.source.data_source import KcoordDataSource
+from spark_kcoord.source.process.told_alone import HIDES_FRAMES, told_alone
+from spark_kcoord.source.stream_reader import KcoordStreamReader
 
 
 @pytest.fixture(autouse=True)

@@ -33,6 +33,9 @@ def test_program_without_pyspark_fetches_and_consumes(use: str) -> None:
 
 def test_import_of_pyspark_is_what_is_blocked() -> None:
     run = subprocess.run(
-        [sys.executable, "-c", BLOCKED + "import spark_kcoord.source"], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", BLOCKED + "import spark_kcoord.source.data_source"],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert "ModuleNotFoundError: No module named 'pyspark" in run.stderr

@@ -22,12 +22,12 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from spark_kcoord.divided_sources import say_divided
-from spark_kcoord.finished_batches import FinishedBatch, FinishedBatches
-from spark_kcoord.jvm_errors import JVM_ERRORS
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from spark_kcoord.options.kinds import SERVERS
 from spark_kcoord.options.source_options import host_ports
+from spark_kcoord.source.listeners.divided_sources import say_divided
+from spark_kcoord.source.listeners.finished_batches import FinishedBatch, FinishedBatches
+from spark_kcoord.source.process.jvm_errors import JVM_ERRORS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -35,7 +35,7 @@ class KcoordBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark is u
 
     def partitions(self) -> list[InputPartition]:
         """Resolve the ranges and plan the tasks. Runs in the planning process of the Spark driver."""
-        from spark_kcoord.resolve import open_lookup, resolve_kafka, resolve_ranges
+        from spark_kcoord.source.resolve import open_lookup, resolve_kafka, resolve_ranges
 
         settings = resolve_kafka(self._options)
         with closing(open_lookup(self._options, settings)) as lookup:
@@ -56,7 +56,7 @@ class FilteringBatchReader(KcoordBatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
         """Narrow the ranges by filters on topic, partition, offset and timestamp; return those Spark has to apply."""
-        from spark_kcoord.pushed_filters import take_filters
+        from spark_kcoord.source.pushed_filters import take_filters
 
         self._narrowing, left = take_filters(filters)
         return left

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 from spark_kcoord.errors import KcoordError, OptionError
 from spark_kcoord.options.source_options import columns_of, must_be_complete, parse_options
 from spark_kcoord.options.table import HEADERS
-from spark_kcoord.spark_versions import batch_lack, stream_lack
+from spark_kcoord.source.process.spark_versions import batch_lack, stream_lack
 
 __all__ = ["KcoordDataSource"]
 
@@ -123,7 +123,7 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the batch reader; raises OptionError for wrong options or a schema of the user's own."""
-        from spark_kcoord.batch_reader import FilteringBatchReader, KcoordBatchReader
+        from spark_kcoord.source.batch_reader import FilteringBatchReader, KcoordBatchReader
 
         self._refuse_other_schema(schema)
         options = parse_options(self.options, "batch")
@@ -134,12 +134,12 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
 
         That is OptionError for wrong options or a schema of the user's own, KcoordError on a Spark that is too old.
         """
-        from spark_kcoord.refused_reader import RefusedStreamReader
+        from spark_kcoord.source.refused_reader import RefusedStreamReader
 
         lack = stream_lack()
         if lack is not None:
             return RefusedStreamReader(KcoordError(lack))
-        from spark_kcoord.reader import KcoordStreamReader
+        from spark_kcoord.source.stream_reader import KcoordStreamReader
 
         try:
             self._refuse_other_schema(schema)

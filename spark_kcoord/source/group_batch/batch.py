@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Final, Self
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, PartitionResult
-from spark_kcoord.application import application_of
-from spark_kcoord.application_names import name_of
-from spark_kcoord.batch_blocks import note_ended, over
-from spark_kcoord.claimed_ranges import ClaimedRangesSource, claim_options
 from spark_kcoord.errors import KcoordError, UnreadBatchError
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.joining import freeze_ends, join_group, new_member
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from spark_kcoord.microbatch.unread_batches import show_claims
 from spark_kcoord.options.source_options import SourceOptions, parse_options
-from spark_kcoord.planned_claims import not_planned
 from spark_kcoord.planning.rate_limit import BatchLimits
+from spark_kcoord.source.group_batch.blocks import note_ended, over
+from spark_kcoord.source.group_batch.claimed_ranges import ClaimedRangesSource, claim_options
+from spark_kcoord.source.group_batch.planned_claims import not_planned
+from spark_kcoord.source.joining import freeze_ends, join_group, new_member
+from spark_kcoord.source.process.application import application_of
+from spark_kcoord.source.process.application_names import name_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,8 +20,8 @@ from spark_kcoord.microbatch.read_only_member import ReadOnlyMember
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from spark_kcoord.microbatch.unread_batches import warn_where_group_is_known
 from spark_kcoord.options.source_options import SourceOptions, host_ports
-from spark_kcoord.recent_ends import RecentEnds
-from spark_kcoord.resolve import (
+from spark_kcoord.source.recent_ends import RecentEnds
+from spark_kcoord.source.resolve import (
     ends_asked_for,
     must_be_same_cluster,
     must_name_all,
@@ -29,7 +29,7 @@ from spark_kcoord.resolve import (
     partitions_of,
     subscribed_topics,
 )
-from spark_kcoord.stream_starts import stream_starts
+from spark_kcoord.source.starting_offsets import stream_starts
 
 __all__ = ["FrozenEnds", "freeze_ends", "join_group", "new_member"]
 

@@ -20,7 +20,7 @@ from spark_kcoord.fetch.offsets import KafkaLookup, Partition, TopicPartitions
 from spark_kcoord.member.one_shot import request_once
 from spark_kcoord.options.offset_specs import COMMITTED, LATEST_POSITION, OffsetSpec
 from spark_kcoord.options.source_options import SourceOptions, host_ports
-from spark_kcoord.resolve import (
+from spark_kcoord.source.resolve import (
     ONE_SHOT_TIMEOUT_S,
     must_name_all,
     no_record_as_late,

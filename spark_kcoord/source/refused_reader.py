@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.told_alone import told_alone
+from spark_kcoord.source.process.told_alone import told_alone
 
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from spark_kcoord.batch_blocks import must_not_have_ended
-from spark_kcoord.batch_reader import plan_input_partitions, read_input_partition
 from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.options.source_options import SourceOptions, parse_options
-from spark_kcoord.source import KcoordDataSource
+from spark_kcoord.source.batch_reader import plan_input_partitions, read_input_partition
+from spark_kcoord.source.data_source import KcoordDataSource
+from spark_kcoord.source.group_batch.blocks import must_not_have_ended
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,7 +90,7 @@ class _Reader(DataSourceReader):  # type: ignore[misc]  # pyspark is untyped
         claimed = self._claimed
         if claimed.member_id is not None and claimed.ranges:
             from coordinator.protocol.parts import Claim
-            from spark_kcoord.planned_claims import begin_to_read
+            from spark_kcoord.source.group_batch.planned_claims import begin_to_read
 
             begin_to_read(self._options, claimed.member_id, [Claim(*fields) for fields in claimed.ranges])
         ranges = (

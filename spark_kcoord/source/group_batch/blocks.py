@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import PySparkException
 
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.jvm_errors import JVM_ERRORS
+from spark_kcoord.source.process.jvm_errors import JVM_ERRORS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

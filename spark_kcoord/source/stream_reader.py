@@ -20,22 +20,22 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from spark_kcoord.batch_reader import plan_input_partitions, read_input_partition
-from spark_kcoord.early_imports import EarlyImports
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.options.source_options import SourceOptions
 from spark_kcoord.planning.rate_limit import BatchLimits
-from spark_kcoord.told_alone import told_alone
+from spark_kcoord.source.batch_reader import plan_input_partitions, read_input_partition
+from spark_kcoord.source.process.early_imports import EarlyImports
+from spark_kcoord.source.process.told_alone import told_alone
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spark_kcoord.joining import FrozenEnds
     from spark_kcoord.member.client import MemberClient
     from spark_kcoord.microbatch.driver_session import DriverSession
     from spark_kcoord.microbatch.source_report import SourceReport
     from spark_kcoord.microbatch.stream_offset import StreamOffset
+    from spark_kcoord.source.joining import FrozenEnds
 
 __all__ = ["KcoordStreamReader"]
 
@@ -44,9 +44,9 @@ NO_LIMIT: Final = 2**63 - 1
 
 BEFORE_OFFSETS: Final = (
     "spark_kcoord.microbatch.stream_offset",
-    "spark_kcoord.application",
-    "spark_kcoord.application_names",
-    "spark_kcoord.joining",
+    "spark_kcoord.source.process.application",
+    "spark_kcoord.source.process.application_names",
+    "spark_kcoord.source.joining",
 )
 """What calls about offsets import; executors have none of it."""
 
@@ -106,7 +106,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Freeze the ends of every partition; which of them are ours the first micro-batch tells."""
         self._imports.wait()
-        from spark_kcoord.joining import freeze_ends
+        from spark_kcoord.source.joining import freeze_ends
 
         self._frozen = freeze_ends(self._options)
 
@@ -185,9 +185,9 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         if self._session is None:
             if self._is_stopped:
                 raise KcoordError("The query has been stopped.")
-            from spark_kcoord.application import application_above
-            from spark_kcoord.application_names import name_above
-            from spark_kcoord.joining import join_group, new_member
+            from spark_kcoord.source.joining import join_group, new_member
+            from spark_kcoord.source.process.application import application_above
+            from spark_kcoord.source.process.application_names import name_above
 
             first.must_belong_to(cluster=None, group=self._options.group)
             self._client = new_member(

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_kcoord.application import PS_TIMEOUT_S, jvm_above
-from spark_kcoord.jvm_errors import JVM_ERRORS
+from spark_kcoord.source.process.application import PS_TIMEOUT_S, jvm_above
+from spark_kcoord.source.process.jvm_errors import JVM_ERRORS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from typing import Final
 
 from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
 from spark_kcoord.fetch.offsets import KafkaLookup
-from spark_kcoord.resolve import must_be_same_cluster
+from spark_kcoord.source.resolve import must_be_same_cluster
 
 __all__ = ["RecentEnds"]
 
