@@ -22,8 +22,8 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 
 import spark_kcoord
-from spark_kcoord.job_arguments import add_source_arguments, seconds, source_options
-from spark_kcoord.job_runs import run_in_spark, start_log
+from spark_kcoord.jobs.arguments import add_source_arguments, seconds, source_options
+from spark_kcoord.jobs.runs import run_in_spark, start_log
 from spark_kcoord.options.source_options import parse_options
 
 SAY_EVERY_S = 5.0

@@ -27,9 +27,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import spark_kcoord
 from spark_kcoord.errors import KcoordError, UnreadBatchError
-from spark_kcoord.job_arguments import add_source_arguments, read_pairs, seconds, source_options
-from spark_kcoord.job_outputs import names_in, why_not_together
-from spark_kcoord.job_runs import run_in_spark, start_log
+from spark_kcoord.jobs.arguments import add_source_arguments, read_pairs, seconds, source_options
+from spark_kcoord.jobs.outputs import names_in, why_not_together
+from spark_kcoord.jobs.runs import run_in_spark, start_log
 from spark_kcoord.options.source_options import parse_options
 
 POLL_S = 1

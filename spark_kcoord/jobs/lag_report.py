@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.group_lag import PartitionLag, group_lag
-from spark_kcoord.job_runs import run_in_spark, start_log
+from spark_kcoord.jobs.group_lag import PartitionLag, group_lag
+from spark_kcoord.jobs.runs import run_in_spark, start_log
 from spark_kcoord.options.kinds import SERVERS
 
 TOO_HIGH = 7

@@ -20,8 +20,8 @@ from datetime import UTC, datetime
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as sf
 
-from spark_kcoord.job_arguments import add_source_arguments, source_options
-from spark_kcoord.job_runs import run_in_spark, start_log
+from spark_kcoord.jobs.arguments import add_source_arguments, source_options
+from spark_kcoord.jobs.runs import run_in_spark, start_log
 from spark_kcoord.options.source_options import parse_options
 
 log = logging.getLogger("replay")

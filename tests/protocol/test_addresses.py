@@ -12,7 +12,7 @@ from coordinator.config import ConfigError, load_settings
 from coordinator.protocol.addresses import format_address, parse_address
 from spark_kcoord.consumer import ConsumerSettings
 from spark_kcoord.errors import OptionError
-from spark_kcoord.group_lag import group_lag
+from spark_kcoord.jobs.group_lag import group_lag
 from spark_kcoord.options.source_options import host_ports, parse_options
 
 

@@ -1,6 +1,6 @@
 """What a job tells of a failure."""
 
-from spark_kcoord.job_failures import failure_cause
+from spark_kcoord.jobs.failures import failure_cause
 
 WRAPPED = """[STREAM_FAILED] Query terminated with exception: [PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed:
 Traceback (most recent call last):

@@ -8,7 +8,7 @@ import pytest
 from pyspark.util import handle_worker_exception
 
 from spark_kcoord.errors import KcoordError, OptionError
-from spark_kcoord.job_failures import failure_cause
+from spark_kcoord.jobs.failures import failure_cause
 from spark_kcoord.source.data_source import KcoordDataSource
 from spark_kcoord.source.process.told_alone import HIDES_FRAMES, told_alone
 from spark_kcoord.source.stream_reader import KcoordStreamReader

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_kcoord.unix_sockets import DIRECTORY, ENABLED, fits_sockets, socket_settings, why_no_sockets
+from spark_kcoord.jobs.unix_sockets import DIRECTORY, ENABLED, fits_sockets, socket_settings, why_no_sockets
 
 LOCAL = {"spark.master": "local[2]"}
 LONG = "/tmp/" + "x" * 70

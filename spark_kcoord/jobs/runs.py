@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.library_log import quieten
-from spark_kcoord.job_failures import failure_cause
-from spark_kcoord.unix_sockets import socket_settings, why_no_sockets
+from spark_kcoord.jobs.failures import failure_cause
+from spark_kcoord.jobs.unix_sockets import socket_settings, why_no_sockets
 
 __all__ = ["run_in_spark", "start_log"]
 
