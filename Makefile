@@ -94,7 +94,7 @@ chaos-spark: setup
 	@.venv/bin/python -m tests.chaos --seed $(SEED) --kills $(KILLS)
 
 ship: setup
-	@.venv/bin/python -m spark_kcoord.ship dist/kcoord-executors.tar.gz
+	@.venv/bin/python -m spark_kcoord.deploy.ship dist/kcoord-executors.tar.gz
 
 bench-decoder: setup
 	@.venv/bin/python benchmarks/decoder.py

@@ -70,7 +70,7 @@ def doctor(
         java_check(),
         *package_checks(),
         *spark.checks,
-        *decoder_checks([spark.python, "-m", "spark_kcoord.facts"], is_needed=spark.is_here),
+        *decoder_checks([spark.python, "-m", "spark_kcoord.deploy.doctor_facts"], is_needed=spark.is_here),
         open_files_check(resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
         fsync_check(data or Path(tempfile.gettempdir())),
     ]

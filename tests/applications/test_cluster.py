@@ -10,7 +10,7 @@ import pytest
 from coordinator.demo.sink import output_files
 from coordinator.local.kafka import LocalKafka
 from coordinator.local.node import LocalCoordinator
-from spark_kcoord.ship import ship
+from spark_kcoord.deploy.ship import ship
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import produce
 from tests.helpers.record_batches import Row

@@ -19,7 +19,7 @@ from coordinator.cli.doctor_check import Check
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse
 from coordinator.protocol.parts import NodeAddress
-from spark_kcoord import facts
+from spark_kcoord.deploy import doctor_facts
 from spark_kcoord.fetch.decoding.decode import chosen_decoder
 from tests.helpers.scripted_coordinator import ScriptedCoordinator
 
@@ -143,7 +143,7 @@ def test_no_servers_mean_that_kafka_is_not_asked():
 def test_an_install_without_the_compiled_decoder_is_a_warning(monkeypatch):
     chosen_decoder.cache_clear()
     monkeypatch.setenv("KCOORD_DECODER", "numpy")
-    found = {fact["name"]: fact for fact in facts.facts()}
+    found = {fact["name"]: fact for fact in doctor_facts.facts()}
     chosen_decoder.cache_clear()
     assert (found["decoder"]["status"], found["decoder"]["value"]) == ("warn", "numpy")
     assert found["crc32c"]["value"] in {"c", "python", "cffi"}
@@ -152,6 +152,6 @@ def test_an_install_without_the_compiled_decoder_is_a_warning(monkeypatch):
 def test_a_decoder_that_is_none_fails(monkeypatch):
     chosen_decoder.cache_clear()
     monkeypatch.setenv("KCOORD_DECODER", "abacus")
-    found = facts.facts()[0]
+    found = doctor_facts.facts()[0]
     chosen_decoder.cache_clear()
     assert (found["status"], "KCOORD_DECODER is 'abacus'" in found["why"]) == ("fail", True)

@@ -1,4 +1,4 @@
-"""Packs what a cluster's Spark executors need into one archive: ``python -m spark_kcoord.ship kcoord.tar.gz``.
+"""Packs what a cluster's Spark executors need into one archive: ``python -m spark_kcoord.deploy.ship kcoord.tar.gz``.
 
 Executors run the rooms that fetch, kafka-python and the libraries of codecs and checksums; pyspark, pyarrow and numpy
 they have from the cluster. Give the archive to spark-submit:
@@ -99,7 +99,8 @@ def _entry(name: str, size: int) -> tarfile.TarInfo:
 def main(given: Sequence[str] | None = None) -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m spark_kcoord.ship", description="Pack what the executors of a cluster need into one archive."
+        prog="python -m spark_kcoord.deploy.ship",
+        description="Pack what the executors of a cluster need into one archive.",
     )
     parser.add_argument("output", type=Path, help="the archive to write, such as kcoord.tar.gz")
     parser.add_argument("--with-driver", action="store_true", help="pack what the Spark driver needs too")

@@ -1,4 +1,4 @@
-"""What decodes records in this install: `python -m spark_kcoord.facts` prints it as JSON, for `kcoord doctor`.
+"""The decoder of this install: `python -m spark_kcoord.deploy.doctor_facts` prints it as JSON, for `kcoord doctor`.
 
 A process of its own, because a compiled module that does not fit the machine may end the process that loads it.
 """
