@@ -18,7 +18,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.schemas import BaseField, StructField
 
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.fetch import road as roads
+from spark_kcoord.fetch import receive_path
 
 LIMIT = 1 << 20
 TURN_MS = 20
@@ -34,7 +34,7 @@ class Link:
         ours.setblocking(False)
         self.connection = KafkaConnection(self.net, receive_message_max_bytes=LIMIT, client_id="tests")
         self.connection.broker_version_data = BrokerVersionData((3, 9))
-        roads.take_road(self.connection, wish)
+        receive_path.take_road(self.connection, wish)
         self.transport = KafkaTCPTransport(self.net, ours)
         try:
             self.connection.connection_made(self.transport)
@@ -132,7 +132,7 @@ def test_records_of_few_partitions_stay_where_they_were_received(
         max_version=version,
     )
     future = link.connection.send_request(request)
-    roads.read_in_place(link.connection, request)
+    receive_path.read_in_place(link.connection, request)
     answer = fetched(100_000)
     small = answer.responses[0].PartitionData(partition_index=1, high_watermark=8, records=b"small")
     answer.responses[0].partitions.append(small)
@@ -151,7 +151,7 @@ def test_records_that_stay_in_place_are_not_changed_by_the_next_answer(link: Lin
     for number, fill in enumerate((b"one..", b"two..", b"three")):
         request = FetchRequest(max_wait_ms=1, min_bytes=1, topics=[], max_version=11)
         future = link.connection.send_request(request)
-        roads.read_in_place(link.connection, request)
+        receive_path.read_in_place(link.connection, request)
         link.broker.sendall(framed(fetched(100_000, fill), 11, number + 1))
         link.turn()
         kept.append(future.value.responses[0].partitions[0].records)
@@ -163,7 +163,7 @@ def test_records_that_stay_in_place_are_not_changed_by_the_next_answer(link: Lin
 def test_memory_of_an_answer_is_let_go_with_its_records(link: Link) -> None:
     request = FetchRequest(max_wait_ms=1, min_bytes=1, topics=[], max_version=11)
     future = link.connection.send_request(request)
-    roads.read_in_place(link.connection, request)
+    receive_path.read_in_place(link.connection, request)
     gc.collect()
     before = pa.total_allocated_bytes()
     link.broker.sendall(framed(fetched(100_000), 11, 1))
@@ -186,7 +186,7 @@ def test_other_library_that_describes_messages_otherwise_has_records_copied(
     with monkeypatch.context() as otherwise:
         otherwise.delattr(StructField, "decode")
         otherwise.delattr(BaseField, "decode")
-        roads.read_in_place(link.connection, request)
+        receive_path.read_in_place(link.connection, request)
     link.broker.sendall(framed(fetched(100_000), 11, 1))
     link.turn()
 
@@ -197,7 +197,7 @@ def test_fetch_on_a_connection_that_has_ended_fails_as_the_library_says(link: Li
     link.connection.close()
     request = FetchRequest(max_wait_ms=1, min_bytes=1, topics=[], max_version=11)
     future = link.connection.send_request(request)
-    roads.read_in_place(link.connection, request)
+    receive_path.read_in_place(link.connection, request)
     link.turn()
 
     assert isinstance(future.exception, kafka_errors.KafkaConnectionError)
@@ -207,7 +207,7 @@ def test_fetch_on_a_connection_that_has_ended_fails_as_the_library_says(link: Li
 def test_records_in_place_that_are_cut_end_the_connection(link: Link) -> None:
     request = FetchRequest(max_wait_ms=1, min_bytes=1, topics=[], max_version=11)
     future = link.connection.send_request(request)
-    roads.read_in_place(link.connection, request)
+    receive_path.read_in_place(link.connection, request)
     cut = framed(fetched(100_000), 11, 1)[4:-100]
     link.broker.sendall(len(cut).to_bytes(4, "big") + cut)
     link.turn()
@@ -270,11 +270,11 @@ def test_metadata_comes_by_the_same_road(link: Link) -> None:
 @pytest.fixture
 def changed_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Make a kafka-python whose transport is another inside, and forget what was said and found."""
-    roads._say.cache_clear()
-    monkeypatch.setattr(roads, "_found_wrong", [])
+    receive_path._say.cache_clear()
+    monkeypatch.setattr(receive_path, "_found_wrong", [])
     monkeypatch.setattr(KafkaTCPTransport, "_sock_recv", lambda self, most: None)
     yield
-    roads._say.cache_clear()
+    receive_path._say.cache_clear()
 
 
 @pytest.mark.usefixtures("changed_library")
@@ -296,8 +296,8 @@ def test_other_library_is_an_error_where_the_large_road_is_wished() -> None:
 def test_library_that_reads_otherwise_ends_the_large_road(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(roads, "_found_wrong", [])
-    roads._say.cache_clear()
+    monkeypatch.setattr(receive_path, "_found_wrong", [])
+    receive_path._say.cache_clear()
     link = Link("auto")
     (future,) = ask(link, 1)
     link.connection.parser._process_response = lambda frame: frame.other
@@ -310,12 +310,12 @@ def test_library_that_reads_otherwise_ends_the_large_road(
     after = Link("auto")
     assert not after.is_large
     after.close()
-    roads._say.cache_clear()
+    receive_path._say.cache_clear()
 
 
 def test_road_that_was_taken_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    roads._say.cache_clear()
-    with caplog.at_level(logging.INFO, "spark_kcoord.fetch.road"):
+    receive_path._say.cache_clear()
+    with caplog.at_level(logging.INFO, "spark_kcoord.fetch.receive_path"):
         for _ in range(2):
             Link("auto").close()
 
@@ -326,4 +326,4 @@ def test_wish_that_is_no_road_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("KCOORD_FETCH_ROAD", "fast")
 
     with pytest.raises(KcoordError, match="KCOORD_FETCH_ROAD is 'fast' but must be one of auto, large, stock"):
-        roads.road_wished()
+        receive_path.road_wished()
