@@ -14,12 +14,12 @@ from spark_kcoord.options.source_options import parse_options
 from spark_kcoord.source.batch_reader import KcoordBatchReader
 from spark_kcoord.source.data_source import KcoordDataSource
 
-FALLBACK = {"KCOORD_DECODER": "numpy", "KCOORD_FETCH_ROAD": "stock"}
+FALLBACK = {"KCOORD_DECODER": "numpy", "KCOORD_RECEIVE_PATH": "stock"}
 """The decoder that needs no compiler, and kafka-python's own way of receiving."""
 
 
 class FallbackReader(KcoordBatchReader):
-    """Reads by the slow road in workers that the fast road uses before and after it."""
+    """Reads by the slow receive path in workers that the fast one uses before and after it."""
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one input partition."""

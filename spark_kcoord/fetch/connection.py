@@ -22,7 +22,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from spark_kcoord.errors import KafkaAwayError, KcoordError
 from spark_kcoord.fetch.library_log import quieten
-from spark_kcoord.fetch.receive_path import read_in_place, road_wished, take_road
+from spark_kcoord.fetch.receive_path import path_wished, read_in_place, take_path
 from spark_kcoord.options.kafka_settings import KafkaSettings
 
 __all__ = ["Backoff", "KafkaClient", "TopicMetadata", "describe_failure", "unreachable"]
@@ -88,7 +88,7 @@ class KafkaClient:
             receive_message_max_bytes=_FRAME_LIMIT_BYTES,
             **config,
         )
-        self._road = road_wished()
+        self._receive_path = path_wished()
         self._topics: dict[str, TopicMetadata] = {}
         self._last_failure: kafka_errors.KafkaError | None = None
 
@@ -204,7 +204,7 @@ class KafkaClient:
 
     async def _connect(self, node_id: Any) -> Any:
         connection = self._manager.get_connection(node_id, refresh_metadata_on_err=False)
-        take_road(connection, self._road)
+        take_path(connection, self._receive_path)
         return await connection
 
     def close(self) -> None:

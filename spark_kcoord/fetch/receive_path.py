@@ -1,12 +1,12 @@
-"""How bytes come from a broker's socket into a response: kafka-python's own way, or straight into whole frames.
+"""The path of bytes from a broker's socket into a response: kafka-python's own, or straight into whole frames.
 
 kafka-python receives 4 KiB at a time, joins the pieces and copies them three times more before a response is read.
-The large road receives each response into one buffer of its size and reads it there; the records of a fetch stay in
-that buffer for as long as somebody holds a view of them. Everything else stays the library's: the event loop, TLS,
+The large receive path takes each response into one buffer of its size and reads it there; the records of a fetch stay
+in that buffer for as long as somebody holds a view of them. Everything else stays the library's: the event loop, TLS,
 log-in and log-in again, time-outs and the end of a connection, because it is still its transport that asks for bytes
 and its parser that has a response read. Two methods are replaced, on the transport and the parser of one connection
 when it is made, and one entry of the parser's list of requests under way when a fetch is sent. Where they are not as
-expected, and wherever ``KCOORD_FETCH_ROAD`` is ``stock``, connections are left as they are.
+expected, and wherever ``KCOORD_RECEIVE_PATH`` is ``stock``, connections are left as they are.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from kafka.protocol.frame import KafkaBytes
 
 from spark_kcoord.errors import KcoordError
 
-__all__ = ["ROADS", "read_in_place", "road_wished", "take_road"]
+__all__ = ["RECEIVE_PATHS", "path_wished", "read_in_place", "take_path"]
 
 _log = logging.getLogger(__name__)
 
-ROADS: Final = ("auto", "large", "stock")
-"""What ``KCOORD_FETCH_ROAD`` may say. ``auto`` is large where the library allows it; ``large`` fails elsewhere."""
-_OVERRULE: Final = "KCOORD_FETCH_ROAD"
+RECEIVE_PATHS: Final = ("auto", "large", "stock")
+"""What ``KCOORD_RECEIVE_PATH`` may say. ``auto`` is large where the library allows it; ``large`` fails elsewhere."""
+_OVERRULE: Final = "KCOORD_RECEIVE_PATH"
 
-_IS_ON_ROAD: Final = "kcoord_is_on_road"
+_HAS_PATH: Final = "kcoord_has_receive_path"
 _RECEIVES_WHOLE: Final = "kcoord_receives_whole"
 _LENGTH_BYTES: Final = 4
 _LARGE_BYTES: Final = 64 << 10
@@ -47,7 +47,7 @@ _FEW_PARTITIONS: Final = 32
 _WOULD_BLOCK: Final = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 _found_wrong: list[str] = []
-"""Why the large road is not taken any more in this process."""
+"""Why the large path is not taken any more in this process."""
 
 _NEEDED: Final = (
     ("transport", "_sock", None),
@@ -58,19 +58,19 @@ _NEEDED: Final = (
     ("connection", "in_flight_requests", None),
     ("connection", "config", None),
 )
-"""Whose attribute the large road needs and, for a method, how many arguments it takes."""
+"""Whose attribute the large path needs and, for a method, how many arguments it takes."""
 
 
-def road_wished() -> str:
-    """Return what ``KCOORD_FETCH_ROAD`` says, ``auto`` when nothing; raises KcoordError where that is no road."""
+def path_wished() -> str:
+    """Return what ``KCOORD_RECEIVE_PATH`` says, ``auto`` when nothing; raises KcoordError for another word."""
     wish = os.environ.get(_OVERRULE, "") or "auto"
-    if wish not in ROADS:
-        raise KcoordError(f"{_OVERRULE} is '{wish}' but must be one of {', '.join(ROADS)}, or be unset.")
+    if wish not in RECEIVE_PATHS:
+        raise KcoordError(f"{_OVERRULE} is '{wish}' but must be one of {', '.join(RECEIVE_PATHS)}, or be unset.")
     return wish
 
 
-def take_road(connection: Any, wish: str) -> None:
-    """Make a connection of kafka-python receive by the large road from its first byte on, unless ``wish`` is ``stock``.
+def take_path(connection: Any, wish: str) -> None:
+    """Make a connection of kafka-python receive by the large path from its first byte on, unless ``wish`` is ``stock``.
 
     Has an effect only before it is connected, so that no response is half received. Raises KcoordError where ``wish``
     is ``large`` and the library differs from what is needed, now or when it is connected.
@@ -78,7 +78,7 @@ def take_road(connection: Any, wish: str) -> None:
     if wish == "stock" or (_found_wrong and wish != "large"):
         _say("stock: " + (_found_wrong[0] if _found_wrong else "it is wished so"), logging.INFO)
         return
-    if connection.transport is not None or _IS_ON_ROAD in vars(connection):
+    if connection.transport is not None or _HAS_PATH in vars(connection):
         return
     connection_made = getattr(connection, "connection_made", None)
     if connection_made is None:
@@ -98,14 +98,14 @@ def take_road(connection: Any, wish: str) -> None:
         setattr(connection, _RECEIVES_WHOLE, True)
         _say("large: responses are received whole", logging.INFO)
 
-    setattr(connection, _IS_ON_ROAD, True)
+    setattr(connection, _HAS_PATH, True)
     connection.connection_made = made
 
 
 def read_in_place(connection: Any, request: Any) -> None:
     """Leave the records of the answer to a fetch, which was just sent, in the buffer that it will be received into.
 
-    Does nothing where that does not help, and the answer then holds them as ``bytes``: on the stock road, and for a
+    Does nothing where that does not help, and the answer then holds them as ``bytes``: on the stock path, and for a
     request that is no fetch, waits to be sent, or is for many partitions.
     """
     if not isinstance(request, FetchRequest) or _RECEIVES_WHOLE not in vars(connection):
@@ -128,7 +128,7 @@ def _stay(wish: str, obstacle: str) -> None:
 
 
 def _or_stock(responses: Callable[[_Arrived], list[tuple[int, Any]]]) -> Callable[[_Arrived], list[tuple[int, Any]]]:
-    """Return ``responses`` that, where the library turns out to be otherwise, end the large road in this process."""
+    """Return ``responses`` that, where the library turns out to be otherwise, end the large path in this process."""
 
     def guarded(arrived: _Arrived) -> list[tuple[int, Any]]:
         try:
@@ -142,7 +142,7 @@ def _or_stock(responses: Callable[[_Arrived], list[tuple[int, Any]]]) -> Callabl
 
 
 def _obstacle(connection: Any) -> str:
-    """Say what the large road needs and the library does not have; nothing when it has all."""
+    """Say what the large path needs and the library does not have; nothing when it has all."""
     owners = {"connection": connection, "transport": connection.transport, "parser": connection.parser}
     for owner, name, arguments in _NEEDED:
         found = getattr(owners[owner], name, None)
@@ -155,9 +155,9 @@ def _obstacle(connection: Any) -> str:
 
 
 @cache
-def _say(road: str, level: int) -> None:
-    """Log the road once a process and reason."""
-    _log.log(level, "the road of fetches is %s", road)
+def _say(path: str, level: int) -> None:
+    """Log the receive path once a process and reason."""
+    _log.log(level, "the receive path is %s", path)
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Each road from a broker's socket passes the same tests: TLS, log-in and log-in again, time-outs, restarts."""
+"""Each receive path from a broker's socket passes the same tests: TLS, log-in and log-in again, time-outs, restarts."""
 
 import gc
 import logging
@@ -45,8 +45,8 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
 
 
 @pytest.fixture(params=["stock", "large"])
-def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("KCOORD_FETCH_ROAD", request.param)
+def receive_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("KCOORD_RECEIVE_PATH", request.param)
     return str(request.param)
 
 
@@ -83,7 +83,7 @@ def read(given: dict[str, str], pool: ClientPool, *, timeout_s: float = 20, size
     ],
 )
 def test_every_listener_gives_every_row(
-    secure: SecureKafka, pool: ClientPool, road: str, protocol: str, mechanism: str | None
+    secure: SecureKafka, pool: ClientPool, receive_path: str, protocol: str, mechanism: str | None
 ) -> None:
     given = secure.options(protocol, mechanism)
 
@@ -93,7 +93,7 @@ def test_every_listener_gives_every_row(
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 def test_log_in_is_repeated_on_the_same_connection(
-    secure: SecureKafka, pool: ClientPool, road: str, mechanism: str, caplog: pytest.LogCaptureFixture
+    secure: SecureKafka, pool: ClientPool, receive_path: str, mechanism: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     given = secure.options("SASL_SSL", mechanism)
     deadline = time.monotonic() + PATIENCE_S
@@ -108,7 +108,7 @@ def test_log_in_is_repeated_on_the_same_connection(
 
 
 def test_log_in_that_ran_out_in_the_middle_loses_and_repeats_nothing(
-    secure: SecureKafka, pool: ClientPool, road: str, caplog: pytest.LogCaptureFixture
+    secure: SecureKafka, pool: ClientPool, receive_path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     # A task that is slow to take its rows keeps the client from logging in again in time.
     seen = []
@@ -122,7 +122,9 @@ def test_log_in_that_ran_out_in_the_middle_loses_and_repeats_nothing(
     assert seen == VALUES
 
 
-def test_certificate_that_is_not_trusted_is_a_clear_error(secure: SecureKafka, pool: ClientPool, road: str) -> None:
+def test_certificate_that_is_not_trusted_is_a_clear_error(
+    secure: SecureKafka, pool: ClientPool, receive_path: str
+) -> None:
     given = secure.options("SSL")
     del given["kafka.ssl.ca.location"]
 
@@ -130,18 +132,18 @@ def test_certificate_that_is_not_trusted_is_a_clear_error(secure: SecureKafka, p
         list(read(given, pool, timeout_s=1))
 
 
-def test_password_that_is_wrong_is_a_clear_error(secure: SecureKafka, pool: ClientPool, road: str) -> None:
+def test_password_that_is_wrong_is_a_clear_error(secure: SecureKafka, pool: ClientPool, receive_path: str) -> None:
     given = secure.options("SASL_SSL", "SCRAM-SHA-256") | {"kafka.sasl.password": "not-the-password"}
 
-    # kafka-python's own road may lose what a broker said just before it hung up.
-    lost = r"|gave no answer in 2 s \(KafkaConnectionError: socket disconnected" if road == "stock" else ""
+    # kafka-python's own path may lose what a broker said just before it hung up.
+    lost = r"|gave no answer in 2 s \(KafkaConnectionError: socket disconnected" if receive_path == "stock" else ""
     with pytest.raises(KcoordError, match="refused: SaslAuthenticationFailedError" + lost):
         list(read(given, pool, timeout_s=2))
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
 def test_broker_that_says_nothing_is_a_time_out_and_then_read_on(
-    secure: SecureKafka, pool: ClientPool, road: str, protocol: str
+    secure: SecureKafka, pool: ClientPool, receive_path: str, protocol: str
 ) -> None:
     given = {**secure.options(protocol), "kafka.request.timeout.ms": "300"}
     rows = read(given, pool, timeout_s=1)
@@ -160,7 +162,7 @@ def test_broker_that_says_nothing_is_a_time_out_and_then_read_on(
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_SSL"])
 def test_broker_that_restarts_loses_and_repeats_nothing(
-    secure: SecureKafka, pool: ClientPool, road: str, protocol: str
+    secure: SecureKafka, pool: ClientPool, receive_path: str, protocol: str
 ) -> None:
     rows = read(secure.options(protocol, "PLAIN" if protocol == "SASL_SSL" else None), pool)
 

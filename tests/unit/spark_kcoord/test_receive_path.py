@@ -1,4 +1,4 @@
-"""Both roads from a socket to responses: the same responses however bytes come, the same ends of a connection."""
+"""Both receive paths: the same responses however bytes come, the same ends of a connection."""
 
 import gc
 import logging
@@ -34,7 +34,7 @@ class Link:
         ours.setblocking(False)
         self.connection = KafkaConnection(self.net, receive_message_max_bytes=LIMIT, client_id="tests")
         self.connection.broker_version_data = BrokerVersionData((3, 9))
-        receive_path.take_road(self.connection, wish)
+        receive_path.take_path(self.connection, wish)
         self.transport = KafkaTCPTransport(self.net, ours)
         try:
             self.connection.connection_made(self.transport)
@@ -282,14 +282,14 @@ def test_other_library_is_left_as_it_is_and_said(caplog: pytest.LogCaptureFixtur
     link = Link("auto")
 
     assert not link.is_large
-    assert "the road of fetches is stock: responses are received in small pieces" in caplog.text
+    assert "the receive path is stock: responses are received in small pieces" in caplog.text
     assert "KafkaTCPTransport._sock_recv takes other arguments" in caplog.text
     link.close()
 
 
 @pytest.mark.usefixtures("changed_library")
 def test_other_library_is_an_error_where_the_large_road_is_wished() -> None:
-    with pytest.raises(KcoordError, match="KCOORD_FETCH_ROAD is 'large' but this kafka-python"):
+    with pytest.raises(KcoordError, match="KCOORD_RECEIVE_PATH is 'large' but this kafka-python"):
         Link("large")
 
 
@@ -305,7 +305,7 @@ def test_library_that_reads_otherwise_ends_the_large_road(
     link.turn()
 
     assert isinstance(future.exception, kafka_errors.KafkaProtocolError)
-    assert "the road of fetches is stock from now on: this kafka-python reads responses otherwise" in caplog.text
+    assert "the receive path is stock from now on: this kafka-python reads responses otherwise" in caplog.text
     link.close()
     after = Link("auto")
     assert not after.is_large
@@ -319,11 +319,11 @@ def test_road_that_was_taken_is_logged_once(caplog: pytest.LogCaptureFixture) ->
         for _ in range(2):
             Link("auto").close()
 
-    assert caplog.messages.count("the road of fetches is large: responses are received whole") == 1
+    assert caplog.messages.count("the receive path is large: responses are received whole") == 1
 
 
 def test_wish_that_is_no_road_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KCOORD_FETCH_ROAD", "fast")
+    monkeypatch.setenv("KCOORD_RECEIVE_PATH", "fast")
 
-    with pytest.raises(KcoordError, match="KCOORD_FETCH_ROAD is 'fast' but must be one of auto, large, stock"):
-        receive_path.road_wished()
+    with pytest.raises(KcoordError, match="KCOORD_RECEIVE_PATH is 'fast' but must be one of auto, large, stock"):
+        receive_path.path_wished()
