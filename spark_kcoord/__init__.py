@@ -1,7 +1,8 @@
-"""The Spark data source ``format("kcoord")``: Spark as a member of a consumer group.
+"""The Spark data source ``format("kcoord")``: Spark as a member of a consumer group, and the plain consumer beside it.
 
-Spark finds the format by its name; what is imported here is for the program in the Spark driver. It is loaded when it
-is first used, because executors import this package too and have neither the coordinator's protocol nor msgspec.
+Spark finds the format by its name. The names here are for the program in the Spark driver, and for a consumer's. They
+are loaded when they are first used: executors import this package too, and have neither the coordinator's protocol nor
+msgspec.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_kcoord.extras import naming_the_extra
 
 if TYPE_CHECKING:
+    from spark_kcoord.consumer import Consumer, ConsumerSettings
     from spark_kcoord.errors import DataLossError, KcoordError, OptionError, UnreadBatchError
     from spark_kcoord.source.group_batch.batch import GroupBatch, batch
     from spark_kcoord.source.listeners.attachment import Attachment, attach
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Attachment",
+    "Consumer",
+    "ConsumerSettings",
     "DataLossError",
     "GroupBatch",
     "KcoordError",
@@ -32,6 +36,8 @@ __all__ = [
 
 _HOMES: Final = {
     "Attachment": "source.listeners.attachment",
+    "Consumer": "consumer",
+    "ConsumerSettings": "consumer",
     "DataLossError": "errors",
     "GroupBatch": "source.group_batch.batch",
     "KcoordError": "errors",

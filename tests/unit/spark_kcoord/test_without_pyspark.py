@@ -20,7 +20,7 @@ sys.meta_path.insert(0, Blocked())
 @pytest.mark.parametrize(
     "use",
     [
-        "from spark_kcoord.consumer import Consumer, ConsumerSettings; "
+        "from spark_kcoord import Consumer, ConsumerSettings; "
         "Consumer(ConsumerSettings(coordinators=('127.0.0.1:1',), group_id='g', topics=('t',))).close()",
         "from spark_kcoord.fetch.ranges import read_ranges",
         "from spark_kcoord.fetch.offsets import KafkaLookup",
