@@ -5,7 +5,10 @@ a log line, a metric label or a table without being escaped. Nothing here knows 
 """
 
 import re
-from typing import Final
+from typing import Final, TypeAlias
+
+TopicPartition: TypeAlias = tuple[str, int]
+"""The name of a topic and the number of one of its partitions."""
 
 MAX_ID_LENGTH: Final = 250
 """Longest group, member or instance id, in characters."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeAlias
 
+from coordinator.protocol.ids import TopicPartition
 from spark_kcoord.extras import naming_the_extra
 
 with naming_the_extra("A consumer"):
@@ -38,8 +39,7 @@ __all__ = ["Consumer", "ConsumerSettings"]
 
 _log = logging.getLogger(__name__)
 
-PartitionKey: TypeAlias = tuple[str, int]
-Listener: TypeAlias = Callable[[Sequence[PartitionKey]], None]
+Listener: TypeAlias = Callable[[Sequence[TopicPartition]], None]
 
 _NEEDED: Final = ("topic", "partition", "offset")
 
@@ -61,7 +61,7 @@ class ConsumerSettings:
     group_id: str
     topics: Sequence[str] = ()
     pattern: str | None = None
-    partitions: Sequence[PartitionKey] = ()
+    partitions: Sequence[TopicPartition] = ()
     exclusions: Sequence[str] = ()
     client_id: str = field(default_factory=lambda: f"kcoord-python-{socket.gethostname()}-{os.getpid()}")
     instance_id: str | None = None
@@ -160,7 +160,7 @@ class _Held:
     left_alone_until: float = float("-inf")
 
     @property
-    def key(self) -> PartitionKey:
+    def key(self) -> TopicPartition:
         return (self.granted.topic, self.granted.partition)
 
     @property
@@ -203,7 +203,7 @@ class Consumer:
         self._turns: Turns | None = None
         self._joined: Joined | None = None
         self._seen: Assignment | None = None
-        self._held: dict[PartitionKey, _Held] = {}
+        self._held: dict[TopicPartition, _Held] = {}
         self._given_back: dict[tuple[str, int, int], FinalOffset] = {}
         self._is_closed = False
 
@@ -334,7 +334,7 @@ class Consumer:
 
     # ---- partitions -------------------------------------------------------------------------------------------------
 
-    def assignment(self) -> tuple[PartitionKey, ...]:
+    def assignment(self) -> tuple[TopicPartition, ...]:
         """Return the partitions that the last poll knew as this consumer's, sorted."""
         return tuple(sorted(self._held))
 
@@ -361,7 +361,7 @@ class Consumer:
             self._held[part.topic, part.partition] = _Held(part, part.position, part.position)
         _tell(self._on_assigned, [(part.topic, part.partition) for part in new])
 
-    def _give_back(self, now: Mapping[PartitionKey, AssignedPartition]) -> None:
+    def _give_back(self, now: Mapping[TopicPartition, AssignedPartition]) -> None:
         stopping = dict.fromkeys((*key, part.owner_epoch) for key, part in now.items() if part.is_stopping)
         revoked = [held for key, held in self._held.items() if (*key, held.granted.owner_epoch) in stopping]
         _tell(self._on_revoked, [held.key for held in revoked])
@@ -379,7 +379,7 @@ class Consumer:
 
     # ---- offsets ----------------------------------------------------------------------------------------------------
 
-    def commit(self, offsets: Mapping[PartitionKey, int] | None = None) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Commit the offsets after all rows that were returned, or those given, of partitions this consumer has.
 
         Raises KcoordError naming what was refused and why; the other offsets are committed.
@@ -405,7 +405,7 @@ class Consumer:
                 "partitions now reads them again."
             )
 
-    def committed(self) -> dict[PartitionKey, int]:
+    def committed(self) -> dict[TopicPartition, int]:
         """Return the group's committed offsets, of all its partitions that have one."""
         timeout_s = self._settings.join_timeout_ms / 1000
         return fetch_offsets(host_ports(self._settings.coordinators), self._settings.group_id, timeout_s=timeout_s)
@@ -441,6 +441,6 @@ class Consumer:
         self._member.close()
 
 
-def _tell(listener: Listener | None, partitions: Sequence[PartitionKey]) -> None:
+def _tell(listener: Listener | None, partitions: Sequence[TopicPartition]) -> None:
     if listener is not None and partitions:
         listener(partitions)

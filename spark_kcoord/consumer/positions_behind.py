@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from spark_kcoord.consumer.records import PartitionKey, Position, Records
+from coordinator.protocol.ids import TopicPartition
+from spark_kcoord.consumer.records import Position, Records
 from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
 from spark_kcoord.member.core.patience import END_AGE_S
 
 __all__ = ["PositionsBehind"]
 
-_Place: TypeAlias = tuple[PartitionKey, int, int]
+_Place: TypeAlias = tuple[TopicPartition, int, int]
 """A partition, the owner epoch of its grant, and an offset."""
 
 
@@ -27,11 +28,11 @@ class PositionsBehind:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._since: dict[_Place, float] = {}
-        self._ends: Mapping[PartitionKey, int] | None = None
+        self._ends: Mapping[TopicPartition, int] | None = None
 
     def look(
-        self, records: Records, positions: Mapping[PartitionKey, Position], ends: Mapping[PartitionKey, int]
-    ) -> dict[PartitionKey, int]:
+        self, records: Records, positions: Mapping[TopicPartition, Position], ends: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
         """Return the high watermarks of the partitions whose position has been behind it for END_AGE_S.
 
         `ends` are those known by now, of some of the partitions or of none; only other ones than before are looked at.

@@ -10,10 +10,11 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 import pyarrow as pa
 
+from coordinator.protocol.ids import TopicPartition
 from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
 from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.fetch.pool import ClientPool
@@ -24,8 +25,6 @@ from spark_kcoord.options.kafka_settings import KafkaSettings
 __all__ = ["KafkaRecords", "Position", "Records", "Turns"]
 
 _log = logging.getLogger(__name__)
-
-PartitionKey: TypeAlias = tuple[str, int]
 
 LOOK_INTERVAL_S: Final = 0.05
 """How often the brokers are asked for new records while there are none."""
@@ -43,13 +42,13 @@ class Position:
 class Records(Protocol):
     """Kafka as a plain consumer needs it; methods raise KcoordError, KafkaAwayError when there is no answer."""
 
-    def end_offsets(self, partitions: Collection[PartitionKey]) -> Mapping[PartitionKey, int]:
+    def end_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the exclusive end of each partition; raises UnknownTopicError naming topics that are gone."""
 
-    def high_watermarks(self, partitions: Collection[PartitionKey]) -> Mapping[PartitionKey, int]:
+    def high_watermarks(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return where the log of each partition ends, whatever the isolation level; raises as `end_offsets`."""
 
-    def earliest_offsets(self, partitions: Collection[PartitionKey]) -> Mapping[PartitionKey, int]:
+    def earliest_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the first offset of each partition; raises as `end_offsets`."""
 
     def read(self, wanted: TopicRange) -> Iterator[pa.RecordBatch]:
@@ -69,15 +68,15 @@ class KafkaRecords:
         self._lookup = KafkaLookup(settings)
         self._pool = ClientPool()
 
-    def end_offsets(self, partitions: Collection[PartitionKey]) -> Mapping[PartitionKey, int]:
+    def end_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the exclusive end of each partition."""
         return self._lookup.end_offsets(partitions)
 
-    def high_watermarks(self, partitions: Collection[PartitionKey]) -> Mapping[PartitionKey, int]:
+    def high_watermarks(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return where the log of each partition ends, whatever the isolation level."""
         return self._lookup.high_watermarks(partitions)
 
-    def earliest_offsets(self, partitions: Collection[PartitionKey]) -> Mapping[PartitionKey, int]:
+    def earliest_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the first offset of each partition."""
         return self._lookup.earliest_offsets(partitions)
 
@@ -102,7 +101,7 @@ class KafkaRecords:
 class _Reading:
     """The range under way: its rows, what of a batch is left, and where it ends."""
 
-    key: PartitionKey
+    key: TopicPartition
     owner_epoch: int
     rows: Iterator[pa.RecordBatch]
     rest: pa.RecordBatch | None
@@ -113,7 +112,7 @@ class _Reading:
 class Rows:
     """Rows of one partition and the offset after them; without rows only the offset has moved, over a gap."""
 
-    key: PartitionKey
+    key: TopicPartition
     batch: pa.RecordBatch
     next_offset: int
 
@@ -127,13 +126,13 @@ class Turns:
         self._empty = empty
         self._clock = clock
         self._reading: _Reading | None = None
-        self._ends: Mapping[PartitionKey, int] = {}
-        self._epochs: dict[PartitionKey, int] = {}
-        self._order: deque[PartitionKey] = deque()
+        self._ends: Mapping[TopicPartition, int] = {}
+        self._epochs: dict[TopicPartition, int] = {}
+        self._order: deque[TopicPartition] = deque()
         self._looked_at = float("-inf")
         self._said: str | None = None
 
-    def next_rows(self, positions: Mapping[PartitionKey, Position]) -> Rows | None:
+    def next_rows(self, positions: Mapping[TopicPartition, Position]) -> Rows | None:
         """Return the next rows of one of these partitions, or None when none has any now.
 
         Raises DataLossError when a position is not there, KcoordError for what no retry helps.
@@ -161,7 +160,7 @@ class Turns:
         return Rows(reading.key, batch, batch.column("offset")[-1].as_py() + 1)
 
     @property
-    def ends(self) -> Mapping[PartitionKey, int]:
+    def ends(self) -> Mapping[TopicPartition, int]:
         """Where partitions ended when the brokers were asked last; another mapping each time."""
         return self._ends
 
@@ -176,20 +175,20 @@ class Turns:
         if close is not None:
             close()
 
-    def _forget_old_ends(self, positions: Mapping[PartitionKey, Position]) -> None:
+    def _forget_old_ends(self, positions: Mapping[TopicPartition, Position]) -> None:
         """Forget where partitions ended that were granted anew since: their topic may be another one by now."""
         epochs = {key: position.owner_epoch for key, position in positions.items()}
         if epochs != self._epochs:
             self._ends = {key: end for key, end in self._ends.items() if epochs.get(key) == self._epochs.get(key)}
             self._epochs = epochs
 
-    def _begin(self, key: PartitionKey, position: Position) -> _Reading:
+    def _begin(self, key: TopicPartition, position: Position) -> _Reading:
         end = self._ends[key]
         wanted = TopicRange(key[0], position.topic_id or None, key[1], position.offset, end)
         self._reading = _Reading(key, position.owner_epoch, self._records.read(wanted), None, end)
         return self._reading
 
-    def _next_turn(self, positions: Mapping[PartitionKey, Position]) -> PartitionKey | None:
+    def _next_turn(self, positions: Mapping[TopicPartition, Position]) -> TopicPartition | None:
         """Return the next partition that has records as far as is known, asking when none has."""
         key = self._first_with_backlog(positions)
         if key is None and positions and self._clock() - self._looked_at >= LOOK_INTERVAL_S:
@@ -197,7 +196,7 @@ class Turns:
             key = self._first_with_backlog(positions)
         return key
 
-    def _first_with_backlog(self, positions: Mapping[PartitionKey, Position]) -> PartitionKey | None:
+    def _first_with_backlog(self, positions: Mapping[TopicPartition, Position]) -> TopicPartition | None:
         known = set(self._order)
         self._order.extend(key for key in sorted(positions) if key not in known)
         for _ in range(len(self._order)):
@@ -209,7 +208,7 @@ class Turns:
                 return key
         return None
 
-    def _look(self, keys: list[PartitionKey]) -> None:
+    def _look(self, keys: list[TopicPartition]) -> None:
         self._looked_at = self._clock()
         try:
             self._ends = self._records.end_offsets(keys)
@@ -228,6 +227,6 @@ class Turns:
             _log.warning("%s", what)
 
 
-def _is_at(reading: _Reading, positions: Mapping[PartitionKey, Position]) -> bool:
+def _is_at(reading: _Reading, positions: Mapping[TopicPartition, Position]) -> bool:
     position = positions.get(reading.key)
     return position is not None and position.owner_epoch == reading.owner_epoch

@@ -22,12 +22,12 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
 from spark_kcoord.fetch.connection import Backoff, KafkaClient, TopicMetadata, unreachable
 from spark_kcoord.fetch.sizes import sample_sizes
+from spark_kcoord.fetch.topic_range import TopicPartition
 from spark_kcoord.options.kafka_settings import KafkaSettings
 from spark_kcoord.options.offset_specs import EARLIEST_LOCAL_POSITION, EARLIEST_POSITION, LATEST_POSITION
 
-__all__ = ["KafkaLookup", "Partition", "TopicPartitions", "list_offsets", "local_log_starts"]
+__all__ = ["KafkaLookup", "TopicPartitions", "list_offsets", "local_log_starts"]
 
-Partition = tuple[str, int]
 """A topic's name and a partition of it."""
 
 T = TypeVar("T")
@@ -110,13 +110,15 @@ class KafkaLookup:
 
         return self._run(ask, timeout_s)
 
-    def end_offsets(self, partitions: Collection[Partition], *, timeout_s: float | None = None) -> dict[Partition, int]:
+    def end_offsets(
+        self, partitions: Collection[TopicPartition], *, timeout_s: float | None = None
+    ) -> dict[TopicPartition, int]:
         """Return the offset after the last readable record of each partition that Kafka has, leaving out the others."""
         return self._known(dict.fromkeys(partitions, LATEST_POSITION), timeout_s)
 
     def high_watermarks(
-        self, partitions: Collection[Partition], *, timeout_s: float | None = None
-    ) -> dict[Partition, int]:
+        self, partitions: Collection[TopicPartition], *, timeout_s: float | None = None
+    ) -> dict[TopicPartition, int]:
         """Return where the log of each partition ends, whatever the isolation level, leaving out unknown ones."""
         positions = dict.fromkeys(partitions, LATEST_POSITION)
         if not positions:
@@ -127,20 +129,20 @@ class KafkaLookup:
         return {partition: offset for partition, offset in found.items() if offset is not None}
 
     def earliest_offsets(
-        self, partitions: Collection[Partition], *, timeout_s: float | None = None
-    ) -> dict[Partition, int]:
+        self, partitions: Collection[TopicPartition], *, timeout_s: float | None = None
+    ) -> dict[TopicPartition, int]:
         """Return the first offset still there of each partition that Kafka has, leaving out the others."""
         return self._known(dict.fromkeys(partitions, EARLIEST_POSITION), timeout_s)
 
     def offsets_at(
-        self, timestamps_ms: Mapping[Partition, int], *, timeout_s: float | None = None
-    ) -> dict[Partition, int | None]:
+        self, timestamps_ms: Mapping[TopicPartition, int], *, timeout_s: float | None = None
+    ) -> dict[TopicPartition, int | None]:
         """Return the first offset at or after a time (ms since 1970) of each partition; None when there is none."""
         return self._list(timestamps_ms, timeout_s)
 
     def bytes_per_offset(
-        self, positions: Mapping[Partition, int], *, timeout_s: float | None = None
-    ) -> dict[Partition, float]:
+        self, positions: Mapping[TopicPartition, int], *, timeout_s: float | None = None
+    ) -> dict[TopicPartition, float]:
         """Return how many bytes an offset takes at each position, as Kafka stores them; what is not known is absent."""
         if not positions:
             return {}
@@ -150,11 +152,13 @@ class KafkaLookup:
         """Close the connections."""
         self._client.close()
 
-    def _known(self, positions: Mapping[Partition, int], timeout_s: float | None) -> dict[Partition, int]:
+    def _known(self, positions: Mapping[TopicPartition, int], timeout_s: float | None) -> dict[TopicPartition, int]:
         found = self._list(positions, timeout_s)
         return {partition: offset for partition, offset in found.items() if offset is not None}
 
-    def _list(self, positions: Mapping[Partition, int], timeout_s: float | None) -> dict[Partition, int | None]:
+    def _list(
+        self, positions: Mapping[TopicPartition, int], timeout_s: float | None
+    ) -> dict[TopicPartition, int | None]:
         if not positions:
             return {}
         return self._run(lambda deadline: list_offsets(self._client, positions, deadline), timeout_s)
@@ -180,11 +184,11 @@ class KafkaLookup:
 
 async def list_offsets(
     client: KafkaClient,
-    positions: Mapping[Partition, int],
+    positions: Mapping[TopicPartition, int],
     deadline: float,
     *,
     is_read_committed: bool | None = None,
-) -> dict[Partition, int | None]:
+) -> dict[TopicPartition, int | None]:
     """Ask the leaders for offsets: -2 earliest, -1 latest, or from a time in ms; retries until ``deadline``.
 
     The latest is the last stable offset if asked for by one who ``is_read_committed`` (None: as the client's settings
@@ -193,13 +197,13 @@ async def list_offsets(
 
     Raises UnknownTopicError, or kafka-python's last error when the time is over.
     """
-    answers: dict[Partition, int | None] = {}
+    answers: dict[TopicPartition, int | None] = {}
     if is_read_committed is None:
         is_read_committed = client.settings.is_read_committed
     backoff = Backoff(client.settings.retry_backoff_ms / 1000, deadline)
     known = {name: client.topic(name) for name, _ in positions}
     stale = {name for name, found in known.items() if found is None or found.error is not None}
-    absences: Counter[Partition] = Counter()
+    absences: Counter[TopicPartition] = Counter()
     while True:
         waiting = {
             key: position
@@ -222,8 +226,8 @@ async def list_offsets(
 
 
 async def local_log_starts(
-    client: KafkaClient, leader: int, epochs: Mapping[Partition, int]
-) -> dict[Partition, int] | None:
+    client: KafkaClient, leader: int, epochs: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int] | None:
     """Ask a broker once where the logs on its own disk begin, of partitions that it leads under these leader epochs.
 
     Partitions that it does not lead so are left out. None when it cannot be asked that; raises kafka-python's errors.
@@ -273,8 +277,8 @@ async def _topics(client: KafkaClient, names: Collection[str], deadline: float) 
 
 async def _ask_leaders(
     client: KafkaClient,
-    waiting: Mapping[Partition, int],
-    answers: dict[Partition, int | None],
+    waiting: Mapping[TopicPartition, int],
+    answers: dict[TopicPartition, int | None],
     *,
     is_read_committed: bool,
 ) -> kafka_errors.KafkaError | None:

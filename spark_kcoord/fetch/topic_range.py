@@ -1,4 +1,4 @@
-"""An exact range of Kafka offsets, as it is planned for a read and fetched by it.
+"""Partitions and exact ranges of their offsets, as they are planned for a read and fetched by it.
 
 A range is half open, [start, end). The topic's id travels along, so that a topic deleted and made again under
 its name is noticed instead of read. Stdlib only.
@@ -7,8 +7,12 @@ its name is noticed instead of read. Stdlib only.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
-__all__ = ["TopicRange"]
+__all__ = ["TopicPartition", "TopicRange"]
+
+TopicPartition: TypeAlias = tuple[str, int]
+"""The name of a topic and the number of one of its partitions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar, cast
 
 from coordinator.protocol.addresses import Address
 from coordinator.protocol.columns import OffsetToCommit
+from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import (
     Claim,
     ClaimStatus,
@@ -57,7 +58,7 @@ from spark_kcoord.member.core.events import (
     ReportAsked,
     Ticked,
 )
-from spark_kcoord.member.core.holdings import AssignedPartition, Assignment, TopicPartition, partition_of
+from spark_kcoord.member.core.holdings import AssignedPartition, Assignment, partition_of
 from spark_kcoord.member.core.machine import Member
 from spark_kcoord.member.core.portions import advance_portions, bytes_of, join_outcomes, portions
 from spark_kcoord.member.core.states import State

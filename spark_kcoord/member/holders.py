@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from coordinator.protocol.addresses import Address
+from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse
 from coordinator.protocol.operator_messages import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import ControlDescription, PartitionDescription
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member import refusals
-from spark_kcoord.member.core.holdings import TopicPartition
 from spark_kcoord.member.one_shot import request_once
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias, TypeVar
 
+from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import Claim, ClaimStatus, LostPosition, PartitionResult
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import AdvanceOutcome, Assignment, Joined
@@ -23,7 +24,6 @@ from spark_kcoord.microbatch.questions import (
     AskReport,
     AwaitAssignment,
     AwaitChange,
-    PartitionKey,
     Planning,
     Question,
     ReadAssignment,
@@ -66,7 +66,7 @@ class Member(Protocol):
     def report_out_of_range(self, partitions: Sequence[LostPosition]) -> tuple[PartitionResult, ...]:
         """Have partitions start anew whose positions the brokers do not have, if the coordinator finds so too."""
 
-    def holders(self) -> Mapping[PartitionKey, Holder]:
+    def holders(self) -> Mapping[TopicPartition, Holder]:
         """Ask the coordinator who has each of the group's partitions."""
 
     def close(self) -> None:
@@ -77,18 +77,18 @@ class LogOffsets(Protocol):
     """Where partitions begin and end at the brokers."""
 
     def end_offsets(
-        self, partitions: Sequence[PartitionKey], *, timeout_s: float | None = None
-    ) -> Mapping[PartitionKey, int]:
+        self, partitions: Sequence[TopicPartition], *, timeout_s: float | None = None
+    ) -> Mapping[TopicPartition, int]:
         """Return the exclusive end of each partition.
 
         Raises UnknownTopicError naming topics that are gone, KafkaAwayError after `timeout_s` (None: soon) without an
         answer, another KcoordError when Kafka refuses.
         """
 
-    def high_watermarks(self, partitions: Sequence[PartitionKey]) -> Mapping[PartitionKey, int]:
+    def high_watermarks(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return where the log of each partition ends, whatever the isolation level; raises as `end_offsets`, soon."""
 
-    def earliest_offsets(self, partitions: Sequence[PartitionKey]) -> Mapping[PartitionKey, int]:
+    def earliest_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the first offset of each partition; raises as `end_offsets`, soon."""
 
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
@@ -97,10 +97,10 @@ class LogOffsets(Protocol):
         Raises KafkaAwayError without an answer, another KcoordError when Kafka refuses.
         """
 
-    def log_ends(self) -> Mapping[PartitionKey, int]:
+    def log_ends(self) -> Mapping[TopicPartition, int]:
         """Return the high watermarks as last known, asking nobody; what is not known is absent."""
 
-    def bytes_per_offset(self, positions: Mapping[PartitionKey, int]) -> Mapping[PartitionKey, float]:
+    def bytes_per_offset(self, positions: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, float]:
         """Return how many bytes an offset takes at each position, leaving out what is not known.
 
         Raises KafkaAwayError without an answer, another KcoordError when Kafka refuses.
@@ -111,7 +111,7 @@ class LogOffsets(Protocol):
 
 
 _Reported: TypeAlias = tuple[
-    Mapping[PartitionKey, int], Mapping[PartitionKey, int], tuple[int, int | None, int], SourceReport
+    Mapping[TopicPartition, int], Mapping[TopicPartition, int], tuple[int, int | None, int], SourceReport
 ]
 """A report with what it was made of."""
 
@@ -140,7 +140,7 @@ class DriverSession:
         self._clock = clock
         self._joined = joined
         self._group_id = group_id
-        self._ends: Mapping[PartitionKey, int] = {}
+        self._ends: Mapping[TopicPartition, int] = {}
         self._commits = 0
         self._commit_ms: int | None = None
         self._member_epochs: set[int] = set()
@@ -159,7 +159,7 @@ class DriverSession:
         """The stream offset of a query that has joined and read nothing yet."""
         return self._planner.identity
 
-    def freeze_ends(self, ends: Mapping[PartitionKey, int]) -> None:
+    def freeze_ends(self, ends: Mapping[TopicPartition, int]) -> None:
         """Read no further than these ends in this run, and only partitions assigned when its first batch is made."""
         self._ends = dict(ends)
         self._planner.freeze_ends(ends)
@@ -258,6 +258,6 @@ class DriverSession:
         return outcome
 
 
-def _same(one: Mapping[PartitionKey, int], other: Mapping[PartitionKey, int]) -> bool:
+def _same(one: Mapping[TopicPartition, int], other: Mapping[TopicPartition, int]) -> bool:
     """True when ends have not changed, which of those that are remembered is seen without a look at each."""
     return one is other or one == other

@@ -12,13 +12,13 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from coordinator.protocol.ids import TopicPartition
 from spark_kcoord.errors import DataLossError, KcoordError
 from spark_kcoord.member.core.holdings import Assignment
 from spark_kcoord.member.holders import Holder
 from spark_kcoord.microbatch.questions import (
     AskHolders,
     AwaitChange,
-    PartitionKey,
     Planning,
     ReadAssignment,
     ask_assignment,
@@ -43,7 +43,7 @@ class FrozenRun:
 
     def __init__(
         self,
-        ends: Mapping[PartitionKey, int],
+        ends: Mapping[TopicPartition, int],
         assignment: Assignment,
         *,
         group_id: str,
@@ -59,19 +59,19 @@ class FrozenRun:
         # An assignment that is not complete does not say yet which partitions are this run's.
         self._partitions = frozenset(assigned) if assignment.is_complete else None
         self._ends = {key: end for key, end in ends.items() if self.takes(key)}
-        self._read_to: dict[PartitionKey, int] = {}
-        self._short: dict[PartitionKey, int | None] = {}
+        self._read_to: dict[TopicPartition, int] = {}
+        self._short: dict[TopicPartition, int | None] = {}
         self._waits_since: float | None = None
 
-    def takes(self, partition: PartitionKey) -> bool:
+    def takes(self, partition: TopicPartition) -> bool:
         """Say whether the run reads a partition."""
         return self._partitions is None or partition in self._partitions
 
-    def note_read(self, partitions: Iterable[tuple[PartitionKey, int]]) -> None:
+    def note_read(self, partitions: Iterable[tuple[TopicPartition, int]]) -> None:
         """Take note of how far partitions are read and committed; after a reset that can be less than before."""
         self._read_to.update(partitions)
 
-    def note_ends(self, positions: Mapping[PartitionKey, int], ends: Mapping[PartitionKey, int]) -> None:
+    def note_ends(self, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:
         """Take note of where partitions end at the brokers, of those that are not read to their frozen ends."""
         self._short = {
             key: ends.get(key)
@@ -104,7 +104,7 @@ class FrozenRun:
         if assignment != planned and left_s > 0:
             return False
         usable = {(one.topic, one.partition) for one in assignment.partitions if not one.is_stopping}
-        holders: Mapping[PartitionKey, Holder] = {}
+        holders: Mapping[TopicPartition, Holder] = {}
         if not usable.issuperset(unread):
             holders = yield from ask_holders(AskHolders())
         waiting = {}
@@ -131,7 +131,7 @@ class FrozenRun:
             return None
         return "no member has it" if holder.member_id is None else "it is this query's, and on its way to or from it"
 
-    def _say_left(self, unread: Iterable[PartitionKey], holders: Mapping[PartitionKey, Holder]) -> None:
+    def _say_left(self, unread: Iterable[TopicPartition], holders: Mapping[TopicPartition, Holder]) -> None:
         for key in unread:
             is_paused = holders[key].is_paused
             _log.log(
@@ -142,12 +142,12 @@ class FrozenRun:
                 "an operator has paused it" if is_paused else f"member {holders[key].member_id} has it now",
             )
 
-    def _progress(self, key: PartitionKey) -> str:
+    def _progress(self, key: TopicPartition) -> str:
         read_to = self._read_to.get(key)
         where = "of which nothing is read" if read_to is None else f"which is read up to offset {read_to}"
         return f"{key[0]}-{key[1]}, {where} of {self._ends[key]}"
 
-    def _unread(self, waiting: Mapping[PartitionKey, str]) -> KcoordError:
+    def _unread(self, waiting: Mapping[TopicPartition, str]) -> KcoordError:
         gone = {key: self._short[key] for key, why in waiting.items() if why is _USABLE and key in self._short}
         if gone:
             shown = "; ".join(

@@ -15,11 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import LostPosition
 from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
 from spark_kcoord.member.core.holdings import AssignedPartition
 from spark_kcoord.member.core.patience import END_AGE_S
-from spark_kcoord.microbatch.questions import PartitionKey, Planning, ReadHighWatermarks, ReadStarts, ask_offsets
+from spark_kcoord.microbatch.questions import Planning, ReadHighWatermarks, ReadStarts, ask_offsets
 
 __all__ = ["LogBounds", "OutOfRange"]
 
@@ -73,8 +74,8 @@ class LogBounds:
     def out_of_range(
         self,
         usable: Sequence[AssignedPartition],
-        positions: Mapping[PartitionKey, int],
-        ends: Mapping[PartitionKey, int],
+        positions: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
         *,
         is_frozen: bool,
         is_patient: bool = False,
@@ -87,7 +88,7 @@ class LogBounds:
         now = self._clock()
         looked_at = [owned for owned in usable if self._put_off.get(_grant(owned), (0, 0.0))[1] <= now]
         starts = yield from self._starts([owned for owned in looked_at if _has_more(owned, positions, ends)])
-        behind: Mapping[PartitionKey, int] = {}
+        behind: Mapping[TopicPartition, int] = {}
         if not is_frozen:
             behind = yield from self._behind_the_log(looked_at, positions, ends)
         self._forget_others(usable, behind, positions)
@@ -115,9 +116,9 @@ class LogBounds:
     def _behind_the_log(
         self,
         looked_at: Sequence[AssignedPartition],
-        positions: Mapping[PartitionKey, int],
-        ends: Mapping[PartitionKey, int],
-    ) -> Planning[Mapping[PartitionKey, int]]:
+        positions: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+    ) -> Planning[Mapping[TopicPartition, int]]:
         """Return the high watermarks of the partitions whose position is behind theirs."""
         now = self._clock()
         asked = [
@@ -153,8 +154,8 @@ class LogBounds:
     def _forget_others(
         self,
         usable: Sequence[AssignedPartition],
-        behind: Mapping[PartitionKey, int],
-        positions: Mapping[PartitionKey, int],
+        behind: Mapping[TopicPartition, int],
+        positions: Mapping[TopicPartition, int],
     ) -> None:
         """Forget what is known of grants that are over, and of positions that are not behind the log any more."""
         grants = {_grant(owned) for owned in usable}
@@ -166,7 +167,7 @@ class LogBounds:
             if grant in grants and grant[:2] in behind and positions[grant[:2]] == known[0]
         }
 
-    def _starts(self, to_read: Sequence[AssignedPartition]) -> Planning[Mapping[PartitionKey, int]]:
+    def _starts(self, to_read: Sequence[AssignedPartition]) -> Planning[Mapping[TopicPartition, int]]:
         grants = {_grant(owned) for owned in to_read}
         now = self._clock()
         is_old = now - self._asked_at >= STARTS_AGE_S
@@ -182,7 +183,7 @@ class LogBounds:
         return starts
 
 
-def _key(owned: AssignedPartition) -> PartitionKey:
+def _key(owned: AssignedPartition) -> TopicPartition:
     return (owned.topic, owned.partition)
 
 
@@ -191,7 +192,7 @@ def _grant(owned: AssignedPartition) -> _Grant:
 
 
 def _has_more(
-    owned: AssignedPartition, positions: Mapping[PartitionKey, int], ends: Mapping[PartitionKey, int]
+    owned: AssignedPartition, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> bool:
     end = ends.get(_key(owned))
     return end is not None and end > positions[_key(owned)]

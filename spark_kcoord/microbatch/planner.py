@@ -17,6 +17,7 @@ from typing import Final
 
 from coordinator.protocol.addresses import Address
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, LogPosition, PartitionResult
 from spark_kcoord.errors import DataLossError, KafkaAwayError, UnknownTopicError
 from spark_kcoord.member.core.effects import AdvanceOutcome, Joined
@@ -29,7 +30,6 @@ from spark_kcoord.microbatch.questions import (
     AskConfirm,
     AskReport,
     AwaitAssignment,
-    PartitionKey,
     Planning,
     ReadAssignment,
     ReadEnds,
@@ -80,16 +80,16 @@ class BatchPlanner:
         self._kafka_timeout_s = kafka_timeout_s
         self._clock = clock
         self._has_seen_kafka = False
-        self._quiet: tuple[Assignment, tuple[PartitionKey, ...], Mapping[PartitionKey, int]] | None = None
+        self._quiet: tuple[Assignment, tuple[TopicPartition, ...], Mapping[TopicPartition, int]] | None = None
         self._quiet_until = math.inf
         self._last_batch_at: float | None = None
-        self._bytes_per_offset: Mapping[PartitionKey, float] = {}
+        self._bytes_per_offset: Mapping[TopicPartition, float] = {}
         self._running_since: float | None = None
         self._topics = TopicWatch(clock)
         self._bounds = LogBounds(clock)
         self._nodes: tuple[Address, ...] = ()
         self._log: LogPosition | None = None
-        self._frozen: Mapping[PartitionKey, int] | None = None
+        self._frozen: Mapping[TopicPartition, int] | None = None
         self._run: FrozenRun | None = None
         self._has_waited = False
         self._settled: StreamOffset | None = None
@@ -102,7 +102,7 @@ class BatchPlanner:
         """The stream offset of a query that has joined and read nothing yet."""
         return StreamOffset(self._joined.kafka_cluster_id or "", self._group_id, self._joined.member_id)
 
-    def freeze_ends(self, ends: Mapping[PartitionKey, int]) -> None:
+    def freeze_ends(self, ends: Mapping[TopicPartition, int]) -> None:
         """Read no further than these ends in this run, and only partitions assigned when its first batch is made.
 
         A run that ends by itself ends no sooner either; see FrozenRun.
@@ -230,11 +230,11 @@ class BatchPlanner:
 
     def _untils(
         self,
-        positions: Mapping[PartitionKey, int],
-        ends: Mapping[PartitionKey, int],
+        positions: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
         limit: int | None,
         others: BatchLimits,
-    ) -> Planning[Mapping[PartitionKey, int]]:
+    ) -> Planning[Mapping[TopicPartition, int]]:
         """Plan how far to read each partition; nowhere while a small backlog waits for more."""
         backlog = {key: ends[key] - start for key, start in positions.items() if ends.get(key, start) > start}
         waited_s = None if self._last_batch_at is None else self._clock() - self._last_batch_at
@@ -356,7 +356,7 @@ class BatchPlanner:
         if self._run is not None:
             self._run.forget_topics(lost.keys() - keeps)
 
-    def _positions(self, usable: Iterable[AssignedPartition], finished: Iterable[Claim]) -> dict[PartitionKey, int]:
+    def _positions(self, usable: Iterable[AssignedPartition], finished: Iterable[Claim]) -> dict[TopicPartition, int]:
         done = self._finished_until | {
             (claim.topic, claim.partition, claim.owner_epoch): claim.until_offset for claim in finished
         }
@@ -369,8 +369,8 @@ class BatchPlanner:
         }
 
     def _ends(
-        self, positions: Mapping[PartitionKey, int], *, timeout_s: float | None = None
-    ) -> Planning[Mapping[PartitionKey, int]]:
+        self, positions: Mapping[TopicPartition, int], *, timeout_s: float | None = None
+    ) -> Planning[Mapping[TopicPartition, int]]:
         frozen = self._frozen
         if frozen is None:
             return (yield from self._ends_at_brokers(tuple(sorted(positions)), timeout_s))
@@ -416,8 +416,8 @@ class BatchPlanner:
             yield from ask_assignment(AwaitAssignment(complete=True, timeout_s=FIRST_ASSIGNMENT_TIMEOUT_S))
 
     def _ends_at_brokers(
-        self, partitions: tuple[PartitionKey, ...], timeout_s: float | None
-    ) -> Planning[Mapping[PartitionKey, int]]:
+        self, partitions: tuple[TopicPartition, ...], timeout_s: float | None
+    ) -> Planning[Mapping[TopicPartition, int]]:
         if not partitions:
             return {}
         try:
@@ -454,7 +454,7 @@ class BatchPlanner:
         self,
         accepted: Iterable[Claim],
         usable: Iterable[AssignedPartition],
-        positions: Mapping[PartitionKey, int],
+        positions: Mapping[TopicPartition, int],
     ) -> StreamOffset:
         ranges = {
             (owned.topic, owned.partition): Claim(
@@ -528,7 +528,7 @@ class BatchPlanner:
 
 
 def _next_claims(
-    usable: Iterable[AssignedPartition], positions: Mapping[PartitionKey, int], untils: Mapping[PartitionKey, int]
+    usable: Iterable[AssignedPartition], positions: Mapping[TopicPartition, int], untils: Mapping[TopicPartition, int]
 ) -> tuple[Claim, ...]:
     return tuple(
         Claim(

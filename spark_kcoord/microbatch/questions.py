@@ -9,12 +9,11 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar, cast
 
+from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import Claim, ClaimStatus, LostPosition, PartitionResult
 from spark_kcoord.member.core.effects import AdvanceOutcome
 from spark_kcoord.member.core.holdings import Assignment
 from spark_kcoord.member.holders import Holder
-
-PartitionKey: TypeAlias = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class ReadEnds:
     without an answer.
     """
 
-    partitions: tuple[PartitionKey, ...]
+    partitions: tuple[TopicPartition, ...]
     timeout_s: float | None = None
 
 
@@ -57,14 +56,14 @@ class ReadHighWatermarks:
     The answer is as new as the question.
     """
 
-    partitions: tuple[PartitionKey, ...]
+    partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ReadStarts:
     """What is the first offset the brokers still have of these partitions? Answered and failing as ReadEnds, soon."""
 
-    partitions: tuple[PartitionKey, ...]
+    partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class ReadSizes:
     Fails with KafkaAwayError when there is no answer.
     """
 
-    positions: Mapping[PartitionKey, int]
+    positions: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +132,10 @@ Question: TypeAlias = (
 )
 Answer: TypeAlias = (
     Assignment
-    | Mapping[PartitionKey, int]
-    | Mapping[PartitionKey, float]
+    | Mapping[TopicPartition, int]
+    | Mapping[TopicPartition, float]
     | Mapping[str, str]
-    | Mapping[PartitionKey, Holder]
+    | Mapping[TopicPartition, Holder]
     | AdvanceOutcome
     | tuple[ClaimStatus, ...]
     | tuple[PartitionResult, ...]
@@ -156,18 +155,18 @@ def ask_assignment(question: ReadAssignment | AwaitAssignment | AwaitChange) -> 
     return answer
 
 
-def ask_offsets(question: ReadEnds | ReadHighWatermarks | ReadStarts) -> Planning[Mapping[PartitionKey, int]]:
+def ask_offsets(question: ReadEnds | ReadHighWatermarks | ReadStarts) -> Planning[Mapping[TopicPartition, int]]:
     """Ask the brokers for offsets."""
     answer = yield question
     assert isinstance(answer, Mapping)
-    return cast("Mapping[PartitionKey, int]", answer)
+    return cast("Mapping[TopicPartition, int]", answer)
 
 
-def ask_sizes(question: ReadSizes) -> Planning[Mapping[PartitionKey, float]]:
+def ask_sizes(question: ReadSizes) -> Planning[Mapping[TopicPartition, float]]:
     """Ask the brokers for sizes of records."""
     answer = yield question
     assert isinstance(answer, Mapping)
-    return cast("Mapping[PartitionKey, float]", answer)
+    return cast("Mapping[TopicPartition, float]", answer)
 
 
 def ask_topic_ids(question: ReadTopicIds) -> Planning[Mapping[str, str]]:
@@ -177,8 +176,8 @@ def ask_topic_ids(question: ReadTopicIds) -> Planning[Mapping[str, str]]:
     return cast("Mapping[str, str]", answer)
 
 
-def ask_holders(question: AskHolders) -> Planning[Mapping[PartitionKey, Holder]]:
+def ask_holders(question: AskHolders) -> Planning[Mapping[TopicPartition, Holder]]:
     """Ask the coordinator who has what."""
     answer = yield question
     assert isinstance(answer, Mapping)
-    return cast("Mapping[PartitionKey, Holder]", answer)
+    return cast("Mapping[TopicPartition, Holder]", answer)

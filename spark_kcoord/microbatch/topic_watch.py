@@ -13,9 +13,10 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from coordinator.protocol.ids import TopicPartition
 from spark_kcoord.errors import KafkaAwayError
 from spark_kcoord.member.core.holdings import Assignment
-from spark_kcoord.microbatch.questions import PartitionKey, Planning, ReadTopicIds, ask_topic_ids
+from spark_kcoord.microbatch.questions import Planning, ReadTopicIds, ask_topic_ids
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 
 __all__ = ["TopicWatch"]
@@ -34,8 +35,8 @@ class TopicWatch:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._ids: dict[str, list[str]] = {}
-        self._held: dict[PartitionKey, str] = {}
-        self._read_to: dict[PartitionKey, int] = {}
+        self._held: dict[TopicPartition, str] = {}
+        self._read_to: dict[TopicPartition, int] = {}
         self._seen: Assignment | None = None
         self._gone: set[str] = set()
         self._ask_at = float("-inf")
@@ -97,7 +98,7 @@ class TopicWatch:
         """Take note that Kafka knows topics, also some that it did not know before."""
         self._gone.difference_update(topics)
 
-    def _hold(self, partitions: Mapping[PartitionKey, str]) -> None:
+    def _hold(self, partitions: Mapping[TopicPartition, str]) -> None:
         for key, topic_id in partitions.items():
             if topic_id:
                 self._held[key] = topic_id

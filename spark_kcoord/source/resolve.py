@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from spark_kcoord.errors import KcoordError, OptionError, UnknownTopicError
-from spark_kcoord.fetch.offsets import KafkaLookup, Partition, TopicPartitions
-from spark_kcoord.fetch.topic_range import TopicRange
+from spark_kcoord.fetch.offsets import KafkaLookup, TopicPartitions
+from spark_kcoord.fetch.topic_range import TopicPartition, TopicRange
 from spark_kcoord.options.kafka_settings import KafkaSettings
 from spark_kcoord.options.offset_specs import COMMITTED, EARLIEST_POSITION, LATEST_POSITION, OffsetSpec
 from spark_kcoord.options.source_options import SourceOptions, host_ports
@@ -95,7 +95,7 @@ def subscribed_topics(
     return _only_assigned(topics, subscription.assigned) if subscription.assigned else topics
 
 
-def partitions_of(topics: Mapping[str, TopicPartitions]) -> list[Partition]:
+def partitions_of(topics: Mapping[str, TopicPartitions]) -> list[TopicPartition]:
     """Return the partitions of topics one by one."""
     return [(name, number) for name, topic in topics.items() for number in topic.partitions]
 
@@ -165,10 +165,10 @@ def resolve_ranges(
 
 def _high_watermarks(
     lookup: KafkaLookup,
-    starts: Mapping[Partition, int],
-    ends: Mapping[Partition, int],
-    latest: Mapping[Partition, int],
-) -> Mapping[Partition, int]:
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    latest: Mapping[TopicPartition, int],
+) -> Mapping[TopicPartition, int]:
     """Return where the logs end of partitions that are to be read to their end and whose start lies after it.
 
     What one reads of committed records only can end before what others have committed to the group.
@@ -177,7 +177,9 @@ def _high_watermarks(
     return lookup.high_watermarks(behind) if behind else {}
 
 
-def ends_asked_for(spec: OffsetSpec, lookup: KafkaLookup, latest: Mapping[Partition, int]) -> Mapping[Partition, int]:
+def ends_asked_for(
+    spec: OffsetSpec, lookup: KafkaLookup, latest: Mapping[TopicPartition, int]
+) -> Mapping[TopicPartition, int]:
     """Return where each partition is to be read to, of which `latest` are the ends now.
 
     A time after the last record stands for the end. An offset is taken as it is given, also one behind the end.
@@ -188,7 +190,7 @@ def ends_asked_for(spec: OffsetSpec, lookup: KafkaLookup, latest: Mapping[Partit
     return {key: latest[key] if offset is None else offset for key, offset in lookup.offsets_at(times).items()}
 
 
-def no_record_as_late(option: str, partitions: Iterable[Partition]) -> KcoordError:
+def no_record_as_late(option: str, partitions: Iterable[TopicPartition]) -> KcoordError:
     """Return the error for partitions without a record at or after the time their start is given by."""
     where = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(partitions))
     return KcoordError(
@@ -209,8 +211,11 @@ def _narrowed(ranges: Iterable[TopicRange], narrowing: Narrowing, lookup: KafkaL
 
 
 def _starts(
-    options: SourceOptions, lookup: KafkaLookup, earliest: Mapping[Partition, int], latest: Mapping[Partition, int]
-) -> Mapping[Partition, int]:
+    options: SourceOptions,
+    lookup: KafkaLookup,
+    earliest: Mapping[TopicPartition, int],
+    latest: Mapping[TopicPartition, int],
+) -> Mapping[TopicPartition, int]:
     spec = options.starting
     if spec.word == COMMITTED:
         return {**earliest, **{key: offset for key, offset in _committed(options).items() if key in earliest}}
@@ -224,17 +229,17 @@ def _starts(
     return {key: latest[key] if offset is None else offset for key, offset in found.items()}
 
 
-def _committed(options: SourceOptions) -> Mapping[Partition, int]:
+def _committed(options: SourceOptions) -> Mapping[TopicPartition, int]:
     from spark_kcoord.member.client import fetch_offsets
 
-    found: Mapping[Partition, int] = fetch_offsets(
+    found: Mapping[TopicPartition, int] = fetch_offsets(
         host_ports(options.coordinators), options.group, timeout_s=ONE_SHOT_TIMEOUT_S
     )
     return found
 
 
 def _offset(
-    spec: OffsetSpec, key: Partition, earliest: Mapping[Partition, int], latest: Mapping[Partition, int]
+    spec: OffsetSpec, key: TopicPartition, earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
 ) -> int:
     position = spec.position(*key)
     if position is None or position == EARLIEST_POSITION:
@@ -256,7 +261,7 @@ def _existing(lookup: TopicLookup, names: Collection[str], *, may_be_absent: boo
 
 
 def _only_assigned(
-    topics: Mapping[str, TopicPartitions], assigned: Iterable[Partition]
+    topics: Mapping[str, TopicPartitions], assigned: Iterable[TopicPartition]
 ) -> Mapping[str, TopicPartitions]:
     by_topic: dict[str, list[int]] = {name: [] for name in topics}
     for name, number in assigned:

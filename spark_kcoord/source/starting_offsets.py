@@ -16,7 +16,8 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FetchOffsets, FetchOffsetsResponse
 from coordinator.protocol.parts import ResetPolicy, StartHint
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.fetch.offsets import KafkaLookup, Partition, TopicPartitions
+from spark_kcoord.fetch.offsets import KafkaLookup, TopicPartitions
+from spark_kcoord.fetch.topic_range import TopicPartition
 from spark_kcoord.member.one_shot import request_once
 from spark_kcoord.options.offset_specs import COMMITTED, LATEST_POSITION, OffsetSpec
 from spark_kcoord.options.source_options import SourceOptions, host_ports
@@ -48,7 +49,7 @@ def stream_starts(
     *,
     is_new: bool,
     lookup: Callable[[SourceOptions], KafkaLookup] = open_lookup,
-    committed: Callable[[SourceOptions], Mapping[Partition, int]] | None = None,
+    committed: Callable[[SourceOptions], Mapping[TopicPartition, int]] | None = None,
 ) -> StreamStarts:
     """Return the policy and the hints of a query; `is_new` means that it has no checkpoint yet.
 
@@ -62,7 +63,7 @@ def stream_starts(
     policy = ResetPolicy(TIMESTAMP, spec.time_ms) if spec.time_ms is not None else None
     needs_kafka = bool(spec.topics) if not is_new else policy is None or options.starting_strategy == "error"
     topics: Mapping[str, TopicPartitions] = {}
-    offsets: dict[Partition, int] = {}
+    offsets: dict[TopicPartition, int] = {}
     if needs_kafka:
         with closing(lookup(options)) as kafka:
             topics = subscribed_topics(kafka, options.subscription, may_be_absent=options.wait_for_topics)
@@ -79,7 +80,7 @@ def stream_starts(
     return StreamStarts(None, tuple(hints))
 
 
-def positions_named(spec: OffsetSpec, topics: Mapping[str, TopicPartitions]) -> dict[Partition, int]:
+def positions_named(spec: OffsetSpec, topics: Mapping[str, TopicPartitions]) -> dict[TopicPartition, int]:
     """Return the positions that JSON names, whole topics spelt out by the partitions they have."""
     positions = {(name, number): position for name, number, position in spec.partitions}
     for name, position in spec.topics:
@@ -106,10 +107,10 @@ def _offsets_by_time(
     options: SourceOptions,
     kafka: KafkaLookup,
     topics: Mapping[str, TopicPartitions],
-    committed: Callable[[SourceOptions], Mapping[Partition, int]],
+    committed: Callable[[SourceOptions], Mapping[TopicPartition, int]],
     *,
     is_new: bool,
-) -> dict[Partition, int]:
+) -> dict[TopicPartition, int]:
     """Return the first offset at or after each partition's time, or LATEST where there is none and that is allowed."""
     spec = options.starting
     times = {key: time for key in partitions_of(topics) if (time := spec.time_of(*key)) is not None}
@@ -124,7 +125,7 @@ def _offsets_by_time(
     return {key: LATEST_POSITION if offset is None else offset for key, offset in found.items()}
 
 
-def _committed(options: SourceOptions) -> Mapping[Partition, int]:
+def _committed(options: SourceOptions) -> Mapping[TopicPartition, int]:
     """Return what the group has committed; nothing for a group that does not exist yet."""
     response = request_once(
         host_ports(options.coordinators), options.group, FetchOffsets(options.group), timeout_s=ONE_SHOT_TIMEOUT_S

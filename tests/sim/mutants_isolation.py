@@ -5,9 +5,10 @@ from typing import Any
 
 from coordinator.core.groups import grants
 from coordinator.core.groups.reports import Reports
+from coordinator.protocol.ids import TopicPartition
 from spark_kcoord.member.core.holdings import AssignedPartition
 from spark_kcoord.microbatch.log_bounds import LogBounds
-from spark_kcoord.microbatch.questions import PartitionKey, Planning
+from spark_kcoord.microbatch.questions import Planning
 
 Patches = list[tuple[Any, str, Any]]
 
@@ -30,9 +31,9 @@ def _readable_end_taken_for_the_end() -> Patches:
     def behind_what_can_be_read(
         self: LogBounds,
         looked_at: Sequence[AssignedPartition],
-        positions: Mapping[PartitionKey, int],
-        ends: Mapping[PartitionKey, int],
-    ) -> Planning[Mapping[PartitionKey, int]]:
+        positions: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+    ) -> Planning[Mapping[TopicPartition, int]]:
         del self
         yield from ()
         keys = ((owned.topic, owned.partition) for owned in looked_at)

@@ -9,9 +9,10 @@ from coordinator.core.groups.shard import Shard
 from coordinator.core.groups.soft import Timer, TimerKind
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import Fenced
 from coordinator.protocol.parts import FinalOffset
-from spark_kcoord.member.core.holdings import Holdings, TopicPartition
+from spark_kcoord.member.core.holdings import Holdings
 
 Patches = list[tuple[Any, str, Any]]
 

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from coordinator.protocol.claim_columns import partitions_of
+from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import Advance, ConfirmClaims, FetcherStarted, FetcherStopped, Request
 from coordinator.protocol.parts import FinalOffset, OwnedPartition
 from coordinator.protocol.session import Role, Session, SessionEvent
-from spark_kcoord.member.core.holdings import TopicPartition, partition_of
+from spark_kcoord.member.core.holdings import partition_of
 from spark_kcoord.member.core.portions import bytes_of, portions
 
 

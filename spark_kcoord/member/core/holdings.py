@@ -11,10 +11,11 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Final, TypeAlias
+from typing import Final
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import (
     Advance,
     ClaimsFinished,
@@ -33,8 +34,6 @@ from coordinator.protocol.parts import (
     StartHint,
     StartPartition,
 )
-
-TopicPartition: TypeAlias = tuple[str, int]
 
 RELEASED_WITH_ADVANCE: Final = 1_000
 MOST_NOTES: Final = 20

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
 from coordinator.protocol.columns import OffsetToCommit
+from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import Claim, FinalOffset, LostPosition, OwnedPartition, StartHint
 from spark_kcoord.member.core.effects import AdvanceOutcome
-from spark_kcoord.member.core.holdings import TopicPartition, partition_of
+from spark_kcoord.member.core.holdings import partition_of
 
 Piece: TypeAlias = Claim | StartHint | LostPosition | OwnedPartition | FinalOffset | OffsetToCommit
 _Item = TypeVar("_Item")

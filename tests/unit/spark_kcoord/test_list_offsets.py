@@ -7,7 +7,8 @@ import kafka.errors as kafka_errors
 import pytest
 
 from spark_kcoord.errors import UnknownTopicError
-from spark_kcoord.fetch.offsets import Partition, list_offsets
+from spark_kcoord.fetch.offsets import list_offsets
+from spark_kcoord.fetch.topic_range import TopicPartition
 from spark_kcoord.options.kafka_settings import KafkaSettings
 from spark_kcoord.options.offset_specs import EARLIEST_POSITION, LATEST_POSITION
 from tests.helpers.fake_cluster import FakeCluster, FakeLog
@@ -23,9 +24,11 @@ def cluster(partitions: int = 3) -> FakeCluster:
     return kafka
 
 
-def ask(kafka: FakeCluster, positions: dict[Partition, int], patience_s: float = PATIENCE_S) -> dict[Partition, int]:
+def ask(
+    kafka: FakeCluster, positions: dict[TopicPartition, int], patience_s: float = PATIENCE_S
+) -> dict[TopicPartition, int]:
     deadline = time.monotonic() + patience_s
-    found: dict[Partition, int] = kafka.run(partial(list_offsets, kafka, positions, deadline), 1)
+    found: dict[TopicPartition, int] = kafka.run(partial(list_offsets, kafka, positions, deadline), 1)
     return found
 
 
