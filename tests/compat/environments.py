@@ -38,15 +38,21 @@ class Wanted:
 
 
 def find_python(version: str) -> Path | None:
-    """Return an interpreter of a version, such as 3.12, from the PATH or from pyenv; None where none runs."""
+    """Return an interpreter of a version, such as 3.12, from pyenv or from the PATH; None where none runs."""
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     on_path = shutil.which(f"python{version}")
-    found = [Path(on_path)] if on_path else []
-    for python in [*found, *sorted(pyenv.glob(f"{version}.*/bin/python{version}"))]:
-        told = subprocess.run([python, "--version"], capture_output=True, timeout=_LOOK_TIMEOUT_S, check=False)
-        if told.returncode == 0 and told.stdout.startswith(f"Python {version}.".encode()):
+    for python in [*sorted(pyenv.glob(f"{version}.*/bin/python{version}")), *([Path(on_path)] if on_path else [])]:
+        if _is_python(python, version):
             return python
     return None
+
+
+def _is_python(python: Path, version: str) -> bool:
+    try:
+        told = subprocess.run([python, "--version"], capture_output=True, timeout=_LOOK_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return told.returncode == 0 and told.stdout.startswith(f"Python {version}.".encode())
 
 
 def environment(wanted: Wanted) -> Path:
