@@ -33,7 +33,10 @@ class History:
 def build_history(directory: Path, groups: int, left: int, seconds: float) -> History:
     """Have members of so many groups advance, all but some leave and these go on, then kill the node and start it."""
     topics = {"t": _PARTITIONS}
-    with Coordinator(directory, topics) as node, closing(Queries(node.port, "127.0.3.1")) as queries:
+    with (
+        Coordinator(directory, topics, is_watched=False) as node,
+        closing(Queries(node.port, "127.0.3.1")) as queries,
+    ):
         for begin in range(0, groups, _LOT):
             names = [f"query-{number}" for number in range(begin, min(groups, begin + _LOT))]
             queries.join(names, 1, _PARTITIONS)
@@ -48,7 +51,7 @@ def build_history(directory: Path, groups: int, left: int, seconds: float) -> Hi
         print(f"  {left} members, {batches} micro-batches more, {log_mib:.0f} MiB of log", flush=True)
     disk_mib, state_mib, shards = _on_disk(directory / "data")
     started_s = time.perf_counter()
-    with Coordinator(directory, topics) as node:
+    with Coordinator(directory, topics, is_watched=False) as node:
         start_s, seen = time.perf_counter() - started_s, node.report()
     rss_mib = seen["peak_rss_kib"] / 1024
     limit_mib = _SNAPSHOTS * state_mib + shards * _BETWEEN_MIB

@@ -51,10 +51,10 @@ STABLE_MS, HANDOVER_MS, PING_P99_MS, COMMITS_PER_S, LOOP_MS = 2000.0, 100.0, 10.
 class Coordinator:
     """The coordinator's process; a context manager."""
 
-    def __init__(self, directory: Path, topics: dict[str, int]) -> None:
+    def __init__(self, directory: Path, topics: dict[str, int], *, is_watched: bool = True) -> None:
         self._log = (directory / "node.log").open("ab")
         command = [sys.executable, "-m", "benchmarks.group_server", "--data", str(directory / "data")]
-        command += ["--core", str(SERVER_CORE)]
+        command += ["--core", str(SERVER_CORE), *([] if is_watched else ["--unwatched"])]
         command += [part for name, count in topics.items() for part in ("--topic", f"{name}={count}")]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True
