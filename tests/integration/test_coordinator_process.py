@@ -30,7 +30,7 @@ from coordinator.protocol.messages import (
     ListGroupEvents,
     Ping,
 )
-from coordinator.protocol.parts import Claim, ClaimState, ClaimStatuses, NodeAddress, Outcomes, StartPartition
+from coordinator.protocol.parts import Claim, ClaimStatuses, NodeAddress, Outcomes, StartPartition
 from coordinator.runtime.tool_client import ask
 from tests.helpers.processes import eventually, group_lives
 from tests.helpers.raw_member import RawMember
@@ -107,7 +107,7 @@ def test_a_running_claim_survives_a_sigkill(kafka: "LocalKafka", topic: Callable
         node.kill()
         node.start()
         one.connect()
-        assert one.register(claims=(claim,)).claims[0].state is ClaimState.RUNNING
+        assert one.register(claims=(claim,)).claims == ClaimStatuses(1)
         one.wait_until_complete()
         assert one.ask(advance_of((claim,), ())).finished == Outcomes(1)
 
