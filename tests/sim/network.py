@@ -113,8 +113,9 @@ class Network:
             if link.peer.host == host:
                 self.silence(link, to_node=True, to_member=True)
 
-    def heal(self) -> None:
-        """Let everything pass again; connections that have become deaf stay so."""
+    def heal(self, slowest_ms: int) -> None:
+        """Let everything pass again, none of it later than `slowest_ms`; connections that have become deaf stay so."""
+        self._delays_ms = tuple(min(delay_ms, slowest_ms) for delay_ms in self._delays_ms)
         self._held_to_node_ms.clear()
         self._held_to_member_ms.clear()
 

@@ -187,7 +187,8 @@ class World:
                 self.kafka.create(topic, partitions)
             while len(self.kafka.topics[topic].ends) < partitions:
                 self.kafka.grow(topic)  # an application may name a partition that the topic made again has not
-        self.network.heal()
+        # A network on which a round trip takes most of a session goes on ending sessions: that is a fault too.
+        self.network.heal(slowest_ms=self.mix.session_timeout_ms // 10)
         self.coordinator.heal_disk()
         self.coordinator.resume()
         self.coordinator.power_on()
