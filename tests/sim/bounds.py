@@ -1,4 +1,4 @@
-"""Limits that no step may pass, whatever the size of groups: of what it tells, and of the bytes of the state."""
+"""Limits that no step may pass, whatever the size of groups: of what it tells, of the bytes of the state, of wakes."""
 
 from coordinator.core.groups.account import bytes_of, recount
 from coordinator.core.groups.state import ShardState
@@ -7,6 +7,23 @@ from tests.sim.log.state import ViolationError
 
 MOST_NAMED = 6
 """Partitions that one request of the simulated operator names at most."""
+MOST_WAKES_A_MS = 10_000
+"""Wakes of a node at one moment of its time; the largest groups of the simulator need some hundred turns."""
+
+
+class WakeWatch:
+    """The wakes of one node: a node that is woken again and again while no time passes never does anything else."""
+
+    def __init__(self) -> None:
+        self._at_ms = -1
+        self._wakes = 0
+
+    def woke(self, now_ms: int) -> None:
+        """Count a wake; raises ViolationError for one too many at the same moment."""
+        self._wakes = self._wakes + 1 if now_ms == self._at_ms else 1
+        self._at_ms = now_ms
+        if self._wakes > MOST_WAKES_A_MS:
+            raise ViolationError("spinning", f"the node has woken {self._wakes} times at {now_ms} ms and is not done")
 
 
 def check_things(things: int, limits: Limits) -> None:

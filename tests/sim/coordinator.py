@@ -27,7 +27,7 @@ from coordinator.runtime.files import DiskError
 from tests.helpers.loading import read_shard
 from tests.helpers.memory_disk import MemoryDisk
 from tests.helpers.planted_bugs import PlantedBugError, plant
-from tests.sim.bounds import check_account, check_things
+from tests.sim.bounds import WakeWatch, check_account, check_things
 from tests.sim.checker import Checker
 from tests.sim.kafka import BROKERS, CLUSTER, Kafka
 from tests.sim.mix import Mix
@@ -69,6 +69,7 @@ class Coordinator:
         self._kafka = kafka
         self._checker = checker
         self._probes = ProbeWatch(mix.limits.probe_timeout_ms)
+        self._wakes = WakeWatch()
         self.sender: Sender
         self.node: Node
         self.life = 0
@@ -208,6 +209,7 @@ class Coordinator:
         self._wake()
 
     def _wake(self) -> None:
+        self._wakes.woke(self._schedule.now_ms)
         self._step(events.Ticked(self.now_ms(), self._wall_ms()))
 
     # ---- events -----------------------------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ from coordinator.protocol.parts import (
     StartPartition,
     Subscription,
 )
+from tests.sim.bounds import MOST_WAKES_A_MS, WakeWatch
 from tests.sim.checker import Checker
 from tests.sim.kafka import Kafka
 from tests.sim.log.history import History
@@ -586,3 +587,12 @@ def test_whoever_asked_is_answered_in_the_end_or_closed(how: str) -> None:
         return
     with pytest.raises(ViolationError, match=r"^unanswered: FetchOffsets\(group_id='g'"):
         world.checker.look_for_unanswered(now_ms)
+
+
+def test_node_that_wakes_without_end_at_one_moment_is_found() -> None:
+    watch = WakeWatch()
+    for now_ms in (5, 6):
+        for _ in range(MOST_WAKES_A_MS):
+            watch.woke(now_ms)
+    with pytest.raises(ViolationError, match=r"^spinning: the node has woken 10001 times at 6 ms"):
+        watch.woke(6)
