@@ -97,8 +97,8 @@ def filters(place: Place) -> None:
 
 
 def wrong_option(place: Place) -> None:
-    """A misspelt option is refused at load, with the right one."""
-    said = _refusal(lambda: place.read(startingOfsets="earliest"))
+    """A misspelt option is refused at load, with Connect once the columns are asked for, with the right one."""
+    said = _refusal(lambda: place.read(startingOfsets="earliest").columns)
     assert "OptionError" in said, said
     assert "startingOffsets" in said, said
 
