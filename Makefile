@@ -1,15 +1,16 @@
 # Two commands matter: `make demo` and `make test`. Each sets up what it needs; Python 3.11+ and Java 17+ must be there.
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types imports pytest demo sim mutants promises standing chaos-spark ship \
+.PHONY: help setup test lint types imports pytest demo sim mutants model promises standing chaos-spark ship \
 	bench-group bench-advance bench-hold bench-group-kafka bench-decoder bench-datapath bench-memory compare-kafka-source compat fuzz-decoder fuzz-node clean
 
 help:
 	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes)'
 	@echo 'make test      all checks and tests'
-	@echo 'make lint | types | imports | pytest    one of them'
+	@echo 'make lint | types | imports | tidy | pytest    one of them'
 	@echo 'make sim SEED=0 RUNS=500 JOBS=2    run the real coordinator and members through simulated failures'
 	@echo 'make mutants   plant known mistakes and see that the simulator finds each'
+	@echo 'make model     three replicas of a shard through every order of what can happen, in small scopes, and planted mistakes'
 	@echo 'make promises  schedules that once broke a promise, on a real broker, node and Spark (NAMES="word word" for some)'
 	@echo 'make standing  floods, wild numbers, signals and bad machines on a real node, a good client beside it (12 minutes; CASE=word)'
 	@echo 'make compare-kafka-source   the same reads by kcoord and by spark-sql-kafka, which must be equal (10 minutes)'
@@ -31,7 +32,7 @@ setup:
 	@scripts/setup.sh
 
 test: setup
-	@scripts/check.sh test ruff format types imports pytest
+	@scripts/check.sh test ruff format types imports tidy pytest
 
 lint: setup
 	@scripts/check.sh lint ruff format
@@ -41,6 +42,10 @@ types: setup
 
 imports: setup
 	@scripts/check.sh imports imports
+
+.PHONY: tidy
+tidy: setup
+	@scripts/check.sh tidy tidy
 
 pytest: setup
 	@scripts/check.sh pytest pytest
@@ -57,6 +62,9 @@ sim: setup
 
 mutants: setup
 	@.venv/bin/python -m tests.sim mutants --jobs $(JOBS)
+
+model: setup
+	@.venv/bin/python -m tests.model
 
 NAMES =
 

@@ -15,6 +15,7 @@ run_check() {
         format) $bin/ruff format --check ;;
         types) $bin/mypy ;;
         imports) $bin/lint-imports --no-logo ;;
+        tidy) $bin/python scripts/tidy.py ;;
         # A process that dies fails the run at once: a new one would hide it.
         pytest) $bin/python -m pytest -p tests.parallel --numprocesses 2 --max-worker-restart 0 --durations 15 ;;
         *) printf 'no check is called %s\n' "$1"; return 1 ;;

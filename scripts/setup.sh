@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Brings a machine that has Python 3.11+ and Java 17+ to where everything runs: uv, the virtual environment with the
-# locked dependencies, and Kafka's jars in the user's cache. Does only what is missing; takes a moment when nothing is.
+# locked dependencies, and the jars of Kafka and ZooKeeper in the user's cache. Does only what is missing; takes a moment when nothing is.
 # A machine that lacks Python or Java is told in one sentence what to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -41,17 +41,21 @@ _TROUBLE = re.compile(r"not found|unresolved|failed|error|exception|unable|probl
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One artifact of Maven Central; `classifier` names one beside the main one, such as that with its tests."""
+    """One artifact of Maven Central; `classifier` names one beside the main one, such as that with its tests.
+
+    With `sha256` the jar is refused unless it has this checksum, wherever it came from.
+    """
 
     organisation: str
     name: str
     version: str
     classifier: str = field(default="", repr=False)  # the names of directories come from the repr
+    sha256: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class JarSet:
-    """What one service needs: modules, fetched with or without their dependencies, and how many jars that makes."""
+    """The jars of one service: modules, fetched with or without their dependencies, and how many jars that makes."""
 
     name: str
     modules: tuple[Module, ...]
@@ -144,6 +148,7 @@ def _fetch(jar_set: JarSet, home: Path, ivy_home: Path, lock: IO[bytes], tell: R
                 f"Maven Central gave {len(jars)} jars for {jar_set.name} instead of {jar_set.jar_count}: "
                 f"remove {ivy_home} and try again."
             )
+        _check_digests(jar_set, scratch / "jars", ivy_home)
         marker = "".join(f"{jar.name} {jar.stat().st_size}\n" for jar in jars)
         (scratch / "jars" / _COMPLETE).write_text(marker)
         if home.exists():  # a damaged one
@@ -151,12 +156,26 @@ def _fetch(jar_set: JarSet, home: Path, ivy_home: Path, lock: IO[bytes], tell: R
         (scratch / "jars").replace(home)
 
 
+def _check_digests(jar_set: JarSet, jars: Path, ivy_home: Path) -> None:
+    """Raise `LocalServiceError` for a jar that does not have the checksum that its module says."""
+    for module in jar_set.modules:
+        if not module.sha256:
+            continue
+        jar = jars / f"{module.name}-{module.version}.jar"
+        found = hashlib.sha256(jar.read_bytes()).hexdigest() if jar.exists() else "missing"
+        if found != module.sha256:
+            raise LocalServiceError(
+                f"{jar.name} is not what {jar_set.name} needs: its SHA-256 is {found} instead of {module.sha256}. "
+                f"Remove {ivy_home} and try again; if that does not help, look at what answers for Maven Central."
+            )
+
+
 def _find_ivy() -> Path:
     pyspark = importlib.util.find_spec("pyspark")
     for package in (pyspark.submodule_search_locations or []) if pyspark else []:
         for jar in sorted(Path(package, "jars").glob("ivy-*.jar")):
             return jar
-    raise LocalServiceError("PySpark's Ivy jar is needed to fetch the jars of Kafka: install `kcoord[spark]`.")
+    raise LocalServiceError("PySpark's Ivy jar is needed to fetch jars: install `kcoord[spark]`.")
 
 
 def _ivy_command(jar_set: JarSet, java: Java, ivy_jar: Path, ivy_home: Path, scratch: Path) -> list[str]:

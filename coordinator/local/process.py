@@ -93,6 +93,14 @@ class ChildProcess:
         """Kill the command with SIGKILL and return when it is gone."""
         self._end(supervisor.KILL, _KILL_TIMEOUT_S)
 
+    def pause(self) -> None:
+        """Have the command stand still (SIGSTOP) a moment from now; it can be stopped and killed all the same."""
+        self._say(supervisor.PAUSE)
+
+    def resume(self) -> None:
+        """Have a command that stands still go on."""
+        self._say(supervisor.RESUME)
+
     def log_tail(self, lines: int = 40) -> str:
         """Return the last lines that this run wrote to its log."""
         try:
@@ -104,12 +112,15 @@ class ChildProcess:
             return ""
         return "\n".join(text.splitlines()[-lines:])
 
+    def _say(self, word: bytes) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._control_fd, word)
+
     def _end(self, last_word: bytes, timeout_s: float) -> None:
         if self._supervisor is None:
             return
         if self._control_fd >= 0:
-            with contextlib.suppress(BrokenPipeError):
-                os.write(self._control_fd, last_word)
+            self._say(last_word)
             os.close(self._control_fd)
             self._control_fd = -1
         try:

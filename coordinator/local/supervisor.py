@@ -2,11 +2,11 @@
 
 A script of its own, run as `python -I supervisor.py CONTROL_FD OWNER_PID GRACE_S COMMAND...`; `process.py`
 starts it. The owner holds the other end of the control pipe: its end of file means stop (the kernel closes it
-even after a SIGKILL), the byte `k` means kill at once. A forked copy of the owner could keep the pipe open,
-so the parent's pid is watched too. Stop means SIGTERM, then SIGKILL when the grace is over. If the supervisor
-itself is killed, Linux kills the command with it; being single-threaded, it may ask for that (the request is
-tied to the thread that starts the child). The exit code is the command's, or 128 plus the signal that ended
-it.
+even after a SIGKILL), the byte `k` means kill at once, `p` have it stand still, `r` let it go on. A forked copy of
+the owner could keep the pipe open, so the parent's pid is watched too. Stop means SIGTERM, then SIGKILL when the
+grace is over. If the supervisor itself is killed, Linux kills the command with it; being single-threaded, it may
+ask for that (the request is tied to the thread that starts the child). The exit code is the command's, or 128
+plus the signal that ended it.
 """
 
 import contextlib
@@ -18,6 +18,8 @@ import sys
 import time
 
 KILL = b"k"
+PAUSE = b"p"
+RESUME = b"r"
 COMMAND_NOT_RUNNABLE = 127
 _OWNER_CHECK_S = 1.0
 _PR_SET_PDEATHSIG = 1
@@ -72,11 +74,14 @@ def supervise(control_fd: int, owner_pid: int, grace_s: float, command: list[str
             said = os.read(control_fd, 1)
             if said == KILL:
                 child.kill()
+            elif said in (PAUSE, RESUME):
+                child.send_signal(signal.SIGSTOP if said == PAUSE else signal.SIGCONT)
             else:
                 watched.remove(control_fd)
                 stop = True
         if stop and kill_at is None:
             child.terminate()
+            child.send_signal(signal.SIGCONT)  # one that stands still would not hear of it
             kill_at = time.monotonic() + grace_s
     return code if code >= 0 else 128 - code
 

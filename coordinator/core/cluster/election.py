@@ -1,0 +1,157 @@
+"""Who leads a shard next, and with which in-sync set: the rules of choice alone.
+
+Every choice is a new entry with the next leader epoch, or None where nothing is to be changed. Only a member of the
+in-sync set is ever chosen, except by `elect_unclean`, for which a person asks. Electing too early is safe, so whether
+a node is dead need not be certain here; what must hold is who may be chosen.
+"""
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+
+import msgspec.structs
+
+from coordinator.core.cluster.znodes import LogEnd, ShardEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What is known of the nodes while one shard is decided upon.
+
+    `live` are registered in ZooKeeper, with the node epochs of that, and not known to be dead otherwise, as one is to
+    which connections are refused. `eligible` are those of them that may be given this shard now: ready, answering, and
+    able to load it. `lacking` are nodes that have said that they lack records of this shard which they had
+    acknowledged: they leave its in-sync set whatever becomes of its size.
+    """
+
+    live: Mapping[int, int]
+    eligible: Set[int]
+    lacking: Set[int] = frozenset()
+
+
+def elect(entry: ShardEntry, candidates: Candidates, min_insync: int, changed_by: str = "") -> ShardEntry | None:
+    """Elect another leader, for the present one is gone or has stepped down: the first replica that may be chosen.
+
+    Nobody there leaves the shard without a leader and its in-sync set as it was, but for members that are lacking: its
+    other members have all that was acknowledged, and one of them is waited for.
+    """
+    leader = _first(entry, candidates)
+    return _chosen(entry, leader, candidates, min_insync, changed_by)
+
+
+def elect_longest(
+    entry: ShardEntry,
+    candidates: Candidates,
+    min_insync: int,
+    log_ends: Mapping[int, LogEnd],
+    changed_by: str = "",
+) -> ShardEntry | None:
+    """Elect when the whole cluster has started: of those that may be chosen the one whose log reaches furthest.
+
+    Any member is right if disks keep what they promise. This one is right even if one of them did not.
+    """
+    may_lead = [node for node in entry.replicas if _may_lead(entry, candidates, node)]
+    nothing = LogEnd(leader_epoch=0, end=0)
+    leader = max(may_lead, key=lambda node: log_ends.get(node, nothing), default=None)  # the first of equal ones
+    return _chosen(entry, leader, candidates, min_insync, changed_by)
+
+
+def is_waited_for(entry: ShardEntry, candidates: Candidates) -> bool:
+    """Say whether a member of the in-sync set is missing that might come yet, after the whole cluster has started."""
+    return any(node not in candidates.live and node not in candidates.lacking for node in entry.isr)
+
+
+def give_back(
+    entry: ShardEntry, candidates: Candidates, long_in_sync: Set[int], changed_by: str = ""
+) -> ShardEntry | None:
+    """Give the leadership to the preferred replica, if it has been in sync for long enough and may be chosen."""
+    preferred = entry.replicas[0]
+    if entry.leader in (None, preferred) or preferred not in long_in_sync:
+        return None
+    if not _may_lead(entry, candidates, preferred):
+        return None
+    return _next(entry, preferred, candidates.live[preferred], entry.isr, changed_by)
+
+
+def move_away(entry: ShardEntry, candidates: Candidates, changed_by: str = "") -> ShardEntry | None:
+    """Give the leadership to another node while its leader is well, as when that one drains, if one may have it."""
+    if entry.leader is None:
+        return None
+    others = Candidates(candidates.live, candidates.eligible - {entry.leader}, candidates.lacking)
+    leader = _first(entry, others)
+    return None if leader is None else _next(entry, leader, candidates.live[leader], entry.isr, changed_by)
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanChoice:
+    """What an unclean election would make, with `loses_nothing` if it is certain that nothing acknowledged is lost."""
+
+    entry: ShardEntry
+    log_end: LogEnd
+    loses_nothing: bool
+
+
+def elect_unclean(
+    entry: ShardEntry,
+    live: Mapping[int, int],
+    log_ends: Mapping[int, LogEnd],
+    min_insync: int,
+    left_the_isr: Set[int] = frozenset(),
+    changed_by: str = "",
+) -> UncleanChoice | None:
+    """Choose among the live replicas that have told where their logs end, in the in-sync set or not: the furthest one.
+
+    What was acknowledged was on `min_insync` disks, so among any (replicas - min_insync + 1) replicas one has it, not
+    counting those that `left_the_isr` because their disk was lost or damaged. None if no replica has answered.
+    """
+    asked = [node for node in entry.replicas if node in log_ends and node in live]
+    if not asked:
+        return None
+    leader = max(asked, key=lambda node: log_ends[node])
+    sound = [node for node in asked if node not in left_the_isr]
+    loses_nothing = leader in sound and len(sound) > len(entry.replicas) - min_insync
+    return UncleanChoice(_next(entry, leader, live[leader], (leader,), changed_by), log_ends[leader], loses_nothing)
+
+
+def is_led(entry: ShardEntry, candidates: Candidates) -> bool:
+    """Say whether a shard's leader lives, in the life in which it was elected, and has not said that it cannot lead."""
+    if entry.leader is None or entry.leader in candidates.lacking:
+        return False
+    return candidates.live.get(entry.leader) == entry.leader_node_epoch
+
+
+def _may_lead(entry: ShardEntry, candidates: Candidates, node: int) -> bool:
+    return (
+        node in entry.isr and node in candidates.live and node in candidates.eligible and node not in candidates.lacking
+    )
+
+
+def _first(entry: ShardEntry, candidates: Candidates) -> int | None:
+    return next((node for node in entry.replicas if _may_lead(entry, candidates, node)), None)
+
+
+def _chosen(
+    entry: ShardEntry, leader: int | None, candidates: Candidates, min_insync: int, changed_by: str
+) -> ShardEntry | None:
+    """Return the entry under a new leader, or without one; None if it says so already."""
+    members = tuple(node for node in entry.isr if node not in candidates.lacking)
+    if leader is None:
+        is_as_before = entry.leader is None and members == entry.isr
+        return None if is_as_before else _next(entry, None, None, members, changed_by)
+    alive = tuple(node for node in members if node in candidates.live)
+    dead = tuple(node for node in members if node not in candidates.live)
+    # Dead members stay, as far as they are needed for the smallest in-sync set that may commit.
+    isr = alive + dead[: max(0, min_insync - len(alive))]
+    return _next(entry, leader, candidates.live[leader], isr, changed_by)
+
+
+def _next(
+    entry: ShardEntry, leader: int | None, node_epoch: int | None, isr: tuple[int, ...], changed_by: str
+) -> ShardEntry:
+    return msgspec.structs.replace(
+        entry,
+        leader=leader,
+        leader_node_epoch=node_epoch,
+        leader_epoch=entry.leader_epoch + 1,
+        isr=isr,
+        changed_by=changed_by,
+    )

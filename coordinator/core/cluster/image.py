@@ -1,0 +1,146 @@
+"""What is known of ZooKeeper, as one frozen value that is replaced with everything that is read.
+
+What is read replaces what was known: answers of one session come in the order of what was asked. The image says what is
+there, not what ought to be; whoever decides names the versions that are here.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
+
+from coordinator.core.cluster.znodes import (
+    CLUSTER,
+    CONTROLLER_ACTIVE,
+    CONTROLLER_EPOCH,
+    NODES_KNOWN,
+    NODES_LIVE,
+    SHARDS,
+    ActiveController,
+    Bucket,
+    Cluster,
+    ControllerEpoch,
+    KnownNode,
+    LiveNode,
+    ShardEntry,
+    Unreadable,
+    Versioned,
+    bucket_of,
+    decode,
+    decode_bucket,
+    number_in,
+)
+from coordinator.core.cluster.zookeeper import ZkNode, ZkRead, ZkValues
+
+ValueT = TypeVar("ValueT")
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """The layout as it was last seen; None and a missing number mean that there is no such node, as far as is known.
+
+    `unreadable` are nodes whose value cannot be read, by path, with the reason: they are in no other field.
+    """
+
+    cluster: Versioned[Cluster] | None = None
+    epoch: Versioned[ControllerEpoch] | None = None
+    active: Versioned[ActiveController] | None = None
+    known: Mapping[int, Versioned[KnownNode]] = field(default_factory=dict)
+    live: Mapping[int, Versioned[LiveNode]] = field(default_factory=dict)
+    buckets: Mapping[int, Versioned[Bucket]] = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+
+    def shard(self, shard: int) -> ShardEntry | None:
+        """Return a shard's entry; None if there is none, or none that can be read."""
+        bucket = None if self.cluster is None else self.buckets.get(bucket_of(shard, self.cluster.value.buckets))
+        return None if bucket is None else bucket.value.shards.get(shard)
+
+    def shards(self) -> Iterator[tuple[int, ShardEntry]]:
+        """Return every shard that can be read, by bucket."""
+        for bucket in sorted(self.buckets):
+            yield from self.buckets[bucket].value.shards.items()
+
+    def unreadable_shards(self) -> frozenset[int]:
+        """Return the shards of which nothing may be concluded: their entry or bucket cannot be read or is missing.
+
+        Whoever is told which shards there are must be told of these apart, or it would take them for deleted.
+        """
+        if self.cluster is None:
+            return frozenset()
+        every = range(self.cluster.value.shards)
+        return frozenset(every) - frozenset(shard for shard, _ in self.shards())
+
+
+def read_node(image: Image, path: str, found: ZkNode | None) -> Image:
+    """Return the image after a node was read, which replaces what was known of it; other nodes than ours are let be."""
+    folder, _, name = path.rpartition("/")
+    number = number_in(name)
+    unreadable = {other: why for other, why in image.unreadable.items() if other != path}
+    read: Versioned[Any] | None = None
+    if found is not None:
+        kind = _KIND_AT.get(path) or _KIND_IN.get(folder)
+        if kind is None:
+            return image
+        value = decode_bucket(path, found.data) if kind is Bucket else decode(kind, path, found.data)
+        if isinstance(value, Unreadable):
+            unreadable[path] = value.why
+        else:
+            read = Versioned(value, found.version, found.owner)
+    image = replace(image, unreadable=unreadable)
+    match path:
+        case "/cluster":
+            return replace(image, cluster=read)
+        case "/controller/epoch":
+            return replace(image, epoch=read)
+        case "/controller/active":
+            return replace(image, active=read)
+    if number is None:
+        return replace(image, unreadable={**unreadable, path: "its name is no number"}) if read is not None else image
+    match folder:
+        case "/nodes/known":
+            return replace(image, known=_with(image.known, number, read))
+        case "/nodes/live":
+            return replace(image, live=_with(image.live, number, read))
+        case "/shards":
+            return replace(image, buckets=_with(image.buckets, number, read))
+    return image
+
+
+def read_children(image: Image, path: str, names: tuple[str, ...] | None) -> Image:
+    """Return the image after the names of a folder's nodes were read: what is not among them is gone."""
+    there = {number_in(name) for name in names or ()}
+    unreadable = {
+        other: why
+        for other, why in image.unreadable.items()
+        if other.rpartition("/")[0] != path or other.rpartition("/")[2] in (names or ())
+    }
+    image = replace(image, unreadable=unreadable)
+    match path:
+        case "/nodes/known":
+            return replace(image, known={number: it for number, it in image.known.items() if number in there})
+        case "/nodes/live":
+            return replace(image, live={number: it for number, it in image.live.items() if number in there})
+        case "/shards":
+            return replace(image, buckets={number: it for number, it in image.buckets.items() if number in there})
+    return image
+
+
+def read_all(image: Image, read: ZkRead, values: ZkValues) -> Image:
+    """Return the image after a whole read was answered."""
+    for path, names in zip(read.children, values.children, strict=True):
+        image = read_children(image, path, names)
+    for path, found in zip(read.nodes, values.nodes, strict=True):
+        image = read_node(image, path, found)
+    return image
+
+
+_KIND_AT: Final[Mapping[str, type[Any]]] = {
+    CLUSTER: Cluster,
+    CONTROLLER_EPOCH: ControllerEpoch,
+    CONTROLLER_ACTIVE: ActiveController,
+}
+_KIND_IN: Final[Mapping[str, type[Any]]] = {NODES_KNOWN: KnownNode, NODES_LIVE: LiveNode, SHARDS: Bucket}
+
+
+def _with(of: Mapping[int, ValueT], number: int, value: ValueT | None) -> Mapping[int, ValueT]:
+    others = {other: it for other, it in of.items() if other != number}
+    return others if value is None else {**others, number: value}

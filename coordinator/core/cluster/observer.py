@@ -1,0 +1,159 @@
+"""Keeps an image as new as ZooKeeper lets it be: what is watched, and when it is read again.
+
+A watch that fires says only that something is to be read again; what was told while a read was under way is read once
+more, since nobody knows which of them was first. After every reconnect, and now and then besides, all is read, for a
+connection that is back has no watches and nothing else makes up for a word that was lost. A frozen value: `step` makes
+the next one and the questions to ask.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+from coordinator.core.cluster.image import Image, read_all, read_node
+from coordinator.core.cluster.znodes import (
+    CLUSTER,
+    CONTROLLER_ACTIVE,
+    CONTROLLER_EPOCH,
+    NODES_KNOWN,
+    NODES_LIVE,
+    SHARDS,
+)
+from coordinator.core.cluster.zookeeper import (
+    ZkAspect,
+    ZkChanged,
+    ZkNode,
+    ZkRead,
+    ZkReadDone,
+    ZkSession,
+    ZkState,
+    ZkUnread,
+)
+
+READ_ALL_MS: Final = 30_000
+"""How often all is read again although no word of a change has come."""
+RETRY_MS: Final = 1_000
+"""How long after a read that failed, while the session goes on, the next one is begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is observed: nodes by their paths, and folders with the nodes in them."""
+
+    nodes: tuple[str, ...]
+    folders: tuple[str, ...] = ()
+
+
+OF_A_NODE: Final = Scope((CLUSTER, CONTROLLER_EPOCH, CONTROLLER_ACTIVE))
+"""What every node has to know: that there is a cluster, and who its controller is."""
+OF_A_CONTROLLER: Final = Scope(OF_A_NODE.nodes, (NODES_KNOWN, NODES_LIVE, SHARDS))
+"""Everything."""
+
+ObserverEvent: TypeAlias = ZkSession | ZkChanged | ZkReadDone
+Part: TypeAlias = tuple[str, ZkAspect]
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """What is known and what is being asked. One read at a time is under way.
+
+    The image `is_whole` when everything has been read since the session was last connected: until then what is in it
+    may be of before. `due_ms` is when all is to be read again.
+    """
+
+    scope: Scope
+    image: Image = field(default_factory=Image)
+    session: int = 0
+    is_connected: bool = False
+    is_whole: bool = False
+    due_ms: int = 0
+    request_id: int = 0
+    asked: ZkRead | None = None
+    stale: frozenset[Part] = frozenset()
+    """What is to be read with the next question."""
+
+
+def step(observer: Observer, event: ObserverEvent) -> tuple[Observer, tuple[ZkRead, ...]]:
+    """Take one event of ZooKeeper's."""
+    match event:
+        case ZkSession(now_ms, session, ZkState.CONNECTED):
+            observer = replace(observer, session=session, is_connected=True, asked=None)
+            return _ask(_begin_anew(observer, now_ms))
+        case ZkSession():
+            return replace(observer, is_connected=False, is_whole=False, asked=None), ()
+        case ZkChanged(_, session, path, aspect):
+            if session != observer.session or not _is_observed(observer, path):
+                return observer, ()
+            return _ask(replace(observer, stale=observer.stale | {(path, aspect)}))
+        case ZkReadDone():
+            return _take(observer, event)
+
+
+def pass_time(observer: Observer, now_ms: int) -> tuple[Observer, tuple[ZkRead, ...]]:
+    """Read all again if that is due."""
+    if now_ms < observer.due_ms or not observer.is_connected or observer.asked is not None:
+        return observer, ()
+    return _ask(replace(observer, stale=_all_parts(observer), due_ms=now_ms + READ_ALL_MS))
+
+
+def refresh(observer: Observer, now_ms: int, scope: Scope | None = None) -> tuple[Observer, tuple[ZkRead, ...]]:
+    """Read all again, of another scope if one is given: what is known was seen to be old, and is whole after that."""
+    observer = replace(observer, scope=observer.scope if scope is None else scope, asked=None)
+    return _ask(_begin_anew(observer, now_ms))
+
+
+def write(observer: Observer, path: str, node: ZkNode) -> Observer:
+    """Take in what this node has written with a known outcome. Reads that are asked from now on are no older."""
+    return replace(observer, image=read_node(observer.image, path, node))
+
+
+def _take(observer: Observer, done: ZkReadDone) -> tuple[Observer, tuple[ZkRead, ...]]:
+    asked = observer.asked
+    if asked is None or (done.session, done.request_id) != (asked.session, asked.request_id):
+        return observer, ()
+    observer = replace(observer, asked=None)
+    if isinstance(done.found, ZkUnread):
+        # Nothing of it is known, and neither is which watches it has left.
+        return replace(observer, stale=frozenset(), is_whole=False, due_ms=done.now_ms + RETRY_MS), ()
+    image = read_all(observer.image, asked, done.found)
+    listed = {
+        (f"{folder}/{name}", ZkAspect.NODE)
+        for folder, names in zip(asked.children, done.found.children, strict=True)
+        for name in names or ()
+    }
+    # A node that was read beside its folder is not read again; one that is new to it is.
+    new = listed - {(path, ZkAspect.NODE) for path in asked.nodes}
+    return _ask(replace(observer, image=image, stale=observer.stale | new))
+
+
+def _begin_anew(observer: Observer, now_ms: int) -> Observer:
+    parts = _all_parts(observer)
+    return replace(observer, is_whole=False, stale=parts, due_ms=now_ms + READ_ALL_MS)
+
+
+def _all_parts(observer: Observer) -> frozenset[Part]:
+    """Return everything that is observed by name; what is in folders follows when they are read."""
+    nodes = {(path, ZkAspect.NODE) for path in observer.scope.nodes}
+    return frozenset(nodes | {(path, ZkAspect.CHILDREN) for path in observer.scope.folders})
+
+
+def _ask(observer: Observer) -> tuple[Observer, tuple[ZkRead, ...]]:
+    """Ask for what is stale, unless something is being asked or nothing is: then all is known."""
+    if observer.asked is not None or not observer.is_connected:
+        return observer, ()
+    if not observer.stale:
+        return replace(observer, is_whole=True), ()
+    read = ZkRead(
+        observer.session,
+        observer.request_id + 1,
+        tuple(sorted(path for path, aspect in observer.stale if aspect is ZkAspect.NODE)),
+        tuple(sorted(path for path, aspect in observer.stale if aspect is ZkAspect.CHILDREN)),
+        is_watched=True,
+        is_synced=True,
+    )
+    return replace(observer, asked=read, request_id=read.request_id, stale=frozenset()), (read,)
+
+
+def _is_observed(observer: Observer, path: str) -> bool:
+    """Say whether a path is of the scope; what was watched under a wider one is let be."""
+    folder = path.rpartition("/")[0]
+    return path in observer.scope.nodes or path in observer.scope.folders or folder in observer.scope.folders

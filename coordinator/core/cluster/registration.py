@@ -1,0 +1,302 @@
+"""How a node comes into the cluster: whether it may, what it leaves first, and under which node epoch it lives.
+
+A frozen value; `step` and `pass_time` make the next one and what is to be done. It stops the node, with a sentence that
+names both sides, where ZooKeeper and the data directory are not of one cluster or not of one time, or where another
+directory lives under the same node id. A node whose disk is new, or older than the cluster has seen, leaves every
+in-sync set in the multi that registers it, and one with a damaged shard leaves that shard's: nobody may be elected for
+what it has lost.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias, assert_never
+
+import msgspec.structs
+
+from coordinator.core.cluster import observer as observing
+from coordinator.core.cluster.image import Image
+from coordinator.core.cluster.observer import Observer, Scope
+from coordinator.core.cluster.transactions import BucketChange, Operations, form_cluster, register
+from coordinator.core.cluster.znodes import (
+    CLUSTER,
+    CONTROLLER_EPOCH,
+    SHARDS,
+    Cluster,
+    LiveNode,
+    LogEnd,
+    ShardEntry,
+    known_path,
+    live_path,
+)
+from coordinator.core.cluster.zookeeper import (
+    ZkApplied,
+    ZkChanged,
+    ZkMulti,
+    ZkMultiDone,
+    ZkRead,
+    ZkReadDone,
+    ZkSession,
+    ZkState,
+)
+
+MARGIN_MS: Final = 3_000
+"""How much longer than its time-out a session may last, counted from here: servers see its end in ticks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What the data directory and the settings say of this node.
+
+    `cluster_id` is empty in a directory that belongs to no cluster yet. `starts` counts this start already.
+    `controller_epoch` is the greatest that this directory has ever obeyed. `damaged` are shards whose logs were moved
+    aside. `forms` is the cluster that this node makes where there is none.
+    """
+
+    node_id: int
+    directory_id: str
+    starts: int
+    forms: Cluster
+    addresses: Mapping[str, str]
+    rack: str
+    release: str
+    cluster_id: str = ""
+    controller_epoch: int = 0
+    log_ends: Mapping[int, LogEnd] = field(default_factory=dict)
+    damaged: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedCluster:
+    """The cluster that this node is of, to be written into its directory before it registers there (`Remembered`)."""
+
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """The directory says which cluster it is of: completes JoinedCluster."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LifeBegan:
+    """The node is registered: whatever is asked of another node epoch is not for it."""
+
+    node_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class MayNotJoin:
+    """The node has to stop, and a person has to look: `why` names what contradicts what."""
+
+    why: str
+
+
+RegistrationEvent: TypeAlias = ZkSession | ZkChanged | ZkReadDone | ZkMultiDone | Remembered
+RegistrationEffect: TypeAlias = ZkRead | ZkMulti | JoinedCluster | LifeBegan | MayNotJoin
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A node's way into the cluster, once a session. `rest` are multis to be done after the one under way.
+
+    `has_lost_all` is what the first look at ZooKeeper said of the directory, before this start has written anything
+    there. It counts until the first life began: what is in in-sync sets after that has come there properly.
+    """
+
+    identity: Identity
+    session_timeout_ms: int
+    observer: Observer
+    owner: int = 0
+    asked: ZkMulti | None = None
+    rest: tuple[Operations, ...] = ()
+    request_id: int = 0
+    is_remembering: bool = False
+    other_since_ms: int | None = None
+    """Since when another life under this node id has been seen."""
+    node_epoch: int | None = None
+    has_lost_all: bool | None = None
+    has_lived: bool = False
+    is_over: bool = False
+
+
+Result: TypeAlias = tuple[Registration, tuple[RegistrationEffect, ...]]
+
+
+def begin(identity: Identity, session_timeout_ms: int) -> Registration:
+    """Return the registration of a node that has just started."""
+    nodes = (CLUSTER, CONTROLLER_EPOCH, known_path(identity.node_id), live_path(identity.node_id))
+    return Registration(identity, session_timeout_ms, Observer(Scope(nodes, (SHARDS,))))
+
+
+def step(registration: Registration, event: RegistrationEvent) -> Result:
+    """Take one event."""
+    effects: tuple[RegistrationEffect, ...] = ()
+    match event:
+        case ZkSession(_, _, state, owner):
+            if state is ZkState.LOST:
+                registration = replace(registration, node_epoch=None, owner=0, asked=None, rest=())
+            elif state is ZkState.CONNECTED:
+                registration = replace(registration, owner=owner)
+            registration, effects = _observe(registration, observing.step(registration.observer, event))
+        case ZkChanged() | ZkReadDone():
+            registration, effects = _observe(registration, observing.step(registration.observer, event))
+        case ZkMultiDone():
+            registration, effects = _take_outcome(registration, event)
+        case Remembered():
+            identity = registration.identity
+            cluster = registration.observer.image.cluster
+            if registration.is_remembering and cluster is not None:
+                identity = replace(identity, cluster_id=cluster.value.cluster_id)
+            registration = replace(registration, identity=identity, is_remembering=False)
+        case _:
+            assert_never(event)
+    registration, more = _go_on(registration, event.now_ms)
+    return registration, effects + more
+
+
+def pass_time(registration: Registration, now_ms: int) -> Result:
+    """Do what is due by now."""
+    registration, reads = _observe(registration, observing.pass_time(registration.observer, now_ms))
+    registration, more = _go_on(registration, now_ms)
+    return registration, reads + more
+
+
+def _observe(registration: Registration, result: tuple[Observer, tuple[ZkRead, ...]]) -> Result:
+    return replace(registration, observer=result[0]), result[1]
+
+
+def _ask(registration: Registration, operations: Operations, rest: tuple[Operations, ...] = ()) -> Result:
+    multi = ZkMulti(registration.observer.session, registration.request_id + 1, operations)
+    return replace(registration, asked=multi, request_id=multi.request_id, rest=rest), (multi,)
+
+
+def _take_outcome(registration: Registration, done: ZkMultiDone) -> Result:
+    asked = registration.asked
+    if asked is None or (done.session, done.request_id) != (asked.session, asked.request_id):
+        return registration, ()
+    rest = registration.rest
+    registration = replace(registration, asked=None, rest=())
+    if isinstance(done.outcome, ZkApplied) and rest:
+        return _ask(registration, rest[0], rest[1:])
+    # Whatever came of it is read: also that this node is registered, by a write whose outcome was lost.
+    return _observe(registration, observing.refresh(registration.observer, done.now_ms))
+
+
+def _go_on(registration: Registration, now_ms: int) -> Result:
+    observer = registration.observer
+    is_certain = observer.is_connected and observer.is_whole and observer.asked is None
+    is_busy = registration.asked is not None or registration.is_remembering
+    if not is_certain or is_busy or registration.is_over or registration.node_epoch is not None:
+        return registration, ()
+    image, identity = observer.image, registration.identity
+    why = _contradiction(image, identity)
+    if why:
+        return replace(registration, is_over=True), (MayNotJoin(why),)
+    if image.cluster is None:
+        return _ask(registration, form_cluster(identity.forms))
+    if not identity.cluster_id:
+        return replace(registration, is_remembering=True), (JoinedCluster(image.cluster.value.cluster_id),)
+    live = image.live.get(identity.node_id)
+    known = image.known.get(identity.node_id)
+    if live is not None and known is not None and live.owner == registration.owner:
+        registration = replace(registration, node_epoch=known.version, has_lived=True, other_since_ms=None)
+        return registration, (LifeBegan(known.version),)
+    if live is not None and live.value.directory_id != identity.directory_id:
+        return _wait_for_the_other(registration, live.value, now_ms)
+    if registration.has_lost_all is None:
+        registration = replace(registration, has_lost_all=_has_lost_all(image, identity))
+    mine = LiveNode(
+        node_epoch=0,  # which `register` sets
+        directory_id=identity.directory_id,
+        addresses=dict(identity.addresses),
+        rack=identity.rack,
+        release=identity.release,
+        log_ends=dict(identity.log_ends),
+    )
+    multis = register(
+        identity.node_id,
+        known,
+        mine,
+        starts=identity.starts,
+        former_live=None if live is None else live.version,
+        leaves=() if registration.has_lived else _leaves(image, identity, has_lost_all=bool(registration.has_lost_all)),
+    )
+    return _ask(registration, multis[0], multis[1:])
+
+
+def _contradiction(image: Image, identity: Identity) -> str:
+    """Say why this directory and this ZooKeeper do not belong together; empty if they may."""
+    ours = (CLUSTER, CONTROLLER_EPOCH, known_path(identity.node_id), live_path(identity.node_id))
+    for path in ours:
+        if path in image.unreadable:
+            return f"{path} in ZooKeeper cannot be read: {image.unreadable[path]}; put its value right, or remove it"
+    if image.cluster is None:
+        if not identity.cluster_id:
+            return ""
+        return (
+            f"the data directory belongs to cluster {identity.cluster_id}, and ZooKeeper has no cluster: look whether "
+            "zookeeper.hosts and zookeeper.path are right, or whether ZooKeeper has lost its data"
+        )
+    cluster_id = image.cluster.value.cluster_id
+    if identity.cluster_id and identity.cluster_id != cluster_id:
+        return (
+            f"the data directory belongs to cluster {identity.cluster_id}, and ZooKeeper has cluster {cluster_id}: "
+            "start this node with its own directory and its own ZooKeeper"
+        )
+    epoch = 0 if image.epoch is None else image.epoch.value.epoch
+    if epoch < identity.controller_epoch:
+        return (
+            f"ZooKeeper has controller epoch {epoch}, and this node has obeyed {identity.controller_epoch}: "
+            "its data is from an earlier time, and it would give the same epochs again"
+        )
+    return ""
+
+
+def _wait_for_the_other(registration: Registration, other: LiveNode, now_ms: int) -> Result:
+    """Another directory lives under this node id: it may be dead and not yet expired, or somebody's mistake."""
+    since_ms = now_ms if registration.other_since_ms is None else registration.other_since_ms
+    if now_ms < since_ms + registration.session_timeout_ms + MARGIN_MS:
+        return replace(registration, other_since_ms=since_ms), ()
+    at = ", ".join(f"{name} {address}" for name, address in sorted(other.addresses.items()))
+    why = (
+        f"node id {registration.identity.node_id} is in use by the node with directory {other.directory_id} "
+        f"({at or 'no address'}): give each node an id of its own"
+    )
+    return replace(registration, is_over=True), (MayNotJoin(why),)
+
+
+def _has_lost_all(image: Image, identity: Identity) -> bool:
+    """Say whether this directory lacks what a former one of this node has acknowledged: it is new, or an older copy."""
+    known = image.known.get(identity.node_id)
+    if known is None or known.value.directory_id != identity.directory_id:
+        return True
+    return known.value.starts >= identity.starts  # another copy of it has been started as often
+
+
+def _leaves(image: Image, identity: Identity, *, has_lost_all: bool) -> list[BucketChange]:
+    """Return the buckets in which this node is in sync with what it does not have, without it."""
+    changes = []
+    for number, bucket in image.buckets.items():
+        left = {
+            shard: _without(entry, identity.node_id)
+            for shard, entry in bucket.value.shards.items()
+            if identity.node_id in entry.isr and (has_lost_all or shard in identity.damaged)
+        }
+        if left:
+            value = msgspec.structs.replace(bucket.value, shards={**bucket.value.shards, **left})
+            changes.append(BucketChange(number, value, bucket.version))
+    return changes
+
+
+def _without(entry: ShardEntry, node_id: int) -> ShardEntry:
+    """Return the entry without a member, or a leader if that was it; to raise its epoch is the controller's."""
+    is_leader = entry.leader == node_id
+    return msgspec.structs.replace(
+        entry,
+        leader=None if is_leader else entry.leader,
+        leader_node_epoch=None if is_leader else entry.leader_node_epoch,
+        isr=tuple(node for node in entry.isr if node != node_id),
+        changed_by=f"node {node_id}, which lost its log",
+    )

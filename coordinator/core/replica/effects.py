@@ -1,0 +1,277 @@
+"""Everything the replica of a shard wants done, as frozen values, to be performed in their order.
+
+The order matters where a replica leaves an epoch: what ends the old one comes before anything of the new one.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from coordinator.core.log.entry import Batch
+from coordinator.core.replica.events import FetchAnswer
+
+# ---- the log -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OpenReplica:
+    """Open the shard's log, or make an empty one; ReplicaOpened reports completion."""
+
+    shard: int
+
+
+@dataclass(frozen=True, slots=True)
+class DropReplica:
+    """Close the shard's log, and with `deletes` move it aside; nothing reports completion."""
+
+    shard: int
+    deletes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AppendBatches:
+    """Write the leader's records to a follower's log; LogSynced reports completion."""
+
+    shard: int
+    log_number: int
+    batches: tuple[Batch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateLog:
+    """Take what is at or above `end` from the log, durably, after all appends so far; LogCut reports completion."""
+
+    shard: int
+    end: int
+    log_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class InstallSnapshot:
+    """Fetch the leader's snapshot and put it in the place of the log; SnapshotInstalled reports completion."""
+
+    shard: int
+    leader: int
+    leader_epoch: int
+    log_number: int
+
+
+# ---- leading -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BeginEpoch:
+    """Append the record that begins a leader epoch, at `base_offset`, before anything else of that epoch.
+
+    No Appended reports it: the replica has counted it. With `goes_on` this node led the epoch before as well, so the
+    shard's state and what waits to be said stay; else ShardLoaded is awaited.
+    """
+
+    shard: int
+    leader_epoch: int
+    base_offset: int
+    goes_on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LoadShard:
+    """Replay the shard's log up to `end`, with the record that begins the epoch; ShardLoaded reports completion.
+
+    What is still under way of a load of a former epoch is void.
+    """
+
+    shard: int
+    leader_epoch: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class BecomeServing:
+    """Answer requests for the shard: it is loaded, or what it said has left again after a stall.
+
+    Every member gets a full session time-out from now and every stop a full deadline.
+    """
+
+    shard: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class BecomeStalled:
+    """Decide nothing more for the shard until BecomeServing: refuse requests, and let no timer of it run."""
+
+    shard: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class GateMoved:
+    """Let go what waits in this epoch for records below `high_watermark` and for rounds up to `confirmed_round`."""
+
+    shard: int
+    leader_epoch: int
+    high_watermark: int
+    confirmed_round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resign:
+    """This node leads the shard no longer: nothing that waits is ever said, in the same step."""
+
+    shard: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepDown:
+    """Ask the controller for another leader; `lacks_committed` says that this replica is to leave the ISR as well."""
+
+    shard: int
+    leader_epoch: int
+    why: str
+    lacks_committed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFetch:
+    """Answer a follower's fetch."""
+
+    shard: int
+    follower: int
+    leader_epoch: int
+    fetch: int
+    answer: FetchAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class PushRecords:
+    """Send a follower the records from `begin` to `end`, which may be none, and the high watermark.
+
+    Pushes of one fetch leave in their order. Whoever sends them keeps at most `replica.window_bytes` ahead of what the
+    follower has reported; the rest follows when it reports more.
+    """
+
+    shard: int
+    follower: int
+    leader_epoch: int
+    fetch: int
+    begin: int
+    end: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeIsr:
+    """Write the ISR into the shard's bucket in ZooKeeper if that has `expected_version`; IsrWritten reports the end.
+
+    Each of `joining`, with the node epoch of its fetch, has to be registered as ready under it still: one multi, in
+    which the version comes first, so that a refusal for a registration says that the version was the expected one.
+    """
+
+    shard: int
+    leader_epoch: int
+    expected_version: int
+    isr: tuple[int, ...]
+    request: int
+    joining: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadIsr:
+    """Read the shard's bucket, again until its version is above this one; IsrSeen reports completion."""
+
+    shard: int
+    above_version: int
+
+
+# ---- following -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AskFetch:
+    """Ask the leader for everything after `end`; FetchAnswered reports completion, RecordsPushed follow."""
+
+    shard: int
+    leader: int
+    leader_epoch: int
+    fetch: int
+    end: int
+    last_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndFetch:
+    """Tell a leader that its epoch is over here. On one connection it comes before any later word about the shard."""
+
+    shard: int
+    leader: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReportProgress:
+    """Tell the leader what is on this disk; the last round seen goes with it."""
+
+    shard: int
+    leader: int
+    leader_epoch: int
+    fetch: int
+    durable_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseCut:
+    """Tell the leader that it lacks records which were committed: those below `high_watermark`."""
+
+    shard: int
+    leader: int
+    leader_epoch: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedTo:
+    """Records below `high_watermark` are committed and will never be cut: they may be replayed."""
+
+    shard: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remember:
+    """Keep a greater controller epoch on disk; it is durable before any later effect is performed."""
+
+    controller_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class HaltNode:
+    """Safety cannot be shown: stop the process, saying why."""
+
+    why: str
+
+
+Effect: TypeAlias = (
+    OpenReplica
+    | DropReplica
+    | AppendBatches
+    | TruncateLog
+    | InstallSnapshot
+    | BeginEpoch
+    | LoadShard
+    | BecomeServing
+    | BecomeStalled
+    | GateMoved
+    | Resign
+    | StepDown
+    | AnswerFetch
+    | PushRecords
+    | ChangeIsr
+    | ReadIsr
+    | AskFetch
+    | EndFetch
+    | ReportProgress
+    | RefuseCut
+    | CommittedTo
+    | Remember
+    | HaltNode
+)

@@ -1,0 +1,328 @@
+"""Everything that can happen to the replica of a shard, as frozen values; each carries the monotonic time it came at.
+
+A value of this room is touched once a batch and never once a commit: an append is told when its turn ends, a sync when
+it is over. Every report about a log carries its number, every word of a peer the leader epoch it was said in and the
+number of the fetch it belongs to. Whatever does not match is dropped, so the network may lose, double and delay.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from coordinator.core.log.entry import Batch
+from coordinator.core.replica.epochs import ReplicaLog
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsr:
+    """The controller has published who leads a shard, with which ISR; `version` is that of the bucket in ZooKeeper.
+
+    A leader epoch that is not above the replica's is a repetition and changes nothing. Without a leader the replica
+    waits for the next command.
+    """
+
+    now_ms: int
+    shard: int
+    leader_epoch: int
+    leader: int | None
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplica:
+    """The controller wants no replica of the shard here; with `deletes` its log is moved aside."""
+
+    now_ms: int
+    shard: int
+    leader_epoch: int
+    deletes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaOpened:
+    """The log is open for appends, and this is what it holds, all of it durable: completes OpenReplica.
+
+    The records that its snapshot stands for were committed, so they end at the least high watermark there is.
+    """
+
+    now_ms: int
+    shard: int
+    log: ReplicaLog
+
+
+# ---- from the disk and the shard's own state -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """A turn has appended records of this leader up to `end`."""
+
+    now_ms: int
+    shard: int
+    leader_epoch: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogSynced:
+    """Records below `end` of the log with this number are on disk."""
+
+    now_ms: int
+    shard: int
+    log_number: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogCut:
+    """The cut that gave the log this number is on disk: completes TruncateLog."""
+
+    now_ms: int
+    shard: int
+    log_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInstalled:
+    """The leader's snapshot has replaced the log, which ends with it: completes InstallSnapshot."""
+
+    now_ms: int
+    shard: int
+    log_number: int
+    end: int
+    last_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogStartMoved:
+    """A snapshot of the shard is on disk, and the records below `start` are let go."""
+
+    now_ms: int
+    shard: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShardLoaded:
+    """The shard's state has been replayed up to the record that began this epoch: completes LoadShard."""
+
+    now_ms: int
+    shard: int
+    leader_epoch: int
+
+
+# ---- from followers ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FetchAsked:
+    """A follower wants everything after `end`, where its last record has `last_epoch`, for as long as the epoch lasts.
+
+    `node_epoch` is that of the life the follower's node is in. `fetch` counts the fetches of that follower in this
+    epoch; a greater one of the same life replaces the one before.
+    """
+
+    now_ms: int
+    shard: int
+    follower: int
+    node_epoch: int
+    leader_epoch: int
+    fetch: int
+    end: int
+    last_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchEnded:
+    """A follower has left this epoch: nothing that it says later belongs to it."""
+
+    now_ms: int
+    shard: int
+    follower: int
+    node_epoch: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressMade:
+    """A follower has everything below `durable_end` on its disk, and has seen the node's round `round`."""
+
+    now_ms: int
+    shard: int
+    follower: int
+    node_epoch: int
+    leader_epoch: int
+    fetch: int
+    durable_end: int
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class CutRefused:
+    """A follower was told to cut below a high watermark that it knows: this leader lacks committed records."""
+
+    now_ms: int
+    shard: int
+    follower: int
+    leader_epoch: int
+    high_watermark: int
+
+
+# ---- from the leader -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Streaming:
+    """The follower's log is the begin of the leader's: pushes follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diverged:
+    """It is not: `epoch` is the greatest one of the leader's log that is not above the follower's, `end` its end."""
+
+    epoch: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class BelowLogStart:
+    """The records that the follower lacks are gone from the leader's log; its snapshot stands for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """The fetch is of an epoch that is over, or was asked of a node that does not lead in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownEpoch:
+    """The node that was asked has not heard of this epoch yet: it is asked again a little later."""
+
+
+FetchAnswer: TypeAlias = Streaming | Diverged | BelowLogStart | Fenced | UnknownEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class FetchAnswered:
+    """The leader's answer to a fetch: completes AskFetch."""
+
+    now_ms: int
+    shard: int
+    leader_epoch: int
+    fetch: int
+    answer: FetchAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsPushed:
+    """The leader pushes what follows in its log, or nothing, and its high watermark."""
+
+    now_ms: int
+    shard: int
+    leader_epoch: int
+    fetch: int
+    batches: tuple[Batch, ...]
+    high_watermark: int
+
+
+# ---- from ZooKeeper ------------------------------------------------------------------------------------------------
+
+
+class WriteOutcome(Enum):
+    """The end of a conditional write, as far as it is known."""
+
+    DONE = "done"
+    """It is in ZooKeeper, under the version that follows the one it named."""
+    VERSION_MISMATCH = "version mismatch"
+    """It named another version than there was."""
+    NOT_REGISTERED = "not registered"
+    """A follower to be taken in is not ready any more under the registration it fetched with."""
+    UNKNOWN = "unknown"
+    """The connection broke: it may have been done, and it may still arrive. Reported once writing is possible again."""
+
+
+@dataclass(frozen=True, slots=True)
+class IsrWritten:
+    """A write of the ISR has ended: completes ChangeIsr."""
+
+    now_ms: int
+    shard: int
+    request: int
+    outcome: WriteOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class IsrSeen:
+    """The shard's entry as read from ZooKeeper: completes ReadIsr, and comes whenever the bucket has changed.
+
+    Reads may lag: a version that is not above the one known tells nothing.
+    """
+
+    now_ms: int
+    shard: int
+    leader_epoch: int
+    version: int
+    isr: tuple[int, ...]
+
+
+# ---- peers and time ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PeerUp:
+    """There is a connection to a peer."""
+
+    now_ms: int
+    peer: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeerDown:
+    """The connection to a peer has ended; nothing more comes that was sent on it."""
+
+    now_ms: int
+    peer: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeerDraining:
+    """A peer drains, or does no longer: while it does it is in no ISR that its leaders can help."""
+
+    now_ms: int
+    peer: int
+    is_draining: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Time has passed. `waiting_since_ms` is when the oldest of the shard's sends that has not left was decided."""
+
+    now_ms: int
+    waiting_since_ms: int | None = None
+
+
+Event: TypeAlias = (
+    LeaderAndIsr
+    | StopReplica
+    | ReplicaOpened
+    | Appended
+    | LogSynced
+    | LogCut
+    | SnapshotInstalled
+    | LogStartMoved
+    | ShardLoaded
+    | FetchAsked
+    | FetchEnded
+    | ProgressMade
+    | CutRefused
+    | FetchAnswered
+    | RecordsPushed
+    | IsrWritten
+    | IsrSeen
+    | PeerUp
+    | PeerDown
+    | PeerDraining
+    | Ticked
+)

@@ -1,0 +1,171 @@
+"""A replica that follows: it matches its log with the leader's, cuts what differs, and takes what is pushed.
+
+It takes nothing before the leader of exactly its epoch has found the record before its end in its own log. So its log
+is the begin of the leader's from then on, and a push belongs at its end or not at all. It never cuts below the high
+watermark it knows: a leader that asks for it lacks committed records.
+"""
+
+from dataclasses import replace
+
+from coordinator.core.replica.effects import (
+    AppendBatches,
+    AskFetch,
+    CommittedTo,
+    Effect,
+    InstallSnapshot,
+    RefuseCut,
+    ReportProgress,
+    TruncateLog,
+)
+from coordinator.core.replica.epochs import ReplicaLog
+from coordinator.core.replica.events import (
+    BelowLogStart,
+    Diverged,
+    FetchAnswered,
+    LogCut,
+    LogSynced,
+    RecordsPushed,
+    SnapshotInstalled,
+    Streaming,
+    UnknownEpoch,
+)
+from coordinator.core.replica.replica import Follower, FollowerPhase, Replica
+
+
+def follow(replica: Replica, leader: int, effects: list[Effect]) -> Replica:
+    """Begin to follow a leader in the replica's epoch."""
+    phase = FollowerPhase.INSTALLING if replica.is_replaced else FollowerPhase.MATCHING
+    following = replace(replica, role=Follower(leader, phase))
+    return following if replica.is_replaced else ask(following, effects)
+
+
+def ask(replica: Replica, effects: list[Effect]) -> Replica:
+    """Ask for a fetch of what follows the log's end, which replaces the one before."""
+    role = follower_of(replica)
+    fetch = role.fetch + 1
+    effects.append(
+        AskFetch(replica.shard, role.leader, replica.leader_epoch, fetch, replica.log.end, replica.log.last_epoch)
+    )
+    return replace(replica, role=Follower(role.leader, FollowerPhase.MATCHING, fetch))
+
+
+def answered(replica: Replica, event: FetchAnswered, effects: list[Effect]) -> Replica:
+    """Go on as the leader says, unless the answer is to another fetch."""
+    role = follower_of(replica)
+    if not is_current(replica, event) or role.phase is not FollowerPhase.MATCHING:
+        return replica
+    match event.answer:
+        case Streaming():
+            return report(replace(replica, role=replace(role, phase=FollowerPhase.FOLLOWING)), effects)
+        case Diverged():
+            return _cut(replica, cut_point(replica.log, event.answer), effects)
+        case BelowLogStart():
+            return _install(replica, effects)
+        case UnknownEpoch():
+            again_ms = event.now_ms + replica.settings.fetch_retry_ms
+            return replace(replica, role=replace(role, ask_again_ms=again_ms))
+        case _:  # Fenced: a command will say who leads
+            return replica
+
+
+def cut_point(log: ReplicaLog, answer: Diverged) -> int:
+    """Return where this log may begin to differ from the leader's: where either one's records of that epoch end."""
+    return min(answer.end, log.end_of(answer.epoch)[1])
+
+
+def _cut(replica: Replica, end: int, effects: list[Effect]) -> Replica:
+    role = follower_of(replica)
+    if end < replica.high_watermark:
+        effects.append(RefuseCut(replica.shard, role.leader, replica.leader_epoch, replica.high_watermark))
+        return replace(replica, role=replace(role, phase=FollowerPhase.REFUSING))
+    if end == replica.log.end:
+        return replica  # nothing is left to cut, so the answer makes no sense; the next command mends it
+    log = replica.log.cut(end)
+    effects.append(TruncateLog(replica.shard, end, log.number))
+    return replace(replica, log=log, role=replace(role, phase=FollowerPhase.CUTTING))
+
+
+def _install(replica: Replica, effects: list[Effect]) -> Replica:
+    role, log = follower_of(replica), ReplicaLog(number=replica.log.number + 1)
+    effects.append(InstallSnapshot(replica.shard, role.leader, replica.leader_epoch, log.number))
+    return replace(replica, log=log, is_replaced=True, role=replace(role, phase=FollowerPhase.INSTALLING))
+
+
+def was_cut(replica: Replica, event: LogCut, effects: list[Effect]) -> Replica:
+    """Match again, now that what was cut cannot come back."""
+    role = follower_of(replica)
+    if event.log_number != replica.log.number or role.phase is not FollowerPhase.CUTTING:
+        return replica
+    return ask(replica, effects)
+
+
+def was_installed(replica: Replica, event: SnapshotInstalled, effects: list[Effect]) -> Replica:
+    """Go on from the end of the leader's snapshot, all of which was committed."""
+    if event.log_number != replica.log.number or not replica.is_replaced:
+        return replica
+    log = ReplicaLog(event.end, event.end, event.end, event.log_number, ((event.last_epoch, event.end - 1),))
+    installed = replace(replica, log=log, is_replaced=False)
+    installed = _committed_to(installed, event.end, effects)
+    return ask(installed, effects) if isinstance(installed.role, Follower) else installed
+
+
+def pushed(replica: Replica, event: RecordsPushed, effects: list[Effect]) -> Replica:
+    """Take records that continue the log; what is missing before them makes the fetch begin again."""
+    role = follower_of(replica)
+    if not is_current(replica, event) or role.phase is not FollowerPhase.FOLLOWING:
+        return replica
+    if event.batches:
+        first, last = event.batches[0], event.batches[-1]
+        if last.end <= replica.log.end:
+            return _committed_to(replica, event.high_watermark, effects)  # pushed twice
+        if first.base_offset != replica.log.end:
+            return ask(replica, effects)
+        log = replica.log
+        for batch in event.batches:
+            log = log.appended(batch.leader_epoch, batch.end)
+        effects.append(AppendBatches(replica.shard, log.number, event.batches))
+        replica = replace(replica, log=log)
+    return _committed_to(replica, event.high_watermark, effects)
+
+
+def _committed_to(replica: Replica, high_watermark: int, effects: list[Effect]) -> Replica:
+    known = min(high_watermark, replica.log.end)
+    if known <= replica.high_watermark:
+        return replica
+    effects.append(CommittedTo(replica.shard, known))
+    return replace(replica, high_watermark=known)
+
+
+def synced(replica: Replica, event: LogSynced, effects: list[Effect]) -> Replica:
+    """Take note of what is on disk here, and tell the leader if that is the begin of its log."""
+    after = with_synced(replica, event)
+    is_told = after is not replica and follower_of(after).phase is FollowerPhase.FOLLOWING
+    return report(after, effects) if is_told else after
+
+
+def with_synced(replica: Replica, event: LogSynced) -> Replica:
+    """Take note of what is on disk here, unless it was said of a log that has been cut or replaced since."""
+    if event.log_number != replica.log.number:
+        return replica
+    log = replica.log.synced(event.end)
+    return replica if log is replica.log else replace(replica, log=log)
+
+
+def report(replica: Replica, effects: list[Effect]) -> Replica:
+    """Tell the leader what is on disk here."""
+    role = follower_of(replica)
+    effects.append(
+        ReportProgress(replica.shard, role.leader, replica.leader_epoch, role.fetch, replica.log.durable_end)
+    )
+    return replica
+
+
+def is_current(replica: Replica, event: FetchAnswered | RecordsPushed) -> bool:
+    """Return whether a leader's word belongs to the fetch that stands."""
+    return event.leader_epoch == replica.leader_epoch and event.fetch == follower_of(replica).fetch
+
+
+def follower_of(replica: Replica) -> Follower:
+    """Return the role of a replica that follows."""
+    assert isinstance(replica.role, Follower), "only a follower is asked this"
+    return replica.role

@@ -1,0 +1,153 @@
+"""The replica of one shard on one node, as a frozen value: its log, the greatest epoch it has taken, and its role.
+
+| role | leads to |
+|---|---|
+| Absent | Opening, by LeaderAndIsr |
+| Opening | Follower, Leader or Offline, when the log's end and epochs are known |
+| Follower: matching, cutting, installing, following | Leader, Offline or another Follower, by LeaderAndIsr |
+| Leader: loading | serving, when the load has reached the record that began its epoch |
+| Leader: serving | stalled, when the oldest send has waited too long |
+| Leader: stalled | serving, when it has left |
+| Offline | Follower or Leader, by LeaderAndIsr |
+
+Each leads to Absent by StopReplica. Only `step` makes one value of another.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, TypeAlias
+
+from coordinator.core.replica.epochs import EMPTY_LOG, ReplicaLog
+from coordinator.core.replica.events import LeaderAndIsr
+from coordinator.core.replica.isr import Isr
+
+NOT_MATCHED: Final = -1
+"""The durable end of a follower that has reported none in this epoch."""
+ALL_ROUNDS: Final = 2**62
+"""The round that is confirmed for a leader which has to ask nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an operator may choose about replicas; `docs/OPTIONS.md` has the defaults."""
+
+    min_insync_replicas: int
+    lag_ms: int
+    closed_grace_ms: int
+    fetch_retry_ms: int
+    stall_ms: int
+    step_down_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """An end that a log is to reach: the leader's at `since_ms`. One that has reached it was caught up then."""
+
+    end: int
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StandingFetch:
+    """All that a leader knows of another replica in its epoch; `durable_end` is NOT_MATCHED until it has reported one.
+
+    `is_open` says that pushes go to it. `closed_since_ms` is set while there is no connection. A follower that
+    `has_lost` something it had acknowledged leaves the ISR whatever is left of it.
+    """
+
+    node: int
+    goal: Goal
+    node_epoch: int = -1
+    fetch: int = 0
+    is_open: bool = False
+    has_lost: bool = False
+    is_draining: bool = False
+    sent_end: int = 0
+    durable_end: int = NOT_MATCHED
+    round: int = 0
+    closed_since_ms: int | None = None
+
+
+class LeaderPhase(Enum):
+    """How far a leader is with its shard; requests are answered while it is serving."""
+
+    LOADING = "loading"
+    SERVING = "serving"
+    STALLED = "stalled"
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The replica leads in its epoch, which begins in the log at `epoch_start`."""
+
+    phase: LeaderPhase
+    epoch_start: int
+    isr: Isr
+    fetches: tuple[StandingFetch, ...]
+    own_goal: Goal
+    confirmed_round: int = 0
+    has_asked_to_step_down: bool = False
+
+
+class FollowerPhase(Enum):
+    """How far a follower is with being the begin of its leader's log."""
+
+    MATCHING = "matching"
+    """Its fetch has been asked, or will be, and not been answered with a stream."""
+    CUTTING = "cutting"
+    INSTALLING = "installing"
+    FOLLOWING = "following"
+    """Its log is the begin of the leader's, so what is pushed at its end belongs there."""
+    REFUSING = "refusing"
+    """Its leader lacks records that were committed: nothing is taken from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """The replica follows a leader in its epoch; `fetch` is the number of the last fetch it asked in it."""
+
+    leader: int
+    phase: FollowerPhase
+    fetch: int = 0
+    ask_again_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Offline:
+    """The replica has a log and no leader: there is none, or it has stepped down or may not lead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The log is being opened, and this command is to be obeyed then."""
+
+    command: LeaderAndIsr
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """There is no replica here, as far as this node knows."""
+
+
+Role: TypeAlias = Absent | Opening | Follower | Leader | Offline
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One replica of `shard` on `node`; `high_watermark` never goes back while the node lives.
+
+    `is_replaced` says that a snapshot is taking the place of the log, which is no log to follow or lead with before.
+    """
+
+    shard: int
+    node: int
+    settings: Settings
+    log: ReplicaLog = EMPTY_LOG
+    leader_epoch: int = -1
+    high_watermark: int = 0
+    role: Role = Absent()
+    is_replaced: bool = False
+
+    def confirms(self, leader: int, leader_epoch: int) -> bool:
+        """Return whether a round of this leader may be confirmed: it is followed in exactly this epoch."""
+        return isinstance(self.role, Follower) and self.role.leader == leader and self.leader_epoch == leader_epoch

@@ -1,0 +1,90 @@
+"""The replicas of a node: which controller and which commands it obeys, and which replica an event is for.
+
+A controller epoch below the greatest ever seen is that of a controller which was replaced, and a greater one is durable
+before it is obeyed. A command for a former life of this node is void: what that life held may be gone. A full list
+names every shard that is to be here. What it does not name is moved aside, but for what the controller could not read.
+"""
+
+from dataclasses import dataclass
+
+from coordinator.core.replica.effects import Effect, Remember
+from coordinator.core.replica.events import Event, LeaderAndIsr, PeerDown, PeerDraining, PeerUp, StopReplica, Ticked
+from coordinator.core.replica.replica import Follower, Leader, Replica, Settings
+from coordinator.core.replica.step import step
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """What a controller tells a node; with `is_init` it is the whole list of shards that are to be there.
+
+    Shards of a bucket that could not be read are `unreadable`, and are left as they are.
+    """
+
+    now_ms: int
+    controller_epoch: int
+    node_epoch: int
+    commands: tuple[LeaderAndIsr, ...]
+    stops: tuple[StopReplica, ...] = ()
+    is_init: bool = False
+    unreadable: frozenset[int] = frozenset()
+
+
+class Replicas:
+    """The replicas of one node in one life, which `node_epoch` names; each is a value that a step replaces."""
+
+    def __init__(self, node: int, node_epoch: int, settings: Settings, controller_epoch: int) -> None:
+        self._node = node
+        self._node_epoch = node_epoch
+        self._settings = settings
+        self._replicas: dict[int, Replica] = {}
+        self.controller_epoch = controller_epoch
+        """The greatest controller epoch ever seen, as kept on disk."""
+
+    def __getitem__(self, shard: int) -> Replica:
+        """Return the replica of a shard, an absent one where there is none."""
+        found = self._replicas.get(shard)
+        return Replica(shard, self._node, self._settings) if found is None else found
+
+    def step(self, shard: int, event: Event) -> list[Effect]:
+        """Have the replica of one shard take in an event."""
+        self._replicas[shard], effects = step(self[shard], event)
+        return effects
+
+    def step_all(self, event: PeerUp | PeerDown | PeerDraining | Ticked) -> list[Effect]:
+        """Have every replica take in what concerns all of them."""
+        effects: list[Effect] = []
+        for shard in sorted(self._replicas):
+            effects += self.step(shard, event)
+        return effects
+
+    def obey(self, told: Commands) -> list[Effect]:
+        """Do what a controller commands, unless it was replaced or means a former life of this node."""
+        if told.controller_epoch < self.controller_epoch or told.node_epoch != self._node_epoch:
+            return []
+        effects: list[Effect] = []
+        if told.controller_epoch > self.controller_epoch:
+            self.controller_epoch = told.controller_epoch
+            effects.append(Remember(told.controller_epoch))
+        for command in told.commands:
+            effects += self.step(command.shard, command)
+        for stop in told.stops:
+            effects += self.step(stop.shard, stop)
+        if told.is_init:
+            named = {command.shard for command in told.commands} | told.unreadable
+            for shard in sorted(self._replicas.keys() - named):
+                leader_epoch = self[shard].leader_epoch
+                effects += self.step(shard, StopReplica(told.now_ms, shard, leader_epoch, deletes=True))
+        return effects
+
+    @property
+    def led(self) -> tuple[int, ...]:
+        """Return the shards that this node leads."""
+        return tuple(shard for shard, replica in sorted(self._replicas.items()) if isinstance(replica.role, Leader))
+
+    def confirmed(self, leader: int) -> tuple[tuple[int, int, int], ...]:
+        """Return shard, leader epoch and fetch of all that a peer's round is confirmed for: what it is followed in."""
+        return tuple(
+            (shard, replica.leader_epoch, replica.role.fetch)
+            for shard, replica in sorted(self._replicas.items())
+            if isinstance(replica.role, Follower) and replica.confirms(leader, replica.leader_epoch)
+        )

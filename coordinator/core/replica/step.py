@@ -1,0 +1,224 @@
+"""One step of a replica: an event in, the value that follows and the effects out.
+
+A command with a greater leader epoch ends everything of the epoch before, in the same step and before anything else.
+An equal one is a repetition. Whatever is said of another epoch changes nothing.
+"""
+
+from dataclasses import replace
+from typing import assert_never
+
+from coordinator.core.replica import follower, leader, membership
+from coordinator.core.replica.effects import (
+    AnswerFetch,
+    DropReplica,
+    Effect,
+    EndFetch,
+    HaltNode,
+    OpenReplica,
+    Resign,
+    StepDown,
+)
+from coordinator.core.replica.epochs import ReplicaLog
+from coordinator.core.replica.events import (
+    Appended,
+    CutRefused,
+    Event,
+    Fenced,
+    FetchAnswered,
+    FetchAsked,
+    FetchEnded,
+    IsrSeen,
+    IsrWritten,
+    LeaderAndIsr,
+    LogCut,
+    LogStartMoved,
+    LogSynced,
+    PeerDown,
+    PeerDraining,
+    PeerUp,
+    ProgressMade,
+    RecordsPushed,
+    ReplicaOpened,
+    ShardLoaded,
+    SnapshotInstalled,
+    StopReplica,
+    Ticked,
+    UnknownEpoch,
+    WriteOutcome,
+)
+from coordinator.core.replica.replica import Absent, Follower, FollowerPhase, Leader, Offline, Opening, Replica
+
+
+def step(replica: Replica, event: Event) -> tuple[Replica, list[Effect]]:
+    """Take in one event; an equal value comes back when it changes nothing."""
+    effects: list[Effect] = []
+    match event:
+        case LeaderAndIsr():
+            replica = _commanded(replica, event, effects)
+        case StopReplica():
+            replica = _stopped(replica, event, effects)
+        case ReplicaOpened():
+            replica = _opened(replica, event, effects)
+        case LogStartMoved():
+            replica = replace(replica, log=replica.log.started_at(event.start))
+        case FetchAsked():
+            replica = _asked(replica, event, effects)
+        case SnapshotInstalled():
+            replica = follower.was_installed(replica, event, effects)
+        case _:
+            if isinstance(replica.role, Leader):
+                replica = _leading(replica, replica.role, event, effects)
+            elif isinstance(replica.role, Follower):
+                replica = _following(replica, replica.role, event, effects)
+            elif isinstance(event, LogSynced):
+                replica = follower.with_synced(replica, event)
+    return replica, effects
+
+
+def _commanded(replica: Replica, command: LeaderAndIsr, effects: list[Effect]) -> Replica:
+    if command.leader_epoch <= replica.leader_epoch:
+        return replica
+    if isinstance(replica.role, Absent | Opening):
+        if isinstance(replica.role, Absent):
+            effects.append(OpenReplica(replica.shard))
+        return replace(replica, leader_epoch=command.leader_epoch, role=Opening(command))
+    return _obeyed(replica, command, effects)
+
+
+def _opened(replica: Replica, event: ReplicaOpened, effects: list[Effect]) -> Replica:
+    if not isinstance(replica.role, Opening):
+        return replica
+    command = replica.role.command
+    high_watermark = max(replica.high_watermark, event.log.start)
+    return _obeyed(replace(replica, log=event.log, high_watermark=high_watermark, role=Offline()), command, effects)
+
+
+def _obeyed(replica: Replica, command: LeaderAndIsr, effects: list[Effect]) -> Replica:
+    """Leave the epoch there was, then take the part that the command gives."""
+    if is_older_than(replica.log, command):
+        log_epoch = replica.log.last_epoch
+        effects.append(
+            HaltNode(
+                f"shard {replica.shard} is commanded in leader epoch {command.leader_epoch}, but its log has records "
+                f"of epoch {log_epoch}: ZooKeeper's data is older than this log"
+            )
+        )
+        return replica
+    goes_on = isinstance(replica.role, Leader) and command.leader == replica.node
+    if not goes_on:
+        _leave(replica, effects)
+        replica = replace(replica, role=Offline())
+    replica = replace(replica, leader_epoch=command.leader_epoch)
+    if command.leader is None:
+        return replica
+    if command.leader != replica.node:
+        return follower.follow(replica, command.leader, effects)
+    if replica.is_replaced:
+        why = "a snapshot is taking the place of its log"
+        effects.append(StepDown(replica.shard, replica.leader_epoch, why, lacks_committed=True))
+        return replica
+    return leader.lead(replica, command, effects)
+
+
+def is_older_than(log: ReplicaLog, command: LeaderAndIsr) -> bool:
+    """Return whether a command is of an epoch that is over, as the log shows that has records of a later one."""
+    return command.leader_epoch < log.last_epoch
+
+
+def _leave(replica: Replica, effects: list[Effect]) -> None:
+    """End what the replica has to do with its epoch."""
+    if isinstance(replica.role, Leader):
+        effects.append(Resign(replica.shard, replica.leader_epoch))
+    elif isinstance(replica.role, Follower):
+        effects.append(EndFetch(replica.shard, replica.role.leader, replica.leader_epoch))
+
+
+def _stopped(replica: Replica, event: StopReplica, effects: list[Effect]) -> Replica:
+    if event.leader_epoch < replica.leader_epoch or isinstance(replica.role, Absent):
+        return replica
+    _leave(replica, effects)
+    effects.append(DropReplica(replica.shard, event.deletes))
+    return Replica(replica.shard, replica.node, replica.settings, leader_epoch=event.leader_epoch)
+
+
+def _asked(replica: Replica, event: FetchAsked, effects: list[Effect]) -> Replica:
+    if event.leader_epoch == replica.leader_epoch and isinstance(replica.role, Leader):
+        return leader.asked(replica, event, effects)
+    is_early = event.leader_epoch > replica.leader_epoch or isinstance(replica.role, Opening)
+    answer = UnknownEpoch() if is_early else Fenced()
+    effects.append(AnswerFetch(replica.shard, event.follower, event.leader_epoch, event.fetch, answer))
+    return replica
+
+
+def _leading(replica: Replica, role: Leader, event: Event, effects: list[Effect]) -> Replica:
+    match event:
+        case Appended():
+            return leader.appended(replica, event, effects)
+        case LogSynced():
+            return leader.synced(replica, event, effects)
+        case ProgressMade():
+            return leader.progressed(replica, event, effects)
+        case FetchEnded():
+            return leader.fetch_ended(replica, event)
+        case CutRefused():
+            return leader.cut_refused(replica, event, effects)
+        case ShardLoaded():
+            return leader.loaded(replica, event, effects)
+        case IsrWritten():
+            return _isr_written(replica, role, event, effects)
+        case IsrSeen():
+            if event.leader_epoch != replica.leader_epoch:
+                return replica
+            role = membership.seen(replica, role, event.version, event.isr, effects)
+            return leader.settled(replace(replica, role=role), effects)
+        case PeerUp():
+            return leader.peer_up(replica, event.peer)
+        case PeerDown():
+            return leader.peer_down(replica, event.peer, event.now_ms)
+        case PeerDraining():
+            return leader.peer_draining(replica, event.peer, effects, is_draining=event.is_draining)
+        case Ticked():
+            return leader.ticked(replica, event, effects)
+        case _:
+            return replica  # said of an epoch in which this replica followed
+
+
+def _isr_written(replica: Replica, role: Leader, event: IsrWritten, effects: list[Effect]) -> Replica:
+    pending = role.isr.pending
+    if pending is None or event.request != pending.request or pending.is_refused:
+        return replica
+    match event.outcome:
+        case WriteOutcome.DONE:
+            role = membership.written(role)
+        case WriteOutcome.VERSION_MISMATCH:
+            role = membership.refused(replica, role, effects)
+        case WriteOutcome.NOT_REGISTERED:
+            role = membership.not_registered(role)
+        case WriteOutcome.UNKNOWN:
+            role = membership.unknown(replica, role, effects)
+        case _:
+            assert_never(event.outcome)
+    return leader.settled(replace(replica, role=role), effects)
+
+
+def _following(replica: Replica, role: Follower, event: Event, effects: list[Effect]) -> Replica:
+    match event:
+        case FetchAnswered():
+            return follower.answered(replica, event, effects)
+        case RecordsPushed():
+            return follower.pushed(replica, event, effects)
+        case LogSynced():
+            return follower.synced(replica, event, effects)
+        case LogCut():
+            return follower.was_cut(replica, event, effects)
+        case PeerUp(_, peer) if peer == role.leader and role.phase in _ASKING:
+            return follower.ask(replica, effects)
+        case PeerDown(_, peer) if peer == role.leader and role.phase is FollowerPhase.FOLLOWING:
+            return replace(replica, role=replace(role, phase=FollowerPhase.MATCHING))
+        case Ticked() if role.ask_again_ms is not None and event.now_ms >= role.ask_again_ms:
+            return follower.ask(replica, effects)
+        case _:
+            return replica  # said of an epoch in which this replica led
+
+
+_ASKING = (FollowerPhase.MATCHING, FollowerPhase.REFUSING)

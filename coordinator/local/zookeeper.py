@@ -1,0 +1,356 @@
+"""Real ZooKeeper servers on loopback as child processes, ready when `start` returns and gone when their owner is.
+
+One server, or a quorum of several. Ready means that a server answers `srvr` with the mode it runs in: `ruok` is
+answered by servers that have failed, and a listening socket by those that have no quorum yet. The data directory can
+be started again later. Knows nothing of the coordinator.
+"""
+
+import contextlib
+import os
+import shutil
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from coordinator.local.errors import LocalServiceError
+from coordinator.local.jars import JarSet, Module, ReportProgress, resolve_jars
+from coordinator.local.java import find_java
+from coordinator.local.kafka_files import logging_properties
+from coordinator.local.ports import LOOPBACK, free_ports, is_port_free
+from coordinator.local.process import ChildProcess
+
+ZOOKEEPER_JARS: Final = JarSet(
+    name="zookeeper",
+    modules=(
+        Module(
+            "org.apache.zookeeper",
+            "zookeeper",
+            "3.9.5",
+            sha256="936d025db1a85f085edea25048c3f5b3de5fc29329c371a10925e3b78b0b38a0",
+        ),
+        Module(
+            "org.apache.zookeeper",
+            "zookeeper-jute",
+            "3.9.5",
+            sha256="abcbc7f9d6c493daa118da6fa3061a201e2c521217526e8535adfb56b629e52a",
+        ),
+        Module(
+            "org.slf4j",
+            "slf4j-api",
+            "2.0.17",
+            sha256="7b751d952061954d5abfed7181c1f645d336091b679891591d63329c622eb832",
+        ),
+        Module(
+            "io.dropwizard.metrics",
+            "metrics-core",
+            "4.2.37",
+            sha256="3c70d19049d10f474ab803706b9c0677bcf5fd9e1afeb4f6c496f62e38b27678",
+        ),
+        Module(  # as Kafka has it, so that it is fetched once
+            "org.xerial.snappy",
+            "snappy-java",
+            "1.1.10.7",
+            sha256="4c766cb3f855415ee734b2392949a0b6f12a60879334a74518deaf6270d32e36",
+        ),
+        Module(
+            "org.apache.logging.log4j",
+            "log4j-api",
+            "2.25.4",
+            sha256="c4b642a7f047275215de117e0e3847eb2c7711d84a0aa7433e7b3c096daf341d",
+        ),
+        Module(
+            "org.apache.logging.log4j",
+            "log4j-core",
+            "2.25.4",
+            sha256="10fee2c0485d54fa44ee75d314f6295508f7b932281873db61a91b88073200e6",
+        ),
+        Module(
+            "org.apache.logging.log4j",
+            "log4j-slf4j2-impl",
+            "2.25.4",
+            sha256="dd897abc5eb3a6d965426c7937b92dd43e67c82d9819bea5d19f311516c68be3",
+        ),
+    ),
+    jar_count=8,
+    has_dependencies=False,
+)
+"""No netty, no jetty: what a server on loopback needs, and a logger, without which errors are silent."""
+
+_MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+_POLL_S: Final = 0.02
+_ASK_TIMEOUT_S: Final = 1.0
+
+
+class LocalZooKeeper:
+    """One server over one data directory; a context manager that starts and stops it.
+
+    `port` 0 means any free one, kept over restarts. `config` overrides lines of zoo.cfg. A session lasts between 2 and
+    20 ticks; `tick_ms` is how exactly its end is seen. The server writes to `data_dir/zookeeper.log`. Not thread safe.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        port: int = 0,
+        tick_ms: int = 500,
+        heap_mb: int = 256,
+        log_level: str = "WARN",
+        config: Mapping[str, str] | None = None,
+        start_timeout_s: float = 60.0,
+        report: ReportProgress | None = None,
+    ) -> None:
+        self.data_dir = data_dir.absolute()
+        self._wished_port = port
+        self._port = port
+        self._tick_ms = tick_ms
+        self._heap_mb = heap_mb
+        self._log_level = log_level
+        self._config = dict(config or {})
+        self._start_timeout_s = start_timeout_s
+        self._report = report
+        self._child: ChildProcess | None = None
+        self._server_id: int | None = None
+
+    def __enter__(self) -> Self:
+        """Start the server."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop the server."""
+        self.stop()
+
+    @property
+    def address(self) -> str:
+        """Return HOST:PORT."""
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def port(self) -> int:
+        """Return the port that clients connect to, the same over restarts."""
+        if not self._port:
+            raise LocalServiceError("ZooKeeper has no port before it is started.")
+        return self._port
+
+    @property
+    def log_path(self) -> Path:
+        """Return the file with everything the server said."""
+        return self.data_dir / "zookeeper.log"
+
+    @property
+    def process_group_id(self) -> int:
+        """Return the id of the process group in which the server runs."""
+        return self._running().group_id
+
+    @property
+    def is_running(self) -> bool:
+        """Say whether the server's process lives."""
+        return self._child is not None and self._child.exit_code() is None
+
+    def start(self) -> None:
+        """Start the server and return when it is ready."""
+        self.begin()
+        self.await_ready()
+
+    def begin(self) -> None:
+        """Start the server's process; `await_ready` says when it serves, for which a quorum needs others."""
+        if self.is_running:
+            raise LocalServiceError(f"ZooKeeper is already running on {self.address}.")
+        java = find_java()
+        jars = resolve_jars(ZOOKEEPER_JARS, self._report)
+        if not self._port:
+            (self._port,) = free_ports(1)
+        if not is_port_free(self._port):
+            raise LocalServiceError(
+                f"Port {self._port} is in use on {LOOPBACK}: choose another port, or 0 for any free one."
+            )
+        self._write_files()
+        command = [
+            str(java.executable),
+            *[f"-Xmx{self._heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+ExitOnOutOfMemoryError"],
+            *["-Djava.awt.headless=true", "-Dzookeeper.admin.enableServer=false"],
+            f"-Dlog4j2.configurationFile={self.data_dir / 'log4j2.properties'}",
+            *["-cp", os.pathsep.join(map(str, jars)), _MAIN, str(self.data_dir / "zoo.cfg")],
+        ]
+        self._child = ChildProcess("ZooKeeper", command, log_path=self.log_path)
+        self._child.start()
+
+    def await_ready(self) -> None:
+        """Return when the server answers as one that serves; a server that does not come to that is ended."""
+        child = self._running()
+        try:
+            self._wait_until_ready(child)
+        except BaseException:
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        """Have the server end cleanly; nothing happens if it is not running."""
+        if self._child is not None:
+            self._child.stop()
+            self._child = None
+
+    def kill(self) -> None:
+        """End the server with SIGKILL, as a crash would; nothing happens if it is not running."""
+        if self._child is not None:
+            self._child.kill()
+            self._child = None
+
+    def pause(self) -> None:
+        """Have the server stand still a moment from now; its port accepts connections and nothing answers."""
+        self._running().pause()
+
+    def resume(self) -> None:
+        """Have a server that stands still go on."""
+        self._running().resume()
+
+    def restart(self) -> None:
+        """Stop the server if it runs and start it again with the same port and data."""
+        self.stop()
+        self.start()
+
+    def forget_data(self) -> None:
+        """Remove all that a server that is not running has kept, as if it had got a new disk."""
+        if self._child is not None:
+            raise LocalServiceError("ZooKeeper is running: stop it before its data is removed.")
+        shutil.rmtree(self.data_dir / "storage", ignore_errors=True)
+
+    def wait(self) -> None:
+        """Return when the server has ended, by itself or by another's doing."""
+        if self._child is not None:
+            self._child.wait()
+
+    def log_tail(self) -> str:
+        """Return the last lines of the server's log."""
+        return "" if self._child is None else self._child.log_tail()
+
+    def mode(self) -> str:
+        """Return what the server says it is: standalone, leader or follower; empty if it does not serve."""
+        for line in self._ask("srvr").splitlines():
+            if line.startswith("Mode: "):
+                return line.removeprefix("Mode: ")
+        return ""
+
+    def join_quorum(self, server_id: int, lines: Mapping[str, str]) -> None:
+        """Make this server one of several, before it is started; `lines` name all of them."""
+        self._server_id = server_id
+        self._config |= lines
+
+    def _running(self) -> ChildProcess:
+        if self._child is None:
+            raise LocalServiceError("ZooKeeper is not running.")
+        return self._child
+
+    def _write_files(self) -> None:
+        storage = self.data_dir / "storage"
+        storage.mkdir(parents=True, exist_ok=True)
+        if self._server_id is not None:
+            (storage / "myid").write_text(f"{self._server_id}\n")
+        properties = {
+            "tickTime": str(self._tick_ms),
+            "initLimit": "20",
+            "syncLimit": "10",
+            "dataDir": str(storage),
+            "clientPort": str(self._port),
+            "clientPortAddress": LOOPBACK,
+            "admin.enableServer": "false",
+            "maxClientCnxns": "0",
+            "4lw.commands.whitelist": "srvr,mntr",
+            **self._config,
+        }
+        lines = "".join(f"{name}={value}\n" for name, value in properties.items())
+        (self.data_dir / "zoo.cfg").write_text(lines)
+        (self.data_dir / "log4j2.properties").write_text(logging_properties(self._log_level))
+
+    def _wait_until_ready(self, child: ChildProcess) -> None:
+        deadline = time.monotonic() + self._start_timeout_s
+        while time.monotonic() < deadline:
+            exit_code = child.exit_code()
+            if exit_code is not None:
+                raise LocalServiceError(
+                    f"ZooKeeper ended while it started (exit code {exit_code}). "
+                    f"The end of {self.log_path}:\n{child.log_tail()}"
+                )
+            if self.mode():
+                return
+            time.sleep(_POLL_S)
+        raise LocalServiceError(
+            f"ZooKeeper was not ready within {self._start_timeout_s:g} s. "
+            f"The end of {self.log_path}:\n{child.log_tail()}"
+        )
+
+    def _ask(self, word: str) -> str:
+        """Return the answer to a four-letter word; empty if there is none."""
+        answer = b""
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection((LOOPBACK, self.port), timeout=_ASK_TIMEOUT_S) as connection,
+        ):
+            connection.sendall(word.encode())
+            while data := connection.recv(4096):
+                answer += data
+        return answer.decode("utf-8", errors="replace")
+
+
+class LocalZooKeeperQuorum:
+    """Several servers that are one ensemble, each in a directory of its own under `data_dir`; a context manager.
+
+    `servers` are there to be stopped, killed and paused one by one. Not thread safe.
+    """
+
+    def __init__(
+        self, data_dir: Path, *, count: int = 3, tick_ms: int = 500, report: ReportProgress | None = None
+    ) -> None:
+        self.servers: Sequence[LocalZooKeeper] = tuple(
+            LocalZooKeeper(data_dir / f"server-{number}", tick_ms=tick_ms, report=report)
+            for number in range(1, count + 1)
+        )
+
+    def __enter__(self) -> Self:
+        """Start all servers."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop all servers."""
+        self.stop()
+
+    @property
+    def addresses(self) -> str:
+        """Return HOST:PORT of each server, with commas between."""
+        return ",".join(server.address for server in self.servers)
+
+    def start(self) -> None:
+        """Start all servers and return when each serves; should one not, none is left running."""
+        ports = iter(free_ports(2 * len(self.servers)))
+        lines = {f"server.{number}": f"{LOOPBACK}:{next(ports)}:{next(ports)}" for number in range(1, len(self) + 1)}
+        with ExitStack() as undo:
+            undo.callback(self.kill)
+            for number, server in enumerate(self.servers, 1):
+                server.join_quorum(number, lines)
+                server.begin()
+            for server in self.servers:
+                server.await_ready()
+            undo.pop_all()
+
+    def stop(self) -> None:
+        """Have all servers end cleanly."""
+        for server in self.servers:
+            server.stop()
+
+    def kill(self) -> None:
+        """End all servers with SIGKILL."""
+        for server in self.servers:
+            server.kill()
+
+    def __len__(self) -> int:
+        return len(self.servers)

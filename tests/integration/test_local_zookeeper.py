@@ -1,0 +1,89 @@
+"""The embedded ZooKeeper is real: ready when it says so, durable, gone with its owner, clear when it fails."""
+
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coordinator.local.errors import LocalServiceError
+from coordinator.local.ports import LOOPBACK, free_ports
+from coordinator.local.zookeeper import LocalZooKeeper, LocalZooKeeperQuorum
+from tests.helpers.processes import eventually, group_lives
+from tests.helpers.zookeeper_client import zookeeper_client
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_data_and_port_survive_stop_and_kill(tmp_path: Path) -> None:
+    with LocalZooKeeper(tmp_path) as server:
+        port, group_id = server.port, server.process_group_id
+        with zookeeper_client(server.address) as client:
+            client.create("/kept", b"one")
+        server.kill()
+        assert not group_lives(group_id)
+        assert not server.is_running
+        server.start()
+        assert (server.port, server.mode()) == (port, "standalone")
+        with zookeeper_client(server.address) as client:
+            client.set("/kept", b"two")
+        server.restart()
+        with zookeeper_client(server.address) as client:
+            assert client.get("/kept")[0] == b"two"
+
+
+def test_a_server_that_stands_still_answers_when_it_goes_on_and_ends_when_asked_to(tmp_path: Path) -> None:
+    with LocalZooKeeper(tmp_path) as server:
+        server.pause()
+        assert eventually(lambda: not server.mode())
+        server.resume()
+        assert eventually(lambda: server.mode() == "standalone")
+        server.pause()
+        group_id = server.process_group_id
+    assert not group_lives(group_id)
+
+
+def test_a_quorum_goes_on_without_its_leader(tmp_path: Path) -> None:
+    with LocalZooKeeperQuorum(tmp_path) as quorum:
+        assert sorted(server.mode() for server in quorum.servers) == ["follower", "follower", "leader"]
+        (leader,) = [server for server in quorum.servers if server.mode() == "leader"]
+        with zookeeper_client(quorum.addresses) as client:
+            client.create("/kept", b"one")
+            leader.kill()
+            rest = [server for server in quorum.servers if server is not leader]
+            assert eventually(lambda: sorted(server.mode() for server in rest) == ["follower", "leader"])
+            assert client.retry(client.get, "/kept")[0] == b"one"
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_server_is_gone_when_its_owner_is(tmp_path: Path, signal_number: int) -> None:
+    script = (
+        "import sys, threading\nfrom pathlib import Path\nfrom coordinator.local.zookeeper import LocalZooKeeper\n"
+        "server = LocalZooKeeper(Path(sys.argv[1]))\nserver.start()\n"
+        "print(server.process_group_id, server.port, flush=True)\nthreading.Event().wait()\n"
+    )
+    arguments = [sys.executable, "-c", script, str(tmp_path)]
+    with subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as owner:
+        assert owner.stdout is not None
+        group_id, port = map(int, owner.stdout.readline().split())
+        assert group_lives(group_id)
+        owner.send_signal(signal_number)
+    assert eventually(lambda: not group_lives(group_id))
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((LOOPBACK, port), timeout=1)
+
+
+def test_a_wrong_setting_fails_with_what_zookeeper_says(tmp_path: Path) -> None:
+    server = LocalZooKeeper(tmp_path, config={"tickTime": "often"})
+    with pytest.raises(LocalServiceError, match=r"(?s)ended while it started \(exit code 2\).*zookeeper\.log.*often"):
+        server.start()
+    assert not server.is_running
+
+
+def test_a_port_in_use_is_refused_by_its_number(tmp_path: Path) -> None:
+    with socket.create_server((LOOPBACK, free_ports(1)[0])) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(LocalServiceError, match=f"Port {port} is in use"):
+            LocalZooKeeper(tmp_path, port=port).start()

@@ -1,0 +1,108 @@
+"""Every state of the small model in a scope, one after another, or some of them in random walks."""
+
+import gc
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+
+from tests.model.node import BrokenInvariantError
+from tests.model.state import Name, Scope, State
+from tests.model.world import Model
+
+
+class ViolationError(AssertionError):
+    """An invariant does not hold; the message has every step that leads there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explored:
+    """How much was seen."""
+
+    states: int
+    steps: int
+
+
+def every_state(
+    scope: Scope, *, forgets: bool = True, most: int | None = None, progress: Callable[[int, int], None] | None = None
+) -> Explored:
+    """Go through every state of a scope, nearest first; raises ViolationError with the shortest way to one."""
+    with _without_collector():
+        return _every_state(scope, forgets, most, progress)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Hold the collector off: it would look again and again at a million tuples that are all kept."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _every_state(
+    scope: Scope, forgets: bool, most: int | None, progress: Callable[[int, int], None] | None
+) -> Explored:
+    model = Model(scope, forgets=forgets)
+    first = model.canonical(model.first())
+    came_from: dict[State, tuple[State, Name] | None] = {first: None}
+    waiting, steps = deque([first]), 0
+    while waiting:
+        state = waiting.popleft()
+        try:
+            for name, after in model.successors(state):
+                steps += 1
+                known = model.canonical(after)
+                if known in came_from:
+                    continue
+                came_from[known] = state, name
+                _check(model, known, came_from, most)
+                waiting.append(known)
+                if progress is not None and len(came_from) % 50_000 == 0:
+                    progress(len(came_from), len(waiting))
+        except BrokenInvariantError as error:
+            raise ViolationError(f"{error}\n{_way(state, came_from)}") from error
+    return Explored(len(came_from), steps)
+
+
+def _check(model: Model, state: State, came_from: dict[State, tuple[State, Name] | None], most: int | None) -> None:
+    try:
+        model.check(state)
+    except BrokenInvariantError as error:
+        raise ViolationError(f"{error}\n{_way(state, came_from)}") from error
+    assert most is None or len(came_from) <= most, f"more than {most} states, and no end in sight"
+
+
+def _way(state: State, came_from: dict[State, tuple[State, Name] | None]) -> str:
+    """Return the steps that lead to a state; nodes are named as in the state before each."""
+    names: list[str] = []
+    step = came_from[state]
+    while step is not None:
+        before, name = step
+        names.append(" ".join(map(str, name)))
+        step = came_from[before]
+    return "\n".join(reversed(names))
+
+
+def random_walks(scope: Scope, seed: int, walks: int, steps: int) -> int:
+    """Take walks of random steps, each from the begin, and return how many steps they were in all."""
+    model, taken = Model(scope), 0
+    for walk in range(walks):
+        chance, state, names = Random(f"{seed}/{walk}"), model.first(), list[str]()
+        for _ in range(steps):
+            try:
+                choices = list(model.successors(state))
+                if not choices:
+                    break
+                name, state = chance.choice(choices)
+                names.append(" ".join(map(str, name)))
+                taken += 1
+                model.check(state)
+            except BrokenInvariantError as error:
+                way = "\n".join(names)
+                raise ViolationError(f"walk {walk} of seed {seed}: {error}\n{way}") from error
+    return taken

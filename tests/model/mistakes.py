@@ -1,0 +1,171 @@
+"""Known mistakes in the replication of a shard, planted one at a time, each of which the small model has to find.
+
+A mistake replaces named functions of the product while it is planted; the product knows nothing of it. `scope` is
+about the smallest in which it shows, `breaks` are the invariants of which it breaks one, and those that take more than
+seconds to be found are not quick: `make model` looks for them.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from unittest.mock import patch
+
+from coordinator.core.replica import effects as o
+from coordinator.core.replica import events as i
+from coordinator.core.replica import follower, leader, membership, step
+from coordinator.core.replica.epochs import ReplicaLog
+from coordinator.core.replica.isr import Isr
+from coordinator.core.replica.replica import ALL_ROUNDS, Leader, Replica, StandingFetch
+from tests.model.state import Scope
+
+Patches = list[tuple[Any, str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One mistake: where it is planted, in which scope it shows, and as what."""
+
+    plant: Callable[[], Patches]
+    scope: Scope
+    breaks: tuple[str, ...]
+    forgets: bool = True
+    is_quick: bool = True
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Make one mistake for as long as the context lasts."""
+    with ExitStack() as stack:
+        for where, attribute, instead in MISTAKES[name].plant():
+            stack.enter_context(patch.object(where, attribute, instead))
+        yield
+
+
+def _cut_to_high_watermark() -> Patches:
+    """A follower begins by cutting its log to the high watermark it knows, as Kafka did before KIP-101."""
+    rightly = follower.follow
+
+    def follow(replica: Replica, whom: int, effects: list[o.Effect]) -> Replica:
+        if replica.log.end > replica.high_watermark:
+            log = replica.log.cut(replica.high_watermark)
+            effects.append(o.TruncateLog(replica.shard, log.end, log.number))
+            replica = replace(replica, log=log)
+        return rightly(replica, whom, effects)
+
+    return [(follower, "follow", follow)]
+
+
+def _fetch_without_epoch() -> Patches:
+    """A leader looks at the end of a follower's log only."""
+
+    def answer_to(log: ReplicaLog, event: i.FetchAsked) -> i.FetchAnswer:
+        return i.Streaming() if event.end <= log.end else i.Diverged(event.last_epoch, log.end)
+
+    return [(leader, "answer_to", answer_to)]
+
+
+def _last_epoch_alone() -> Patches:
+    """Only the epoch of the last record is compared: not the leader epochs of those who talk, nor that of a command."""
+
+    def asked(replica: Replica, event: i.FetchAsked, effects: list[o.Effect]) -> Replica:
+        return leader.asked(replica, event, effects) if isinstance(replica.role, Leader) else replica
+
+    def is_current(replica: Replica, event: i.FetchAnswered | i.RecordsPushed) -> bool:
+        return event.fetch == follower.follower_of(replica).fetch
+
+    def is_of_fetch(replica: Replica, fetch: StandingFetch, event: i.ProgressMade) -> bool:
+        return event.fetch == fetch.fetch and fetch.is_open
+
+    return [
+        (step, "_asked", asked),
+        (step, "is_older_than", lambda log, command: False),
+        (follower, "is_current", is_current),
+        (leader, "_is_current", is_of_fetch),
+    ]
+
+
+def _own_disk_not_counted() -> Patches:
+    """A leader takes what it has appended for durable at home."""
+    return [(leader, "own_durable_end", lambda replica: replica.log.end)]
+
+
+def _pending_isr_ignored() -> Patches:
+    """A change of the ISR counts for nothing until it is known to be done."""
+    return [(Isr, "maximal", property(lambda isr: isr.members))]
+
+
+def _unknown_outcome_read() -> Patches:
+    """After a lost outcome a leader reads the ISR, and believes that what it does not see will not come."""
+
+    def unknown(replica: Replica, role: Leader, effects: list[o.Effect]) -> Leader:
+        effects.append(o.ReadIsr(replica.shard, role.isr.version - 1))
+        return replace(role, isr=role.isr.refused())
+
+    return [
+        (membership, "unknown", unknown),
+        (Isr, "is_settled_by", lambda isr, version: version >= isr.version),
+    ]
+
+
+def _expand_before_epoch() -> Patches:
+    """A follower joins when it has what this leader knows to be committed, as Kafka had it before KAFKA-6361."""
+
+    def may_join(replica: Replica, role: Leader, fetch: StandingFetch) -> bool:
+        return fetch.is_open and fetch.durable_end >= replica.high_watermark
+
+    return [(membership, "may_join", may_join)]
+
+
+def _isr_without_version() -> Patches:
+    """The ISR is written whatever the version is."""
+    rightly = membership.write_of
+    whatever: Any = None
+    return [(membership, "write_of", lambda replica, isr: replace(rightly(replica, isr), expected_version=whatever))]
+
+
+def _min_isr_ignored() -> Patches:
+    """An ISR shrinks to its leader."""
+    return [(membership, "least_members", lambda replica: 1)]
+
+
+def _no_round() -> Patches:
+    """A reply leaves when the records it was decided upon are committed."""
+    return [(leader, "round_of_all", lambda replica, role: ALL_ROUNDS)]
+
+
+def _confirms_while_leading() -> Patches:
+    """A node confirms the rounds of anybody."""
+    return [(Replica, "confirms", lambda replica, whom, epoch: True)]
+
+
+def _reported_after_cut() -> Patches:
+    """A report about records that were cut counts for those that came after."""
+
+    def with_synced(replica: Replica, event: i.LogSynced) -> Replica:
+        return replace(replica, log=replica.log.synced(event.end))
+
+    return [(follower, "with_synced", with_synced)]
+
+
+MISTAKES: Final[dict[str, Mistake]] = {
+    "cut-to-high-watermark": Mistake(_cut_to_high_watermark, Scope(2, 0, 0, 0, changes=0), ("StrongIsr",)),
+    "fetch-without-epoch": Mistake(
+        _fetch_without_epoch, Scope(2, 1, 0, 0, changes=0), ("LogMatching", "StrongIsr", "ValidHighWatermark")
+    ),
+    "last-epoch-alone": Mistake(
+        _last_epoch_alone,
+        Scope(3, 0, 0, 0, changes=0, warm=2),
+        ("StrongIsr", "NoCutBelowHighWatermark", "NoBug"),
+        is_quick=False,
+    ),
+    "own-disk-not-counted": Mistake(_own_disk_not_counted, Scope(1, 1, 0, 0, changes=0), ("StrongIsr",)),
+    "pending-isr-ignored": Mistake(_pending_isr_ignored, Scope(1, 1, 0, 0, changes=2), ("StrongIsr",)),
+    "unknown-outcome-read": Mistake(_unknown_outcome_read, Scope(1, 1, 1, 0, changes=2), ("StrongIsr",)),
+    "expand-before-epoch": Mistake(_expand_before_epoch, Scope(2, 1, 0, 0, changes=2), ("StrongIsr",), is_quick=False),
+    "isr-without-version": Mistake(_isr_without_version, Scope(2, 1, 0, 0, changes=1), ("LeaderInIsr", "StrongIsr")),
+    "min-isr-ignored": Mistake(_min_isr_ignored, Scope(1, 1, 0, 0, changes=2), ("IsrNotBelowMin",)),
+    "no-round": Mistake(_no_round, Scope(2, 0, 0, 1, changes=0), ("FreshRead",)),
+    "confirms-while-leading": Mistake(_confirms_while_leading, Scope(2, 0, 0, 1, changes=0), ("FreshRead",)),
+    "reported-after-cut": Mistake(_reported_after_cut, Scope(2, 1, 0, 0, changes=0), ("StrongIsr",), forgets=False),
+}

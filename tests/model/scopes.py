@@ -1,0 +1,44 @@
+"""Scopes of the small model: those of `make test`, with the number of states in each, and those of `make model`.
+
+The numbers are held so that a change which makes the model see less does not pass unnoticed; one that makes it see more
+is welcome, and changes them.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from tests.model.state import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A scope and the number of its states."""
+
+    scope: Scope
+    states: int
+
+
+@dataclass(frozen=True, slots=True)
+class Walks:
+    """Random walks in a scope that is too large for every state."""
+
+    scope: Scope
+    walks: int
+    steps: int
+
+
+QUICK_SCOPES: Final = {
+    "stale-replies": Counted(Scope(epochs=2, records=0, unknown=1, reads=1, changes=3), 14_423),
+    "records": Counted(Scope(epochs=2, records=1, unknown=0, reads=0, changes=1), 92_880),
+    "any-order": Counted(Scope(epochs=1, records=1, unknown=1, reads=0, changes=2, in_order=False), 431),
+}
+QUICK_WALKS: Final = Walks(Scope(epochs=4, records=6, unknown=2, reads=2, changes=8, in_order=False), 50, 150)
+
+LARGE_SCOPES: Final = {
+    "one-record-two-changes": Scope(epochs=2, records=1, unknown=1, reads=1, changes=2),
+    "two-records": Scope(epochs=2, records=2, unknown=0, reads=0, changes=0),
+    "from-nothing": Scope(epochs=2, records=0, unknown=0, reads=0, changes=0, warm=0),
+    "three-epochs": Scope(epochs=3, records=0, unknown=0, reads=1, changes=1),
+    "any-order-two-epochs": Scope(epochs=2, records=0, unknown=1, reads=1, changes=1, in_order=False),
+}
+LARGE_WALKS: Final = Walks(Scope(epochs=6, records=9, unknown=4, reads=4, changes=12, in_order=False), 4_000, 400)

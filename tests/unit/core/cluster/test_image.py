@@ -1,0 +1,92 @@
+"""The image is what was read last; what cannot be read is named and takes nothing else with it."""
+
+from coordinator.core.cluster.image import Image, read_all, read_children, read_node
+from coordinator.core.cluster.znodes import (
+    Bucket,
+    Cluster,
+    KnownNode,
+    LiveNode,
+    ShardEntry,
+    Versioned,
+    encode,
+    encode_bucket,
+)
+from coordinator.core.cluster.zookeeper import ZkNode, ZkRead, ZkValues
+
+CLUSTER = Cluster(cluster_id="c1", shards=4, buckets=2, replication_factor=1, min_insync_replicas=1)
+ENTRY = ShardEntry(leader=1, leader_node_epoch=9, leader_epoch=4, isr=(1,), replicas=(1,))
+LIVE = LiveNode(node_epoch=3, directory_id="d1", addresses={}, rack="r1", release="1")
+BUCKETS = {0: Bucket(shards={0: ENTRY, 2: ENTRY}), 1: Bucket(shards={1: ENTRY, 3: ENTRY})}
+
+
+def whole() -> Image:
+    image = read_node(Image(), "/cluster", ZkNode(encode(CLUSTER), 0))
+    image = read_node(image, "/nodes/known/1", ZkNode(encode(KnownNode(directory_id="d1", starts=1)), 3))
+    image = read_node(image, "/nodes/live/1", ZkNode(encode(LIVE), 0, 77))
+    for number, bucket in BUCKETS.items():
+        image = read_node(image, f"/shards/{number}", ZkNode(encode_bucket(bucket), 5))
+    return image
+
+
+def test_what_is_read_is_there_with_its_version_and_owner() -> None:
+    image = whole()
+    assert image.cluster == Versioned(CLUSTER, 0)
+    assert image.live == {1: Versioned(LIVE, 0, 77)}
+    assert image.known[1].version == 3
+    assert image.buckets[1] == Versioned(BUCKETS[1], 5)
+    assert dict(image.shards()) == dict.fromkeys(range(4), ENTRY)
+    assert image.shard(3) == ENTRY
+    assert image.unreadable_shards() == frozenset()
+
+
+def test_what_is_gone_is_gone_whether_its_node_or_its_folder_was_read() -> None:
+    assert not read_node(whole(), "/nodes/live/1", None).live
+    assert not read_children(whole(), "/nodes/live", ()).live
+    assert not read_children(whole(), "/nodes/live", None).live
+    assert read_children(whole(), "/nodes/live", ("1", "2")).live == whole().live
+    assert list(read_children(whole(), "/shards", ("1",)).buckets) == [1]
+    assert not read_children(whole(), "/nodes/known", ()).known
+    assert read_node(whole(), "/controller/active", None) == whole()
+
+
+def test_garbage_in_one_node_quarantines_that_node() -> None:
+    image = read_node(whole(), "/shards/0", ZkNode(b"\xff", 6))
+    assert list(image.unreadable) == ["/shards/0"]
+    assert image.unreadable_shards() == {0, 2}
+    assert image.shard(0) is None
+    assert image.shard(1) == ENTRY
+    again = read_node(image, "/shards/0", ZkNode(encode_bucket(BUCKETS[0]), 7))
+    assert again.unreadable == {}
+    assert again.shard(0) == ENTRY
+    image = read_node(image, "/nodes/live/1", ZkNode(b"{}", 0))
+    assert not image.live
+    assert sorted(read_children(image, "/nodes/live", ()).unreadable) == ["/shards/0"]
+
+
+def test_one_entry_that_cannot_be_read_is_one_unreadable_shard() -> None:
+    stored = encode_bucket(BUCKETS[0]).replace(b'"0":{', b'"0":{"isr":7,"was":{},', 1).replace(b'"isr":[1],', b"", 1)
+    image = read_node(whole(), "/shards/0", ZkNode(stored, 6))
+    assert image.unreadable_shards() == {0}
+    assert image.shard(2) == ENTRY
+
+
+def test_without_the_cluster_nothing_is_said_of_shards() -> None:
+    image = read_node(whole(), "/cluster", None)
+    assert image.shard(0) is None
+    assert image.unreadable_shards() == frozenset()
+
+
+def test_a_foreign_node_is_named_and_harms_nothing() -> None:
+    image = read_node(whole(), "/nodes/live/me", ZkNode(encode(LIVE), 0))
+    assert image.live == whole().live
+    assert image.unreadable == {"/nodes/live/me": "its name is no number"}
+    for path in ("/elsewhere/1", "/shards", "/nodes/live", "/nodes"):
+        assert read_node(whole(), path, ZkNode(b"", 0)) == whole(), path
+
+
+def test_a_whole_read_is_taken_in_at_once() -> None:
+    read = ZkRead(1, 1, ("/cluster", "/nodes/live/2"), ("/nodes/live",))
+    values = ZkValues((None, ZkNode(encode(LIVE), 0)), (("2",),))
+    image = read_all(whole(), read, values)
+    assert image.cluster is None
+    assert list(image.live) == [2]

@@ -1,0 +1,278 @@
+"""Who may join a cluster, under which node epoch, and what is left before anybody can be elected for it."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from coordinator.core.cluster.image import Image, read_node
+from coordinator.core.cluster.registration import (
+    MARGIN_MS,
+    Identity,
+    JoinedCluster,
+    LifeBegan,
+    MayNotJoin,
+    Registration,
+    RegistrationEffect,
+    Remembered,
+    begin,
+    pass_time,
+    step,
+)
+from coordinator.core.cluster.transactions import BucketChange, change_shards
+from coordinator.core.cluster.znodes import Bucket, Cluster, ControllerEpoch, ShardEntry, encode
+from coordinator.core.cluster.zookeeper import ZkApplied, ZkMulti, ZkOperation, ZkRead, ZkSet
+from tests.sim.schedule import Schedule
+from tests.sim.zookeeper import EventMaker, SimulatedZooKeeper
+from tests.sim.zookeeper_servers import Servers
+
+CLUSTER = Cluster(cluster_id="c1", shards=2, buckets=1, replication_factor=2, min_insync_replicas=2)
+TIMEOUT_MS = 2_000
+
+
+class World:
+    def __init__(self, seed: int = 0) -> None:
+        self.schedule = Schedule()
+        self.dice = Random(seed)
+        self.servers = Servers(self.schedule, self.dice)
+
+    def run(self, ms: int = 1_000) -> None:
+        self.schedule.run_until(self.schedule.now_ms + ms)
+
+    def write(self, *operations: ZkOperation) -> None:
+        assert isinstance(self.servers.multi(self.servers.servers[0], 0, operations), ZkApplied)
+
+    def image(self) -> Image:
+        image = Image()
+        for path, node in self.servers.tree.items():
+            image = read_node(image, path, node)
+        return image
+
+    def make_shards(self, *entries: ShardEntry) -> None:
+        bucket = Bucket(shards=dict(enumerate(entries)))
+        self.write(*change_shards(0, [BucketChange(0, bucket, None)])[0])
+
+    def isrs(self) -> list[tuple[int, ...]]:
+        return [entry.isr for _, entry in self.image().shards()]
+
+
+class Newcomer:
+    """A process of a node that registers; its directory is a value."""
+
+    def __init__(self, world: World, identity: Identity) -> None:
+        self.world = world
+        self.machine: Registration = begin(identity, TIMEOUT_MS)
+        self.said: list[JoinedCluster | LifeBegan | MayNotJoin] = []
+        self.is_up = True
+        self.port = SimulatedZooKeeper(
+            world.servers, world.schedule, world.dice, self._take, session_timeout_ms=TIMEOUT_MS
+        )
+        self.port.start()
+        self._tick()
+
+    def kill(self) -> None:
+        self.is_up = False
+        self.port.die()
+
+    def _take(self, make: EventMaker) -> None:
+        self._after(step(self.machine, make(self.world.schedule.now_ms)))
+
+    def _tick(self) -> None:
+        if self.is_up:
+            self._after(pass_time(self.machine, self.world.schedule.now_ms))
+            self.world.schedule.after(100, self._tick)
+
+    def _remember(self) -> None:
+        self._after(step(self.machine, Remembered(self.world.schedule.now_ms)))
+
+    def _after(self, result: tuple[Registration, tuple[RegistrationEffect, ...]]) -> None:
+        self.machine, effects = result
+        for effect in effects:
+            match effect:
+                case ZkRead():
+                    self.port.read(effect)
+                case ZkMulti():
+                    self.port.commit(effect)
+                case JoinedCluster():
+                    self.said.append(effect)
+                    self.world.schedule.after(5, self._remember)
+                case _:
+                    self.said.append(effect)
+
+
+def identity(node_id: int, *, directory: str = "", starts: int = 1, cluster: str = "") -> Identity:
+    return Identity(
+        node_id=node_id,
+        directory_id=directory or f"d{node_id}",
+        starts=starts,
+        forms=CLUSTER,
+        addresses={"peers": f"n{node_id}:9293"},
+        rack="r",
+        release="1",
+        cluster_id=cluster,
+    )
+
+
+def two_nodes() -> tuple[World, Newcomer, Newcomer]:
+    """Return a cluster of two nodes that both are in sync with two shards, of which each leads one."""
+    world = World()
+    one, two = Newcomer(world, identity(1)), Newcomer(world, identity(2))
+    world.run()
+    world.make_shards(
+        ShardEntry(leader=1, leader_node_epoch=0, leader_epoch=1, isr=(1, 2), replicas=(1, 2)),
+        ShardEntry(leader=2, leader_node_epoch=0, leader_epoch=1, isr=(2, 1), replicas=(2, 1)),
+    )
+    return world, one, two
+
+
+def test_the_first_nodes_form_one_cluster_and_each_begins_its_first_life() -> None:
+    for seed in range(10):
+        world = World(seed)
+        nodes = [Newcomer(world, identity(number)) for number in (1, 2, 3)]
+        world.run()
+        assert [node.said for node in nodes] == [[JoinedCluster("c1"), LifeBegan(0)]] * 3
+        image = world.image()
+        assert sorted(image.live) == [1, 2, 3]
+        assert image.live[1].value.addresses == {"peers": "n1:9293"}
+
+
+def test_a_node_that_restarts_does_not_wait_for_its_former_life_to_expire() -> None:
+    world, one, _ = two_nodes()
+    one.kill()
+    again = Newcomer(world, identity(1, starts=2, cluster="c1"))
+    world.run(200)
+    assert again.said == [LifeBegan(1)]
+    assert world.image().live[1].value.node_epoch == 1
+    assert world.isrs() == [(1, 2), (2, 1)], "its disk has all that it had"
+
+
+def test_a_session_that_ends_is_followed_by_another_life_which_leaves_nothing() -> None:
+    world, one, _ = two_nodes()
+    world.servers.expire(one.port.owner)
+    world.run()
+    assert one.said == [JoinedCluster("c1"), LifeBegan(0), LifeBegan(1)]
+    assert world.isrs() == [(1, 2), (2, 1)]
+
+
+@pytest.mark.parametrize(
+    "back",
+    [identity(1, directory="new"), identity(1, starts=1, cluster="c1")],
+    ids=["a new directory", "a copy that was started as often"],
+)
+def test_a_disk_that_lacks_what_was_acknowledged_is_in_no_in_sync_set_when_it_is_registered(back: Identity) -> None:
+    world, one, _ = two_nodes()
+    one.kill()
+    world.run(4_000)
+    again = Newcomer(world, back)
+    world.run()
+    assert again.said[-1] == LifeBegan(1)
+    entries = [entry for _, entry in world.image().shards()]
+    assert [(entry.leader, entry.isr, entry.leader_epoch) for entry in entries] == [(None, (2,), 1), (2, (2,), 1)]
+    # It has come back into one of them properly: the end of a session is no reason to leave that.
+    bucket = world.image().buckets[0]
+    joined = Bucket(shards={**bucket.value.shards, 1: two_nodes()[0].image().buckets[0].value.shards[1]})
+    world.write(*change_shards(0, [BucketChange(0, joined, bucket.version)])[0])
+    world.servers.expire(again.port.owner)
+    world.run()
+    assert again.said[-1] == LifeBegan(2)
+    assert world.isrs() == [(2,), (2, 1)]
+
+
+def test_a_damaged_shard_is_left_alone() -> None:
+    world, one, _ = two_nodes()
+    one.kill()
+    again = Newcomer(world, replace(identity(1, starts=2, cluster="c1"), damaged=frozenset({1})))
+    world.run()
+    assert again.said == [LifeBegan(1)]
+    assert world.isrs() == [(1, 2), (2,)]
+
+
+def test_a_node_id_that_is_in_use_is_refused_with_whom_it_belongs_to() -> None:
+    world, _, _ = two_nodes()
+    twin = Newcomer(world, identity(1, directory="other"))
+    world.run(TIMEOUT_MS)
+    assert twin.said == [JoinedCluster("c1")]
+    world.run(MARGIN_MS + 1_000)
+    (said,) = twin.said[1:]
+    assert said == MayNotJoin(
+        "node id 1 is in use by the node with directory d1 (peers n1:9293): give each node an id of its own"
+    )
+    assert world.image().live[1].value.directory_id == "d1"
+
+
+def test_a_node_whose_disk_was_replaced_waits_for_the_end_of_its_former_life() -> None:
+    world, one, _ = two_nodes()
+    one.kill()
+    again = Newcomer(world, identity(1, directory="new"))
+    world.run(TIMEOUT_MS + MARGIN_MS + 1_000)
+    assert again.said == [JoinedCluster("c1"), LifeBegan(1)]
+    assert world.isrs() == [(2,), (2,)]
+
+
+def _set(world: World, path: str, data: bytes) -> None:
+    world.write(ZkSet(path, data, world.servers.tree[path].version))
+
+
+@pytest.mark.parametrize(
+    ("which", "said"),
+    [
+        (identity(3, cluster="c2"), "belongs to cluster c2, and ZooKeeper has cluster c1"),
+        (replace(identity(3, cluster="c1"), controller_epoch=7), "has controller epoch 0, and this node has obeyed 7"),
+    ],
+)
+def test_a_directory_of_another_cluster_or_time_is_refused(which: Identity, said: str) -> None:
+    world, _, _ = two_nodes()
+    node = Newcomer(world, which)
+    world.run()
+    (refused,) = node.said
+    assert isinstance(refused, MayNotJoin)
+    assert said in refused.why
+    assert 3 not in world.image().known
+
+
+def test_a_zookeeper_that_lost_its_data_is_not_made_a_new_cluster() -> None:
+    world = World()
+    node = Newcomer(world, identity(1, cluster="c1"))
+    world.run()
+    (refused,) = node.said
+    assert isinstance(refused, MayNotJoin)
+    assert "belongs to cluster c1, and ZooKeeper has no cluster" in refused.why
+    assert list(world.servers.tree) == ["/"]
+
+
+def test_a_node_that_lives_when_zookeeper_is_wiped_stops_and_forms_nothing() -> None:
+    world, one, _ = two_nodes()
+    world.servers.wipe()
+    world.run()
+    assert isinstance(one.said[-1], MayNotJoin)
+    assert list(world.servers.tree) == ["/"]
+
+
+def test_garbage_in_its_way_is_named() -> None:
+    world, _, _ = two_nodes()
+    _set(world, "/cluster", b"{}")
+    node = Newcomer(world, identity(3))
+    world.run()
+    (refused,) = node.said
+    assert isinstance(refused, MayNotJoin)
+    assert refused.why.startswith("/cluster in ZooKeeper cannot be read: Object missing required field")
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_connection_that_breaks_on_the_way_is_no_reason_to_register_twice(seed: int) -> None:
+    world = World(seed)
+    node = Newcomer(world, identity(1))
+    for _ in range(6):
+        world.run(world.dice.randint(1, 8))
+        node.port.cut()
+    world.run(3_000)
+    assert node.said[-1] == LifeBegan(0)
+    assert world.image().known[1].version == 0
+
+
+def test_epochs_are_of_this_zookeeper() -> None:
+    world, _, _ = two_nodes()
+    _set(world, "/controller/epoch", encode(ControllerEpoch(epoch=7)))
+    node = Newcomer(world, replace(identity(3, cluster="c1"), controller_epoch=7))
+    world.run()
+    assert node.said == [LifeBegan(0)]

@@ -1,0 +1,22 @@
+"""Three real replicas through every order of what can happen, and each known mistake found by that."""
+
+import pytest
+
+from tests.model.explore import ViolationError, every_state, random_walks
+from tests.model.mistakes import MISTAKES, planted
+from tests.model.scopes import QUICK_SCOPES, QUICK_WALKS
+
+
+@pytest.mark.parametrize("name", QUICK_SCOPES)
+def test_no_order_breaks_an_invariant(name: str) -> None:
+    assert every_state(QUICK_SCOPES[name].scope).states == QUICK_SCOPES[name].states
+
+
+def test_no_walk_through_a_larger_scope_breaks_an_invariant() -> None:
+    assert random_walks(QUICK_WALKS.scope, seed=0, walks=QUICK_WALKS.walks, steps=QUICK_WALKS.steps) > 1_000
+
+
+@pytest.mark.parametrize("name", [name for name, mistake in MISTAKES.items() if mistake.is_quick])
+def test_a_planted_mistake_is_found(name: str) -> None:
+    with planted(name), pytest.raises(ViolationError, match=rf"^({'|'.join(MISTAKES[name].breaks)}): "):
+        every_state(MISTAKES[name].scope, forgets=MISTAKES[name].forgets)

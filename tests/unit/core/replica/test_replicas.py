@@ -1,0 +1,66 @@
+"""Whom a node obeys, and what it then has."""
+
+from coordinator.core.replica import effects as o
+from coordinator.core.replica import events as i
+from coordinator.core.replica.effects import Effect
+from coordinator.core.replica.replica import Absent
+from coordinator.core.replica.replicas import Commands, Replicas
+from tests.helpers.replica_builder import LOG, SETTINGS
+
+
+def node() -> Replicas:
+    return Replicas(node=1, node_epoch=5, settings=SETTINGS, controller_epoch=7)
+
+
+def leads(shard: int, leader: int, epoch: int = 2) -> i.LeaderAndIsr:
+    return i.LeaderAndIsr(0, shard, epoch, leader, (1, 2, 3), (1, 2, 3), 10)
+
+
+def told(replicas: Replicas, *commands: i.LeaderAndIsr, **how: object) -> list[Effect]:
+    numbers = {"controller_epoch": 7, "node_epoch": 5, **how}
+    return replicas.obey(Commands(0, commands=commands, **numbers))  # type: ignore[arg-type]
+
+
+def test_a_controller_that_was_replaced_and_a_command_for_a_former_life_are_not_obeyed() -> None:
+    replicas = node()
+    assert told(replicas, leads(0, 1), controller_epoch=6) == []
+    assert told(replicas, leads(0, 1), node_epoch=4) == []
+    assert isinstance(replicas[0].role, Absent)
+
+
+def test_a_greater_controller_epoch_is_durable_before_anything_it_commands() -> None:
+    replicas = node()
+    assert told(replicas, leads(0, 1), controller_epoch=8) == [o.Remember(8), o.OpenReplica(0)]
+    assert told(replicas, leads(1, 1), controller_epoch=7) == [], "the old one has been replaced"
+
+
+def test_a_full_list_moves_aside_what_it_does_not_name_but_not_what_could_not_be_read() -> None:
+    replicas = node()
+    told(replicas, leads(0, 1), leads(1, 2), leads(2, 2))
+    effects = told(replicas, leads(0, 1), is_init=True, unreadable=frozenset({1}))
+    assert effects == [o.DropReplica(2, deletes=True)]
+
+
+def test_an_equal_leader_epoch_is_a_repetition() -> None:
+    replicas = node()
+    told(replicas, leads(0, 1))
+    assert told(replicas, leads(0, 1)) == []
+
+
+def test_a_round_is_confirmed_for_what_the_peer_is_followed_in_and_nothing_else() -> None:
+    replicas = node()
+    told(replicas, leads(0, 1), leads(1, 2), leads(2, 3))
+    for shard in range(3):
+        replicas.step(shard, i.ReplicaOpened(0, shard, LOG))
+    assert (replicas.led, replicas.confirmed(2)) == ((0,), ((1, 2, 1),))
+    told(replicas, leads(1, 1, epoch=3))
+    assert (replicas.led, replicas.confirmed(2)) == ((0, 1), ())
+
+
+def test_a_peer_that_comes_up_concerns_every_shard_followed_there() -> None:
+    replicas = node()
+    told(replicas, leads(0, 2), leads(1, 2), leads(2, 3))
+    for shard in range(3):
+        replicas.step(shard, i.ReplicaOpened(0, shard, LOG))
+    asked = [effect for effect in replicas.step_all(i.PeerUp(0, 2)) if isinstance(effect, o.AskFetch)]
+    assert [effect.shard for effect in asked] == [0, 1]
