@@ -1,4 +1,4 @@
-"""How a coordinator carries micro-batches of Spark: each finishes its claims and claims the next ones, with fsync.
+"""Load of Spark's micro-batches on a coordinator: each finishes its claims and claims the next ones, with fsync.
 
     make bench-advance      or: uv run python -m benchmarks.advance [--members 500] [--seconds 5] [--rounds 3]
 

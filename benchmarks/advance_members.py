@@ -45,7 +45,7 @@ class SparkMember(KcoordMember):
     def __init__(self, sockets: Sockets, tally: Tally) -> None:
         super().__init__(sockets, tally)
         self.advances_ms: list[float] = []
-        """How long each Advance took from when it was due."""
+        """The time of each Advance from when it was due."""
         self._finished = 0
         self._running: TopicClaims | None = None
         self._steps: tuple[int, ...] = ()

@@ -22,7 +22,7 @@ _BETWEEN_MIB: Final = 2 * Limits().snapshot_interval_bytes / 2**20 + 4
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What was measured after a history."""
+    """The figures measured after a history."""
 
     start_s: float
     start_rss_mib: float

@@ -1,4 +1,4 @@
-"""How fast Spark reads Kafka through kcoord, beside spark-sql-kafka at its defaults and tuned, and beside the floor.
+"""The speed of Spark reading Kafka through kcoord, beside spark-sql-kafka at its defaults and tuned, and the floor.
 
     make bench-datapath       or: uv run python -m benchmarks.datapath [--scale 0.02] [--reps 5]
 

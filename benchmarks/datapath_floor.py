@@ -1,4 +1,4 @@
-"""What Spark's Python data source interface costs by itself: a source that hands out record batches made before.
+"""The cost of Spark's Python data source interface by itself: a source that hands out record batches made before.
 
 It knows nothing of kcoord or Kafka: a task is a file of Arrow record batches in memory-backed storage, mapped and
 yielded as they are. The time of this source is the floor of every source of the same rows in batches of the same size.

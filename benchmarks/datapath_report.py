@@ -1,4 +1,4 @@
-"""What the data path's benchmark found: figures and their bars, the table, the JSON file and the plot."""
+"""The report of the data path's benchmark: figures and their bars, the table, the JSON file and the plot."""
 
 import datetime
 import html

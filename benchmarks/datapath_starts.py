@@ -1,4 +1,4 @@
-"""How long a stream takes from `load()` to the end of its first micro-batch: kcoord, the peer and the floor.
+"""The time of a stream from `load()` to the end of its first micro-batch: kcoord, the peer and the floor.
 
 Each start is of a Spark session of its own, a process that takes the queries of one side one after another: the first
 waits for all that a session does once, the later ones do not. A query reads what is in the topic, into the noop sink,

@@ -1,4 +1,4 @@
-"""How long a trigger of a small micro-batch takes: kcoord with its commits through a coordinator, and the peer.
+"""The time of a trigger of a small micro-batch: kcoord with its commits through a coordinator, and the peer.
 
 A producer writes a record to each of 8 partitions every 50 ms; each query writes to the noop sink and runs its next
 micro-batch at once. The queries take turns in one Spark session, a new checkpoint and, for kcoord, a new group each

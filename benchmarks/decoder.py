@@ -1,4 +1,4 @@
-"""How many 100 B records a second one core decodes into Arrow, beside memcpy and other readers of the same bytes.
+"""The 100 B records a second that one core decodes into Arrow, beside memcpy and other readers of the same bytes.
 
     make bench-decoder        or: uv run python benchmarks/decoder.py [--records 400000] [--rounds 15]
 

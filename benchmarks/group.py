@@ -1,4 +1,4 @@
-"""How a coordinator carries a large group: joins, a death, pings and commits, with fsync, on one core.
+"""Load of a large group on a coordinator: joins, a death, pings and commits, with fsync, on one core.
 
     make bench-group        or: uv run python -m benchmarks.group [--members 5000] [--partitions 50000] [--rounds 3]
 
@@ -99,7 +99,7 @@ class Coordinator:
 
 @dataclass(slots=True)
 class Figures:
-    """What was measured, a value a round or a death."""
+    """The figures measured, a value a round or a death."""
 
     stable_ms: list[float] = field(default_factory=list)
     handover_ms: list[float] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Which core the servers of a benchmark have and which the load, and what else was done on the servers' core.
+"""The cores of a benchmark, one for its servers and the rest for the load, and other work on the servers' core.
 
 A figure from a machine that is busy with other things is too slow by an unknown amount, so it is said how busy it was.
 Linux only: it reads /proc.
@@ -15,7 +15,7 @@ _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 
 class CoreWatch:
-    """How much of a core other work has used since the watch was made."""
+    """The part of a core that other work has used since the watch was made."""
 
     def __init__(self, core: int) -> None:
         self._core = core

@@ -64,7 +64,7 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """How many times faster kcoord is."""
+        """The factor by which kcoord is faster."""
         kafka, kcoord = statistics.median(self.kafka), statistics.median(self.kcoord)
         return kafka / kcoord if self.unit == "ms" else kcoord / kafka
 

@@ -18,7 +18,7 @@ _CLIENT: Final = b"load"
 _NO_TAGS: Final = b"\x00"
 _NULL: Final = b"\x00"
 _ERROR_AT: Final = 9
-"""Where the error of a heartbeat's answer stands: after correlation id, tags and throttle time."""
+"""The place of the error in a heartbeat's answer: after correlation id, tags and throttle time."""
 
 T = TypeVar("T")
 
@@ -105,7 +105,7 @@ def alter_configs(correlation_id: int, kind: int, name: str, configs: Mapping[st
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswer:
-    """What a heartbeat was answered; no assignment means that it has not changed."""
+    """The answer to a heartbeat; no assignment means that it has not changed."""
 
     error: int
     message: str

@@ -1,4 +1,4 @@
-"""What members of kcoord groups do in a benchmark, step by step, with the time each step takes.
+"""The steps of members of kcoord groups in a benchmark, with the time each step takes.
 
 One object is one process's load on one coordinator: joins, deaths, pings and commits over real sockets. Every step
 waits for a condition, with a limit on the time. It knows nothing of how the coordinator was started.

@@ -69,7 +69,7 @@ class RefusedError(Exception):
 
 @dataclass(slots=True)
 class Tally:
-    """What all members of one group have together."""
+    """The state that all members of one group share."""
 
     group_id: str
     topic: str

@@ -21,7 +21,7 @@ P = TypeVar("P", bound=Peer)
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one round measured; latencies in milliseconds, sorted."""
+    """The figures of one round; latencies in milliseconds, sorted."""
 
     latencies_ms: tuple[float, ...]
     seconds: float

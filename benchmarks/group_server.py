@@ -209,9 +209,9 @@ def watched_node(probe: Probe) -> type[Node]:
     """Return the node's class, whose steps say what they are about."""
 
     class WatchedNode(Node):
-        def step(self, event: Event) -> list[Effect]:
+        def step(self, event: Event, now_ms: int) -> list[Effect]:
             probe.event = event
-            return super().step(event)
+            return super().step(event, now_ms)
 
     return WatchedNode
 

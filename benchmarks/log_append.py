@@ -1,4 +1,4 @@
-"""How many appends a second the log makes durable, and what a sync of this disk costs.
+"""The appends a second that the log makes durable, and the cost of a sync of this disk.
 
     uv run python benchmarks/log_append.py [--seconds 3] [--directory DIR] [--shards 1]
 

@@ -1,4 +1,4 @@
-"""How much memory a worker needs to read large records, and to read very many partitions in one task.
+"""The memory that a worker needs to read large records, and to read very many partitions in one task.
 
     make bench-memory         or: uv run python -m benchmarks.reader_memory [--partitions 10000]
 

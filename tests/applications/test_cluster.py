@@ -61,6 +61,9 @@ def test_the_archive_is_the_same_each_time_and_holds_nothing_of_the_driver(tmp_p
     assert not [name for name in names if name.startswith(("coordinator", "msgspec")) or "__pycache__" in name]
     ship(tmp_path / "whole.tar.gz", with_driver=True)
     with tarfile.open(tmp_path / "whole.tar.gz") as archive:
-        assert {"coordinator/protocol/messages.py", "msgspec/__init__.py", "pyspark_kcoord.py"} <= set(
-            archive.getnames()
-        )
+        assert {
+            "coordinator/protocol/messages.py",
+            "coordinator/client/request.py",
+            "msgspec/__init__.py",
+            "pyspark_kcoord.py",
+        } <= set(archive.getnames())

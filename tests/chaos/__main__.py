@@ -21,10 +21,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from coordinator.client.request import RequestError
 from coordinator.local.kafka import LocalKafka
 from coordinator.local.node import LocalCoordinator
 from coordinator.protocol.parts import ClaimState
-from coordinator.runtime.tool_client import ToolError
 from tests.chaos import victims
 from tests.chaos.application import Application
 from tests.chaos.log_of_cuts import cuts
@@ -160,7 +160,7 @@ class Phase:
         """Return the running claims of an application's member, also of one that is gone."""
         try:
             group = self._view.describe()
-        except (ToolError, OSError):
+        except (RequestError, OSError):
             return {}
         self._member_of.update({member.member_id: member.client_id for member in group.members})
         return {
@@ -179,7 +179,7 @@ class Phase:
         pid = self.applications[name].pid
         try:
             members = self._view.describe().members
-        except (ToolError, OSError):
+        except (RequestError, OSError):
             return False
         living = victims.readers(pid) if pid is not None else []
         is_member = any(one.client_id == name and one.connected and one.pid in living for one in members)
@@ -188,7 +188,7 @@ class Phase:
     def _committed(self) -> dict[int, int]:
         try:
             return {one.partition: one.committed or 0 for one in self._view.describe().partitions}
-        except (ToolError, OSError):
+        except (RequestError, OSError):
             return {}
 
     def _wait(self, condition: Callable[[], bool], what: str) -> None:

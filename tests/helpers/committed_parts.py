@@ -1,4 +1,4 @@
-"""What the records of commits say of each partition, read without the product's own reading of columns."""
+"""The commits of each partition in records, read without the product's own reading of columns."""
 
 from collections.abc import Iterable, Iterator
 

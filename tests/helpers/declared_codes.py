@@ -1,4 +1,4 @@
-"""Whether an answer is refused only with what its request's class declares; for whatever plays a node."""
+"""The check that an answer is refused only with a code that its request's class declares; for whatever plays a node."""
 
 from collections.abc import Iterator
 

@@ -8,7 +8,7 @@ from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, LostPosit
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import AdvanceOutcome, AssignedPartition, Assignment, Joined
 from spark_kcoord.member.holders import Holder
-from spark_kcoord.microbatch.driver_session import DriverSession, Member
+from spark_kcoord.microbatch.query_member import Member, QueryMember
 
 OK = ErrorCode.NONE
 
@@ -55,7 +55,7 @@ class FakeMember:
     nodes: tuple[tuple[str, int], ...] = ()
     finished: tuple[Claim, ...] = ()
     changes: list[tuple[AssignedPartition, ...]] = field(default_factory=list)
-    """What it owns after each wait for a change."""
+    """The partitions it owns after each wait for a change."""
     changes_awaited: list[float] = field(default_factory=list)
     held_by: Mapping[tuple[str, int], Holder] = field(default_factory=dict)
 
@@ -197,9 +197,9 @@ def a_session(
     *,
     fail: bool = True,
     clock: Callable[[], float] = lambda: 0.0,
-) -> DriverSession:
+) -> QueryMember:
     """Return a session of group g that has joined; `ends` alone stand for a Kafka that answers with them."""
-    return DriverSession(
+    return QueryMember(
         member,
         ends if isinstance(ends, FakeEnds) else FakeEnds(dict(ends)),
         member.join(),

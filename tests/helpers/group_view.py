@@ -1,8 +1,9 @@
-"""What a test sees of a group: asked of the coordinator as any tool would."""
+"""A test's view of a group: asked of the coordinator as any tool would."""
 
 from typing import TypeVar
 
-from coordinator.protocol.addresses import parse_address
+from coordinator.client.request import ask
+from coordinator.protocol.addresses import parse_addresses
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeGroup,
@@ -15,7 +16,6 @@ from coordinator.protocol.messages import (
     Response,
 )
 from coordinator.protocol.parts import GroupEvent
-from coordinator.runtime.tool_client import ask
 
 R = TypeVar("R", bound=Response)
 
@@ -24,7 +24,7 @@ class GroupView:
     """One group of one coordinator; a group that does not exist yet looks empty."""
 
     def __init__(self, address: str, group_id: str) -> None:
-        self._address = parse_address(address)
+        self._addresses = parse_addresses(address)
         self._group_id = group_id
 
     def describe(self) -> DescribeGroupResponse:
@@ -53,7 +53,7 @@ class GroupView:
         return [event for event in events if not kinds or event.kind in kinds]
 
     def _ask(self, request: Request, kind: type[R]) -> R:
-        response = ask(self._address, request, 5)
+        response = ask(self._addresses, request, 5)
         assert isinstance(response, kind), response
         error = getattr(response, "error", ErrorCode.NONE)
         assert error in {ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND}, response

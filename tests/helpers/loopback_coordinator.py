@@ -32,6 +32,13 @@ from tests.helpers.member_pair import accepted, found, registered, start_fetcher
 Answer = Callable[[Any], Response | None]
 
 
+def unused_address() -> tuple[str, int]:
+    """Return an address where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address: tuple[str, int] = listener.getsockname()
+        return address
+
+
 class LoopbackCoordinator:
     """Answers each kind of request by `script`, an answer of None being silence; pushes `grants` to whoever registers.
 

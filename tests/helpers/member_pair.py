@@ -43,17 +43,19 @@ from spark_kcoord.member.core.effects import (
     WakeAt,
 )
 from spark_kcoord.member.core.events import (
-    AdvanceAsked,
+    AdvanceCall,
+    AnyCall,
     BytesReceived,
+    CallMade,
     CloseAsked,
-    CommitAsked,
-    ConfirmAsked,
+    CommitCall,
+    ConfirmCall,
     Connected,
     ConnectionLost,
     Event,
-    JoinAsked,
-    LeaveAsked,
-    ReportAsked,
+    JoinCall,
+    LeaveCall,
+    ReportCall,
     Ticked,
 )
 from spark_kcoord.member.core.machine import Member
@@ -165,19 +167,19 @@ class MemberPair:
 
     # ---- calls ------------------------------------------------------------------------------------------------------
 
-    def _call(self, build: Callable[[int, int], Event]) -> int:
+    def _call(self, call: AnyCall) -> int:
         self._calls += 1
-        self.step(build(self.now_ms, self._calls))
+        self.step(CallMade(self._calls, call))
         return self._calls
 
     def join(self) -> int:
-        return self._call(JoinAsked)
+        return self._call(JoinCall())
 
     def advance(self, finished: Sequence[Claim] = (), claims: Sequence[Claim] = ()) -> int:
-        return self._call(lambda now_ms, call_id: AdvanceAsked(now_ms, call_id, tuple(finished), tuple(claims)))
+        return self._call(AdvanceCall(tuple(finished), tuple(claims)))
 
     def confirm(self, *claims: Claim) -> int:
-        return self._call(lambda now_ms, call_id: ConfirmAsked(now_ms, call_id, claims))
+        return self._call(ConfirmCall(claims))
 
     def read(self, *claims: Claim) -> None:
         """Claim ranges and begin to read them."""
@@ -187,21 +189,21 @@ class MemberPair:
         self.answer(ConfirmClaims, confirmed)
 
     def leave(self) -> int:
-        return self._call(LeaveAsked)
+        return self._call(LeaveCall())
 
     def commit(self, *offsets: OffsetToCommit) -> int:
-        return self._call(lambda now_ms, call_id: CommitAsked(now_ms, call_id, offsets))
+        return self._call(CommitCall(offsets))
 
     def report(self, *partitions: LostPosition) -> int:
-        return self._call(lambda now_ms, call_id: ReportAsked(now_ms, call_id, partitions))
+        return self._call(ReportCall(partitions))
 
     def close(self) -> None:
-        self.step(CloseAsked(self.now_ms))
+        self.step(CloseAsked())
 
     # ---- the network ------------------------------------------------------------------------------------------------
 
     def step(self, event: Event) -> list[Effect]:
-        effects = self.member.step(event)
+        effects = self.member.step(event, self.now_ms)
         self.effects.extend(effects)
         for effect in effects:
             match effect:
@@ -237,7 +239,7 @@ class MemberPair:
         """Let the connection asked for be opened; the coordinator says hello unless told otherwise."""
         assert self.connection_id is not None, "no connection is wanted"
         self.session = Session(Role.COORDINATOR)
-        self.step(Connected(self.now_ms, self.connection_id))
+        self.step(Connected(self.connection_id))
         if greet:
             self.say(self.session.send_hello())
 
@@ -246,12 +248,12 @@ class MemberPair:
         assert self.connection_id is not None, "no connection is wanted"
         connection_id = self.connection_id
         self._forget_connection()
-        self.step(ConnectionLost(self.now_ms, connection_id, why))
+        self.step(ConnectionLost(connection_id, why))
 
     def say(self, data: bytes) -> None:
         for piece in self._cut(data):
             if self.connection_id is not None:
-                self.step(BytesReceived(self.now_ms, self.connection_id, piece))
+                self.step(BytesReceived(self.connection_id, piece))
 
     def take(self, kind: type[AnyRequest]) -> AnyRequest:
         """Return the oldest waiting request of a kind; `answer` then answers it."""
@@ -285,7 +287,7 @@ class MemberPair:
         while self.wake_ms is not None and self.wake_ms <= end_ms:
             self.now_ms = max(self.now_ms, self.wake_ms)
             before = self.wake_ms
-            self.step(Ticked(self.now_ms))
+            self.step(Ticked())
             assert self.wake_ms is None or self.wake_ms > before, "the member asks to be woken in the past"
         self.now_ms = end_ms
 

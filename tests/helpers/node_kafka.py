@@ -25,7 +25,7 @@ class FakeKafka:
     """Questions about offsets are kept until NodeWorld.answer_late, and answered as things are when they were asked."""
     cannot_resolve: bool = False
     answers_left: int | None = None
-    """How many more questions about offsets it has an answer to; None for all."""
+    """The number of further questions about offsets that it has an answer to; None for all."""
     absent: set[TopicPartition] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
     resolved: list[ResolveOffsets] = field(default_factory=list)
@@ -33,7 +33,7 @@ class FakeKafka:
     def topic_id(self, topic: str) -> str:
         return self.ids.get(topic, f"id-{topic}")
 
-    def read(self, now_ms: int, watched: Iterable[str], *, lists_all: bool = False) -> TopicsRead:
+    def read(self, watched: Iterable[str], *, lists_all: bool = False) -> TopicsRead:
         present = {
             topic: TopicMetadata(topic, self.topic_id(topic), (1,) * self.topics[topic])
             for topic in sorted({*watched, *(self.topics if lists_all else ())})
@@ -41,9 +41,9 @@ class FakeKafka:
         }
         refused = {topic: why for topic, why in self.refused.items() if topic in watched}
         absent = frozenset(watched) - set(present) - set(refused)
-        return TopicsRead(now_ms, present, absent, refused, {1: ("broker", 9092)}, "kafka-1", lists_all)
+        return TopicsRead(present, absent, refused, {1: ("broker", 9092)}, "kafka-1", lists_all)
 
-    def resolve(self, asked: ResolveOffsets, now_ms: int) -> OffsetsResolved:
+    def resolve(self, asked: ResolveOffsets) -> OffsetsResolved:
         self.resolved.append(asked)
         answers = []
         for item in asked.offsets:
@@ -67,4 +67,4 @@ class FakeKafka:
             answers.append(ResolvedOffset(item.topic, item.partition, offset, leader_epoch=7))
         if self.answers_left:
             self.answers_left -= 1
-        return OffsetsResolved(now_ms, asked.lookup_id, tuple(answers))
+        return OffsetsResolved(asked.lookup_id, tuple(answers))

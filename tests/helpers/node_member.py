@@ -112,9 +112,7 @@ class Member:
         correlation_id = self._next_correlation_id
         self._next_correlation_id += 1
         self.asked[correlation_id] = request
-        self.world.happen(
-            RequestArrived(self.world.now_ms, self.connection_id, correlation_id, request, self.world.fresh_id(request))
-        )
+        self.world.happen(RequestArrived(self.connection_id, correlation_id, request, self.world.fresh_id(request)))
         return correlation_id
 
     def answer(self, correlation_id: int) -> Response | None:
@@ -192,4 +190,4 @@ class Member:
         return self.ask(LeaveGroup(finals), LeaveGroupResponse)
 
     def close(self, why: str = "reset by peer") -> None:
-        self.world.happen(ConnectionClosed(self.world.now_ms, self.connection_id, why))
+        self.world.happen(ConnectionClosed(self.connection_id, why))

@@ -105,7 +105,7 @@ class NodeWorld:
         self.bugs: list[BugMet] | None = None
         """The bugs that were met, where some are expected."""
         self.reloads: list[tuple[int, int]] = []
-        """When which shard is to be read again."""
+        """The times at which shards are to be read again."""
         self.members: dict[int, Member] = {}
         self._events: deque[Event] = deque()
         self._late: list[OffsetsResolved] = []
@@ -175,7 +175,7 @@ class NodeWorld:
         self._is_working = True
         try:
             while self._events:
-                self._perform(self.node.step(self._events.popleft()))
+                self._perform(self.node.step(self._events.popleft(), self.now_ms))
         finally:
             self._is_working = False
 
@@ -196,7 +196,7 @@ class NodeWorld:
                         self.snapshots[shard] = (end_offset, tuple(record for piece in pieces for record in piece))
                         del self._pieces[shard]
                     if self.is_snapshot_written_at_once:
-                        self.happen(SnapshotWritten(self.now_ms, shard, end_offset, is_last))
+                        self.happen(SnapshotWritten(shard, end_offset, is_last))
                 case Respond(connection_id, correlation_id, response):
                     if connection_id in self.members:
                         self.members[connection_id].take_response(correlation_id, response)
@@ -206,7 +206,7 @@ class NodeWorld:
                 case CloseConnection(connection_id, why):
                     if connection_id in self.members:
                         self.members[connection_id].closed_why = why
-                        self.happen(ConnectionClosed(self.now_ms, connection_id, why))
+                        self.happen(ConnectionClosed(connection_id, why))
                 case WatchTopics(topics, lists_all):
                     self.watched = topics
                     self.lists_all = lists_all
@@ -235,17 +235,17 @@ class NodeWorld:
             self.sync(shard)
             end, snapshot = self.snapshots.get(shard, (0, None))
             pieces = [] if snapshot is None else [(True, end, snapshot)]
-            self.happen(ShardRecovered(self.now_ms, shard, [*pieces, (False, end, self.written[shard][end:])]))
+            self.happen(ShardRecovered(shard, [*pieces, (False, end, self.written[shard][end:])]))
 
     def sync(self, shard: int | None = None) -> None:
         """Make what was written durable."""
         for index in range(self.shards) if shard is None else (shard,):
             if self.synced[index] < len(self.written[index]):
                 self.synced[index] = len(self.written[index])
-                self.happen(BecameDurable(self.now_ms, index, self.synced[index]))
+                self.happen(BecameDurable(index, self.synced[index]))
 
     def fail_disk(self) -> None:
-        self.happen(DiskFailed(self.now_ms, "input/output error"))
+        self.happen(DiskFailed("input/output error"))
 
     def advance(self, ms: int) -> None:
         """Let time pass, with ticks when they are due."""
@@ -260,7 +260,7 @@ class NodeWorld:
                 self._wake_at_ms = None
             self.now_ms = next_ms
             self._reload_those_due()
-            self.happen(Ticked(self.now_ms, self.now_ms + self.wall_offset_ms))
+            self.happen(Ticked(self.now_ms + self.wall_offset_ms))
         self.now_ms = end_ms
 
     def settle(self) -> None:
@@ -271,25 +271,25 @@ class NodeWorld:
 
     def poll_topics(self) -> None:
         if self.kafka.is_away:
-            self.happen(KafkaFailed(self.now_ms, "Kafka at broker:9092 cannot be reached: connection refused"))
+            self.happen(KafkaFailed("Kafka at broker:9092 cannot be reached: connection refused"))
         else:
-            self.happen(self.kafka.read(self.now_ms, self.watched, lists_all=self.lists_all))
+            self.happen(self.kafka.read(self.watched, lists_all=self.lists_all))
 
     def answer_late(self) -> None:
         """Give the answers of a Kafka that was late."""
         late, self._late = self._late, []
         for answer in late:
-            self.happen(OffsetsResolved(self.now_ms, answer.lookup_id, answer.offsets))
+            self.happen(OffsetsResolved(answer.lookup_id, answer.offsets))
 
     def _resolve(self, asked: ResolveOffsets) -> None:
         if self.kafka.is_late:
-            self._late.append(self.kafka.resolve(asked, self.now_ms))
+            self._late.append(self.kafka.resolve(asked))
             return
         if self.kafka.is_away:
-            failed = replace(self.kafka, cannot_resolve=True).resolve(asked, self.now_ms)
+            failed = replace(self.kafka, cannot_resolve=True).resolve(asked)
             self.happen(failed)
         else:
-            self.happen(self.kafka.resolve(asked, self.now_ms))
+            self.happen(self.kafka.resolve(asked))
 
     # ---- members ----
 
@@ -303,7 +303,7 @@ class NodeWorld:
         self._ids += 1
         member = Member(self, self._ids)
         self.members[self._ids] = member
-        self.happen(ConnectionOpened(self.now_ms, self._ids, host))
+        self.happen(ConnectionOpened(self._ids, host))
         return member
 
     def joining(

@@ -25,13 +25,8 @@ class ScriptedCoordinator:
         }
         self._pushes = pushes
         self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address: tuple[str, int] = self._listener.getsockname()
         self._thread = threading.Thread(target=self._serve, name="scripted coordinator")
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """Where it listens."""
-        host, port = self._listener.getsockname()
-        return host, port
 
     def __enter__(self) -> "ScriptedCoordinator":
         self._thread.start()

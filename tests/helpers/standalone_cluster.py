@@ -19,7 +19,7 @@ from tests.helpers.waiting import wait_until
 
 SPARK_HOME = Path(pyspark.__file__).parent
 OF_THE_CLUSTER = ("pyspark", "py4j", "pyarrow", "numpy", "numpy.libs", "pyarrow.libs")
-"""What a cluster has for Python: Spark's own, with what Spark needs for Arrow."""
+"""The Python packages of a cluster: Spark's own, with what Spark needs for Arrow."""
 
 
 class StandaloneCluster:

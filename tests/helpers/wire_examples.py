@@ -34,11 +34,13 @@ RESET = p.ResetResult("flights", 3, ErrorCode.PARTITION_OWNED, "a claim runs", 2
 CONTROL = p.ControlDescription("reset-pending", "ann@ops-1", "bad deploy", 1_700_000_000_000, "flights", 3, "m1", 150)
 
 LISTED = p.ListedUpTo(5, "team")
+DECIDED = p.ControlsUpTo("partition-paused", "flights", 3)
 DESCRIBED = p.DescribedUpTo("m1", "flights", 3)
 
 PARTS = (
     NODE, SUBSCRIPTION, CLAIM, HINT, POLICY, OWNED, START, FINAL, TO_COMMIT, COMMITTED, RESULT, STATUS, SUMMARY, MEMBER,
-    PARTITION, EVENT, LOST, LOG, TARGET, RESET, CONTROL, LISTED, DESCRIBED, CLAIMS, OUTCOMES, CLOSED, STATUSES,
+    PARTITION, EVENT, LOST, LOG, TARGET, RESET, CONTROL, LISTED, DESCRIBED, DECIDED, CLAIMS, OUTCOMES, CLOSED,
+    STATUSES,
 )  # fmt: skip
 
 _REFUSED = {"error": ErrorCode.INVALID_REQUEST, "message": "no"}
@@ -93,11 +95,11 @@ REQUESTS: tuple[m.Request, ...] = (
     o.ChangePause("team", (("flights", 3),), True, **_BY),
     o.ChangeDrain("team", "m1", True, **_BY),
     o.ResetOffsets("team", (TARGET,), release_claims=True, **_BY),
-    o.CancelResets("team", (("flights", 3),), **_BY),
+    o.CancelResets("team", (("flights", 3),), **_BY, after=("flights", 2)),
     o.DeleteOffsets("team", (("flights", 3),), **_BY),
     o.DeleteGroup("team", **_BY),
     o.ReleaseClaims("team", (("flights", 3),), **_BY),
-    o.DescribeControls("team"),
+    o.DescribeControls("team", DECIDED),
 )
 
 RESPONSES: tuple[m.Response, ...] = (
@@ -120,7 +122,7 @@ RESPONSES: tuple[m.Response, ...] = (
                             reset_policy=POLICY, handover="takeover", members=(MEMBER,), partitions=(PARTITION,),
                             forgotten_in_ms=86_400_000, up_to=DESCRIBED, bytes=4096,
                             kafka_failure="gone"),
-    m.ListGroupEventsResponse(**_REFUSED, events=(EVENT,)),
+    m.ListGroupEventsResponse(**_REFUSED, events=(EVENT,), up_to=16),
     m.ReportOutOfRangeResponse((RESULT,)),
     m.ListClaimsResponse(**_REFUSED),
     m.FinishClaimsResponse(**_REFUSED, results=OUTCOMES),
@@ -128,11 +130,11 @@ RESPONSES: tuple[m.Response, ...] = (
     o.ChangePauseResponse(**_REFUSED, partitions=(("flights", 3),), partition_count=5),
     o.ChangeDrainResponse(**_REFUSED, partitions=(("flights", 3),)),
     o.ResetOffsetsResponse(**_REFUSED, results=(RESET,)),
-    o.CancelResetsResponse(**_REFUSED, results=(RESULT,)),
+    o.CancelResetsResponse(**_REFUSED, results=(RESULT,), up_to=("flights", 3)),
     o.DeleteOffsetsResponse(**_REFUSED, results=(RESULT,)),
     o.DeleteGroupResponse(**_REFUSED),
     o.ReleaseClaimsResponse(**_REFUSED, results=(RESULT,)),
-    o.DescribeControlsResponse(**_REFUSED, controls=(CONTROL,)),
+    o.DescribeControlsResponse(**_REFUSED, controls=(CONTROL,), up_to=DECIDED),
 )  # fmt: skip
 
 PUSHES: tuple[m.Push, ...] = (

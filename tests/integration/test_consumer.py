@@ -8,11 +8,11 @@ import pytest
 from kafka.admin import KafkaAdminClient
 from kafka.structs import TopicPartition
 
-from coordinator.protocol.addresses import parse_address
+from coordinator.client.request import ask
+from coordinator.protocol.addresses import parse_address, parse_addresses
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FetchOffsets, FetchOffsetsResponse
 from coordinator.protocol.parts import Claim, ClaimState, StartHint
-from coordinator.runtime.tool_client import ask
 from spark_kcoord.consumer import Consumer, ConsumerSettings
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import MemberClient, MemberSettings
@@ -57,7 +57,7 @@ def read_until(count: int, *polled: Consumer) -> list[int]:
 
 
 def committed(coordinator: "LocalCoordinator", group: str) -> int:
-    response = ask(parse_address(coordinator.address), FetchOffsets(group), 5)
+    response = ask(parse_addresses(coordinator.address), FetchOffsets(group), 5)
     assert isinstance(response, FetchOffsetsResponse)
     return sum(found.offset for found in response.offsets)
 

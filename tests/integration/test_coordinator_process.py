@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from coordinator.client.request import ask
 from coordinator.local.errors import LocalServiceError
 from coordinator.local.node import LocalCoordinator
 from coordinator.local.ports import free_ports
@@ -31,7 +32,6 @@ from coordinator.protocol.messages import (
     Ping,
 )
 from coordinator.protocol.parts import Claim, ClaimStatuses, NodeAddress, Outcomes, StartPartition
-from coordinator.runtime.tool_client import ask
 from tests.helpers.processes import eventually, group_lives
 from tests.helpers.raw_member import RawMember
 
@@ -286,7 +286,7 @@ def test_the_command_stops_cleanly_on_sigterm_and_prints_an_address_that_tools_t
         line = node.stdout.readline()
         assert line.startswith(f"kcoord: listening on {host}:")
         address = parse_address(line.split()[-1])
-        answer = ask(address, FindCoordinator("g"), 10)
+        answer = ask((address,), FindCoordinator("g"), 10)
         assert isinstance(answer, FindCoordinatorResponse)
         assert answer.coordinator == NodeAddress(1, *address)
         node.terminate()

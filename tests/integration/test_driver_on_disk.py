@@ -46,7 +46,7 @@ class ParkingNode:
     def start(self, now_ms: int, wall_ms: int, incarnation: str) -> list[Effect]:
         return []
 
-    def step(self, event: Event) -> list[Effect]:
+    def step(self, event: Event, now_ms: int) -> list[Effect]:
         match event:
             case RequestArrived():
                 append = Append(0, self.end, 0, (b"ping",))

@@ -14,10 +14,9 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 from coordinator.config import KafkaSettings
 from coordinator.core.effects import OffsetToResolve
-from coordinator.core.events import EndOffsetsRead, KafkaFailed, OffsetsResolved, ResolvedOffset, TopicsRead
+from coordinator.core.events import EndOffsetsRead, Event, KafkaFailed, OffsetsResolved, ResolvedOffset, TopicsRead
 from coordinator.local.ports import free_ports
 from coordinator.protocol.ids import EARLIEST, LATEST
-from coordinator.runtime.driver import EventMaker
 from coordinator.runtime.kafka import KafkaPort
 from tests.helpers.loopback import RememberedLog
 from tests.helpers.processes import eventually
@@ -35,9 +34,9 @@ class Inbox:
         self.events: list[Any] = []
         self._came = threading.Condition()
 
-    def post(self, make: EventMaker) -> None:
+    def post(self, event: Event) -> None:
         with self._came:
-            self.events.append(make(0))
+            self.events.append(event)
             self._came.notify_all()
 
     def wait_for(self, kind: type[EventT], holds: Callable[[EventT], bool] = lambda _: True) -> EventT:

@@ -174,7 +174,7 @@ def test_what_is_begun_together_is_what_is_begun_one_by_one(group: GroupState, a
 
 
 def test_whole_micro_batches_are_decided_together() -> None:
-    """The property above would hold of a road that takes nothing."""
+    """The property above would hold of a way that takes nothing."""
     group, state = usual_group(), ShardState()
     state.groups["g"] = group
     for begin, middle, end in ((10, 15, 21), (15, 21, 22), (21, 22, 40)):

@@ -6,10 +6,18 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from coordinator.core.groups.assignors import ASSIGNORS, AssignorInput, AssignorMember, TopicPartition
+from coordinator.core.groups.assignors import (
+    ASSIGNORS,
+    AssignorInput,
+    AssignorMember,
+    TopicPartition,
+    TurnsAssignor,
+    run_whole,
+)
 from coordinator.core.groups.reserved import assign_around
 
 sticky = ASSIGNORS["sticky"]
@@ -57,6 +65,29 @@ def test_every_subscribed_partition_has_exactly_one_subscriber(name, members, pa
     assert set(everything) == subscribed(question)
     for member_id, mine in answer.items():
         assert {topic for topic, _ in mine} <= members[member_id][0]
+
+
+@given(
+    st.sampled_from(sorted(ASSIGNORS)), any_members, partition_counts, wild_current, st.sampled_from([1, 2, 3, 7, 20])
+)
+def test_an_assignor_that_is_run_in_turns_answers_as_in_one_go(name, members, partitions, current, a_turn):
+    question = input_of(members, partitions, current)
+    assignor = ASSIGNORS[name]
+    assert isinstance(assignor, TurnsAssignor)
+    in_one_go = assignor(question)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("coordinator.core.groups.assignors.assignor.PARTITIONS_A_TURN", a_turn)
+        assert assignor(question) == in_one_go
+
+
+@pytest.mark.parametrize("name", sorted(ASSIGNORS))
+def test_an_assignor_stops_each_time_it_has_looked_at_so_many_partitions(name):
+    members = {f"m{number}": (frozenset(("t",)), 1) for number in range(10)}
+    first = ASSIGNORS[name](input_of(members, {"t": 1_000}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("coordinator.core.groups.assignors.assignor.PARTITIONS_A_TURN", 50)
+        turns = list(ASSIGNORS[name].in_turns(input_of(members, {"t": 1_000}, first)))
+    assert len(turns) >= 10
 
 
 @given(equal_members, partition_counts, wild_current)
@@ -154,7 +185,7 @@ reservations = st.frozensets(st.tuples(st.sampled_from((*TOPICS, "gone")), st.in
 @given(st.sampled_from(sorted(ASSIGNORS)), any_members, partition_counts, wild_current, reservations)
 def test_reserved_partitions_are_given_to_nobody_and_the_rest_to_one_each(name, members, partitions, current, reserved):
     question = input_of(members, partitions, current)
-    answer = assign_around(ASSIGNORS[name], question, reserved)
+    answer = run_whole(assign_around(ASSIGNORS[name], question, reserved))
     everything = sorted(partition for mine in answer.values() for partition in mine)
     assert everything == sorted(subscribed(question) - reserved)
     assert set(answer) == set(members)
@@ -162,11 +193,11 @@ def test_reserved_partitions_are_given_to_nobody_and_the_rest_to_one_each(name, 
 
 @given(equal_members, partition_counts, reservations)
 def test_what_is_left_beside_reserved_partitions_is_balanced_and_stays(members, partitions, reserved):
-    first = assign_around(sticky, input_of(members, partitions), reserved)
+    first = run_whole(assign_around(sticky, input_of(members, partitions), reserved))
     total, weight = sum(map(len, first.values())), sum(streams for _, streams in members.values())
     for member_id, (_, streams) in members.items():
         assert total * streams // weight <= len(first[member_id]) <= -(-total * streams // weight)
-    assert assign_around(sticky, input_of(members, partitions, first), reserved) == first
+    assert run_whole(assign_around(sticky, input_of(members, partitions, first), reserved)) == first
 
 
 def test_what_reserved_partitions_do_not_touch_is_passed_on_as_it_came():
@@ -180,7 +211,7 @@ def test_what_reserved_partitions_do_not_touch_is_passed_on_as_it_came():
         seen.append(question.current)
         return sticky(question)
 
-    answer = assign_around(watched, input_of(left, {"t": 12}, {name: first[name] for name in left}), gone)
+    answer = run_whole(assign_around(watched, input_of(left, {"t": 12}, {name: first[name] for name in left}), gone))
 
     untouched = [name for name in left if seen[0][name] is first[name]]
     assert len(untouched) >= 1

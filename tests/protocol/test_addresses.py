@@ -7,9 +7,9 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as some
 
-from coordinator.cli.asking import must_be_address
+from coordinator.cli.asking import must_be_addresses
 from coordinator.config import ConfigError, load_settings
-from coordinator.protocol.addresses import format_address, parse_address
+from coordinator.protocol.addresses import format_address, parse_address, parse_addresses
 from spark_kcoord.consumer import ConsumerSettings
 from spark_kcoord.errors import OptionError
 from spark_kcoord.jobs.group_lag import group_lag
@@ -36,6 +36,13 @@ def test_what_is_no_address_is_refused_by_name(text):
     with pytest.raises(ValueError, match=r"is not HOST:PORT|write an IPv6 address in brackets") as caught:
         parse_address(text)
     assert str(caught.value).startswith(f"'{text}'")
+
+
+def test_several_addresses_are_read_each_once_and_the_one_that_is_none_is_named():
+    assert parse_addresses(" a:1,[::1]:2 , a:1,") == (("a", 1), ("::1", 2))
+    for text, named in (("a:1,b", "'b'"), ("", "''"), (" , ", "' , '")):
+        with pytest.raises(ValueError, match=rf"^{named} is not HOST:PORT$"):
+            parse_addresses(text)
 
 
 def test_what_cannot_be_printed_is_no_address_and_is_named_escaped():
@@ -69,7 +76,7 @@ def by_job(text: str) -> None:
     group_lag(text, "g", timeout_s=0.1)
 
 
-WHERE_ADDRESSES_COME_IN = [must_be_address, by_node, by_kafka_of_node, by_query, by_consumer, by_job]
+WHERE_ADDRESSES_COME_IN = [must_be_addresses, by_node, by_kafka_of_node, by_query, by_consumer, by_job]
 
 
 @pytest.mark.parametrize("take", WHERE_ADDRESSES_COME_IN, ids=lambda take: take.__name__)

@@ -36,11 +36,11 @@ SCHEMA = arrow_schema(COLUMNS)
 
 
 class _AskedMeanwhileError(Exception):
-    """A call that waits was made: it ends what it was made in, and this builds what is asked of the member."""
+    """A call that waits was made: it ends what it was made in."""
 
-    def __init__(self, build: Callable[[int, int], events.Event]) -> None:
+    def __init__(self, call: events.AnyCall) -> None:
         super().__init__("the coordinator is asked")
-        self.build = build
+        self.call = call
 
 
 class Consumer(MemberProcess):
@@ -73,7 +73,7 @@ class Consumer(MemberProcess):
         self.member = Member(
             self.settings, incarnation=self.name, pid=self.world.fleet.processes, jitter=self.world.dice.random
         )
-        self.call(events.JoinAsked, self._on_joined, self._fail)
+        self.call(events.JoinCall(), self._on_joined, self._fail)
 
     def _on_joined(self, joined: effects.Joined) -> None:
         self.joined = joined
@@ -111,7 +111,7 @@ class Consumer(MemberProcess):
         try:
             work()
         except _AskedMeanwhileError as asked:
-            self.call(asked.build, self._on_answer, self._fail)
+            self.call(asked.call, self._on_answer, self._fail)
         except NothingCameError:
             self._poll_later()
         except KcoordError as error:
@@ -141,7 +141,7 @@ class Consumer(MemberProcess):
 
     def stop(self) -> None:
         self.is_running = False
-        self.step(events.CloseAsked(self.now_ms()))
+        self.step(events.CloseAsked())
         self.end()
 
     def leave(self) -> None:
@@ -149,7 +149,7 @@ class Consumer(MemberProcess):
         try:
             self.consumer.close()
         except _AskedMeanwhileError as asked:
-            self.call(asked.build, lambda _: self.end(), lambda _: self.end())
+            self.call(asked.call, lambda _: self.end(), lambda _: self.end())
         self.world.schedule.after(1_500, self.end)
 
 
@@ -174,30 +174,26 @@ class _Port:
         raise AssertionError("a poll that may not wait waits")
 
     def note_positions(self, offsets: Sequence[OffsetToCommit]) -> None:
-        self._process.step(events.PositionsNoted(self._process.now_ms(), tuple(offsets)))
+        self._process.step(events.PositionsNoted(tuple(offsets)))
 
     def release(self, finals: Sequence[FinalOffset]) -> None:
-        self._process.step(events.ReleaseAsked(self._process.now_ms(), tuple(finals)))
+        self._process.step(events.ReleaseAsked(tuple(finals)))
 
     def commit(self, offsets: Sequence[OffsetToCommit]) -> tuple[PartitionResult, ...]:
         asked = tuple(offsets)
         if not asked:
             return ()
-        raise _AskedMeanwhileError(lambda now_ms, call_id: events.CommitAsked(now_ms, call_id, asked))
+        raise _AskedMeanwhileError(events.CommitCall(asked))
 
     def report_out_of_range(self, partitions: Sequence[LostPosition]) -> tuple[PartitionResult, ...]:
-        asked = tuple(partitions)
-        raise _AskedMeanwhileError(lambda now_ms, call_id: events.ReportAsked(now_ms, call_id, asked))
+        raise _AskedMeanwhileError(events.ReportCall(tuple(partitions)))
 
     def leave(self, finals: Sequence[FinalOffset] = ()) -> None:
-        asked = tuple(finals)
         end = self._process.end
-        self._process.call(
-            lambda now_ms, call_id: events.LeaveAsked(now_ms, call_id, asked), lambda _: end(), lambda _: end()
-        )
+        self._process.call(events.LeaveCall(tuple(finals)), lambda _: end(), lambda _: end())
 
     def close(self) -> None:
-        self._process.step(events.CloseAsked(self._process.now_ms()))
+        self._process.step(events.CloseAsked())
 
 
 class _Records:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from coordinator.core import effects as e
 from coordinator.core import events
+from coordinator.core.groups.state import ShardState
 from coordinator.core.log.entry import StorageError
 from coordinator.core.node import Node
 from coordinator.protocol.messages import (
@@ -32,6 +33,7 @@ from tests.sim.checker import Checker
 from tests.sim.kafka import BROKERS, CLUSTER, Kafka
 from tests.sim.mix import Mix
 from tests.sim.probes import ProbeWatch
+from tests.sim.room import RoomWatch, check_nobody_is_half
 from tests.sim.schedule import Schedule
 
 ADDRESS = NodeAddress(0, "c1", 7600)
@@ -70,6 +72,7 @@ class Coordinator:
         self._checker = checker
         self._probes = ProbeWatch(mix.limits.probe_timeout_ms)
         self._wakes = WakeWatch()
+        self._room = RoomWatch(mix.limits, checker.coverage)
         self.sender: Sender
         self.node: Node
         self.life = 0
@@ -210,18 +213,17 @@ class Coordinator:
 
     def _wake(self) -> None:
         self._wakes.woke(self._schedule.now_ms)
-        self._step(events.Ticked(self.now_ms(), self._wall_ms()))
+        self._step(events.Ticked(self._wall_ms()))
 
     # ---- events -----------------------------------------------------------------------------------------------------
 
     def opened(self, connection_id: int, host: str) -> None:
         """Take in a new connection; call it within `do`."""
-        self._step(events.ConnectionOpened(self.now_ms(), connection_id, host))
+        self._step(events.ConnectionOpened(connection_id, host))
 
     def closed(self, connection_id: int, why: str) -> None:
-        now_ms = self.now_ms()
-        self._checker.closed(connection_id, now_ms)
-        self._step(events.ConnectionClosed(now_ms, connection_id, why))
+        self._checker.closed(connection_id, self.now_ms())
+        self._step(events.ConnectionClosed(connection_id, why))
 
     def arrived(self, connection_id: int, correlation_id: int, request: Request, known_end: int | None = None) -> None:
         """Take in a request; `known_end` comes with an operator's."""
@@ -235,15 +237,21 @@ class Coordinator:
             self._checker.asked(connection_id, correlation_id, request, shard, now_ms)
         else:
             self._checker.asked_by_operator(connection_id, correlation_id, request, shard, known_end, now_ms)
+        state = self._state_of(request)
+        self._room.asked(connection_id, correlation_id, request, state, is_operator=known_end is not None)
         self._schedule.tell(f"-> {connection_id}", request)
-        self._step(events.RequestArrived(now_ms, connection_id, correlation_id, request, fresh_id))
+        self._step(events.RequestArrived(connection_id, correlation_id, request, fresh_id))
 
     def _shard(self, request: Request) -> int:
         return self.node.shard_of(getattr(request, "group_id", GROUP))
 
+    def _state_of(self, request: Request) -> ShardState:
+        return self.node.hard_state(self._shard(request))
+
     def _step(self, event: events.Event) -> None:
-        effects = self.node.step(event)
+        effects = self.node.step(event, self.now_ms())
         check_things(self.node.things_done, self._mix.limits)
+        self._room.stepped(map(self.node.hard_state, range(self._mix.shards)))
         self._perform(effects)
 
     # ---- effects ----------------------------------------------------------------------------------------------------
@@ -269,6 +277,7 @@ class Coordinator:
             self._schedule.now_ms,
         )
         check_account(self.node.hard_state(effect.shard))
+        check_nobody_is_half(self.node.hard_state(effect.shard))
         self._schedule.tell(f"log {effect.base_offset}", self._checker.logs[effect.shard].records[effect.base_offset :])
         self._disk.append(effect.shard, effect.base_offset, effect.leader_epoch, effect.records)
         self._use_disk()
@@ -280,6 +289,7 @@ class Coordinator:
 
     def _respond(self, effect: e.Respond) -> None:
         self._checker.responded(effect.connection_id, effect.correlation_id, effect.response)
+        self._room.responded(effect.connection_id, effect.correlation_id, effect.response, self._state_of)
         self._schedule.tell(f"<- {effect.connection_id}", effect.response)
         self.sender.send_response(effect.connection_id, effect.correlation_id, effect.response)
 
@@ -329,12 +339,12 @@ class Coordinator:
         try:
             found = read_shard(self._disk, shard)
         except DiskError as error:
-            self._step(events.ShardUnreadable(self.now_ms(), shard, str(error)))
+            self._step(events.ShardUnreadable(shard, str(error)))
             return
         self._checker.read_again(shard, found.shard.log_end_offset)
         pieces = [] if found.snapshot is None else [(True, *found.snapshot)]
         batches = [(False, base_offset, records) for base_offset, records in found.batches]
-        self._step(events.ShardRecovered(self.now_ms(), shard, [*pieces, *batches]))
+        self._step(events.ShardRecovered(shard, [*pieces, *batches]))
 
     def _halt(self, effect: e.Halt) -> None:
         self._end(f"halts: {effect.why}", is_silent=False)
@@ -385,16 +395,16 @@ class Coordinator:
         self._later(self._dice.choice((0, 0, 1)), partial(self._durable, shard, end_offset))
 
     def _durable(self, shard: int, end_offset: int) -> None:
-        self._step(events.BecameDurable(self.now_ms(), shard, end_offset))
+        self._step(events.BecameDurable(shard, end_offset))
 
     def _snapshot_written(self, shard: int, end_offset: int, *, is_whole: bool) -> None:
-        self._step(events.SnapshotWritten(self.now_ms(), shard, end_offset, is_whole))
+        self._step(events.SnapshotWritten(shard, end_offset, is_whole))
 
     def _on_disk_failure(self, why: str) -> None:
         self._later(0, partial(self._fail, why))
 
     def _fail(self, why: str) -> None:
-        self._step(events.DiskFailed(self.now_ms(), why))
+        self._step(events.DiskFailed(why))
 
     # ---- Kafka ------------------------------------------------------------------------------------------------------
 
@@ -418,10 +428,10 @@ class Coordinator:
         self._later(self._dice.choice((1, 5, 60)), read)
 
     def _kafka_failed(self, why: str) -> None:
-        self._step(events.KafkaFailed(self.now_ms(), why))
+        self._step(events.KafkaFailed(why))
 
     def _topics_read(self, topics: Any, absent: frozenset[str], *, is_whole: bool) -> None:
-        self._step(events.TopicsRead(self.now_ms(), topics, absent, {}, BROKERS, CLUSTER, is_whole))
+        self._step(events.TopicsRead(topics, absent, {}, BROKERS, CLUSTER, is_whole))
 
     def _resolve(self, effect: e.ResolveOffsets) -> None:
         self._later(self._dice.choice((1, 5, 60)), partial(self._ask_kafka, effect))
@@ -431,7 +441,7 @@ class Coordinator:
         self._later(self._dice.choice((1, 5, 60)), partial(self._resolved, effect.lookup_id, answers))
 
     def _resolved(self, lookup_id: int, answers: tuple[events.ResolvedOffset, ...]) -> None:
-        self._step(events.OffsetsResolved(self.now_ms(), lookup_id, answers))
+        self._step(events.OffsetsResolved(lookup_id, answers))
 
 
 GROUP = "g"

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import get_args
 
 from coordinator.core.groups.assignors import ASSIGNORS
+from coordinator.core.groups.life_records import LeaderBegan
 from coordinator.core.groups.records import (
     GroupSettings,
     IdentityAwaited,
@@ -27,7 +28,7 @@ from tests.sim.reading import ANSWERS
 
 ENOUGH_RUNS = 500
 """From so many runs on everything has to have happened."""
-RECORD_KINDS = tuple(kind.__name__ for kind in get_args(Record) if kind is not IdentityAwaited)
+RECORD_KINDS = tuple(kind.__name__ for kind in get_args(Record) if kind not in (IdentityAwaited, LeaderBegan))
 REFUSALS = (
     "CLAIM_CLOSED",
     "CLAIM_NOT_RUNNING",
@@ -44,7 +45,8 @@ REFUSALS = (
     "UNKNOWN_TOPIC_OR_PARTITION",
 )
 FEATURES: Mapping[str, tuple[str, ...]] = {
-    "world": ("slow", "losing"),
+    "world": ("slow", "losing", "full"),
+    "room": ("refused to an offset", "refused to a member", "kept for a member", "made"),
     "group": ("forgotten in the end",),
     "left": ("to its own query", "to the next run"),
     "fault": tuple(FAULT_OF),

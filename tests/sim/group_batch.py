@@ -48,7 +48,7 @@ class GroupBatch(Query):
         yield self._step("the block ends")
         if claims:
             yield from self._commit(claims)
-        yield Call(events.LeaveAsked)
+        yield Call(events.LeaveCall())
 
     def _read_rows(self, claims: Sequence[Claim]) -> Script:
         statuses = yield from self._statuses(claims, is_question=False)
@@ -67,7 +67,7 @@ class GroupBatch(Query):
         statuses = yield from self._statuses(claims, is_question=True)
         if any(status.state is ClaimState.OFFERED for status in statuses):
             raise UnreadBatchError("Nothing is committed, because no action in the block read its ranges")
-        yield Call(lambda now_ms, call_id: events.AdvanceAsked(now_ms, call_id, tuple(claims), ()))
+        yield Call(events.AdvanceCall(tuple(claims), ()))
 
     def _statuses(self, claims: Sequence[Claim], *, is_question: bool) -> Script:
         """Ask from outside of the member, again where no answer comes."""

@@ -282,7 +282,8 @@ class Operator:
     def tidy_once(self, *, gives_up: bool = False) -> None:
         """Take back pauses and drains, and say where the partitions start of a group that begins nowhere by itself.
 
-        Who gives up releases what waits for somebody who does not come back, which else waits for ever.
+        Who gives up releases what waits for somebody who does not come back, and resets offsets that Kafka no longer
+        has, both of which else wait for ever.
         """
         group = self._group
         if group.is_paused:
@@ -295,7 +296,7 @@ class Operator:
             self.ask(ReleaseClaims(GROUP, tuple(left[:MOST_NAMED]), "ann", "it will not come back", False))
         policy = self._world.mix.policy
         if policy is not None and policy.kind == "none":
-            self._commit_where_none()
+            self._commit_where_none(resets=gives_up or self._world.is_healing)
 
     def _left_for_good(self) -> list[TopicPartition]:
         """Return what is held for ever for somebody who does not come back."""
@@ -310,12 +311,12 @@ class Operator:
             if group.is_held(partition) and group.instances.get(owner.member_id) not in coming
         )
 
-    def _commit_where_none(self) -> None:
+    def _commit_where_none(self, *, resets: bool) -> None:
         group, kafka = self._group, self._world.kafka
         for name, topic in kafka.topics.items():
             for number, (begin, end) in enumerate(zip(topic.begins, topic.ends, strict=True)):
                 committed = group.committed((name, number), topic.topic_id)
-                if committed is not None and not begin <= committed <= end and self._world.is_healing:
+                if committed is not None and not begin <= committed <= end and resets:
                     target = ResetTarget(name, number, "earliest")
                     if (name, number) not in group.resets:
                         self.ask(ResetOffsets(GROUP, (target,), "ann", "", release_claims=True, is_dry_run=False))

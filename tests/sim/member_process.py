@@ -52,11 +52,11 @@ class MemberProcess(Process):
 
     # ---- what it asks of the member ---------------------------------------------------------------------------------
 
-    def call(self, build: Callable[[int, int], events.Event], then: Then, or_else: OrElse) -> None:
+    def call(self, call: events.AnyCall, then: Then, or_else: OrElse) -> None:
         """Make a call to the member; it is answered with its result or its error, in a step of its own."""
         self._calls += 1
         self._answers[self._calls] = (then, or_else)
-        self.step(build(self.now_ms(), self._calls))
+        self.step(events.CallMade(self._calls, call))
 
     def step(self, event: events.Event) -> None:
         """Let the member take an event, and do what it wants done."""
@@ -64,7 +64,7 @@ class MemberProcess(Process):
         if member is None or not self.is_alive:
             return
         answers: list[effects.Completed | effects.Failed] = []
-        done = member.step(event)
+        done = member.step(event, self.now_ms())
         self.has_been_told = self.has_been_told or self.has_joined
         self.world.checker.epochs.heard(self.name, member.assignment)
         for effect in done:
@@ -98,15 +98,15 @@ class MemberProcess(Process):
 
     def _tick(self, wake_ms: int) -> None:
         if self._wake_ms == wake_ms:
-            self.do(lambda: self.step(events.Ticked(self.now_ms())))
+            self.do(lambda: self.step(events.Ticked()))
 
     # ---- its connections --------------------------------------------------------------------------------------------
 
     def on_connected(self, connection_id: int) -> None:
-        self.do(lambda: self.step(events.Connected(self.now_ms(), connection_id)))
+        self.do(lambda: self.step(events.Connected(connection_id)))
 
     def on_bytes(self, connection_id: int, data: bytes) -> None:
-        self.do(lambda: self.step(events.BytesReceived(self.now_ms(), connection_id, data)))
+        self.do(lambda: self.step(events.BytesReceived(connection_id, data)))
 
     def on_lost(self, connection_id: int, why: str) -> None:
-        self.do(lambda: self.step(events.ConnectionLost(self.now_ms(), connection_id, why)))
+        self.do(lambda: self.step(events.ConnectionLost(connection_id, why)))

@@ -10,6 +10,7 @@ from random import Random
 from coordinator.core.limits import Limits
 from coordinator.protocol.parts import ResetPolicy
 from tests.sim.faults import FAULT_OF
+from tests.sim.full import maybe_full
 from tests.sim.losing import maybe_losing
 from tests.sim.outputs import NOT_AS_THEY_WERE
 from tests.sim.policies import POLICIES
@@ -105,6 +106,8 @@ class Mix:
     """Every micro-batch outlasts the rebalance time-out, and nothing else goes wrong."""
     is_losing: bool = False
     """Topics go under queries that fail when data is lost, and little else goes wrong."""
+    is_full: bool = False
+    """Others take all the room that the node has."""
 
     @property
     def loses_data(self) -> bool:
@@ -115,12 +118,14 @@ class Mix:
         """Return it as one line of a report."""
         faults = ", ".join(f"{name} {weight:g}" for name, weight in self.weights.items())
         claim_timeout = "" if self.claim_timeout_ms is None else f" for {self.claim_timeout_ms} ms"
+        full = ", a full node" if self.is_full else ""
         return (
             f"{self.applications} applications ({self.consumers:g} consumers, {self.two_sources:g} "
             f"of two sources, {self.readers:g} that commit nothing), topics {self.topics} by "
             f"{', '.join(self.subscriptions)}, {self.shards} shards, session {self.session_timeout_ms} ms, rebalance "
             f"{self.rebalance_timeout_ms} ms, policy {self.policy and self.policy.kind}, {self.handover}"
-            f"{claim_timeout}, a fault every {self.fault_every_ms} ms: {faults}; death at a step {self.crash_at_step:g}"
+            f"{claim_timeout}{full}, a fault every {self.fault_every_ms} ms: {faults}; "
+            f"death at a step {self.crash_at_step:g}"
         )
 
 
@@ -195,7 +200,7 @@ def draw_mix(dice: Random) -> Mix:
         read_committed=dice.choice((0.0, 0.3, 0.5, 1.0)),
         portion_items=dice.choice((1, 2, 2_000, 2_000)),
     )
-    return maybe_losing(maybe_slow(mix, dice), dice)
+    return maybe_full(maybe_losing(maybe_slow(mix, dice), dice), aside)
 
 
 def _impossible(handover: str, passing_topics: tuple[str, ...]) -> set[str]:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from coordinator.core import effects as e
 from coordinator.core.events import OffsetsResolved
 from coordinator.core.groups import claims, grants, journal, ownership, targets
+from coordinator.core.groups.assignors import run_whole
 from coordinator.core.groups.committed_table import CommittedTable
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.grants import Grants
@@ -39,6 +40,7 @@ from tests.sim import (
     mutants_late,
     mutants_outputs,
     mutants_reading,
+    mutants_room,
     mutants_runs,
     mutants_together,
     mutants_unread,
@@ -265,7 +267,9 @@ def _drained_member_granted() -> Patches:
 
     def give_to_all(group: GroupState, assignor: Any) -> Any:
         with _replaced(group.controls, "drained", {}):
-            return assign(group, assignor)
+            assigned = run_whole(assign(group, assignor))
+        yield
+        return assigned
 
     return [(targets, "_assign", give_to_all)]
 
@@ -458,6 +462,7 @@ OWN: Mapping[str, Mutant] = {
     **{name: Mutant(*mistake) for name, mistake in mutants_bounds.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_words.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_bugs.MISTAKES.items()},
+    **{name: Mutant(*mistake) for name, mistake in mutants_room.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_gone_back.MISTAKES.items()},
 }
 """Mistakes beside the fifteen that were known from the start: in what operators do, and in what is decided at once."""
@@ -467,6 +472,7 @@ ALL: Mapping[str, Mutant] = {**MUTANTS, **OWN}
 RARE = frozenset(
     {
         "added-topic-by-policy",
+        "commit-counted-as-new",
         "epochs-within-reach",
         "first-member-back-gets-latest",
         "given-back-while-the-taker-reads",

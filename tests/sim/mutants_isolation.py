@@ -7,8 +7,8 @@ from coordinator.core.groups import grants
 from coordinator.core.groups.reports import Reports
 from coordinator.protocol.ids import TopicPartition
 from spark_kcoord.member.core.holdings import AssignedPartition
+from spark_kcoord.microbatch.commands import Planning
 from spark_kcoord.microbatch.log_bounds import LogBounds
-from spark_kcoord.microbatch.questions import Planning
 
 Patches = list[tuple[Any, str, Any]]
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from spark_kcoord.member.core.holdings import AssignedPartition, Assignment
 from spark_kcoord.member.core.patience import Absence
+from spark_kcoord.microbatch.commands import Planning
 from spark_kcoord.microbatch.frozen_run import FrozenRun
 from spark_kcoord.microbatch.planner import BatchPlanner
-from spark_kcoord.microbatch.questions import Planning
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from spark_kcoord.microbatch.topic_watch import TopicWatch
 

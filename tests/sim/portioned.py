@@ -4,12 +4,11 @@ Between two of them the query can die, lose its connection or its partitions, an
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coordinator.protocol.parts import Claim
 from spark_kcoord.member.core import events
-from spark_kcoord.member.core.portions import AdvancePortion, advance_portions, bytes_of, join_outcomes, portions
+from spark_kcoord.member.core.portions import advance_portions, bytes_of, join_outcomes, portions
 
 if TYPE_CHECKING:
     from tests.sim.query import Query, Script
@@ -24,12 +23,9 @@ def advance(query: "Query", finished: Sequence[Claim], claims: Sequence[Claim]) 
         if index:
             world.checker.coverage["call in portions"] += 1
             yield query.between("two portions of a micro-batch")
-        outcomes.append((yield query.calling(partial(_asked, portion, index))))
+        call = events.AdvanceCall(portion.finished, portion.claims, keeps_offered=index > 0)
+        outcomes.append((yield query.calling(call)))
     return join_outcomes(asked, outcomes, finished, claims)
-
-
-def _asked(portion: AdvancePortion, index: int, now_ms: int, call_id: int) -> events.Event:
-    return events.AdvanceAsked(now_ms, call_id, portion.finished, portion.claims, keeps_offered=index > 0)
 
 
 def confirm(query: "Query", claims: Sequence[Claim]) -> "Script":
@@ -38,9 +34,5 @@ def confirm(query: "Query", claims: Sequence[Claim]) -> "Script":
     for portion in portions(claims, bytes_of, query.world.mix.portion_items):
         if statuses:
             yield query.between("two confirmations")
-        statuses += yield query.calling(partial(_confirming, portion))
+        statuses += yield query.calling(events.ConfirmCall(portion))
     return tuple(statuses)
-
-
-def _confirming(portion: tuple[Claim, ...], now_ms: int, call_id: int) -> events.Event:
-    return events.ConfirmAsked(now_ms, call_id, portion)

@@ -17,16 +17,15 @@ from spark_kcoord.member.core import effects, events
 from spark_kcoord.member.core.holdings import Assignment
 from spark_kcoord.member.core.machine import Member
 from spark_kcoord.member.settings import MemberSettings
-from spark_kcoord.microbatch.planner import BatchPlanner
-from spark_kcoord.microbatch.questions import (
+from spark_kcoord.microbatch.commands import (
     AskAdvance,
     AskConfirm,
     AskHolders,
     AskReport,
     AwaitAssignment,
     AwaitChange,
+    Command,
     Planning,
-    Question,
     ReadAssignment,
     ReadEnds,
     ReadHighWatermarks,
@@ -34,6 +33,7 @@ from spark_kcoord.microbatch.questions import (
     ReadStarts,
     ReadTopicIds,
 )
+from spark_kcoord.microbatch.planner import BatchPlanner
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from tests.sim import portioned
 from tests.sim.holders import holders
@@ -82,7 +82,7 @@ class Step:
 class Call:
     """A call to the member's session; answered with its result."""
 
-    build: Callable[[int, int], events.Event]
+    call: events.AnyCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +212,9 @@ class Query(MemberProcess):
         return self._step(f"between {what}")
 
     @staticmethod
-    def calling(build: Callable[[int, int], events.Event]) -> Call:
+    def calling(call: events.AnyCall) -> Call:
         """A call to the member's session."""
-        return Call(build)
+        return Call(call)
 
     def _topics(self) -> list[str]:
         settings = self.settings
@@ -261,7 +261,7 @@ class Query(MemberProcess):
             log=first.log,
         )
         self._read_only = None if self.settings.commits else ReadOnly(self, first)
-        joined = yield Call(events.JoinAsked)
+        joined = yield Call(events.JoinCall())
         first.must_belong_to(cluster=joined.kafka_cluster_id, group=self.settings.group_id)
         self._joined = joined
         self._planner = BatchPlanner(
@@ -278,23 +278,23 @@ class Query(MemberProcess):
 
     def _carry_out(self, planning: Planning[Any]) -> Script:
         try:
-            question = next(planning)
+            command = next(planning)
             while True:
                 try:
-                    answer = yield from self._answer(question)
+                    answer = yield from self._answer(command)
                 except KcoordError as error:
-                    question = planning.throw(error)
+                    command = planning.throw(error)
                 else:
-                    question = planning.send(answer)
+                    command = planning.send(answer)
         except StopIteration as planned:
             return planned.value
 
-    def _answer(self, question: Question) -> Script:
+    def _answer(self, command: Command) -> Script:
         assert self.member is not None
-        answer = None if self._read_only is None else self._read_only.answer(question)
+        answer = None if self._read_only is None else self._read_only.answer(command)
         if answer is not None:
             return answer
-        match question:
+        match command:
             case ReadAssignment():
                 if self.member.failure is not None:
                     raise self.member.failure
@@ -340,12 +340,12 @@ class Query(MemberProcess):
                 return dict.fromkeys(positions, 100.0)
             case AskReport(partitions):
                 self.world.must_be_lost(self, partitions)
-                told = yield Call(lambda now_ms, call_id: events.ReportAsked(now_ms, call_id, partitions))
+                told = yield Call(events.ReportCall(partitions))
                 if self._read_only is not None:
                     self._read_only.take_report(told)
                 return told
             case _:
-                assert_never(question)
+                assert_never(command)
 
     @property
     def reached(self) -> Mapping[tuple[str, int], int]:
@@ -416,8 +416,8 @@ class Query(MemberProcess):
                 if self.world.dies_at_step(self):
                     return
                 self.world.schedule.after(ms, self._go_on, None)
-            case Call(build):
-                self.call(build, self._go_on, self._give_up)
+            case Call(call):
+                self.call(call, self._go_on, self._give_up)
             case AwaitPartitions():
                 self._awaited = wait
                 self.world.schedule.after(wait.timeout_ms, self._waited_long_enough, wait)
@@ -462,7 +462,7 @@ class Query(MemberProcess):
         """Stop the query in order: the reader closes its connections, without leave or commit."""
         self.is_running = False
         if self.member is not None:
-            self.step(events.CloseAsked(self.now_ms()))
+            self.step(events.CloseAsked())
         self.end()
 
     def leave(self) -> None:
@@ -474,5 +474,5 @@ class Query(MemberProcess):
                     claim.topic_id, claim.partition, claim.from_offset, claim.until_offset
                 )
         if self.member is not None:
-            self.call(events.LeaveAsked, lambda _: None, lambda _: None)
+            self.call(events.LeaveCall(), lambda _: None, lambda _: None)
         self.world.schedule.after(1_500, self.end)

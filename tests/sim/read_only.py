@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import PartitionResult
 from spark_kcoord.member.core.holdings import Assignment
-from spark_kcoord.microbatch.questions import AskAdvance, AskConfirm, Question
-from spark_kcoord.microbatch.read_only_positions import ReadOnlyPositions
+from spark_kcoord.microbatch.commands import AskAdvance, AskConfirm, Command
+from spark_kcoord.microbatch.read_only.positions import ReadOnlyPositions
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ class ReadOnly:
         self.reached.update({(one.topic, one.partition): one.start for one in shown.partitions})
         return shown
 
-    def answer(self, question: Question) -> object | None:
+    def answer(self, command: Command) -> object | None:
         """Answer for the coordinator; None for what has to be asked all the same."""
-        match question:
+        match command:
             case AskAdvance(finished, claims):
                 outcome = self._positions.advance(finished, claims)
                 for claim, result in zip(finished, outcome.finished, strict=True):

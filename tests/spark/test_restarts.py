@@ -13,13 +13,13 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
+from coordinator.client.request import ask
 from coordinator.local.kafka import LocalKafka
 from coordinator.local.node import LocalCoordinator
-from coordinator.protocol.addresses import parse_address
+from coordinator.protocol.addresses import parse_addresses
 from coordinator.protocol.messages import FetchOffsets, FetchOffsetsResponse
 from coordinator.protocol.operator_messages import ResetOffsets, ResetOffsetsResponse
 from coordinator.protocol.parts import ClaimState, ResetTarget
-from coordinator.runtime.tool_client import ask
 from spark_kcoord.options.source_options import parse_options
 from spark_kcoord.source.stream_reader import NO_LIMIT, KcoordStreamReader
 from tests.helpers.group_view import GroupView
@@ -179,7 +179,7 @@ def test_with_a_checkpoint_newer_than_the_group_the_group_wins_too(scene: Scene,
     scene.run()
     targets = tuple(ResetTarget(scene.name, partition, "offset", 25) for partition in range(2))
     reset = ResetOffsets(scene.name, targets, who="test", why="back", is_dry_run=False)
-    response = ask(parse_address(scene.coordinator.address), reset, 5)
+    response = ask(parse_addresses(scene.coordinator.address), reset, 5)
     assert isinstance(response, ResetOffsetsResponse)
     wait_until(lambda: _committed(scene) == [25, 25], timeout_s=10)
     (scene.stream.folder / "batch-1.json").unlink()
@@ -188,7 +188,7 @@ def test_with_a_checkpoint_newer_than_the_group_the_group_wins_too(scene: Scene,
 
 
 def _committed(scene: Scene) -> list[int]:
-    response = ask(parse_address(scene.coordinator.address), FetchOffsets(scene.name), 5)
+    response = ask(parse_addresses(scene.coordinator.address), FetchOffsets(scene.name), 5)
     assert isinstance(response, FetchOffsetsResponse)
     return [one.offset for one in response.offsets]
 

@@ -1,4 +1,4 @@
-"""`core` and `protocol` are pure: they import from a short list and call nothing that reaches the world.
+"""`core`, `protocol` and the member machine are pure: they import from a short list and call nothing of the world.
 
 import-linter holds who may import whom among our rooms; this holds what the pure rooms may take from
 elsewhere.
@@ -39,13 +39,32 @@ ALLOWED = {
     # A checksum and a regular expression engine of linear time: both are functions of their arguments alone.
     "core": PURE_STANDARD_LIBRARY | PURE_LIBRARIES | {"google_crc32c", "re2"},
     "protocol": PURE_STANDARD_LIBRARY | PURE_LIBRARIES,
+    "member": PURE_STANDARD_LIBRARY | PURE_LIBRARIES | {"spark_kcoord.member"},  # of which `refusals`, read below
 }
-OUR_ROOMS = {"core": ("coordinator.core", "coordinator.protocol"), "protocol": ("coordinator.protocol",)}
+OUR_ROOMS = {
+    "core": ("coordinator.core", "coordinator.protocol"),
+    "protocol": ("coordinator.protocol",),
+    "member": (
+        "coordinator.client.nodes",
+        "coordinator.client.refusals",
+        "coordinator.protocol",
+        "spark_kcoord.errors",
+        "spark_kcoord.member.core",
+        "spark_kcoord.member.refusals",
+        "spark_kcoord.member.settings",
+    ),
+}
+PLACES = {
+    "core": ("coordinator/core",),
+    "protocol": ("coordinator/protocol",),
+    "member": ("spark_kcoord/member/core", "spark_kcoord/member/refusals.py", "spark_kcoord/member/settings.py"),
+}
+"""The folders and files of each pure room; of the member's, also what its machine imports beside it."""
 IMPURE_BUILTINS = {"open", "print", "input", "eval", "exec", "compile", "__import__", "breakpoint"}
 
 
 def impurities(source: str, room: str) -> list[str]:
-    """Return what a file of the room `core` or `protocol` must not have, with its lines."""
+    """Return what a file of a pure room must not have, with its lines."""
     found: list[str] = []
     for node in ast.walk(ast.parse(source)):
         match node:
@@ -75,10 +94,11 @@ def files_of(*folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
-@pytest.mark.parametrize("room", ["core", "protocol"])
+@pytest.mark.parametrize("room", PLACES)
 def test_pure_rooms_import_and_call_only_what_is_pure(room: str) -> None:
-    files = files_of(f"coordinator/{room}")
-    assert files, "the room has moved: move this test with it"
+    for place in PLACES[room]:
+        assert (ROOT / place).exists(), "the room has moved: move this test with it"
+    files = [file for place in PLACES[room] for file in files_of(place) or [ROOT / place]]
     found = {str(path.relative_to(ROOT)): impurities(path.read_text(), room) for path in files}
     assert {path: problems for path, problems in found.items() if problems} == {}
 
@@ -110,6 +130,12 @@ def test_the_check_lets_pure_code_pass() -> None:
     source = "import msgspec\nfrom collections.abc import Sequence\nfrom coordinator.protocol.ids import GroupId\n"
     assert impurities(source, "protocol") == []
     assert impurities("import google_crc32c\nfrom coordinator.core import events", "core") == []
+    assert impurities("from spark_kcoord.member.core.link import Link", "member") == []
+
+
+def test_the_member_machine_may_not_reach_for_a_connection() -> None:
+    for module in ("coordinator.client.connection", "coordinator.client.request", "spark_kcoord.member.transport"):
+        assert impurities(f"from {module} import x", "member") == [f"1: import {module}"]
 
 
 def imports_of(source: str) -> set[str]:

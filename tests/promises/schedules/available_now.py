@@ -12,6 +12,7 @@ from pyspark.errors import StreamingQueryException
 from coordinator.local.node import LocalCoordinator
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import AdvanceResponse, Push, Response, StartFetcher
+from coordinator.protocol.parts import Outcomes
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import produce_numbers
 from tests.helpers.loopback_proxy import LoopbackProxy
@@ -39,13 +40,17 @@ class Offers:
         """Say whether the connection is reset behind this answer: the member has its claims then, Spark no plan."""
         if isinstance(said, StartFetcher):
             self.owner_epochs.update(one.owner_epoch for one in said.partitions)
-        if not isinstance(said, AdvanceResponse) or not any(one.error is ErrorCode.NONE for one in said.claims):
+        if not isinstance(said, AdvanceResponse) or not _accepts_claims(said.claims):
             return False
         self.count += 1
         if not self._is_cut(self.count):
             return False
         self.cut.set()
         return True
+
+
+def _accepts_claims(claims: Outcomes) -> bool:
+    return claims.as_asked > 0 or any(one.error is ErrorCode.NONE for one in claims.others)
 
 
 @dataclass(frozen=True)

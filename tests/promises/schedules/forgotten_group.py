@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coordinator.client.request import ask
 from coordinator.local.node import LocalCoordinator
-from coordinator.protocol.addresses import parse_address
+from coordinator.protocol.addresses import parse_addresses
 from coordinator.protocol.messages import Request
 from coordinator.protocol.operator_messages import ChangePause, DeleteOffsets
-from coordinator.runtime.tool_client import ask
 from spark_kcoord.consumer import Consumer, ConsumerSettings
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import produce_numbers
@@ -136,7 +136,7 @@ def deleted_offset(place: Place) -> None:
     with LocalCoordinator(servers, place.folder("deleted")) as node:
 
         def operate(request: Request) -> None:
-            ask(parse_address(node.address), request, 5)
+            ask(parse_addresses(node.address), request, 5)
 
         view = GroupView(node.address, group)
         settings = ConsumerSettings(coordinators=[node.address], group_id=group, topics=[topic], start="earliest")

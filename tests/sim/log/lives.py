@@ -27,4 +27,10 @@ def log_went_back(log: Log, group: GroupModel, at: int, record: r.LogWentBack) -
         group.never_by_policy.update(group.looked_at)
 
 
-RULES: dict[type, Rule] = {r.LogOpened: log_opened, r.LogWentBack: log_went_back}
+def leader_began(log: Log, group: GroupModel, at: int, record: r.LeaderBegan) -> None:
+    """Find fault with it: a node that is alone begins no epoch."""
+    del group
+    raise log.broken("phantom-epoch", at, f"one node is all there is: {record}")
+
+
+RULES: dict[type, Rule] = {r.LeaderBegan: leader_began, r.LogOpened: log_opened, r.LogWentBack: log_went_back}

@@ -107,10 +107,16 @@ def targets_assigned(log: Log, group: GroupModel, at: int, record: r.TargetsAssi
         raise log.broken("epoch-regress", at, f"group epoch {record.group_epoch} after {group.group_epoch}")
     group.group_epoch = record.group_epoch
     group.is_target_in_parts = record.is_stale
-    for target in record.targets:
+    for target in (*record.targets, *record.lost, *record.gained):
         if target.member_id not in group.facts:
             raise log.broken("no-such-member", at, f"{target}")
+    for target in record.targets:
         group.targets[target.member_id] = frozenset(one_by_one(target.topics))
+        _must_be_read(log, group, at, target.member_id)
+    for target in record.lost:
+        group.targets[target.member_id] -= frozenset(one_by_one(target.topics))
+    for target in record.gained:
+        group.targets[target.member_id] |= frozenset(one_by_one(target.topics))
         _must_be_read(log, group, at, target.member_id)
     given: set[TopicPartition] = set()
     for member_id, partitions in group.targets.items():

@@ -18,6 +18,10 @@ from tests.standing.trial import Trial
 
 MIB = 1 << 20
 DESCRIPTORS = 300
+ROOM = 3 * MIB
+"""Fewer bytes than a shard's log takes before a snapshot of little state ends it."""
+FILE_SYSTEM_MIB = 48
+MOST_COMMITS = 200
 
 
 def few_descriptors(trial: Trial) -> None:
@@ -42,6 +46,7 @@ def commit_until_it_ends(trial: Trial, seconds: float) -> int:
     count = 0
     with suppress(EOFError, OSError), RawMember(trial.address, "filling") as tool:
         while trial.node.is_running:
+            must(count < MOST_COMMITS, f"{count} commits of 500 KB found room in {ROOM} bytes")
             offsets = [OffsetToCommit("t", partition, count, metadata=metadata) for partition in range(120)]
             must(tool.ask(CommitOffsets("filling", in_columns(offsets))).accepted == 120, "a commit is refused")
             count += 1
@@ -51,7 +56,7 @@ def commit_until_it_ends(trial: Trial, seconds: float) -> int:
 
 def file_size_limit(trial: Trial) -> None:
     """Fill a segment of the log up to the largest file that the system allows this node."""
-    trial.start(before=("prlimit", f"--fsize={16 * MIB}:{16 * MIB}"))
+    trial.start(before=("prlimit", f"--fsize={ROOM}:{ROOM}"))
     trial.beside()
     commit_until_it_ends(trial, 10)
     trial.must_end(1, "Make room on this file system (or raise the quota or size limit) and start the node again")
@@ -59,15 +64,15 @@ def file_size_limit(trial: Trial) -> None:
 
 
 def full_partition(trial: Trial) -> None:
-    """Give a node a file system of 48 MiB, fill it, make room and start it again."""
+    """Give a node a file system of its own, fill it, make room and start it again."""
     mounted = trial.folder / "mounted"
     mounted.mkdir(parents=True)
-    with small_file_system(mounted, 48) as inside:
+    with small_file_system(mounted, FILE_SYSTEM_MIB) as inside:
         filler = Path(f"/proc/{inside}/root{mounted}/filler")
-        filler.write_bytes(bytes(8 * MIB))
         within = ("nsenter", f"--target={inside}", "--user", "--mount", "--preserve-credentials")
         trial.start(before=within, data_dir=mounted / "data")
         trial.beside()
+        filler.write_bytes(bytes(shutil.disk_usage(filler.parent).free - ROOM))
         commit_until_it_ends(trial, 10)
         trial.must_end(1, "Make room on this file system")
         filler.unlink()

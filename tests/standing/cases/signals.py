@@ -140,7 +140,10 @@ CASES = [
         told_to_stop_under_load,
     ),
     Case(
-        "signals-loading", "SIGTERM stops a node that loads, in order, and no other signal does", signals_while_it_loads
+        "signals-loading",
+        "SIGTERM stops a node that loads, in order, and no other signal does",
+        signals_while_it_loads,
+        150,
     ),
     Case("sigstop-15", "a node that stood still for 15 s expires nobody and goes on", stands_still_for_long),
     Case("sigstop-short-sessions", "a standstill expires no member of the smallest session", short_sessions),

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from coordinator.cli import app
 from coordinator.cli.groups import EVENT_COLUMNS
+from coordinator.protocol.addresses import format_address
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeGroup,
@@ -34,6 +35,7 @@ from coordinator.protocol.parts import (
     PartitionDescription,
     ResetPolicy,
 )
+from tests.helpers.loopback_coordinator import unused_address
 from tests.helpers.scripted_coordinator import ScriptedCoordinator
 
 CLAIM = Claim("flights", "0tQ", 0, 41, 100, 250)
@@ -316,6 +318,19 @@ class TestWithoutACoordinator:
             "that a coordinator is running there; --coordinator or KCOORD_COORDINATOR names another\n"
         )
 
+    def test_of_several_coordinators_one_that_answers_is_enough(self):
+        with ScriptedCoordinator({ListGroups: ListGroupsResponse()}) as coordinator:
+            addresses = f"{format_address(unused_address())},{format_address(coordinator.address)}"
+            result = CliRunner().invoke(app, ["group", "list", "-o", "json"], env={"KCOORD_COORDINATOR": addresses})
+        assert (result.exit_code, result.stdout) == (0, "[]\n")
+
+    def test_of_several_coordinators_that_do_not_answer_each_is_named(self):
+        one, other = format_address(unused_address()), format_address(unused_address())
+        result = CliRunner().invoke(app, ["group", "list", "--coordinator", f"{one}, {other}"])
+        assert (result.exit_code, result.stdout) == (1, "")
+        refused = "cannot be reached: Connection refused"
+        assert f"none of 2 coordinators answered: {one}: {refused}; {other}: {refused}; check" in result.stderr
+
     def test_a_silent_coordinator_is_exit_code_6(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             address = f"127.0.0.1:{listener.getsockname()[1]}"
@@ -329,6 +344,7 @@ class TestWithoutACoordinator:
             ["group", "list"],
             ["group", "list", "--coordinator", "nowhere"],
             ["group", "list", "--coordinator", "host:99999"],
+            ["group", "list", "--coordinator", "host:1,nowhere"],
             ["group", "list", "--coordinator", "host:1", "-o", "xml"],
             ["group", "list", "--coordinator", "host:1", "--timeout", "0"],
             ["group", "describe", "--coordinator", "host:1"],

@@ -225,7 +225,7 @@ def test_bug_in_an_answer_of_kafka_costs_its_shard_a_load(plant: Callable[..., N
 def test_answer_of_kafka_that_cannot_be_taken_in_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_with_bugs()
     member = world.join("m1")
-    world.happen(TopicsRead(world.now_ms, None, frozenset(), {}, {}, None))  # type: ignore[arg-type]
+    world.happen(TopicsRead(None, frozenset(), {}, {}, None))  # type: ignore[arg-type]
     assert world.bugs is not None
     assert [bug.why.split(" met ")[0] for bug in world.bugs] == ["TopicsRead"]
     assert member.ask(Ping(0), PingResponse).error is ErrorCode.NONE
@@ -263,7 +263,7 @@ def test_large_shard_is_loaded_in_slices(plant: Callable[..., None]) -> None:
     plant()
     member.send(committing(member, 200))
     tool = world.connect()
-    world.happen(Ticked(world.now_ms, world.now_ms + world.wall_offset_ms))
+    world.happen(Ticked(world.now_ms + world.wall_offset_ms))
     assert tool.ask(FetchOffsets("g"), ErrorResponse).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     world.advance(200)
     assert tool.ask(FetchOffsets("g"), FetchOffsetsResponse).offsets[0].offset == 169
@@ -279,7 +279,7 @@ def test_shard_whose_log_cannot_be_read_is_read_again_later(plant: Callable[...,
     member = world.reconnect(member)
     member.send(committing(member))
     world.reloads.clear()
-    done = world.happen(ShardUnreadable(world.now_ms, shard, "its writes have not finished in 30 s"))
+    done = world.happen(ShardUnreadable(shard, "its writes have not finished in 30 s"))
     assert [effect.after_ms for effect in done if isinstance(effect, ReloadShard)] == [1_000]
     world.advance(1_200)
     assert world.reconnect(member).commit(T0, 150).error is ErrorCode.NONE
@@ -297,7 +297,7 @@ def test_records_that_the_log_does_not_take_are_nobodys(plant: Callable[..., Non
     end = len(world.written[shard])
     asked = member.send(committing(member))
     del world.written[shard][end:]
-    world.happen(AppendRefused(world.now_ms, shard, end, ValueError("a bug")))
+    world.happen(AppendRefused(shard, end, ValueError("a bug")))
     assert member.closed_why is not None
     world.advance(100)
     world.sync()

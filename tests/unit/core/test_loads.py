@@ -58,7 +58,7 @@ def group_beside(world: NodeWorld) -> str:
 
 
 def tick(world: NodeWorld) -> None:
-    world.happen(Ticked(world.now_ms, world.now_ms + world.wall_offset_ms))
+    world.happen(Ticked(world.now_ms + world.wall_offset_ms))
 
 
 def with_a_turn_taken(world: NodeWorld) -> Member:

@@ -41,7 +41,7 @@ def test_late_answer_about_a_topic_that_nobody_watches_any_more_is_not_kept() ->
     world = NodeWorld({"t": 2})
     world.join("m1").leave()
     world.kafka.topics["u"] = 2
-    world.happen(world.kafka.read(world.now_ms, {"u"}))
+    world.happen(world.kafka.read({"u"}))
     world.kafka.topics["u"] = 3
     m2 = world.join("m2", subscription=Subscription(partitions=(("u", 2),)))
     assert m2.owned.keys() == {("u", 2)}
@@ -97,7 +97,7 @@ def test_partly_durable_log_releases_only_what_is_covered() -> None:
     first_end = len(world.written[0])
     m2 = world.joining("m2")
     asked = m2.send(m2.registration)  # type: ignore[arg-type]
-    world.happen(BecameDurable(world.now_ms, 0, first_end))
+    world.happen(BecameDurable(0, first_end))
     assert (len(m1.inbox), m2.answer(asked)) == (3, None)
 
 
@@ -108,7 +108,7 @@ def test_failed_disk_halts_the_node_and_nothing_parked_is_ever_said() -> None:
     world.fail_disk()
     assert world.halted == Halt("the disk failed, so nothing more can be promised: input/output error")
     world.sync()
-    assert (m1.inbox, world.happen(Ticked(world.now_ms, 0))) == ([], [])
+    assert (m1.inbox, world.happen(Ticked(0))) == ([], [])
 
 
 def test_step_has_one_append_a_shard_and_it_comes_first() -> None:
@@ -118,7 +118,7 @@ def test_step_has_one_append_a_shard_and_it_comes_first() -> None:
     for index, effect in enumerate(world.effects):
         if isinstance(effect, Append):
             assert not isinstance(world.effects[index - 1], Respond) or index == 0
-    effects = world.node.step(RequestArrived(world.now_ms, m1.connection_id, 99, Ping(0)))
+    effects = world.node.step(RequestArrived(m1.connection_id, 99, Ping(0)), world.now_ms)
     assert [type(effect) for effect in effects] == [Respond]
 
 
@@ -199,7 +199,7 @@ def test_snapshot_that_takes_many_steps_is_as_of_its_beginning_whatever_happens_
         m1.send(CommitOffsets("g", in_columns((OffsetToCommit("t", 0, offset, epoch),))))
         if len(world.written[0]) == 22:
             other.leave()
-        world.happen(Ticked(world.now_ms, world.now_ms + WALL_OFFSET_MS))
+        world.happen(Ticked(world.now_ms + WALL_OFFSET_MS))
     end, records = world.snapshots[0]
     assert len(world.written[0]) > end + 2
     loaded = Node(limits, 1, NodeAddress(1, "127.0.0.1", 9191), ("broker:9092",))
@@ -220,13 +220,13 @@ def test_snapshot_is_handed_out_in_pieces_each_after_the_one_before_it_is_writte
     for offset in range(200, 240):
         m1.send(CommitOffsets("g", in_columns((OffsetToCommit("t", 0, offset, m1.epoch(T0)),))))
     for _ in range(20):
-        world.happen(Ticked(world.now_ms, world.now_ms + WALL_OFFSET_MS))
+        world.happen(Ticked(world.now_ms + WALL_OFFSET_MS))
     written = [effect for effect in world.effects if isinstance(effect, WriteSnapshot)]
     assert [(each.index, each.is_last) for each in written] == [(0, False)]
     while not written[-1].is_last:
-        world.happen(SnapshotWritten(world.now_ms, 0, written[-1].end_offset, is_whole=False))
+        world.happen(SnapshotWritten(0, written[-1].end_offset, is_whole=False))
         for _ in range(20):
-            world.happen(Ticked(world.now_ms, world.now_ms + WALL_OFFSET_MS))
+            world.happen(Ticked(world.now_ms + WALL_OFFSET_MS))
         before, written = written, [effect for effect in world.effects if isinstance(effect, WriteSnapshot)]
         assert written[:-1] == before
     assert [each.index for each in written] == list(range(len(written)))
@@ -241,6 +241,33 @@ def test_snapshot_is_handed_out_in_pieces_each_after_the_one_before_it_is_writte
     assert loaded.hard_state(0) == from_log.hard_state(0)
 
 
+def test_report_of_a_piece_of_a_snapshot_that_was_thrown_away_says_nothing_of_the_one_that_grows() -> None:
+    limits = Limits(snapshot_interval_records=30, slice_bytes=100, snapshot_piece_bytes=200)
+    world = NodeWorld({"t": 40, "u": 40}, shards=1, limits=limits)
+    m1 = world.join("m1", topics=("t", "u"))
+    world.is_snapshot_written_at_once = False
+    for offset in range(200, 240):
+        m1.send(CommitOffsets("g", in_columns((OffsetToCommit("t", 0, offset, m1.epoch(T0)),))))
+
+    def pieces() -> list[WriteSnapshot]:
+        for _ in range(20):
+            world.happen(Ticked(world.now_ms + WALL_OFFSET_MS))
+        return [effect for effect in world.effects if isinstance(effect, WriteSnapshot)]
+
+    while not (written := pieces())[-1].is_last:
+        before = len(written)
+        world.happen(SnapshotWritten(0, written[-1].end_offset - 1, is_whole=False))
+        world.happen(SnapshotWritten(0, written[-1].end_offset - 1, is_whole=True))
+        assert len(pieces()) == before
+        world.happen(SnapshotWritten(0, written[-1].end_offset, is_whole=False))
+    world.happen(SnapshotWritten(0, written[-1].end_offset, is_whole=False))
+    assert len(pieces()) == len(written)
+    world.happen(SnapshotWritten(0, written[-1].end_offset, is_whole=True))
+    for offset in range(240, 280):
+        m1.send(CommitOffsets("g", in_columns((OffsetToCommit("t", 0, offset, m1.epoch(T0)),))))
+    assert len(pieces()) == len(written) + 1
+
+
 def test_snapshot_is_due_by_bytes_and_of_a_large_shard_by_half_of_what_it_weighs() -> None:
     limits = Limits(snapshot_interval_bytes=20_000)
     world = NodeWorld({"t": 1}, shards=1, limits=limits)
@@ -253,7 +280,7 @@ def test_snapshot_is_due_by_bytes_and_of_a_large_shard_by_half_of_what_it_weighs
             assert count < 1_000
             commit = OffsetToCommit("t", 0, 200, m1.epoch(T0), metadata=metadata)
             m1.send(CommitOffsets("g", in_columns((commit,))))
-            world.happen(Ticked(world.now_ms, world.now_ms + WALL_OFFSET_MS))
+            world.happen(Ticked(world.now_ms + WALL_OFFSET_MS))
         return count
 
     assert 20_000 // 340 < commits_until_a_snapshot("") < 20_000 // 256
@@ -271,7 +298,7 @@ def test_snapshot_is_due_by_bytes_and_of_a_large_shard_by_half_of_what_it_weighs
 def test_description_shows_members_partitions_and_lag() -> None:
     world = NodeWorld({"t": 1})
     world.join("m1")
-    world.happen(EndOffsetsRead(world.now_ms, {T0: 130}))
+    world.happen(EndOffsetsRead({T0: 130}))
     described = world.describe()
     (member,) = described.members
     (partition,) = described.partitions
@@ -284,9 +311,9 @@ def test_description_shows_members_partitions_and_lag() -> None:
 
 def test_request_on_a_connection_that_is_not_open_is_dropped() -> None:
     world = NodeWorld()
-    assert world.happen(RequestArrived(world.now_ms, 77, 1, Ping(0))) == []
-    world.happen(ConnectionOpened(world.now_ms, 77, "10.0.0.9"))
-    assert len(world.happen(RequestArrived(world.now_ms, 77, 1, Ping(0)))) == 1
+    assert world.happen(RequestArrived(77, 1, Ping(0))) == []
+    world.happen(ConnectionOpened(77, "10.0.0.9"))
+    assert len(world.happen(RequestArrived(77, 1, Ping(0)))) == 1
 
 
 def test_timeline_is_bounded_and_read_from_a_number_on() -> None:

@@ -12,13 +12,22 @@ from coordinator.protocol.messages import (
     DescribeGroupResponse,
     FetchOffsets,
     FetchOffsetsResponse,
+    ListGroupEvents,
+    ListGroupEventsResponse,
     ListGroups,
     ListGroupsResponse,
     Request,
     Response,
 )
+from coordinator.protocol.operator_messages import (
+    ChangeDrain,
+    ChangePause,
+    DescribeControls,
+    DescribeControlsResponse,
+    ResetOffsets,
+)
 from coordinator.protocol.pages import ask_for_all, join_pages
-from coordinator.protocol.parts import DescribedUpTo, MemberDescription, ResetPolicy, TopicOffsets
+from coordinator.protocol.parts import DescribedUpTo, MemberDescription, ResetPolicy, ResetTarget, TopicOffsets
 from tests.helpers.node_world import NodeWorld
 
 MOST = 4
@@ -159,11 +168,88 @@ def test_next_names_are_those_of_the_whole_in_order(most: int) -> None:
 
 def test_lag_of_a_fresh_grant_is_not_counted_to_an_end_from_before_it() -> None:
     world = NodeWorld({"t": 1})
-    world.happen(EndOffsetsRead(world.now_ms, {("t", 0): 90}))
+    world.happen(EndOffsetsRead({("t", 0): 90}))
     world.join("m1", reset_policy=ResetPolicy("latest"))
     (row,) = world.describe().partitions
     assert (row.committed, row.end_offset) == (100, 100)
-    world.happen(EndOffsetsRead(world.now_ms, {("t", 0): 95}))
+    world.happen(EndOffsetsRead({("t", 0): 95}))
     assert [row.end_offset for row in world.describe().partitions] == [100]
-    world.happen(EndOffsetsRead(world.now_ms, {("t", 0): 95}))
+    world.happen(EndOffsetsRead({("t", 0): 95}))
     assert [row.end_offset for row in world.describe().partitions] == [95]
+
+
+def test_offsets_that_are_named_are_told_in_pages_in_the_order_asked() -> None:
+    """All that are named were told in one step, whatever metadata they had."""
+    world = world_of_offsets(3 * MOST)
+    named = tuple(("gone", number) for number in (7, 0, 11, 0, 99, 3, 4, 2, 1, 7, 5))
+    whole, things = ask_page_by_page(world, FetchOffsets("g", named))
+    assert isinstance(whole, FetchOffsetsResponse)
+    assert [row.partition for row in whole.offsets] == [7, 0, 11, 3, 4, 2, 1, 5]
+    assert max(things) <= MOST
+
+
+def test_offsets_with_long_metadata_end_a_page_sooner_also_when_they_are_named() -> None:
+    world = NodeWorld({})
+    numbers = tuple(range(500))
+    offsets = TopicOffsets("gone", numbers, numbers, (), (), tuple("x" * 4_096 for _ in numbers))
+    world.connect().send(CommitOffsets("g", (offsets,)))
+    named = tuple(("gone", number) for number in numbers)
+    page = world.connect().ask(FetchOffsets("g", named), FetchOffsetsResponse)
+    assert len(page.offsets) < 500
+    whole, _ = ask_page_by_page(world, FetchOffsets("g", named))
+    assert isinstance(whole, FetchOffsetsResponse)
+    assert [row.partition for row in whole.offsets] == list(numbers)
+
+
+def test_what_operators_decided_is_told_in_pages() -> None:
+    world = NodeWorld({"a": 7, "b": 7}, limits=PAGED)
+    names = [world.join(f"m{number}", topics=("a", "b")).member_id for number in range(6)]
+    tool = world.connect()
+    paused = tuple((topic, number) for topic in ("b", "a") for number in range(7))
+    tool.send(ChangePause("g", None, True, "ann", is_dry_run=False))
+    tool.send(ChangePause("g", paused, True, "ann", is_dry_run=False))
+    for name in names:
+        tool.send(ChangeDrain("g", name, True, "ann", is_dry_run=False))
+    targets = tuple(ResetTarget(topic, number, "earliest") for topic, number in paused)
+    tool.send(ResetOffsets("g", targets, "ann", is_dry_run=False))
+    whole, things = ask_page_by_page(world, DescribeControls("g"))
+    assert isinstance(whole, DescribeControlsResponse)
+    told = [(one.kind, one.member_id, one.topic, one.partition) for one in whole.controls]
+    assert told == [
+        ("group-paused", "", "", None),
+        *[("partition-paused", "", *partition) for partition in sorted(paused)],
+        *[("member-drained", name, "", None) for name in sorted(names)],
+        *[("reset-pending", "", *partition) for partition in sorted(paused)],
+    ]
+    assert whole.up_to is None
+    assert max(things) <= MOST
+
+
+def test_pauses_with_long_reasons_end_a_page_sooner() -> None:
+    """Twenty thousand of them passed the largest answer, so that nobody could see what stood."""
+    world = NodeWorld({"t": 1_500})
+    world.join("m1")
+    partitions = tuple(("t", number) for number in range(1_500))
+    world.connect().send(ChangePause("g", partitions, True, "ann", "x" * 1_000, is_dry_run=False))
+    page = world.connect().ask(DescribeControls("g"), DescribeControlsResponse)
+    assert sum(len(one.why) for one in page.controls) < 1_100_000
+    whole, _ = ask_page_by_page(world, DescribeControls("g"))
+    assert isinstance(whole, DescribeControlsResponse)
+    assert [one.partition for one in whole.controls] == list(range(1_500))
+
+
+def test_a_timeline_with_long_names_is_told_in_pages() -> None:
+    topic = "t" * 249
+    world = NodeWorld({topic: 100})
+    world.join("m1", topics=(topic,))
+    partitions = tuple((topic, number) for number in range(100))
+    for number in range(60):
+        world.connect().send(ChangePause("g", partitions, number % 2 == 0, "ann", is_dry_run=False))
+        world.advance(1_000)
+    page = world.connect().ask(ListGroupEvents("g"), ListGroupEventsResponse)
+    assert page.up_to == page.events[-1].sequence
+    whole, _ = ask_page_by_page(world, ListGroupEvents("g"))
+    assert isinstance(whole, ListGroupEventsResponse)
+    assert whole.up_to is None
+    assert [event.sequence for event in whole.events] == list(range(1, len(whole.events) + 1))
+    assert len(whole.events) > len(page.events)

@@ -1,5 +1,6 @@
 """Jars come into the cache whole or not at all, by one process at a time; a script plays Java and Ivy."""
 
+import hashlib
 import multiprocessing
 import os
 import sys
@@ -94,6 +95,15 @@ def test_a_set_with_a_jar_too_few_is_refused(ivy: Path) -> None:
     play(ivy, GOOD_IVY.replace('echo two > "$home/bricks-2.0.jar"', ""))
     with pytest.raises(LocalServiceError, match="gave 1 jars for toys instead of 2"):
         resolve_jars(JARS)
+
+
+def test_a_jar_with_another_checksum_is_refused_and_leaves_no_set(ivy: Path, tmp_path: Path) -> None:
+    good = hashlib.sha256(b"one\n").hexdigest()
+    assert resolve_jars(JarSet("good", (Module("org.example", "toy", "1.0", sha256=good),), 2))
+    bad = JarSet("bad", (Module("org.example", "toy", "1.0", sha256="0" * 64),), 2)
+    with pytest.raises(LocalServiceError, match=rf"toy-1\.0\.jar is not what bad needs: its SHA-256 is {good} instead"):
+        resolve_jars(bad)
+    assert [home.name.split("-")[0] for home in (tmp_path / "cache" / "jars").iterdir()] == ["good"]
 
 
 def test_processes_that_want_the_same_jars_fetch_them_once(ivy: Path) -> None:

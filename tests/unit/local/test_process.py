@@ -55,7 +55,7 @@ def test_stop_lets_the_command_end_cleanly(log: Path) -> None:
     child.stop()
     assert child.exit_code() == 3
     assert child.log_tail() == "ready\nbye"
-    assert not group_lives(child.group_id)
+    assert eventually(lambda: not group_lives(child.group_id))  # what was killed is gone when it is waited for
 
 
 def test_stop_kills_a_command_that_does_not_end(log: Path) -> None:
@@ -74,6 +74,27 @@ def test_kill_gives_the_command_no_time(log: Path) -> None:
     child.kill()
     assert child.exit_code() == 128 + signal.SIGKILL
     assert child.log_tail() == "ready"
+
+
+@pytest.mark.parametrize("end", [ChildProcess.stop, ChildProcess.kill])
+def test_a_command_that_stands_still_goes_on_and_can_be_ended(log: Path, end: Callable[[ChildProcess], None]) -> None:
+    child = toy(log, "trap 'exit 3' TERM; while :; do echo on; sleep 0.02; done")
+    child.start()
+    assert eventually(said(log, "on"))
+    child.pause()
+    sizes: list[int] = []
+
+    def stands_still() -> bool:
+        sizes.append(log.stat().st_size)
+        return len(sizes) > 20 and len(set(sizes[-20:])) == 1
+
+    assert eventually(stands_still)
+    child.resume()
+    assert eventually(lambda: log.stat().st_size > sizes[-1])
+    child.pause()
+    end(child)
+    assert child.exit_code() in (3, 128 + signal.SIGKILL)
+    assert eventually(lambda: not group_lives(child.group_id))  # what was killed is gone when it is waited for
 
 
 def test_a_command_that_ends_by_itself_leaves_its_exit_code_and_log(log: Path) -> None:

@@ -17,7 +17,6 @@ from coordinator.core.events import (
     TopicsRead,
 )
 from coordinator.protocol.ids import EARLIEST, LATEST
-from coordinator.runtime.driver import EventMaker
 from coordinator.runtime.kafka import ENDS_AT_ONCE, KafkaPort
 from coordinator.runtime.kafka_client import ClusterView, KafkaAwayError
 from coordinator.runtime.kafka_questions import ask_apart
@@ -73,17 +72,17 @@ class ScriptedKafka:
 
 class Inbox:
     def __init__(self) -> None:
-        self.makers: list[EventMaker] = []
+        self.events: list[Event] = []
         self.came = threading.Condition()
 
-    def post(self, make: EventMaker) -> None:
+    def post(self, event: Event) -> None:
         with self.came:
-            self.makers.append(make)
+            self.events.append(event)
             self.came.notify_all()
 
     def wait_for(self, kind: type[Event], count: int = 1) -> list[Any]:
         def found() -> list[Event]:
-            return [event for event in (make(3) for make in self.makers) if isinstance(event, kind)]
+            return [event for event in self.events if isinstance(event, kind)]
 
         with self.came:
             assert self.came.wait_for(lambda: len(found()) >= count, PATIENCE_S)
@@ -115,7 +114,7 @@ def test_a_lookup_follows_a_leader_that_moved() -> None:
         kafka.leaders["t", 0] = 2
         port.resolve_offsets(4, [OffsetToResolve("t", 0, LATEST)])
         (resolved,) = inbox.wait_for(OffsetsResolved)
-    assert resolved == OffsetsResolved(3, 4, (ResolvedOffset("t", 0, 5),))
+    assert resolved == OffsetsResolved(4, (ResolvedOffset("t", 0, 5),))
 
 
 def test_a_lookup_that_stays_unanswered_says_why() -> None:
@@ -191,7 +190,7 @@ def test_closing_interrupts_the_call_in_progress_and_says_nothing_more() -> None
             inbox.came.wait_for(lambda: kafka.asked, 0.5)
         port.close(timeout_s=10)
     assert kafka.interrupted.is_set()
-    assert inbox.makers == []
+    assert inbox.events == []
 
 
 def test_a_thread_that_meets_a_bug_says_so_and_begins_anew() -> None:
@@ -249,7 +248,7 @@ def test_a_bad_question_costs_only_itself() -> None:
         inbox.wait_for(TopicsRead, 2)
         port.resolve_offsets(4, [OffsetToResolve("t", number, LATEST) for number in range(100)])
         (resolved,) = inbox.wait_for(OffsetsResolved)
-        assert not [make for make in inbox.makers if isinstance(make(3), KafkaFailed)]
+        assert not [event for event in inbox.events if isinstance(event, KafkaFailed)]
     assert [each.partition for each in resolved.offsets] == list(range(100))
     assert {each.partition for each in resolved.offsets if each.offset is None} == {3, 70}
     assert resolved.offsets[3].why == "it cannot be asked, by a bug of the coordinator's (OverflowError)"

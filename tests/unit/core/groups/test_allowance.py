@@ -1,8 +1,9 @@
 """State is bounded in bytes: what would pass a limit is refused with the limit, and what frees state never is."""
 
 import pytest
+from msgspec.structs import replace
 
-from coordinator.core.groups.account import bytes_of, recount
+from coordinator.core.groups.account import ANONYMOUS, bytes_of, recount
 from coordinator.core.limits import Limits
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
@@ -25,6 +26,7 @@ from coordinator.protocol.operator_messages import (
     DeleteOffsets,
     DeleteOffsetsResponse,
     ResetOffsets,
+    ResetOffsetsResponse,
 )
 from coordinator.protocol.parts import FinalOffset, PartitionResult, ResetTarget, StartHint, Subscription
 from tests.helpers.node_member import Member
@@ -200,6 +202,90 @@ def test_member_that_is_back_and_wants_more_is_refused_by_a_full_node() -> None:
     assert world.reconnect(m1).member_id == "m1"
 
 
+def fill(world: NodeWorld, group_id: str = "full") -> None:
+    """Have others take whatever room a node has left, up to the last byte."""
+    tool = world.connect()
+    for size in (3_000, 200, 0):
+        refused = 0
+        for number in range(1_000):
+            wish = OffsetToCommit("gone", 10_000 * size + number, 5, metadata="m" * size)
+            refused += len(tool.ask(CommitOffsets(group_id, in_columns([wish])), CommitOffsetsResponse).refused)
+            if refused:
+                break
+        assert refused, "it never was full"
+
+
+def test_member_that_was_removed_comes_back_to_a_node_that_others_have_filled_since() -> None:
+    """A closed connection removes who has no running claim; its room would be others' before it is back."""
+    world = NodeWorld({"t": 4}, limits=Limits(node_max_bytes=50_000))
+    m1 = world.join("m1")
+    m1.commit(T0, 120)
+    fill(world)
+    m1.close()
+    fill(world)
+    assert world.joining("other", group_id="new").register().error is ErrorCode.STATE_LIMIT_REACHED
+    hints = tuple(StartHint("t", "id-t", number, 120, True) for number in range(4))
+    again = world.reconnect(m1, hints=hints)
+    world.settle()
+    assert len(again.owned) == 4
+    assert again.commit(T0, 121).error is ErrorCode.NONE
+
+
+def test_what_is_kept_for_those_that_come_back_has_an_end_and_is_for_no_new_topics() -> None:
+    world = NodeWorld({"t": 4, "u": 1}, limits=Limits(node_max_bytes=50_000))
+    world.join("m0")
+    fill(world)
+    assert world.joining("m1", topics=("t", "u")).register().error is ErrorCode.STATE_LIMIT_REACHED
+    answers = [world.joining(f"m{number}").register() for number in range(2, 50)]
+    assert answers[0].error is ErrorCode.NONE
+    assert answers[-1].error is ErrorCode.STATE_LIMIT_REACHED
+    assert bytes_of(world.group()) + bytes_of(world.group("full")) < 50_000 * 18 // 16
+
+
+def test_operators_stop_a_group_that_has_filled_the_node() -> None:
+    """What members own cannot be deleted: were there no room to pause it, nothing could ever be freed."""
+    world = NodeWorld({"t": 4}, limits=Limits(node_max_bytes=50_000))
+    m1 = world.join("m1")
+    fill(world)
+    tool = world.connect()
+    pause = ChangePause("g", (T0,), True, "ann", "it fills the node", is_dry_run=False)
+    assert tool.ask(pause, ChangePauseResponse).partitions == (T0,)
+    m1.stopped(T0)
+    world.settle()
+    deleted = tool.ask(DeleteOffsets("g", (T0,), "ann", is_dry_run=False), DeleteOffsetsResponse)
+    assert [result.error for result in deleted.results] == [ErrorCode.NONE]
+
+
+@pytest.mark.parametrize("is_full_meanwhile", [False, True])
+def test_resets_that_wait_for_kafka_are_held_against_the_room_that_there_is_then(is_full_meanwhile: bool) -> None:
+    world = NodeWorld({"t": 4}, limits=Limits(node_max_bytes=50_000))
+    world.join("m1")
+    world.kafka.is_late = True
+    tool = world.connect()
+    targets = [ResetTarget("t", number, "earliest") for number in range(4)]
+    asked = [tool.send(ResetOffsets("g", (target,), "ann", "w" * 1_000, is_dry_run=False)) for target in targets]
+    if is_full_meanwhile:
+        fill(world)
+    world.kafka.is_late = False
+    world.answer_late()
+    refused = [isinstance(tool.answer(correlation_id), ErrorResponse) for correlation_id in asked]
+    assert refused == ([False, False, True, True] if is_full_meanwhile else [False] * 4)
+    assert sum(world.state(shard).bytes_of.get(ANONYMOUS, 0) for shard in range(2)) <= 50_000 * 17 // 16
+
+
+def test_reset_that_replaces_another_counts_what_its_reason_takes_more() -> None:
+    short = ResetOffsets("g", (ResetTarget(*T0, "earliest"),), "ann", "w", is_dry_run=False)
+    world = NodeWorld({"t": 1})
+    world.join("m1")
+    assert world.connect().ask(short, ResetOffsetsResponse).error is ErrorCode.NONE
+    full = NodeWorld({"t": 1}, limits=Limits(group_max_bytes=bytes_of(world.group())))
+    full.join("m1")
+    tool = full.connect()
+    assert tool.ask(short, ResetOffsetsResponse).error is ErrorCode.NONE
+    assert tool.ask(replace(short, why="w" * 1_000), ErrorResponse).error is ErrorCode.STATE_LIMIT_REACHED
+    assert tool.ask(replace(short, why="v"), ResetOffsetsResponse).error is ErrorCode.NONE
+
+
 def test_operators_are_refused_what_the_group_has_no_room_to_remember() -> None:
     world = NodeWorld({"t": 3}, limits=Limits(group_max_bytes=3_500))
     world.join("m1")
@@ -212,6 +298,8 @@ def test_operators_are_refused_what_the_group_has_no_room_to_remember() -> None:
         ResetOffsets("g", targets, "ann", why, is_dry_run=False),
     ):
         assert tool.ask(request, ErrorResponse).error is ErrorCode.STATE_LIMIT_REACHED
+        as_if = replace(request, is_dry_run=True)
+        assert tool.ask(as_if, ErrorResponse).error is ErrorCode.STATE_LIMIT_REACHED, "a dry run shows what would come"
     paused = tool.ask(ChangePause("g", named[:2], True, "ann", why, is_dry_run=False), ChangePauseResponse)
     assert paused.partitions == named[:2]
     world.settle()

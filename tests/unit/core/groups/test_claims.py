@@ -271,3 +271,18 @@ def test_committed_offset_never_moves_back() -> None:
     assert refused.error is ErrorCode.INVALID_REQUEST
     assert refused.message == "offset 99 is before the committed offset 100; committed offsets never move back"
     assert m1.commit(T0, -1).error is ErrorCode.INVALID_REQUEST
+
+
+def test_claims_that_are_skipped_for_one_reason_are_one_event() -> None:
+    """Each was an event of its own: a micro-batch of thousands pushed everything else off the timeline."""
+    world, m1 = alone(30)
+    good = m1.run(T1, 100, 110)
+    offered = m1.claim(T0, 100, 105)
+    m1.advance(claims=[offered], keeps_offered=True)
+    others = [m1.claim(("t", number), 100, 110) for number in range(2, 30)]
+    m1.advance([offered, good, *others])
+    told = {event.partition_count: event for event in world.events("claim-skipped")}
+    assert set(told) == {1, 28}
+    assert "nobody has planned to read it" in told[1].why
+    assert told[28].why.endswith("never made; and 27 more likewise")
+    assert told[28].partitions[:2] == (("t", 2), ("t", 3))

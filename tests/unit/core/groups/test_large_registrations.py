@@ -80,6 +80,40 @@ def test_a_bad_start_that_was_listed_before_is_refused_with_the_registration() -
     assert "the start -1 of t-0 is negative, and an end in a checkpoint never is" in refused.message
 
 
+def test_what_came_before_is_not_copied_with_every_request() -> None:
+    """A request of one claim took 8 ms behind 190,000 others, and as many as a connection may send half a second."""
+    shown = Shown()
+    count = 40_000
+    shown.add(
+        [Claim("t", "id", number, 7, 0, 5) for number in range(count)],
+        [StartHint("t", "id", number, 5, from_checkpoint=True, owner_epoch=7) for number in range(count)],
+    )
+    claims, hints = list(shown.claims), shown.hints
+    for number in range(count, count + 100):
+        shown.add([Claim("t", "id", number, 7, 0, 5)], [StartHint("t", "id", number, 5, from_checkpoint=True)])
+    assert [each is before for each, before in zip(shown.claims, claims, strict=False)] == [True] * len(claims)
+    assert [each is before for each, before in zip(shown.hints, hints, strict=False)] == [True] * len(hints)
+    assert len(shown.claims) == len(claims) + 1, "small ones are put together"
+    assert len(shown.hints) == len(hints) + 1
+    for column in (shown.claims, shown.hints):
+        assert [number for each in column for number in each.partitions] == list(range(count + 100))
+
+
+def test_claims_of_one_topic_in_several_sets_of_columns_are_answered_as_in_one() -> None:
+    world = NodeWorld({"t": 3})
+    member = world.join("m1")
+    runs = member.run(T0, 100, 110)
+    left_out = member.run(T1, 100, 110)
+    member.close()
+    closed = [Claim("t", "id-t", number, 7, 0, 5) for number in range(10, 20_010)]
+    response = listing(world, "m1", [*closed[:9_000], runs, *closed[9_000:]], at_once=7_000)
+    assert response.claims.running == 1
+    told = sorted(place for each in response.claims.closed for place in each.places)
+    assert told == [*range(9_000), *range(9_001, 20_001)]
+    assert T1 not in world.group().claims, f"{left_out} was not listed"
+    assert T0 in world.group().claims
+
+
 def test_what_a_registration_takes_at_most_is_never_less_than_what_it_takes() -> None:
     """A registration that is surely small enough is not encoded to be measured."""
     member = NodeWorld({"t": 1}).joining("m1")

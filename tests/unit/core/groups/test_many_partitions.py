@@ -55,6 +55,33 @@ def test_too_many_listed_claims_are_refused() -> None:
     assert refused.message.startswith("more than 2 claims or hints are listed")
 
 
+def test_a_registration_of_which_a_list_was_refused_is_refused_with_the_reason_of_that() -> None:
+    """It was accepted with what was listed after that, and claims that the member meant to show were dropped."""
+    world = NodeWorld({"t": 3}, limits=Limits(listed_max=2))
+    member = world.join("m1")
+    runs = [member.run(("t", number), 100, 110) for number in range(3)]
+    member.close()
+    again = world.joining("m1", incarnation="second")
+    assert again.ask(ListClaims(claims=tuple(runs[:2])), ListClaimsResponse).error is ErrorCode.NONE
+    too_many = again.ask(ListClaims(claims=tuple(runs[2:])), ListClaimsResponse)
+    after_it = again.ask(ListClaims(claims=tuple(runs[:1])), ListClaimsResponse)
+    assert (too_many.error, after_it) == (ErrorCode.INVALID_REQUEST, too_many)
+    refused = again.register()
+    assert (refused.error, refused.message) == (ErrorCode.INVALID_REQUEST, too_many.message)
+    assert set(world.group().claims) == {("t", 0), ("t", 1), ("t", 2)}
+
+
+def test_after_the_refused_registration_a_connection_may_list_anew() -> None:
+    world = NodeWorld({"t": 1}, limits=Limits(listed_max=1))
+    member = world.joining("m1")
+    hint = StartHint("t", "id-t", 0, 33, from_checkpoint=True)
+    assert member.ask(ListClaims(hints=(hint, hint)), ListClaimsResponse).error is ErrorCode.INVALID_REQUEST
+    assert member.register().error is ErrorCode.INVALID_REQUEST
+    assert member.ask(ListClaims(hints=(hint,)), ListClaimsResponse).error is ErrorCode.NONE
+    assert member.register().error is ErrorCode.NONE
+    assert member.owned[T0].offset == 33
+
+
 def test_a_connection_that_only_listed_claims_is_no_member() -> None:
     world = NodeWorld({"t": 1})
     member = world.joining("m1")

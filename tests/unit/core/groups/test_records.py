@@ -5,7 +5,7 @@ import pytest
 
 from coordinator.core.groups.in_topics import TopicNumbers
 from coordinator.core.groups.journal import Journal
-from coordinator.core.groups.life_records import LogOpened, LogWentBack
+from coordinator.core.groups.life_records import LeaderBegan, LogOpened, LogWentBack
 from coordinator.core.groups.operator_records import (
     ClaimsReleased,
     DrainChanged,
@@ -88,6 +88,7 @@ GOLDEN: list[tuple[Record, str]] = [
     ),
     (TopicSeen("g", "t", "id", 2, 4, True, "why"), "019802a167a174a269640204c3a3776879"),
     (RecoveryChanged("g", 6_000), "019334a167cd1770"),
+    (LeaderBegan(5, 2, 1_700_000_000_000), "0194390502cf0000018bcfe56800"),
     (LogOpened("life", 7, 9), "019437a46c6966650709"),
     (LogWentBack("g", 20, 9), "019438a1671409"),
     (
@@ -97,7 +98,19 @@ GOLDEN: list[tuple[Record, str]] = [
     (MemberRemoved("g", "m1", True), "019404a167a26d31c3"),
     (
         TargetsAssigned("g", 2, "sticky", (MemberTarget("m1", (TopicNumbers("t", (0,)),)),)),
-        "019605a16702a6737469636b799192a26d319192a1749100c2",
+        "019805a16702a6737469636b799192a26d319192a1749100c29090",
+    ),
+    (
+        TargetsAssigned(
+            "g",
+            2,
+            "sticky",
+            (),
+            True,
+            (MemberTarget("m1", (TopicNumbers("t", (0,)),)),),
+            (MemberTarget("m2", (TopicNumbers("t", (0,)),)),),
+        ),
+        "019805a16702a6737469636b7990c39192a26d319192a17491009192a26d329192a1749100",
     ),
     (MemberEpochsAdvanced("g", 2, ("m1",)), "019406a1670291a26d31"),
     (StopBegan("g", "m1", (("t", 0),), "why"), "019507a167a26d319192a17400a3776879"),
@@ -159,6 +172,12 @@ def test_every_record_has_golden_bytes() -> None:
 def test_record_without_the_newest_fields_is_read() -> None:
     shorter = bytes.fromhex("019701a16701a6737469636b7992a66c6174657374c0a874616b656f766572c3")
     assert decode_record(shorter) == GroupSettings("g", 1, "sticky", ResetPolicy("latest"), "takeover", True)
+
+
+def test_targets_that_were_written_whole_are_read() -> None:
+    shorter = bytes.fromhex("019605a16702a6737469636b799192a26d319192a1749100c2")
+    targets = (MemberTarget("m1", (TopicNumbers("t", (0,)),)),)
+    assert decode_record(shorter) == TargetsAssigned("g", 2, "sticky", targets)
 
 
 def test_record_with_fields_of_a_newer_program_is_read() -> None:

@@ -358,7 +358,7 @@ class TestAcrossFailures:
         world = idle_group()
         tool = world.connect()
         held = world.kafka.resolve
-        world.kafka.resolve = lambda asked, now_ms: (tool.close(), held(asked, now_ms))[1]  # type: ignore[method-assign]
+        world.kafka.resolve = lambda asked: (tool.close(), held(asked))[1]  # type: ignore[method-assign]
         tool.send(ResetOffsets("g", (to(20),), ANN, is_dry_run=False))
         assert world.committed()[T0] == 50
 
@@ -387,9 +387,9 @@ class TestAcrossFailures:
         world = idle_group()
         held = world.kafka.resolve
 
-        def delete_first(asked, now_ms):  # type: ignore[no-untyped-def]
+        def delete_first(asked):  # type: ignore[no-untyped-def]
             world.connect().send(DeleteGroup("g", ANN, "", is_dry_run=False))
-            return held(asked, now_ms)
+            return held(asked)
 
         world.kafka.resolve = delete_first  # type: ignore[method-assign]
         response = world.connect().ask(ResetOffsets("g", (ResetTarget(*T0, "earliest"),), ANN), ResetOffsetsResponse)
@@ -399,9 +399,9 @@ class TestAcrossFailures:
         world = idle_group()
         held = world.kafka.resolve
 
-        def delete_first(asked, now_ms):  # type: ignore[no-untyped-def]
+        def delete_first(asked):  # type: ignore[no-untyped-def]
             world.connect().send(DeleteOffsets("g", (T0,), ANN, "", is_dry_run=False))
-            return held(asked, now_ms)
+            return held(asked)
 
         world.kafka.resolve = delete_first  # type: ignore[method-assign]
         gone, other = reset(world, ResetTarget(*T0, "current"), ResetTarget(*T1, "earliest"))

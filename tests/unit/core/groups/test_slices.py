@@ -189,7 +189,7 @@ def steps_of_now(world: NodeWorld, most: int = 50) -> list[list[str]]:
     """Tick while the node asks for it at once; return which groups each step rebalanced."""
     steps: list[list[str]] = []
     while True:
-        effects = world.node.step(Ticked(world.now_ms, world.now_ms + WALL_OFFSET_MS))
+        effects = world.node.step(Ticked(world.now_ms + WALL_OFFSET_MS), world.now_ms)
         steps.append(rebalanced_by(effects))
         if not any(isinstance(effect, WakeAt) and effect.now_ms <= world.now_ms for effect in effects):
             return steps
@@ -225,3 +225,73 @@ def test_small_group_has_its_turn_between_the_slices_of_a_large_one() -> None:
     steps = steps_of_now(world)
     assert len(steps) > 5
     assert "small" in [*steps[0], *steps[1]]
+
+
+def target_changes(world: NodeWorld, since: int) -> list[tuple[int, int, bool]]:
+    """Return how many partitions each record of a target takes and gives since some effect, and whether more follow."""
+    records = [
+        decode_record(data) for effect in world.effects[since:] if isinstance(effect, Append) for data in effect.records
+    ]
+    return [
+        (
+            sum(len(each.partitions) for target in record.lost for each in target.topics),
+            sum(len(each.partitions) for target in (*record.targets, *record.gained) for each in target.topics),
+            record.is_stale,
+        )
+        for record in records
+        if isinstance(record, TargetsAssigned)
+    ]
+
+
+def test_the_target_of_one_member_with_much_becomes_the_groups_in_parts() -> None:
+    """It was one record, however much one member was to have."""
+    world = NodeWorld({"t": 100}, limits=Limits(slice_partitions=5))
+    since = len(world.effects)
+    world.join("m1")
+    world.advance(2_000)
+    assert target_changes(world, since) == [(0, 20, True)] * 4 + [(0, 20, False)]
+    assert set(world.owners().values()) == {"m1"}
+    assert len(world.owners()) == 100
+
+
+def test_a_target_says_what_changes_and_not_what_stays() -> None:
+    world = NodeWorld({"t": 99})
+    for name in ("m1", "m2"):
+        world.join(name)
+    since = len(world.effects)
+    world.join("m3")
+    assert target_changes(world, since) == [(33, 33, False)]
+    assert {len(member.target) for member in world.group().members.values()} == {33}
+    world.restart()
+    assert {len(member.target) for member in world.group().members.values()} == {33}
+
+
+def test_the_target_of_a_large_group_is_computed_in_steps_between_which_others_are_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("coordinator.core.groups.assignors.assignor.PARTITIONS_A_TURN", 10)
+    world, _ = big_group()
+    world.kafka.topics["t"] = 2 * PARTITIONS
+    world.poll_topics()
+    world.now_ms += SMALL.rebalance_window_max_ms
+    steps = steps_of_now(world)
+    assert steps[:4] == [[], [], [], []], "the target is computed in several steps before it is the group's"
+    assert any(steps)
+    assert len(world.group().target_owners) == 2 * PARTITIONS
+
+
+def test_a_member_that_comes_while_a_target_is_computed_is_in_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.core.groups.assignors.assignor.PARTITIONS_A_TURN", 10)
+    world, members = big_group()
+    world.kafka.topics["t"] = 2 * PARTITIONS
+    world.poll_topics()
+    world.now_ms += SMALL.rebalance_window_max_ms
+    world.node.step(Ticked(world.now_ms + WALL_OFFSET_MS), world.now_ms)
+    members[0].leave()
+    newcomer = world.join("m9", is_settled=False)
+    world.advance(2 * SMALL.rebalance_window_max_ms)
+    for member in (*members[1:], newcomer):
+        member.stop_all()
+    world.advance(2 * SMALL.rebalance_window_max_ms)
+    assert sorted(owned([*members[1:], newcomer])) == [10] * MEMBERS
+    assert not world.group().is_target_stale

@@ -29,7 +29,7 @@ from coordinator.protocol.parts import (
     StartPartition,
     Subscription,
 )
-from spark_kcoord.member.core.events import LeaveAsked, PositionsNoted, ReleaseAsked
+from spark_kcoord.member.core.events import CallMade, LeaveCall, PositionsNoted, ReleaseAsked
 from spark_kcoord.member.core.states import State
 from tests.helpers.member_pair import MemberPair, claim, registered, settings, start_fetcher, stop_fetcher
 
@@ -176,7 +176,7 @@ def pinged(pair: MemberPair) -> tuple[OffsetToCommit, ...]:
 
 def test_noted_positions_go_with_the_next_ping_until_they_are_accepted() -> None:
     pair = consuming(auto_commit=True)
-    pair.step(PositionsNoted(pair.now_ms, (DONE,)))
+    pair.step(PositionsNoted((DONE,)))
     assert pinged(pair) == (DONE,)
     pair.answer(Ping, PingResponse(member_epoch=1))
     assert pinged(pair) == (DONE,)
@@ -191,7 +191,7 @@ def test_positions_of_more_partitions_than_a_ping_names_all_have_their_turn() ->
     committed: set[int] = set()
     sizes = []
     for offset in (7, 8, 9, 10):
-        pair.step(PositionsNoted(pair.now_ms, tuple(OffsetToCommit("t", n, offset, 10) for n in range(5_000))))
+        pair.step(PositionsNoted(tuple(OffsetToCommit("t", n, offset, 10) for n in range(5_000))))
         told = pinged(pair)
         pair.answer(Ping, PingResponse(member_epoch=1, accepted=len(told)))
         sizes.append(len(told))
@@ -202,7 +202,7 @@ def test_positions_of_more_partitions_than_a_ping_names_all_have_their_turn() ->
 
 def test_refused_position_is_not_sent_again() -> None:
     pair = consuming(auto_commit=True)
-    pair.step(PositionsNoted(pair.now_ms, (DONE,)))
+    pair.step(PositionsNoted((DONE,)))
     pinged(pair)
     back = PartitionResult("t", 0, ErrorCode.INVALID_REQUEST, "offset 7 is before the committed offset 9")
     pair.answer(Ping, PingResponse(member_epoch=1, refused=(back,)))
@@ -211,13 +211,13 @@ def test_refused_position_is_not_sent_again() -> None:
 
 def test_positions_stay_with_the_member_without_auto_commit() -> None:
     pair = consuming()
-    pair.step(PositionsNoted(pair.now_ms, (DONE,)))
+    pair.step(PositionsNoted((DONE,)))
     assert pinged(pair) == ()
 
 
 def test_positions_of_an_earlier_grant_are_not_committed() -> None:
     pair = consuming(auto_commit=True)
-    pair.step(PositionsNoted(pair.now_ms, (DONE,)))
+    pair.step(PositionsNoted((DONE,)))
     pair.come_back(start_fetcher(0, epoch=11))
     assert pinged(pair) == ()
 
@@ -231,7 +231,7 @@ def test_partition_asked_back_is_kept_until_its_user_lets_go_and_its_final_offse
     assert [part.is_stopping for part in pair.member.assignment.partitions] == [True, False]
     assert pair.count(FetcherStopped) == 0
     final = FinalOffset("t", 0, 10, 7)
-    pair.step(ReleaseAsked(pair.now_ms, (final, FinalOffset("t", 1, 9, 3))))
+    pair.step(ReleaseAsked((final, FinalOffset("t", 1, 9, 3))))
     assert pair.take(FetcherStopped).partitions == (final,)
     assert owned(pair) == [1]
 
@@ -239,24 +239,24 @@ def test_partition_asked_back_is_kept_until_its_user_lets_go_and_its_final_offse
 def test_final_offset_lost_with_the_connection_can_be_said_again() -> None:
     pair = consuming()
     pair.push(stop_fetcher(0))
-    pair.step(ReleaseAsked(pair.now_ms, (FinalOffset("t", 0, 10, 7),)))
+    pair.step(ReleaseAsked((FinalOffset("t", 0, 10, 7),)))
     pair.come_back(start_fetcher(0, 1), stop_fetcher(0))
     assert owned(pair) == [0, 1]
-    pair.step(ReleaseAsked(pair.now_ms, (FinalOffset("t", 0, 10, 7),)))
+    pair.step(ReleaseAsked((FinalOffset("t", 0, 10, 7),)))
     assert pair.take(FetcherStopped).partitions == (FinalOffset("t", 0, 10, 7),)
 
 
 def test_release_while_the_coordinator_is_away_changes_nothing() -> None:
     pair = consuming()
     pair.lose()
-    pair.step(ReleaseAsked(pair.now_ms, (FinalOffset("t", 0, 10, 7),)))
+    pair.step(ReleaseAsked((FinalOffset("t", 0, 10, 7),)))
     assert owned(pair) == [0, 1]
 
 
 def test_thousands_of_releases_are_cut_into_requests() -> None:
     pair = consuming()
     pair.push(start_fetcher(*range(5_000)), stop_fetcher(*range(5_000)))
-    pair.step(ReleaseAsked(pair.now_ms, tuple(FinalOffset("t", number, 10) for number in range(5_000))))
+    pair.step(ReleaseAsked(tuple(FinalOffset("t", number, 10) for number in range(5_000))))
     sizes = []
     while pair.count(FetcherStopped):
         sizes.append(len(pair.answer(FetcherStopped, FetcherStoppedResponse()).partitions))
@@ -265,7 +265,7 @@ def test_thousands_of_releases_are_cut_into_requests() -> None:
 
 def test_final_offsets_go_with_the_leave() -> None:
     pair = consuming()
-    pair.step(LeaveAsked(pair.now_ms, 9, (FinalOffset("t", 0, 10, 7),)))
+    pair.step(CallMade(9, LeaveCall((FinalOffset("t", 0, 10, 7),))))
     assert pair.answer(LeaveGroup, LeaveGroupResponse()).partitions == (FinalOffset("t", 0, 10, 7),)
     assert pair.member.state is State.CLOSED
 

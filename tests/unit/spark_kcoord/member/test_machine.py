@@ -41,15 +41,16 @@ from coordinator.protocol.parts import (
 )
 from spark_kcoord.member.core.effects import AdvanceOutcome, Connect, Joined, NoticeKind
 from spark_kcoord.member.core.events import (
-    AdvanceAsked,
+    AdvanceCall,
     BytesReceived,
+    CallMade,
     CloseAsked,
-    ConfirmAsked,
+    ConfirmCall,
     Connected,
     ConnectionLost,
     Event,
-    JoinAsked,
-    LeaveAsked,
+    JoinCall,
+    LeaveCall,
     Ticked,
 )
 from spark_kcoord.member.core.holdings import AssignedPartition, Assignment
@@ -104,18 +105,18 @@ def in_state(state: State) -> MemberPair:
 # ---- every state and every event ------------------------------------------------------------------------------------
 
 EVENTS: dict[str, Callable[[MemberPair], Event]] = {
-    "join": lambda pair: JoinAsked(pair.now_ms, 90),
-    "advance": lambda pair: AdvanceAsked(pair.now_ms, 91, (), (claim(),)),
-    "confirm": lambda pair: ConfirmAsked(pair.now_ms, 92, (claim(),)),
-    "leave": lambda pair: LeaveAsked(pair.now_ms, 93),
-    "close": lambda pair: CloseAsked(pair.now_ms),
-    "connected": lambda pair: Connected(pair.now_ms, pair.connects[-1].connection_id if pair.connects else 1),
+    "join": lambda pair: CallMade(90, JoinCall()),
+    "advance": lambda pair: CallMade(91, AdvanceCall((), (claim(),))),
+    "confirm": lambda pair: CallMade(92, ConfirmCall((claim(),))),
+    "leave": lambda pair: CallMade(93, LeaveCall()),
+    "close": lambda pair: CloseAsked(),
+    "connected": lambda pair: Connected(pair.connects[-1].connection_id if pair.connects else 1),
     "garbage": lambda pair: BytesReceived(
-        pair.now_ms, pair.connects[-1].connection_id if pair.connects else 1, b"HTTP/1.1 400 Bad Request\r\n"
+        pair.connects[-1].connection_id if pair.connects else 1, b"HTTP/1.1 400 Bad Request\r\n"
     ),
-    "lost": lambda pair: ConnectionLost(pair.now_ms, pair.connects[-1].connection_id if pair.connects else 1, "gone"),
-    "stale": lambda pair: ConnectionLost(pair.now_ms, 77, "an old connection"),
-    "tick": lambda pair: Ticked(pair.now_ms + 3_000),
+    "lost": lambda pair: ConnectionLost(pair.connects[-1].connection_id if pair.connects else 1, "gone"),
+    "stale": lambda pair: ConnectionLost(77, "an old connection"),
+    "tick": lambda pair: Ticked(),
 }
 
 STAYS = {"stale"}
@@ -161,6 +162,7 @@ def test_every_event_leads_where_the_table_says(state: State, event: str) -> Non
     pair = in_state(state)
     assert pair.member.state is state
 
+    pair.now_ms += 3_000 if event == "tick" else 0
     pair.step(EVENTS[event](pair))
 
     assert pair.member.state is FOLLOWING[state].get(event, state)
@@ -522,10 +524,10 @@ def test_ownership_counts_from_when_the_answered_request_was_sent() -> None:
     pair.answer(Ping, PingResponse(member_epoch=1))
     pair.lose()
     pair.now_ms = sent_ms + 9_999
-    pair.step(Ticked(pair.now_ms))
+    pair.step(Ticked())
     assert owned(pair) == [0]
     pair.now_ms = sent_ms + 10_000
-    pair.step(Ticked(pair.now_ms))
+    pair.step(Ticked())
     assert owned(pair) == []
 
 
@@ -587,8 +589,8 @@ def test_what_an_abandoned_connection_brings_is_dropped() -> None:
     pair = MemberPair().joined(start_fetcher(0))
     old = pair.connects[-1].connection_id
     pair.come_back(start_fetcher(0))
-    pair.step(BytesReceived(pair.now_ms, old, b"garbage that would end a conversation"))
-    pair.step(ConnectionLost(pair.now_ms, old, "late"))
+    pair.step(BytesReceived(old, b"garbage that would end a conversation"))
+    pair.step(ConnectionLost(old, "late"))
     assert pair.member.state is State.JOINED
 
 

@@ -13,7 +13,7 @@ from spark_kcoord.member.transport import MAX_UNSENT_BYTES, NetworkEvent, Transp
 
 @pytest.fixture
 def transport() -> Iterator[Transport]:
-    made = Transport(lambda: 0)
+    made = Transport()
     yield made
     made.close()
 
@@ -37,7 +37,7 @@ def events_of(transport: Transport, kind: type[NetworkEvent]) -> list[NetworkEve
 def connected(transport: Transport, listener: socket.socket, connection_id: int = 1) -> socket.socket:
     transport.connect(connection_id, *listener.getsockname())
     peer, _ = listener.accept()
-    assert events_of(transport, Connected) == [Connected(0, connection_id)]
+    assert events_of(transport, Connected) == [Connected(connection_id)]
     return peer
 
 
@@ -46,15 +46,15 @@ def test_bytes_go_both_ways(transport: Transport, listener: socket.socket) -> No
         transport.send(1, b"ping")
         assert peer.recv(100) == b"ping"
         peer.sendall(b"pong")
-        assert events_of(transport, BytesReceived) == [BytesReceived(0, 1, b"pong")]
+        assert events_of(transport, BytesReceived) == [BytesReceived(1, b"pong")]
 
 
 def test_what_came_before_the_close_is_delivered_first(transport: Transport, listener: socket.socket) -> None:
     with connected(transport, listener) as peer:
         peer.sendall(b"last words")
     assert events_of(transport, ConnectionLost) == [
-        BytesReceived(0, 1, b"last words"),
-        ConnectionLost(0, 1, "it closed the connection"),
+        BytesReceived(1, b"last words"),
+        ConnectionLost(1, "it closed the connection"),
     ]
 
 
@@ -62,7 +62,7 @@ def test_refused_connection_is_an_event_with_the_systems_reason(transport: Trans
     with socket.create_server(("127.0.0.1", 0)) as closing:
         address = closing.getsockname()
     transport.connect(4, *address)
-    assert events_of(transport, ConnectionLost) == [ConnectionLost(0, 4, "Connection refused")]
+    assert events_of(transport, ConnectionLost) == [ConnectionLost(4, "Connection refused")]
 
 
 @pytest.mark.parametrize(("host", "port"), [("no.such.host.invalid", 1), ("a" * 70, 1), ("127.0.0.1", 70_000)])

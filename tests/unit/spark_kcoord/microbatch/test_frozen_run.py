@@ -10,7 +10,7 @@ from coordinator.protocol.errors import ErrorCode
 from spark_kcoord.errors import DataLossError, KcoordError
 from spark_kcoord.member.client import Assignment
 from spark_kcoord.member.holders import Holder
-from spark_kcoord.microbatch.driver_session import DriverSession
+from spark_kcoord.microbatch.query_member import QueryMember
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from tests.helpers.fake_member import FakeEnds, FakeMember, a_session, claim, owned
 
@@ -30,13 +30,13 @@ class PassingTime(FakeMember):
 
 def a_run(
     member: PassingTime, ends: dict[int, int], kafka: FakeEnds | None = None, *, fail: bool = True
-) -> DriverSession:
+) -> QueryMember:
     session = a_session(member, kafka or FakeEnds(dict(ends)), fail=fail, clock=lambda: member.now_s[0])
     session.freeze_ends({("t", number): end for number, end in ends.items()})
     return session
 
 
-def read_on(session: DriverSession, start: StreamOffset, limit: int | None = None) -> StreamOffset:
+def read_on(session: QueryMember, start: StreamOffset, limit: int | None = None) -> StreamOffset:
     return session.next_offset(start, limit, is_single_run=True)
 
 

@@ -258,7 +258,7 @@ def test_what_a_broker_says_before_it_hangs_up_is_heard(link: Link) -> None:
     assert link.connection.closed
 
 
-def test_metadata_comes_by_the_same_road(link: Link) -> None:
+def test_metadata_comes_by_the_same_path(link: Link) -> None:
     future = link.connection.send_request(MetadataRequest(topics=[], max_version=8))
     answer = MetadataResponse(throttle_time_ms=0, brokers=[], cluster_id="c", controller_id=1, topics=[])
     link.broker.sendall(framed(answer, 8, 1))
@@ -288,12 +288,12 @@ def test_other_library_is_left_as_it_is_and_said(caplog: pytest.LogCaptureFixtur
 
 
 @pytest.mark.usefixtures("changed_library")
-def test_other_library_is_an_error_where_the_large_road_is_wished() -> None:
+def test_other_library_is_an_error_where_the_large_path_is_wished() -> None:
     with pytest.raises(KcoordError, match="KCOORD_RECEIVE_PATH is 'large' but this kafka-python"):
         Link("large")
 
 
-def test_library_that_reads_otherwise_ends_the_large_road(
+def test_library_that_reads_otherwise_ends_the_large_path(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(receive_path, "_found_wrong", [])
@@ -313,7 +313,7 @@ def test_library_that_reads_otherwise_ends_the_large_road(
     receive_path._say.cache_clear()
 
 
-def test_road_that_was_taken_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_path_that_was_taken_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     receive_path._say.cache_clear()
     with caplog.at_level(logging.INFO, "spark_kcoord.fetch.receive_path"):
         for _ in range(2):
@@ -322,7 +322,7 @@ def test_road_that_was_taken_is_logged_once(caplog: pytest.LogCaptureFixture) ->
     assert caplog.messages.count("the receive path is large: responses are received whole") == 1
 
 
-def test_wish_that_is_no_road_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wish_that_is_no_path_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KCOORD_RECEIVE_PATH", "fast")
 
     with pytest.raises(KcoordError, match="KCOORD_RECEIVE_PATH is 'fast' but must be one of auto, large, stock"):

@@ -58,7 +58,7 @@ def test_name_is_that_of_the_jvm_above_or_of_the_script_that_started_it(
     script = tmp_path / "started.py"
     script.write_text(START_A_JVM)
     command = [sys.executable, "-W", "error", script, tmp_path / "java", TELL, *arguments]
-    found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3])
+    found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[4])
     assert found.stdout.strip() == name
 
 

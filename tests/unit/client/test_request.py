@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from coordinator.client.refusals import refusal_of
+from coordinator.client.request import RequestError, RequestTimeoutError, ask
 from coordinator.protocol.addresses import format_address
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.framing import VersionRange, encode_hello
@@ -20,26 +22,25 @@ from coordinator.protocol.messages import (
     Probe,
 )
 from coordinator.protocol.parts import NodeAddress
-from coordinator.runtime.tool_client import ToolError, ToolTimeoutError, ask, refusal_of
 from tests.helpers.scripted_coordinator import ScriptedCoordinator
 
 
 def test_a_request_gets_its_response():
     expected = DescribeGroupResponse(group_id="team", state="Stable")
     with ScriptedCoordinator({DescribeGroup: expected}) as coordinator:
-        assert ask(coordinator.address, DescribeGroup("team"), 5) == expected
+        assert ask((coordinator.address,), DescribeGroup("team"), 5) == expected
     assert coordinator.asked == [DescribeGroup("team")]
 
 
 def test_pushes_are_passed_over():
     with ScriptedCoordinator({ListGroups: ListGroupsResponse()}, pushes=(Probe(), Probe())) as coordinator:
-        assert ask(coordinator.address, ListGroups(), 5) == ListGroupsResponse()
+        assert ask((coordinator.address,), ListGroups(), 5) == ListGroupsResponse()
 
 
 def test_a_refusal_is_the_response():
     refusal = DescribeGroupResponse(ErrorCode.GROUP_ID_NOT_FOUND, "no such group")
     with ScriptedCoordinator({DescribeGroup: refusal}) as coordinator:
-        response = ask(coordinator.address, DescribeGroup("team"), 5)
+        response = ask((coordinator.address,), DescribeGroup("team"), 5)
     assert response == refusal
     assert refusal_of(response) == (ErrorCode.GROUP_ID_NOT_FOUND, "no such group")
     assert refusal_of(ListGroupsResponse()) is None
@@ -52,7 +53,7 @@ def test_a_group_is_followed_to_the_node_that_coordinates_it():
         found = FindCoordinatorResponse(coordinator=NodeAddress(2, *right.address))
         refusal = ErrorResponse(ErrorCode.NOT_COORDINATOR, "ask node 2")
         with ScriptedCoordinator({DescribeGroup: refusal, FindCoordinator: found}) as wrong:
-            assert ask(wrong.address, DescribeGroup("team"), 5) == expected
+            assert ask((wrong.address,), DescribeGroup("team"), 5) == expected
     assert wrong.asked == [DescribeGroup("team"), FindCoordinator("team")]
     assert right.asked == [DescribeGroup("team")]
 
@@ -61,27 +62,27 @@ def test_a_refusal_that_passes_is_asked_again():
     loading = DescribeGroupResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
     loaded = DescribeGroupResponse(state="Stable")
     with ScriptedCoordinator({DescribeGroup: [loading, loaded]}) as coordinator:
-        assert ask(coordinator.address, DescribeGroup("team"), 5) == loaded
+        assert ask((coordinator.address,), DescribeGroup("team"), 5) == loaded
 
 
 def test_a_refusal_that_does_not_pass_in_time_is_returned():
     loading = DescribeGroupResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
     with ScriptedCoordinator({DescribeGroup: loading}) as coordinator:
-        assert ask(coordinator.address, DescribeGroup("team"), 0.3) == loading
+        assert ask((coordinator.address,), DescribeGroup("team"), 0.3) == loading
 
 
 def test_nobody_there_is_said_with_the_address():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()
-    with pytest.raises(ToolError, match=f"{format_address(address)} cannot be reached: Connection refused; check"):
-        ask(address, ListGroups(), 5)
+    with pytest.raises(RequestError, match=f"{format_address(address)} cannot be reached: Connection refused; check"):
+        ask((address,), ListGroups(), 5)
 
 
 def test_a_silent_address_costs_no_more_than_the_time_out():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         before = time.monotonic()
-        with pytest.raises(ToolTimeoutError, match=r"did not answer within 0\.2 s; check"):
-            ask(listener.getsockname(), ListGroups(), 0.2)
+        with pytest.raises(RequestTimeoutError, match=r"did not answer within 0\.2 s; check"):
+            ask((listener.getsockname(),), ListGroups(), 0.2)
         assert time.monotonic() - before < 2
 
 
@@ -106,8 +107,8 @@ def test_a_stranger_is_named(greeting, why):
 
         thread = threading.Thread(target=answer)
         thread.start()
-        with pytest.raises(ToolError, match=why):
-            ask(listener.getsockname(), ListGroups(), 5)
+        with pytest.raises(RequestError, match=why):
+            ask((listener.getsockname(),), ListGroups(), 5)
         thread.join()
 
 
@@ -119,8 +120,8 @@ def test_a_coordinator_that_closes_after_its_hello_is_one():
 
     with ScriptedCoordinator({DescribeGroup: closes}) as coordinator:
         name = format_address(coordinator.address)
-        with pytest.raises(ToolError) as raised:
-            ask(coordinator.address, DescribeGroup("team"), 5)
+        with pytest.raises(RequestError) as raised:
+            ask((coordinator.address,), DescribeGroup("team"), 5)
     assert str(raised.value) == (
         f"the coordinator at {name} closed the connection before it answered: it was stopped, or met a bug, which its "
         "log says; look whether what was asked for is done, and ask again"
@@ -128,5 +129,5 @@ def test_a_coordinator_that_closes_after_its_hello_is_one():
 
 
 def test_a_request_too_large_is_an_error_of_the_tool():
-    with ScriptedCoordinator({}) as coordinator, pytest.raises(ToolError, match="cannot be sent: DescribeGroup has"):
-        ask(coordinator.address, DescribeGroup("g" * 2_000_000), 5)
+    with ScriptedCoordinator({}) as coordinator, pytest.raises(RequestError, match="cannot be sent: DescribeGroup has"):
+        ask((coordinator.address,), DescribeGroup("g" * 2_000_000), 5)

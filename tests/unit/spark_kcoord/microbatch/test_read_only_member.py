@@ -3,13 +3,13 @@
 import pytest
 
 from spark_kcoord.errors import UnreadBatchError
-from spark_kcoord.microbatch.driver_session import DriverSession
-from spark_kcoord.microbatch.read_only_member import ReadOnlyMember
+from spark_kcoord.microbatch.query_member import QueryMember
+from spark_kcoord.microbatch.read_only.member import ReadOnlyMember
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from tests.helpers.fake_member import FakeEnds, FakeMember, a_session, claim, owned
 
 
-def read_only(member: FakeMember, ends: FakeEnds, first: StreamOffset | None = None) -> DriverSession:
+def read_only(member: FakeMember, ends: FakeEnds, first: StreamOffset | None = None) -> QueryMember:
     first = first or StreamOffset("c", "g", "m-1")
     return a_session(ReadOnlyMember(member, first), ends)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from spark_kcoord.options.table import describe_options
 
-PAGE = Path(__file__).parents[3] / "docs" / "OPTIONS.md"
+PAGE = Path(__file__).parents[4] / "docs" / "OPTIONS.md"
 
 
 def test_the_page_has_the_table_of_the_code() -> None:

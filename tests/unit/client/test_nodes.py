@@ -1,6 +1,6 @@
 """Every coordinator node a member ever learned of is tried, within bounds."""
 
-from spark_kcoord.member.nodes import MAX_LEARNED, Nodes
+from coordinator.client.nodes import MAX_LEARNED, Nodes
 
 GIVEN, A, B, C = ("given", 1), ("a", 1), ("b", 1), ("c", 1)
 

@@ -128,11 +128,11 @@ def damaged_sets(draw: st.DrawFn) -> tuple[bytes, list[AbortedTransaction]]:
     return damage(record_set, random.Random(draw(st.integers(0, 1 << 32)))), aborted
 
 
-def one_record(*fields: bytes) -> bytes:
+def one_record(*fields: bytes, length: bytes | None = None) -> bytes:
     """Return a batch of one record of these bytes, at offset 0 and time 0; its checksum is wrong."""
     record = b"".join(fields)
     batch = bytearray(record_batch([Row(timestamp=0)]))
-    batch[HEADER_BYTES:] = bytes([2 * len(record)]) + record
+    batch[HEADER_BYTES:] = (bytes([2 * len(record)]) if length is None else length) + record
     batch[8:12] = struct.pack(">i", len(batch) - 12)
     return bytes(batch)
 
@@ -143,12 +143,16 @@ NO_VALUE_NO_HEADERS = b"\x01\x00"
 ATTRIBUTES_LIKE_A_NUMBER = one_record(b"\x80", b"\x00", b"\x00", b"\x06", b"\x80\x80\x00", NO_VALUE_NO_HEADERS)
 """It is a record of offset 3 and another key where the attributes are read as a number, not as one byte."""
 TIME_OF_MORE_THAN_64_BITS = one_record(b"\x00", NO_BITS * 9 + b"\x7e", b"\x00", b"\x01", NO_VALUE_NO_HEADERS)
+LENGTH_OF_MORE_THAN_64_BITS = one_record(
+    b"\x00", b"\x00", b"\x00", b"\x01", NO_VALUE_NO_HEADERS, length=NO_BITS * 10 + b"\x7e"
+)
 
 
 @settings(deadline=None, max_examples=300)
 @given(drawn=damaged_sets())
 @example(drawn=(ATTRIBUTES_LIKE_A_NUMBER, []))
 @example(drawn=(TIME_OF_MORE_THAN_64_BITS, []))
+@example(drawn=(LENGTH_OF_MORE_THAN_64_BITS, []))
 def test_damaged_batches_are_an_error_or_correct_rows(drawn: tuple[bytes, list[AbortedTransaction]]) -> None:
     damaged, aborted = drawn
 

@@ -26,12 +26,12 @@ class Coordinator:
         self.gate = threading.Event()
         self.gate.set()
         self.is_asked = threading.Event()
-        self.failure: KcoordError | None = None
+        self.failure: Exception | None = None
         self.error = ErrorCode.NONE
         self.committed: int | None = None
 
-    def __call__(self, nodes: Any, group_id: str, request: Any, timeout_s: float) -> FinishClaimsResponse:
-        assert (nodes, group_id) == (NODES, "g")
+    def __call__(self, nodes: Any, request: Any, timeout_s: float) -> FinishClaimsResponse:
+        assert (nodes, request.group_id) == (NODES, "g")
         self.is_asked.set()
         assert self.gate.wait(10)
         failure, self.failure = self.failure, None
@@ -143,6 +143,21 @@ def test_what_cannot_be_told_fails_who_waits_for_it_and_not_the_next() -> None:
     finished.add(a_batch(0))
     with pytest.raises(KcoordError, match="No kcoord coordinator answered"):
         finished.wait("run", 0, 10)
+    finished.add(a_batch(1))
+    finished.wait("run", 1, 10)
+    assert untils(coordinator) == [20]
+    finished.close()
+
+
+def test_a_bug_in_telling_fails_who_waits_at_once_is_logged_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    coordinator = Coordinator()
+    coordinator.failure = ZeroDivisionError("a bug")
+    finished = FinishedBatches(timeout_s=1, ask=coordinator)
+    finished.add(a_batch(0))
+    with pytest.raises(KcoordError, match="ZeroDivisionError: a bug"):
+        finished.wait("run", 0, 5)
+    assert "micro-batch 0" in caplog.text
+    assert "Traceback" in caplog.text
     finished.add(a_batch(1))
     finished.wait("run", 1, 10)
     assert untils(coordinator) == [20]

@@ -1,0 +1,126 @@
+"""A node that has a group of very many partitions, in this process, and how long its longest step was.
+
+The pure core with answers encoded, in processor time: what the event loop would stand still for. The disk is durable at
+once, and Kafka answers at once.
+"""
+
+import time
+from collections import deque
+from typing import Final
+
+from coordinator.core.effects import Append, Effect, ResolveOffsets, Respond, SendPush, WakeAt
+from coordinator.core.events import (
+    BecameDurable,
+    ConnectionClosed,
+    ConnectionOpened,
+    Event,
+    OffsetsResolved,
+    RequestArrived,
+    ResolvedOffset,
+    Ticked,
+    TopicMetadata,
+    TopicsRead,
+)
+from coordinator.core.limits import Limits
+from coordinator.core.node import Node
+from coordinator.protocol.codec import encode_message
+from coordinator.protocol.messages import RegisterConsumer, Request, Response, StartFetcher
+from coordinator.protocol.pages import ask_for_all
+from coordinator.protocol.parts import NodeAddress
+
+WALL_MS: Final = 1_700_000_000_000
+
+
+class Held:
+    """A node, and the longest step since it was last asked about."""
+
+    def __init__(self, partitions: int, connections: int) -> None:
+        self.partitions = partitions
+        self.longest_ms = 0.0
+        self._node = Node(Limits(), 8, NodeAddress(1, "h", 1), ("k:1",))
+        self._now_ms = 1_000
+        self._due: deque[Event] = deque()
+        self._answers: dict[int, Response] = {}
+        self._asked = 0
+        self._perform(self._node.start(self._now_ms, WALL_MS, "bench"))
+        self.granted: dict[int, int] = {}
+        """The owner epoch of each partition that was told last."""
+        self.told: dict[int, set[int]] = {}
+        """The partitions that each connection was told to read."""
+        self._topic = TopicMetadata("t", "id", (1,) * partitions)
+        for connection_id in range(connections):
+            self._happen(ConnectionOpened(connection_id, "h"))
+
+    def lose(self, connection_id: int) -> None:
+        """Close a connection, and open another in its place."""
+        self._happen(ConnectionClosed(connection_id, "reset"))
+        self._happen(ConnectionOpened(connection_id, "h"))
+
+    def ask(self, request: Request, connection_id: int = 0) -> Response:
+        """Ask one thing and let everything happen that follows at once."""
+        self._asked += 1
+        self._happen(RequestArrived(connection_id, self._asked, request, f"m{self._asked}"))
+        return self._answers.pop(self._asked)
+
+    def ask_for_all(self, request: Request) -> None:
+        """Ask for all pages."""
+        ask_for_all(self.ask, request)
+
+    def advance(self, ms: int) -> None:
+        """Let time pass."""
+        for _ in range(ms // 50):
+            self._now_ms += 50
+            self._happen(Ticked(WALL_MS + self._now_ms))
+
+    def register(self, request: RegisterConsumer, connection_id: int) -> None:
+        """Register a member, which may wait until Kafka has been asked about the topic."""
+        self._asked += 1
+        self._happen(RequestArrived(connection_id, self._asked, request, f"m{self._asked}"))
+        self.read_topic()
+        must_be_done(self._answers.pop(self._asked))
+
+    def pass_time(self, ms: int) -> None:
+        """Let much time pass at once."""
+        self._now_ms += ms
+        self.advance(1_000)
+
+    def read_topic(self) -> None:
+        """Have Kafka say how many partitions there are."""
+        self._happen(TopicsRead({"t": self._topic}, frozenset(), {}, {1: ("b", 1)}, "c"))
+
+    def _happen(self, event: Event) -> None:
+        self._due.append(event)
+        while self._due:
+            next_event = self._due.popleft()
+            began_s = time.process_time()
+            effects = self._node.step(next_event, self._now_ms)
+            for effect in effects:
+                if isinstance(effect, Respond):
+                    encode_message(effect.response)
+                elif isinstance(effect, SendPush):
+                    encode_message(effect.push)
+            self.longest_ms = max(self.longest_ms, (time.process_time() - began_s) * 1000)
+            self._perform(effects)
+
+    def _perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Respond(_, correlation_id, response):
+                    self._answers[correlation_id] = response
+                case Append(shard, base_offset, _, records):
+                    self._due.append(BecameDurable(shard, base_offset + len(records)))
+                case SendPush(connection_id, StartFetcher(partitions)):
+                    self.granted.update((part.partition, part.owner_epoch) for part in partitions)
+                    self.told.setdefault(connection_id, set()).update(part.partition for part in partitions)
+                case WakeAt():
+                    self._due.append(Ticked(WALL_MS + self._now_ms))
+                case ResolveOffsets(lookup_id, asked):
+                    found = tuple(ResolvedOffset(one.topic, one.partition, 3) for one in asked)
+                    self._due.append(OffsetsResolved(lookup_id, found))
+                case _:
+                    pass
+
+
+def must_be_done(response: Response) -> None:
+    """Stop when something was refused: what is measured then is something else."""
+    assert not getattr(response, "error", 0), response
