@@ -38,7 +38,7 @@ from coordinator.runtime.signals import Signals
 
 READY_LINE = "kcoord: listening on "
 _SWITCH_INTERVAL_S = 0.0005
-"""How long the event loop's thread keeps the interpreter while the log's writer waits for it, and the other way."""
+"""The time that the event loop's thread keeps the interpreter while the log's writer waits, and the other way."""
 _EVERY_ADDRESS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - refused without an advertised one
 
 

@@ -1,4 +1,4 @@
-"""What the Spark side of kcoord raises: one family whose messages say what failed, why, and what to do.
+"""The errors of the Spark side of kcoord: one family whose messages say what failed, why, and what to do.
 
 Spark shows a Python data source's failure as its message and traceback, so the message has to stand alone. No
 message contains a secret. Four kinds are classes of their own because code treats them differently: data loss

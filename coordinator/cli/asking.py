@@ -1,4 +1,4 @@
-"""What the verbs about groups share: their arguments, and one question to the coordinator with its errors as text."""
+"""The arguments that the verbs about groups share, and a request to the coordinator with its errors as text."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, TypeVar
@@ -7,20 +7,20 @@ import typer
 
 from coordinator.cli.exits import ExitCode, must_not_be_refused, notes, tool_errors_as_text
 from coordinator.cli.tables import OutputFormat
-from coordinator.protocol.addresses import parse_address
+from coordinator.client.request import ask
+from coordinator.protocol.addresses import parse_addresses
 from coordinator.protocol.durations import parse_duration_ms
 from coordinator.protocol.ids import MAX_NAMED
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse, Request, Response
-from coordinator.runtime.tool_client import ask
 
 
-def must_be_address(address: str) -> str:
-    """Return an address as it is; raises typer.BadParameter when it is none."""
+def must_be_addresses(text: str) -> str:
+    """Return addresses as they are; raises typer.BadParameter when one is none."""
     try:
-        parse_address(address)
+        parse_addresses(text)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    return address
+    return text
 
 
 def parse_timeout(text: str | float) -> float:
@@ -38,7 +38,10 @@ Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
 Coordinator = Annotated[
     str,
     typer.Option(
-        callback=must_be_address, metavar="HOST:PORT", envvar="KCOORD_COORDINATOR", help="Any coordinator node."
+        callback=must_be_addresses,
+        metavar="HOST:PORT[,...]",
+        envvar="KCOORD_COORDINATOR",
+        help="Coordinator nodes, of which one that answers is enough.",
     ),
 ]
 Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="How to write it.")]
@@ -62,7 +65,7 @@ def ask_for(
 ) -> _Expected:
     """Return the response to a request; a refusal or a failure is shown and ends the program with its exit code."""
     with tool_errors_as_text():
-        response = ask(parse_address(coordinator), request, timeout_s)
+        response = ask(parse_addresses(coordinator), request, timeout_s)
     must_not_be_refused(response, group_id)
     if not isinstance(response, expected):
         notes.print(f"error: the coordinator answered with {type(response).__name__}; is it of another release?")

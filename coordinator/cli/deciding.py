@@ -1,4 +1,4 @@
-"""What the verbs that change groups share: dry run by default, who asks and why, and how refused partitions end."""
+"""Common parts of the verbs that change groups: a dry run by default, author and reason, refused partitions."""
 
 import getpass
 import os

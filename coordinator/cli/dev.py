@@ -34,12 +34,14 @@ class _Asked(BaseException):
 
 @app.command()
 def jars() -> None:
-    """Download the jars that `kcoord dev kafka` needs and print the directory that holds them."""
+    """Download the jars of Kafka and ZooKeeper and print the directories that hold them, one a line."""
     from coordinator.local.jars import resolve_jars
     from coordinator.local.kafka import KAFKA_JARS
+    from coordinator.local.zookeeper import ZOOKEEPER_JARS
 
     with errors_as_text(), jar_progress() as report:
-        sys.stdout.write(f"{resolve_jars(KAFKA_JARS, report)[0].parent}\n")
+        for jar_set in (KAFKA_JARS, ZOOKEEPER_JARS):
+            sys.stdout.write(f"{resolve_jars(jar_set, report)[0].parent}\n")
 
 
 @app.command()
@@ -110,11 +112,11 @@ def jar_progress() -> Iterator[Callable[["JarProgress"], None]]:
             tenth = step.done * 10 // max(1, step.total)
             if (step.doing, tenth) not in told:
                 told.add((step.doing, tenth))
-                _notes.print(f"jars of Kafka: {step.doing} {step.done}/{step.total} {step.what}", markup=False)
+                _notes.print(f"jars: {step.doing} {step.done}/{step.total} {step.what}", markup=False)
 
         yield tell
         return
-    columns = (TextColumn("jars of Kafka: {task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("jars: {task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=_notes, transient=True) as bar:
         task = bar.add_task("looking up", total=None, visible=False)
 

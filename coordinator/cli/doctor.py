@@ -26,11 +26,12 @@ from coordinator.cli.doctor_check import Check, UnansweredError, said_by
 from coordinator.cli.doctor_spark import MINIMUM_PYTHON, look_at_spark
 from coordinator.cli.exits import ExitCode
 from coordinator.cli.tables import OutputFormat, write_rows
+from coordinator.client.refusals import refusal_of
+from coordinator.client.request import RequestError, ask
 from coordinator.local.errors import LocalServiceError
 from coordinator.local.java import find_java
-from coordinator.protocol.addresses import format_address, parse_address
+from coordinator.protocol.addresses import format_address, parse_addresses
 from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse
-from coordinator.runtime.tool_client import ToolError, ask, refusal_of
 
 COLUMNS: Final = ("CHECK", "STATUS", "VALUE", "WHY")
 ENOUGH_FILES: Final = 16_384
@@ -44,7 +45,9 @@ GROUP: Final = "kcoord-doctor"
 def doctor(
     coordinator: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", envvar="KCOORD_COORDINATOR", help="A coordinator node that should answer."),
+        typer.Option(
+            metavar="HOST:PORT[,...]", envvar="KCOORD_COORDINATOR", help="Coordinator nodes of which one should answer."
+        ),
     ] = None,
     kafka: Annotated[
         str | None, typer.Option(metavar="HOST:PORT[,...]", help="Kafka's brokers; else where the coordinator says.")
@@ -155,7 +158,7 @@ def fsync_check(directory: Path) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What a coordinator said, and where it says that Kafka is."""
+    """The check of a coordinator, and the addresses at which it says that Kafka is."""
 
     check: Check
     kafka: tuple[str, ...] = ()
@@ -166,8 +169,8 @@ def coordinator_check(address: str | None, timeout_s: float) -> Reached:
     if address is None:
         return Reached(Check("coordinator", "skip", "not named", "name one with --coordinator or KCOORD_COORDINATOR"))
     try:
-        response = ask(parse_address(address), FindCoordinator(GROUP), timeout_s)
-    except (ToolError, ValueError) as error:
+        response = ask(parse_addresses(address), FindCoordinator(GROUP), timeout_s)
+    except (RequestError, ValueError) as error:
         return Reached(Check("coordinator", "fail", address, str(error)))
     refusal = refusal_of(response)
     if refusal is not None or not isinstance(response, FindCoordinatorResponse) or response.coordinator is None:

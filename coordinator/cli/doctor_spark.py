@@ -28,7 +28,7 @@ from spark_kcoord.source.process.spark_versions import (
 
 MINIMUM_PYTHON: Final = (3, 11)
 NAMED_BY: Final = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")
-"""Where Spark looks for the Python of data sources, first to last."""
+"""The settings and variables in which Spark looks for the Python of data sources, first to last."""
 UNNAMED: Final = "python3"
 CLIENTS: Final = ("pyspark-client", "pyspark-connect")
 """Packages of Spark Connect's client, which has Spark elsewhere."""
@@ -48,7 +48,7 @@ sys.stdout.write(json.dumps(dict(version=version, executable=sys.executable, kco
 
 
 class SparksPython(msgspec.Struct, frozen=True):
-    """What a Python says of itself."""
+    """The facts that a Python tells of itself."""
 
     version: tuple[int, int, int]
     executable: str

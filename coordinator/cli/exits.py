@@ -11,16 +11,17 @@ from typing import Final
 import typer
 
 from coordinator.cli.notes import Notes
+from coordinator.client.refusals import refusal_of
+from coordinator.client.request import RequestError, RequestTimeoutError
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Response
-from coordinator.runtime.tool_client import ToolError, ToolTimeoutError, refusal_of
 
 notes: Final = Notes()
-"""Where everything goes that is not data."""
+"""The writer of everything that is not data."""
 
 
 class ExitCode(IntEnum):
-    """How a command ended."""
+    """The end of a command."""
 
     OK = 0
     ERROR = 1
@@ -49,12 +50,12 @@ EXIT_OF_REFUSAL: Final = {
 
 @contextmanager
 def tool_errors_as_text() -> Iterator[None]:
-    """Show a `ToolError` as its text on standard error and exit with its code."""
+    """Show a `RequestError` as its text on standard error and exit with its code."""
     try:
         yield
-    except ToolError as error:
+    except RequestError as error:
         notes.print(f"error: {error}; --coordinator or KCOORD_COORDINATOR names another")
-        raise typer.Exit(ExitCode.TIMEOUT if isinstance(error, ToolTimeoutError) else ExitCode.ERROR) from error
+        raise typer.Exit(ExitCode.TIMEOUT if isinstance(error, RequestTimeoutError) else ExitCode.ERROR) from error
 
 
 def must_not_be_refused(response: Response, group_id: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Which groups a verb is about: one by its id, those that match a glob, or all; and one view a group."""
+"""The groups that a verb is about: one by its id, those that match a glob, or all; and one view a group."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase

@@ -20,9 +20,10 @@ from coordinator.cli.deciding import (
 )
 from coordinator.cli.exits import notes
 from coordinator.cli.many import AllGroups, Match, SomeGroup, ask_each, groups_meant
-from coordinator.cli.scope import AllTopics, TopicPartition, Topics, left_claims, must_be_one_scope, named_partitions
+from coordinator.cli.scope import AllTopics, Topics, left_claims, must_be_one_scope, named_partitions
 from coordinator.cli.tables import OutputFormat, write_rows
 from coordinator.cli.which_member import Member, member_meant
+from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.operator_messages import (
     ChangeDrain,
     ChangeDrainResponse,

@@ -11,9 +11,10 @@ from coordinator.cli.deciding import DryRun, Execute, Why, end_with_results, is_
 from coordinator.cli.exits import notes
 from coordinator.cli.many import AllGroups, Match, SomeGroup, ask_each, groups_meant
 from coordinator.cli.reset_target import read_csv, targets_of, where_to, write_csv_of_offsets
-from coordinator.cli.scope import AllTopics, TopicPartition, Topics, must_be_one_scope, named_partitions
+from coordinator.cli.scope import AllTopics, Topics, must_be_one_scope, named_partitions
 from coordinator.cli.tables import Cell, OutputFormat, write_json, write_rows
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.operator_messages import (
     CancelResets,
     CancelResetsResponse,

@@ -1,4 +1,4 @@
-"""Where a reset leads, in Kafka's words, and the CSV form that Kafka's own tool reads and writes.
+"""The target of a reset, in Kafka's words, and the CSV form that Kafka's own tool reads and writes.
 
 The CSV has a line a partition and no header: `topic,partition,offset`, or with the group in front.
 """
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import typer
 
-from coordinator.cli.scope import TopicPartition
 from coordinator.protocol.durations import parse_duration_ms
 from coordinator.protocol.escaping import one_line
+from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import ResetTarget
 
 

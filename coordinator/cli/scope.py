@@ -1,16 +1,15 @@
-"""Which partitions a verb is about, in Kafka's words: `--topic t`, `--topic t:0,1`, `--all-topics`."""
+"""The partitions that a verb is about, in Kafka's words: `--topic t`, `--topic t:0,1`, `--all-topics`."""
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 
 import typer
 
 from coordinator.cli.exits import ExitCode, notes
+from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import DescribeGroupResponse
 from coordinator.protocol.parts import ClaimState, PartitionDescription
-
-TopicPartition: TypeAlias = tuple[str, int]
 
 _SCOPE: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})(?::(?P<numbers>\d{1,9}(?:,\d{1,9})*))?")
 

@@ -20,7 +20,7 @@ Cell: TypeAlias = str | int | None
 
 
 class OutputFormat(StrEnum):
-    """How data is written."""
+    """The form in which data is written."""
 
     TABLE = "table"
     JSON = "json"

@@ -9,14 +9,15 @@ import typer
 from coordinator.cli.asking import Coordinator, Group
 from coordinator.cli.exits import ExitCode, must_not_be_refused, notes
 from coordinator.cli.lag import lag_of
-from coordinator.protocol.addresses import parse_address
+from coordinator.client.refusals import refusal_of
+from coordinator.client.request import RequestError, ask
+from coordinator.protocol.addresses import parse_addresses
 from coordinator.protocol.durations import parse_duration_ms
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse
-from coordinator.runtime.tool_client import ToolError, ask, refusal_of
 
 LOOK_TIMEOUT_S: Final = 5.0
-"""How long one look may take; a coordinator that restarts is asked again."""
+"""The longest time of one look; a coordinator that restarts is asked again."""
 
 
 def parse_seconds(text: str) -> float:
@@ -90,8 +91,8 @@ def _why_behind(group: DescribeGroupResponse, lag_below: int) -> str | None:
 def _missing(coordinator: str, group: str, conditions: list[_Condition]) -> str | None:
     """Return why the conditions do not hold now, or None; a refusal that cannot pass ends the program."""
     try:
-        response = ask(parse_address(coordinator), DescribeGroup(group), LOOK_TIMEOUT_S)
-    except ToolError as error:
+        response = ask(parse_addresses(coordinator), DescribeGroup(group), LOOK_TIMEOUT_S)
+    except RequestError as error:
         return str(error)
     if isinstance(response, DescribeGroupResponse) and response.error is ErrorCode.GROUP_ID_NOT_FOUND:
         response = DescribeGroupResponse()

@@ -1,4 +1,4 @@
-"""Which member a verb is about: by its id, or by a beginning of it that no other member's id has."""
+"""The member that a verb is about: by its id, or by a beginning of it that no other member's id has."""
 
 from typing import Annotated
 

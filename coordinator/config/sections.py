@@ -320,6 +320,13 @@ class GroupSettings(_Section):
     listed_max: int = _limit(
         "listed_max", 1, "Claims, and hints, listed before one registration.", "claims", 10_000_000
     )
+    listed_total_bytes: int = _limit(
+        "listed_total_bytes",
+        1024,
+        "What all connections list before they register: names, and 64 bytes a claim or hint; it takes thrice that.",
+        "bytes",
+        1024**4,
+    )
     reset_lookups_max: int = _limit(
         "reset_lookups_max",
         1,
@@ -335,6 +342,13 @@ class GroupSettings(_Section):
     )
     streams_max: int = _limit("streams_max", 1, "Capacity one member may claim.", "streams", 1_000_000)
     timeline_length: int = _limit("timeline_length", 0, "Events kept of one group's timeline.", "events", 1_000_000)
+    timeline_total_bytes: int = _limit(
+        "timeline_total_bytes",
+        1024,
+        "Memory for the events of all timelines; the oldest of all make room.",
+        "bytes",
+        1024**4,
+    )
     push_max_partitions: int = _limit(
         "push_max_partitions", 1, "Partitions in one message to a member; more come in several.", "partitions", 10_000
     )
@@ -388,7 +402,7 @@ class DiskSettings(_Section):
 
 
 class LogSettings(_Section):
-    """What the process says on standard error."""
+    """The lines of the process on standard error."""
 
     format: Literal["auto", "console", "json"] = _setting(
         "auto", "", "One line a fact: for eyes, as JSON, or whichever fits where standard error goes."
@@ -433,7 +447,7 @@ class Settings(BaseSettings):
 
     @property
     def limits(self) -> Limits:
-        """What core takes."""
+        """The limits as the core takes them."""
         return Limits(**self.group.model_dump())
 
 

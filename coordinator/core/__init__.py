@@ -1,1 +1,1 @@
-"""What happens: pure machines. Time, ids and chance come in as arguments; no socket, file, clock or logger."""
+"""The pure machines that decide. Time, ids and chance come in as arguments; no socket, file, clock or logger."""

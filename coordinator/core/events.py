@@ -1,7 +1,7 @@
-"""Everything that can happen to a node, as frozen values; each carries the monotonic time at which it came.
+"""Everything that can happen to a node, as frozen values; when it happened is said to `step` beside it.
 
-`now_ms` counts from an arbitrary start and never goes back; it is never written to disk. Wall-clock time comes with the
-tick alone and serves timestamps and the expiry of offsets, never sessions.
+That time counts from an arbitrary start and never goes back; it is never written to disk. Wall-clock time comes with
+the tick alone and serves timestamps and the expiry of offsets, never sessions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,6 +10,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from coordinator.protocol.addresses import Address
+from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import Request
 
 
@@ -17,7 +19,6 @@ from coordinator.protocol.messages import Request
 class ConnectionOpened:
     """A peer's hello has been accepted; `host` is its address as the operating system sees it."""
 
-    now_ms: int
     connection_id: int
     host: str
 
@@ -26,7 +27,6 @@ class ConnectionOpened:
 class ConnectionClosed:
     """A connection is gone, from either side; nothing more comes from it and nothing can be sent to it."""
 
-    now_ms: int
     connection_id: int
     why: str
 
@@ -37,7 +37,6 @@ class RequestArrived(msgspec.Struct, frozen=True, gc=False):
     `fresh_id` is a random id that has never been used: the member id of a member that names none.
     """
 
-    now_ms: int
     connection_id: int
     correlation_id: int
     request: Request
@@ -48,14 +47,12 @@ class RequestArrived(msgspec.Struct, frozen=True, gc=False):
 class Ticked:
     """Time has passed; comes at least every 100 ms and at the time a node asked for by WakeAt."""
 
-    now_ms: int
     wall_ms: int
 
 
 class BecameDurable(msgspec.Struct, frozen=True, gc=False):
     """Records of a shard below `end_offset` are on disk: completes Append."""
 
-    now_ms: int
     shard: int
     end_offset: int
 
@@ -64,7 +61,6 @@ class BecameDurable(msgspec.Struct, frozen=True, gc=False):
 class SnapshotWritten:
     """A piece of a snapshot is on disk, with `is_whole` the last one: completes WriteSnapshot."""
 
-    now_ms: int
     shard: int
     end_offset: int
     is_whole: bool = True
@@ -74,7 +70,6 @@ class SnapshotWritten:
 class DiskFailed:
     """The disk refused to write or sync; nothing more may be promised."""
 
-    now_ms: int
     why: str
 
 
@@ -85,7 +80,6 @@ class ShardRecovered:
     A piece says whether it is of the snapshot, with the end of that, or of the log, with its first record's offset.
     """
 
-    now_ms: int
     shard: int
     pieces: Iterable[tuple[bool, int, Sequence[bytes]]]
 
@@ -94,7 +88,6 @@ class ShardRecovered:
 class ShardUnreadable:
     """A shard's log could not be read again: completes ReloadShard too."""
 
-    now_ms: int
     shard: int
     why: str
 
@@ -103,7 +96,6 @@ class ShardUnreadable:
 class AppendRefused:
     """Records were not taken into a shard's log, which ends at `end_offset`, by a bug of ours: the disk is well."""
 
-    now_ms: int
     shard: int
     end_offset: int
     error: Exception
@@ -125,18 +117,17 @@ class TopicMetadata:
 
 @dataclass(frozen=True, slots=True)
 class TopicsRead:
-    """What Kafka answered about watched topics: completes WatchTopics, then comes again whenever it was polled.
+    """Kafka's answer about watched topics: completes WatchTopics, then comes again whenever it was polled.
 
     A name that was asked for and is in neither mapping was not asked in this round. `absent` are topics that Kafka
     says do not exist; `refused` names topics Kafka would not speak about, with the reason. When it `is_whole`, it
     names every topic of the cluster but Kafka's own internal ones.
     """
 
-    now_ms: int
     topics: Mapping[str, TopicMetadata]
     absent: frozenset[str]
     refused: Mapping[str, str]
-    brokers: Mapping[int, tuple[str, int]]
+    brokers: Mapping[int, Address]
     cluster_id: str | None
     is_whole: bool = False
 
@@ -158,7 +149,6 @@ class ResolvedOffset(msgspec.Struct, frozen=True, gc=False):
 class OffsetsResolved(msgspec.Struct, frozen=True, gc=False):
     """Completes ResolveOffsets, with an answer for every partition asked about."""
 
-    now_ms: int
     lookup_id: int
     offsets: tuple[ResolvedOffset, ...]
 
@@ -167,8 +157,7 @@ class OffsetsResolved(msgspec.Struct, frozen=True, gc=False):
 class EndOffsetsRead:
     """Ends of partitions of watched topics, polled for lag; a partition that could not be read is absent."""
 
-    now_ms: int
-    ends: Mapping[tuple[str, int], int]
+    ends: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +167,6 @@ class KafkaFailed:
     `why` is a whole sentence that names the addresses: it is shown to members that wait.
     """
 
-    now_ms: int
     why: str
 
 

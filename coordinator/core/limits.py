@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a node accepts and how long it waits; times in milliseconds."""
+    """Limits of what a node accepts and of how long it waits; times in milliseconds."""
 
     session_timeout_min_ms: int = 1_000
     """Shortest session time-out a member may ask for."""
@@ -22,21 +22,21 @@ class Limits:
     ping_interval_min_ms: int = 100
     """Shortest ping interval a member may wish for."""
     closed_connection_grace_ms: int = 1_000
-    """How long a member with a running claim may be without a connection."""
+    """The time that a member with a running claim may be without a connection."""
     closed_connection_idle_grace_ms: int = 0
-    """How long a member without a running claim may be without a connection."""
+    """The time that a member without a running claim may be without a connection."""
     probe_timeout_ms: int = 2_000
-    """How long the connection of a member has to answer when another process shows its identity."""
+    """The time that the connection of a member has to answer when another process shows its identity."""
     rebalance_window_ms: int = 50
-    """How long changes are gathered into one rebalance, from the first on; none for the departure of a member."""
+    """The time in which changes are gathered into one rebalance, from the first on; none for a member that goes."""
     rebalance_window_max_ms: int = 1_000
-    """How long that is at most while ever more members join a group of many partitions."""
+    """The most that this time grows to while ever more members join a group of many partitions."""
     slice_partitions: int = 500
     """Partitions that are stopped or granted in one step; a rebalance of more takes several."""
     registration_timeout_ms: int = 4_000
-    """How long a registration waits for Kafka to say whether its topics exist."""
+    """The time that a registration waits for Kafka to say whether its topics exist."""
     lookup_retry_ms: int = 1_000
-    """How long to wait before offsets that Kafka could not resolve are asked for again."""
+    """The pause before offsets that Kafka could not resolve are asked for again."""
     page_items: int = 2_000
     """Members, partitions or groups in one answer; the rest is told on further pages."""
     slice_members: int = 100
@@ -46,13 +46,13 @@ class Limits:
     claim_timeout_max_ms: int = 2_592_000_000
     """Longest claim time-out a member may ask for."""
     claim_age_notice_ms: int = 900_000
-    """How long a claim runs before that is said: a micro-batch that hangs still pings."""
+    """The age at which a running claim is told of: a micro-batch that hangs still pings."""
     offsets_retention_ms: int = 604_800_000
-    """How long the offsets of a group are kept that has no members, in time in which a node ran."""
+    """The retention of the offsets of a group without members, in time in which a node ran."""
     empty_group_retention_ms: int = 600_000
-    """How long a group is kept that has neither members nor offsets, in time in which a node ran."""
+    """The retention of a group that has neither members nor offsets, in time in which a node ran."""
     lived_interval_ms: int = 60_000
-    """How often a shard writes down how long nodes ran: so much of it a crash can lose."""
+    """The time between two records of how long nodes ran: so much of it a crash can lose."""
     group_max_bytes: int = 128 * 1024 * 1024
     """Bytes that the state of one group may take; see `groups.account`."""
     principal_max_bytes: int = 512 * 1024 * 1024
@@ -73,10 +73,14 @@ class Limits:
     """Topics that the pattern of one member may match."""
     listed_max: int = 200_000
     """Claims, and hints, that one registration may come with, listed before it."""
+    listed_total_bytes: int = 128 * 1024 * 1024
+    """Names in what all connections have listed and not registered with, and 64 bytes for each claim and hint."""
     streams_max: int = 10_000
     """Capacity one member may claim."""
     timeline_length: int = 1_000
     """Events kept of one group's timeline."""
+    timeline_total_bytes: int = 64 * 1024 * 1024
+    """Memory for the events of all timelines; the oldest of all are dropped first."""
     push_max_partitions: int = 2_000
     """Partitions in one push; more are sent as several."""
     snapshot_interval_records: int = 200_000

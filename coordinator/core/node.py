@@ -37,6 +37,7 @@ from coordinator.core.groups.journal import Journal
 from coordinator.core.groups.shard import Shard
 from coordinator.core.groups.soft import Connection
 from coordinator.core.groups.state import ShardState
+from coordinator.core.groups.timeline_room import TimelineRoom
 from coordinator.core.limits import Limits
 from coordinator.core.log.storage import LogSink, RecoveredShard
 from coordinator.core.meter import Meter
@@ -74,6 +75,7 @@ class Node:
         self._first_shard = 0
         self._next_lookup_id = 0
         self._usage = Usage()
+        self._timeline_room = TimelineRoom(limits.timeline_total_bytes)
         self._assignors = assignors
         self._rack = ShardRack(
             [partial(self._new_shard, index) for index in range(shards)],
@@ -117,7 +119,7 @@ class Node:
 
     @property
     def written_at_ms(self) -> int | None:
-        """When the log was last written by the wall clock, as shards with groups say now and then."""
+        """The last time at which the log was written by the wall clock, as shards with groups say now and then."""
         states = [shard.desk.journal.state for shard in self._shards]
         return max(
             (state.lived_at_ms for state in states if state.groups and state.lived_at_ms is not None), default=None
@@ -139,12 +141,12 @@ class Node:
 
     # ---- step -------------------------------------------------------------------------------------------------------
 
-    def step(self, event: Event) -> list[Effect]:
-        """Take in one event and return what is to be done, in order."""
+    def step(self, event: Event, now_ms: int) -> list[Effect]:
+        """Take in one event that happens at `now_ms` (monotonic) and return what is to be done, in order."""
         assert self._is_started, "a node is started before its first step"
         if self._is_halted:
             return []
-        self._clock.now_ms = max(self._clock.now_ms, event.now_ms)
+        self._clock.now_ms = max(self._clock.now_ms, now_ms)
         self._meter.things = 0
         self._rack.working = None
         looks_at_all_timers = False
@@ -159,7 +161,7 @@ class Node:
                         self._touched.add(event.shard)
                 case Ticked():
                     looks_at_all_timers = True
-                    self._clock.wall_offset_ms = event.wall_ms - event.now_ms
+                    self._clock.wall_offset_ms = event.wall_ms - now_ms
                     self._pass_time(event)
                     self._router.take_turn()
                     if self._away:
@@ -184,7 +186,7 @@ class Node:
                 case KafkaFailed():
                     self._catalog.failure = event.why
                 case SnapshotWritten():
-                    self._snapshots.piece_written(event.shard, is_whole=event.is_whole)
+                    self._snapshots.piece_written(event.shard, event.end_offset, is_whole=event.is_whole)
                     self._grow_snapshot()
                 case ShardRecovered():
                     self._rack.recovered(event)
@@ -203,7 +205,7 @@ class Node:
             self._router.refuse_for_now(event, error)
         except Exception as error:  # noqa: BLE001 - a bug of ours costs one request, whatever it is
             self._rack.contain(error, event)
-        return self._finish(event.now_ms, looks_at_all_timers=looks_at_all_timers)
+        return self._finish(now_ms, looks_at_all_timers=looks_at_all_timers)
 
     def shard_of(self, group_id: str) -> int:
         """Return the shard of a group: crc32c of its UTF-8, modulo the number of shards."""
@@ -231,6 +233,7 @@ class Node:
             self._connections,
             usage=self._usage,
             meter=self._meter,
+            timeline_room=self._timeline_room,
         )
         return Shard(desk, self._assignors, self._new_lookup_id)
 

@@ -1,4 +1,4 @@
-"""Where effects wait until the records they were decided upon are durable.
+"""The place where effects wait until the records they were decided upon are durable.
 
 Everything a shard says was decided on a state that its log may not hold on disk yet. So each send is parked with the
 shard's log end of that moment and leaves once the high watermark has reached it; what is parked for one shard leaves in

@@ -36,4 +36,5 @@ def answer_read(
         case DescribeGroup():
             return describe(desk, group, request.after, page_items)
         case ListGroupEvents():
-            return ListGroupEventsResponse(events=desk.soft_of(request.group_id).timeline.after(request.after_sequence))
+            events, ends_at = desk.soft_of(request.group_id).timeline.page(request.after_sequence)
+            return ListGroupEventsResponse(events=events, up_to=ends_at)

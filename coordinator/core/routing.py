@@ -1,4 +1,4 @@
-"""The road of each request to whoever answers it: the shard of its group, the member's own shard, or the node itself.
+"""The way of each request to its answer: the shard of its group, the member's own shard, or the node itself.
 
 What members say is answered in the step in which it comes. What people ask for grows with a group: as much of it is
 answered in one step as the step is for, and the rest waits, in order, for steps of its own.
@@ -7,16 +7,15 @@ answered in one step as the step is for, and the rest waits, in order, for steps
 from collections import deque
 from typing import TypeAlias
 
-from coordinator.core.effects import Respond
+from coordinator.core.effects import CloseConnection, Respond
 from coordinator.core.events import RequestArrived
 from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.describe import summaries
-from coordinator.core.groups.journal import LEADER_EPOCH
 from coordinator.core.groups.shown import Shown
 from coordinator.core.groups.soft import Connection, Registration
 from coordinator.core.groups.subscriptions import named_topics
 from coordinator.core.limits import Limits
-from coordinator.core.listing import take_listed
+from coordinator.core.listing import Listings, take_listed
 from coordinator.core.meter import Meter
 from coordinator.core.parking import Parking
 from coordinator.core.reads import answer_read
@@ -77,6 +76,7 @@ class Router:
         self.waiting: deque[tuple[RequestArrived, AskedByPeople]] = deque()
         """Requests that wait for a turn, in the order in which they came."""
         self._turn_left = limits.page_items
+        self._listings = Listings(connections, limits.listed_total_bytes)
 
     def handle(self, event: RequestArrived) -> None:
         """Answer a request, or have it wait; raises NotLoadedError."""
@@ -195,10 +195,11 @@ class Router:
         if why is not None:
             message = f"the group id is not allowed: {why}"
             return FindCoordinatorResponse(error=ErrorCode.INVALID_GROUP_ID, message=message)
+        shard = self._rack.shard_of(request.group_id)
         return FindCoordinatorResponse(
             coordinator=self._address,
-            shard=self._rack.shard_of(request.group_id),
-            leader_epoch=LEADER_EPOCH,
+            shard=shard,
+            leader_epoch=self._rack.shards[shard].desk.journal.leader_epoch,
             nodes=(self._address,),
             kafka_bootstrap=self._catalog.bootstrap,
             kafka_cluster_id=self._catalog.cluster_id,
@@ -210,6 +211,10 @@ class Router:
             self._respond_now(event, ListClaimsResponse(ErrorCode.INVALID_REQUEST, why))
             return
         self._respond_now(event, take_listed(connection, request, self._limits))
+        for other in self._listings.note(connection):
+            other.is_closing, other.listed = True, None
+            why = "it has listed claims and not registered with them, and others need the room; connect again"
+            self._rack.direct.append(CloseConnection(other.connection_id, why))
 
     def _register(self, connection: Connection, event: RequestArrived, request: RegisterConsumer) -> None:
         shard = self._rack.at_work(request.group_id)

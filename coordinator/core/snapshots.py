@@ -1,4 +1,4 @@
-"""When the snapshots of a node's shards are made: which is due, which grows, and which piece is on its way to the disk.
+"""The times at which snapshots of shards are made: which is due, which grows, which piece is on its way to the disk.
 
 One shard's snapshot grows at a time, a slice a step. Its pieces go to the disk one by one, each only after the one
 before it was written, so that a snapshot of any size takes the memory of a piece. A snapshot is due when a start would
@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from coordinator.core.effects import WriteSnapshot
-from coordinator.core.groups.journal import LEADER_EPOCH, Journal
+from coordinator.core.groups.journal import Journal
 from coordinator.core.groups.shard import Shard
 from coordinator.core.limits import Limits
 
@@ -25,7 +25,8 @@ class Snapshots:
         """The shards whose snapshots are due; the first one's grows."""
         self._is_due = [False] * len(shards)
         self._is_growing = False
-        self._is_piece_under_way = False
+        self._under_way: tuple[int, bool] | None = None
+        """The end offset of the piece that is on its way to the disk, and whether it is the last."""
 
     def look_at(self, shard: int) -> bool:
         """Take note of what was written to a shard's log; True when its snapshot is due since then."""
@@ -41,7 +42,7 @@ class Snapshots:
     @property
     def next_shard(self) -> int | None:
         """The shard whose snapshot a step can make grow; None while there is nothing to do but wait."""
-        return self.due[0] if self.due and not self._is_piece_under_way else None
+        return self.due[0] if self.due and self._under_way is None else None
 
     def grow(self) -> WriteSnapshot | None:
         """Encode the next slice for `next_shard`, and return a piece once that is full."""
@@ -53,14 +54,17 @@ class Snapshots:
         piece = journal.grow_snapshot(self._limits.slice_bytes, self._limits.snapshot_piece_bytes)
         if piece is None:
             return None
-        self._is_piece_under_way = True
-        return WriteSnapshot(shard, piece.end_offset, LEADER_EPOCH, piece.records, piece.index, piece.is_last)
+        self._under_way = (piece.end_offset, piece.is_last)
+        return WriteSnapshot(shard, piece.end_offset, journal.leader_epoch, piece.records, piece.index, piece.is_last)
 
-    def piece_written(self, shard: int, *, is_whole: bool) -> None:
-        """Take note that the piece under way is on disk."""
-        if not self.due or self.due[0] != shard:
-            return  # the shard was thrown away meanwhile
-        self._is_piece_under_way = False
+    def piece_written(self, shard: int, end_offset: int, *, is_whole: bool) -> None:
+        """Take note that the piece under way is on disk.
+
+        A piece of a shard that was thrown away meanwhile is not it, also when the next snapshot grows already.
+        """
+        if not self.due or self.due[0] != shard or self._under_way != (end_offset, is_whole):
+            return
+        self._under_way = None
         if is_whole:
             self.forget(shard)
 
@@ -74,7 +78,8 @@ class Snapshots:
         if not self._is_due[shard]:
             return
         if self.due[0] == shard:
-            self._is_growing = self._is_piece_under_way = False
+            self._is_growing = False
+            self._under_way = None
         self.due.remove(shard)
         self._is_due[shard] = False
 

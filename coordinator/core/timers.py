@@ -14,7 +14,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class _Entry(msgspec.Struct, gc=False):
-    """When a key is due, unless it was cancelled, and under which time it is filed, if it is."""
+    """The time at which a key is due, unless it was cancelled, and that under which it is filed, if it is."""
 
     deadline_ms: int | None
     filed_ms: int | None = None

@@ -37,7 +37,7 @@ _CONF: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ApplicationSettings:
-    """What the applications of one demo have in common; Spark's memory is small because two share one machine."""
+    """The settings that the applications of one demo share; Spark's memory is small because two share one machine."""
 
     directory: Path
     coordinator: str

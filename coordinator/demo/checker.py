@@ -21,7 +21,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the comparison found; `repeats` are rows of the survivor that the killed one had written too."""
+    """The result of the comparison; `repeats` are rows of the survivor that the killed one had written too."""
 
     flights: int
     rows: int
@@ -30,7 +30,7 @@ class Verdict:
     repeated_offsets: Mapping[int, tuple[int, int]]
     """Partition -> the range [from, until) that encloses its repeats."""
     wrong: tuple[str, ...]
-    """What at-least-once delivery does not excuse, a sentence each; empty when all is well."""
+    """The faults that at-least-once delivery does not excuse, a sentence each; empty when all is well."""
 
     @property
     def is_good(self) -> bool:

@@ -1,4 +1,4 @@
-"""What the demo shows at one moment, made from what the coordinator answers. Pure.
+"""The picture that the demo shows at one moment, made from what the coordinator answers. Pure.
 
 `Dashboard` remembers only what a single answer cannot tell: the members' names (a dead member is described no more,
 but its events still are) and a few seconds of samples, from which the rates come.

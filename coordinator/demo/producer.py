@@ -23,7 +23,7 @@ _END_TIMEOUT_S: Final = 10.0
 
 
 class Pace:
-    """How many flights are due: evenly over `seconds`, but slowly past the first `free` ones until it is released.
+    """The number of flights due: evenly over `seconds`, but slowly past the first `free` ones until it is released.
 
     Slowly means a fixed part of what is left a second, which never ends. Pure but for what it remembers.
     """

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from coordinator.client.request import RequestError, ask
 from coordinator.demo.applications import ApplicationSettings
 from coordinator.demo.errors import DemoError
 from coordinator.demo.settings import GROUP, PARTITIONS, TOPIC, DemoSettings
@@ -20,9 +21,8 @@ from coordinator.local.errors import LocalServiceError
 from coordinator.local.jars import ReportProgress
 from coordinator.local.kafka import LocalKafka
 from coordinator.local.node import LocalCoordinator
-from coordinator.protocol.addresses import parse_address
+from coordinator.protocol.addresses import Address, parse_addresses
 from coordinator.protocol.messages import Request, Response
-from coordinator.runtime.tool_client import ToolError, ask
 
 _ASK_TIMEOUT_S: Final = 10.0
 
@@ -35,7 +35,7 @@ def run_demo(settings: DemoSettings, directory: Path, view: View, report: Report
     try:
         with ExitStack() as stack:
             return _play(settings, directory, view, report, stack)
-    except (LocalServiceError, ToolError) as error:
+    except (LocalServiceError, RequestError) as error:
         reason, _, details = str(error).partition("\n")
         raise DemoError(reason, details) from error
 
@@ -68,8 +68,8 @@ def _play(
 
 
 def _asking(coordinator: LocalCoordinator) -> Callable[[Request], Response]:
-    return partial(_ask, parse_address(coordinator.address))
+    return partial(_ask, parse_addresses(coordinator.address))
 
 
-def _ask(address: tuple[str, int], request: Request) -> Response:
-    return ask(address, request, _ASK_TIMEOUT_S)
+def _ask(addresses: tuple[Address, ...], request: Request) -> Response:
+    return ask(addresses, request, _ASK_TIMEOUT_S)

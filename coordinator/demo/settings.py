@@ -1,4 +1,4 @@
-"""What a demo can be told, with its limits. Pure."""
+"""The settings of a demo, with their limits. Pure."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -20,7 +20,7 @@ STEP_TIMEOUT_S: Final = 90.0
 
 @dataclass(frozen=True, slots=True)
 class DemoSettings:
-    """How many flights are produced over how many seconds, and where things listen (0: any free port)."""
+    """The number of flights, the seconds in which they are produced, and the ports to listen on (0: any free one)."""
 
     flights: int = FLIGHTS
     seconds: float = 60.0

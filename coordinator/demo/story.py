@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class Service(Protocol):
-    """What the story needs of the broker and of the coordinator."""
+    """The calls that the story needs of the broker and of the coordinator."""
 
     @property
     def is_running(self) -> bool:
@@ -56,7 +56,7 @@ class Service(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where the story plays: a topic on a running broker, a running coordinator, and a directory for the rest."""
+    """The stage of the story: a topic on a running broker, a running coordinator, and a directory for the rest."""
 
     kafka: Service
     kafka_address: str
@@ -84,7 +84,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How it ended: the figures, the sentences that explain them, and the last picture of the group."""
+    """The end of the story: the figures, the sentences that explain them, and the last picture of the group."""
 
     outcome: Outcome
     sentences: tuple[str, ...]

@@ -31,7 +31,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """What the timeline says about partitions that lost their owner by its death."""
+    """The timeline's entries about partitions that lost their owner by its death."""
 
     partitions: frozenset[int]
     claimed: frozenset[int]

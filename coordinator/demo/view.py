@@ -21,7 +21,7 @@ _COLORS: Final = ("cyan", "magenta", "yellow", "green")
 
 
 class View(Protocol):
-    """What the story tells things to; used as a context manager."""
+    """The listener that the story tells things to; used as a context manager."""
 
     def __enter__(self) -> Self:
         """Begin to show."""

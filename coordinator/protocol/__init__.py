@@ -1,1 +1,1 @@
-"""What is said on the wire, shared by both ends; imports nothing of ours and of others only msgspec."""
+"""The messages on the wire, shared by both ends; imports nothing of ours and of others only msgspec."""

@@ -30,6 +30,12 @@ def parse_address(text: str, *, lowest_port: int = 1) -> Address:
     return host, int(port)
 
 
+def parse_addresses(text: str) -> tuple[Address, ...]:
+    """Read `HOST:PORT[,HOST:PORT...]`, each address once; raises ValueError with the reason."""
+    parts = [part.strip() for part in text.split(",") if part.strip()] or [text]
+    return tuple(dict.fromkeys(parse_address(part) for part in parts))
+
+
 def format_address(address: Address) -> str:
     """Write an address as `HOST:PORT`, with brackets around an IPv6 host."""
     host, port = address

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, repeat
 from operator import attrgetter
 
+from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import Advance
 from coordinator.protocol.parts import (
     Claim,
@@ -46,7 +47,7 @@ def claims_of(columns: Iterable[TopicClaims]) -> Iterator[Claim]:
             yield Claim(each.topic, each.topic_id, number, owner_epoch, from_offset, until_offset)
 
 
-def partitions_of(columns: Iterable[TopicClaims]) -> Iterator[tuple[str, int]]:
+def partitions_of(columns: Iterable[TopicClaims]) -> Iterator[TopicPartition]:
     """Yield the partitions of columns, in their order."""
     for each in columns:
         for number in each.partitions:

@@ -31,7 +31,7 @@ _STRANGERS: Final = (
 )
 
 _KAFKA_FIRST_REQUESTS: Final = (b"\x00\x12", b"\x00\x03")
-"""What a Kafka client begins with: the keys of ApiVersions, and of Metadata for very old ones."""
+"""The first bytes of a Kafka client: the keys of ApiVersions, and of Metadata for very old ones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import ClassVar, Final, TypeAlias
 
 from coordinator.protocol import operator_messages as operator
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import READ_UNCOMMITTED
+from coordinator.protocol.ids import READ_UNCOMMITTED, TopicPartition
 from coordinator.protocol.message import WireMessage, WireRequest, codes
 from coordinator.protocol.operator_messages import OperatorRequest, OperatorResponse
 from coordinator.protocol.parts import (
@@ -193,14 +193,14 @@ class CommitOffsets(WireRequest, frozen=True, tag=6):
 class FetchOffsets(WireRequest, frozen=True, tag=7):
     """Read the committed offsets of some partitions, or of all when none are named.
 
-    All are told in pages; `after` is the `up_to` of the page before.
+    They are told in pages, those that are named in the order asked; `after` is the `up_to` of the page before.
     """
 
     refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND)
 
     group_id: str
-    partitions: Listed[tuple[str, int]] | None = None
-    after: tuple[str, int] | None = None
+    partitions: Listed[TopicPartition] | None = None
+    after: TopicPartition | None = None
 
 
 class Advance(WireRequest, frozen=True, tag=8):
@@ -272,7 +272,7 @@ class DescribeGroup(WireRequest, frozen=True, tag=12):
 
 
 class ListGroupEvents(WireRequest, frozen=True, tag=13):
-    """Read a group's timeline after a sequence number."""
+    """Read a group's timeline after a sequence number: for a further page, the `up_to` of the one before."""
 
     refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND)
 
@@ -299,7 +299,9 @@ class ReportOutOfRange(WireRequest, frozen=True, tag=30):
 class ListClaims(WireRequest, frozen=True, tag=31):
     """Name claims and hints of the registration that follows on this connection, when it cannot name them all itself.
 
-    It may be sent several times. What they name counts as if RegisterConsumer had named it.
+    It may be sent several times. What they name counts as if RegisterConsumer had named it. When one is refused because
+    too much is listed, so are those after it and RegisterConsumer, since open claims that a member does not show are
+    closed; after that the connection may list anew.
     """
 
     refused_with: ClassVar = codes(ErrorCode.INVALID_REQUEST)
@@ -433,7 +435,7 @@ class FetchOffsetsResponse(WireRequest, frozen=True, tag=107):
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
     offsets: tuple[CommittedOffset, ...] = ()
-    up_to: tuple[str, int] | None = None
+    up_to: TopicPartition | None = None
 
 
 class AdvanceResponse(WireMessage, frozen=True, tag=108):
@@ -502,11 +504,15 @@ class DescribeGroupResponse(WireRequest, frozen=True, tag=112):
 
 
 class ListGroupEventsResponse(WireMessage, frozen=True, tag=113):
-    """Answers ListGroupEvents, oldest first; the node keeps a bounded number a group."""
+    """Answers ListGroupEvents, oldest first; the node keeps a bounded number a group.
+
+    `up_to` is there when there are more than one page holds: the sequence number at which this one ends.
+    """
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
     events: tuple[GroupEvent, ...] = ()
+    up_to: int | None = None
 
 
 class ReportOutOfRangeResponse(WireMessage, frozen=True, tag=130):

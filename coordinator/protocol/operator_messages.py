@@ -1,4 +1,4 @@
-"""What operators ask of a running group: messages 50 to 69 and their responses, 150 to 169.
+"""The requests of operators to a running group: messages 50 to 69 and their responses, 150 to 169.
 
 Any connection may send them. Each names who asks and why, which the coordinator records and shows on the group's
 timeline. With `is_dry_run`, which is the default, the response says what would be done and nothing is changed.
@@ -7,8 +7,16 @@ timeline. With `is_dry_run`, which is the default, the response says what would 
 from typing import ClassVar, TypeAlias
 
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.message import WireMessage, WireRequest, codes
-from coordinator.protocol.parts import ControlDescription, Listed, PartitionResult, ResetResult, ResetTarget
+from coordinator.protocol.parts import (
+    ControlDescription,
+    ControlsUpTo,
+    Listed,
+    PartitionResult,
+    ResetResult,
+    ResetTarget,
+)
 
 
 class ChangePause(WireRequest, frozen=True, tag=50):
@@ -25,7 +33,7 @@ class ChangePause(WireRequest, frozen=True, tag=50):
     )
 
     group_id: str
-    partitions: Listed[tuple[str, int]] | None
+    partitions: Listed[TopicPartition] | None
     is_paused: bool
     who: str
     why: str = ""
@@ -78,16 +86,20 @@ class ResetOffsets(WireRequest, frozen=True, tag=52):
 
 
 class CancelResets(WireRequest, frozen=True, tag=53):
-    """Drop pending resets, all of the group's when no partitions are named."""
+    """Drop pending resets, all of the group's when no partitions are named.
+
+    Of very many it drops some, and `after` is the `up_to` of the answer before.
+    """
 
     refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST)
     parts_refused_with: ClassVar = codes(ErrorCode.INVALID_REQUEST)
 
     group_id: str
-    partitions: Listed[tuple[str, int]] | None
+    partitions: Listed[TopicPartition] | None
     who: str
     why: str = ""
     is_dry_run: bool = True
+    after: tuple[str, int] | None = None
 
 
 class DeleteOffsets(WireRequest, frozen=True, tag=54):
@@ -97,7 +109,7 @@ class DeleteOffsets(WireRequest, frozen=True, tag=54):
     parts_refused_with: ClassVar = codes(ErrorCode.PARTITION_OWNED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     group_id: str
-    partitions: Listed[tuple[str, int]]
+    partitions: Listed[TopicPartition]
     who: str
     why: str = ""
     is_dry_run: bool = True
@@ -121,18 +133,22 @@ class ReleaseClaims(WireRequest, frozen=True, tag=56):
     parts_refused_with: ClassVar = codes(ErrorCode.CLAIM_CLOSED, ErrorCode.PARTITION_OWNED)
 
     group_id: str
-    partitions: Listed[tuple[str, int]]
+    partitions: Listed[TopicPartition]
     who: str
     why: str = ""
     is_dry_run: bool = True
 
 
 class DescribeControls(WireRequest, frozen=True, tag=57):
-    """List what operators have decided about a group and what stands: pauses, drained members, pending resets."""
+    """List what operators have decided about a group and what stands: pauses, drained members, pending resets.
+
+    It is told in pages; `after` is the `up_to` of the page before.
+    """
 
     refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND)
 
     group_id: str
+    after: ControlsUpTo | None = None
 
 
 class ChangePauseResponse(WireMessage, frozen=True, tag=150):
@@ -140,7 +156,7 @@ class ChangePauseResponse(WireMessage, frozen=True, tag=150):
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
-    partitions: tuple[tuple[str, int], ...] = ()
+    partitions: tuple[TopicPartition, ...] = ()
     partition_count: int = 0
 
 
@@ -149,7 +165,7 @@ class ChangeDrainResponse(WireMessage, frozen=True, tag=151):
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
-    partitions: tuple[tuple[str, int], ...] = ()
+    partitions: tuple[TopicPartition, ...] = ()
 
 
 class ResetOffsetsResponse(WireMessage, frozen=True, tag=152):
@@ -161,11 +177,12 @@ class ResetOffsetsResponse(WireMessage, frozen=True, tag=152):
 
 
 class CancelResetsResponse(WireMessage, frozen=True, tag=153):
-    """Answers CancelResets, a result a partition."""
+    """Answers CancelResets, a result a partition; `up_to` is there when more are pending than one request drops."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
     results: tuple[PartitionResult, ...] = ()
+    up_to: tuple[str, int] | None = None
 
 
 class DeleteOffsetsResponse(WireMessage, frozen=True, tag=154):
@@ -192,11 +209,15 @@ class ReleaseClaimsResponse(WireMessage, frozen=True, tag=156):
 
 
 class DescribeControlsResponse(WireMessage, frozen=True, tag=157):
-    """Answers DescribeControls: pauses, then drained members, then pending resets."""
+    """Answers DescribeControls: pauses, then drained members, then pending resets.
+
+    `up_to` is there when there are more than one page holds: where this one ends.
+    """
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
     controls: tuple[ControlDescription, ...] = ()
+    up_to: ControlsUpTo | None = None
 
 
 OperatorRequest: TypeAlias = (

@@ -14,10 +14,18 @@ from coordinator.protocol.messages import (
     DescribeGroupResponse,
     FetchOffsets,
     FetchOffsetsResponse,
+    ListGroupEvents,
+    ListGroupEventsResponse,
     ListGroups,
     ListGroupsResponse,
     Request,
     Response,
+)
+from coordinator.protocol.operator_messages import (
+    CancelResets,
+    CancelResetsResponse,
+    DescribeControls,
+    DescribeControlsResponse,
 )
 
 _TRIES: Final = 3
@@ -49,6 +57,12 @@ def next_page(request: Request, response: Response) -> Request | None:
             return replace(request, after=described)
         case (ListGroups(), ListGroupsResponse(up_to=listed)) if listed is not None:
             return replace(request, after=listed)
+        case (DescribeControls(), DescribeControlsResponse(up_to=told)) if told is not None:
+            return replace(request, after=told)
+        case (CancelResets(), CancelResetsResponse(up_to=dropped)) if dropped is not None:
+            return replace(request, after=dropped)
+        case (ListGroupEvents(), ListGroupEventsResponse(up_to=sequence)) if sequence is not None:
+            return replace(request, after_sequence=sequence)
     return None
 
 
@@ -73,4 +87,13 @@ def join_pages(pages: Sequence[Response]) -> Response:
     if isinstance(last, ListGroupsResponse):
         groups = (row for page in pages if isinstance(page, ListGroupsResponse) for row in page.groups)
         return replace(last, groups=tuple(sorted(groups, key=lambda row: row.group_id)))
+    if isinstance(last, DescribeControlsResponse) and not last.error:
+        controls = tuple(row for page in pages if isinstance(page, DescribeControlsResponse) for row in page.controls)
+        return replace(last, controls=controls)
+    if isinstance(last, CancelResetsResponse) and not last.error:
+        results = tuple(row for page in pages if isinstance(page, CancelResetsResponse) for row in page.results)
+        return replace(last, results=results)
+    if isinstance(last, ListGroupEventsResponse) and not last.error:
+        events = tuple(row for page in pages if isinstance(page, ListGroupEventsResponse) for row in page.events)
+        return replace(last, events=events)
     return last

@@ -16,6 +16,7 @@ from coordinator.protocol.ids import (
     MAX_PARTITION,
     MAX_TOPIC_LENGTH,
     READ_UNCOMMITTED,
+    TopicPartition,
 )
 
 _Item = TypeVar("_Item")
@@ -32,7 +33,7 @@ class _Part(msgspec.Struct, frozen=True, array_like=True):
 
 
 class NodeAddress(_Part, frozen=True):
-    """Where one coordinator node listens for members."""
+    """The address at which one coordinator node listens for members."""
 
     node_id: int
     host: str
@@ -40,11 +41,11 @@ class NodeAddress(_Part, frozen=True):
 
 
 class Subscription(_Part, frozen=True):
-    """What a member wants to read: exactly one of topics, a pattern or explicit partitions; less the exclusions."""
+    """The subscription of a member: exactly one of topics, a pattern or explicit partitions; less the exclusions."""
 
     topics: Listed[str] = ()
     pattern: str | None = None
-    partitions: Listed[tuple[str, int]] = ()
+    partitions: Listed[TopicPartition] = ()
     exclusions: Listed[str] = ()
 
 
@@ -79,7 +80,7 @@ class TopicClaims(_Part, frozen=True, gc=False):
 
 
 class StartHint(_Part, frozen=True, gc=False):
-    """Where a partition is to start if the group has no committed offset for it.
+    """The start of a partition for which the group has no committed offset.
 
     From a checkpoint it is the exclusive end of what was finished; from an option it may also be EARLIEST or LATEST.
     An empty topic id stands for whichever the topic has now. A checkpoint's hint goes before an option's, and among
@@ -95,7 +96,7 @@ class StartHint(_Part, frozen=True, gc=False):
 
 
 class ResetPolicy(_Part, frozen=True):
-    """Where a partition starts when neither the group nor a hint says: `earliest`, `latest`, `timestamp` or `none`."""
+    """The start of a partition when neither the group nor a hint says: `earliest`, `latest`, `timestamp` or `none`."""
 
     kind: str
     timestamp_ms: int | None = None
@@ -202,7 +203,7 @@ class LostPosition(_Part, frozen=True, gc=False):
 
 
 class PartitionResult(_Part, frozen=True, gc=False):
-    """What became of one partition of a request; `committed` is the group's offset afterwards, if it has one."""
+    """The outcome of one partition of a request; `committed` is the group's offset afterwards, if it has one."""
 
     topic: str
     partition: int
@@ -212,7 +213,7 @@ class PartitionResult(_Part, frozen=True, gc=False):
 
 
 class Outcomes(_Part, frozen=True, gc=False):
-    """What became of the claims or partitions that one list of a request names, in its order.
+    """The outcomes of the claims or partitions that one list of a request names, in its order.
 
     What came out as it was asked is only counted: a finished claim is committed up to its end, the group's offset of an
     offered one is its beginning, a released partition has the offset that came with it. Of the others each has its
@@ -225,7 +226,7 @@ class Outcomes(_Part, frozen=True, gc=False):
 
 
 class ClaimState(IntEnum):
-    """How a claim stands at the coordinator."""
+    """The state of a claim at the coordinator."""
 
     CLOSED = 0
     """It is committed, taken over, reset or released: its range must not be read."""
@@ -271,17 +272,25 @@ class ClaimStatuses(_Part, frozen=True, gc=False):
 
 
 class ListedUpTo(_Part, frozen=True):
-    """Where a page of the list of groups ends: at this group of this shard."""
+    """The end of a page of the list of groups: at this group of this shard."""
 
     shard: int
     group_id: str
 
 
 class DescribedUpTo(_Part, frozen=True):
-    """Where a page of a group's description ends: at this member or, with a topic, at this partition."""
+    """The end of a page of a group's description: at this member or, with a topic, at this partition."""
 
     member_id: str = ""
     topic: str = ""
+    partition: int = -1
+
+
+class ControlsUpTo(_Part, frozen=True):
+    """Where a page of what operators decided ends: at this kind of control, of this partition or this member."""
+
+    kind: str
+    name: str = ""
     partition: int = -1
 
 
@@ -341,7 +350,7 @@ class GroupEvent(_Part, frozen=True):
     member_id: str
     why: str
     group_epoch: int
-    partitions: tuple[tuple[str, int], ...] = ()
+    partitions: tuple[TopicPartition, ...] = ()
     duration_ms: int | None = None
     partition_count: int = 0
 
@@ -360,7 +369,7 @@ class ResetTarget(_Part, frozen=True):
 
 
 class ResetResult(_Part, frozen=True):
-    """What became of one target of a reset: the offset before and after; nothing changes while it is pending."""
+    """The outcome of one target of a reset: the offset before and after; nothing changes while it is pending."""
 
     topic: str
     partition: int

@@ -28,7 +28,7 @@ PUSH_CORRELATION_ID: Final = 0
 
 
 class Role(Enum):
-    """Which end of the conversation a session is."""
+    """The end of the conversation that a session is."""
 
     MEMBER = "member"
     """Sends requests: a group member or a tool."""
@@ -37,7 +37,7 @@ class Role(Enum):
 
 
 class State(Enum):
-    """How far the conversation is."""
+    """The state of the conversation."""
 
     AWAITING_HELLO = "awaiting hello"
     """Our hello may be out; theirs has not come. Nothing else may be sent or received."""
@@ -48,7 +48,7 @@ class State(Enum):
 
 
 class Step(Enum):
-    """What moves a session from one state to another."""
+    """The steps that move a session from one state to another."""
 
     HELLO_SHARED = "hello with a common version"
     HELLO_NOT_SHARED = "hello without a common version"
@@ -78,7 +78,7 @@ TRANSITIONS: Final[dict[State, dict[Step, State]]] = {
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """How large and how many the things said may be; a length counts a frame's body."""
+    """Limits of the size and number of messages; a length counts a frame's body."""
 
     hello_bytes: int = 16 * 1024
     """The first frame of either side."""
@@ -170,7 +170,7 @@ class Session:
 
     @property
     def state(self) -> State:
-        """How far the conversation is."""
+        """The state of the conversation."""
         return self._state
 
     @property

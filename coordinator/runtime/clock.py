@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the driver needs to know about time."""
+    """The clocks that the driver needs."""
 
     def monotonic_ms(self) -> int:
         """Return milliseconds since an arbitrary start; it never goes back."""

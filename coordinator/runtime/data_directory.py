@@ -1,4 +1,4 @@
-"""Whether a directory may be a node's data directory: one of ours, or one in which nothing is.
+"""The test of a directory that is to be a node's data directory: it is one of ours, or nothing is in it.
 
 A wrong path would otherwise be a new cluster, in which no group is known, without a word. It is looked at before
 anything is written into it.
@@ -13,7 +13,7 @@ META, MAKING = "meta.json", "making"
 _OURS = re.compile(r"(meta\.json|making)(\.tmp)?|lock|shard-\d{5}")
 """The names of everything that a node puts into its directory."""
 _OF_FILE_SYSTEMS = frozenset({"lost+found", "System Volume Information"})
-"""What a file system has in its root when nothing is in it; other such names begin with a dot."""
+"""The entries of a file system's root in which nothing is; other such names begin with a dot."""
 _MOST_NAMED = 5
 _MOST_LOOKED_INTO = 1_000
 

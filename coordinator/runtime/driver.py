@@ -15,8 +15,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Protocol, TypeAlias, assert_never
+from typing import Protocol, assert_never
 
 from structlog.typing import FilteringBoundLogger
 
@@ -57,24 +56,21 @@ from coordinator.runtime.shard_reading import ShardReader
 
 TICK_MS = 100
 TURN_MS = 10
-"""How long reports of the disk are taken in before the loop looks at its sockets again."""
-
-EventMaker: TypeAlias = Callable[[int], Event]
-"""Makes an event out of the time at which it is delivered; an event class whose other fields are given is one."""
+"""The time in which reports of the disk are taken in before the loop looks at its sockets again."""
 
 
 class NodeMachine(Protocol):
-    """What the driver asks of `coordinator.core.node.Node`."""
+    """The part of `coordinator.core.node.Node` that the driver uses."""
 
     def start(self, now_ms: int, wall_ms: int, incarnation: str) -> list[Effect]:
         """Begin, after everything was loaded, under a name that no other start has."""
 
-    def step(self, event: Event) -> list[Effect]:
-        """Take one event."""
+    def step(self, event: Event, now_ms: int) -> list[Effect]:
+        """Take one event that happens at this monotonic time."""
 
 
 class KafkaReader(Protocol):
-    """What the driver asks of the Kafka port."""
+    """The part of the Kafka port that the driver uses."""
 
     def watch_topics(self, topics: frozenset[str], *, lists_all: bool) -> None:
         """Poll these topics from now on, and every other one too if all are wanted."""
@@ -84,7 +80,7 @@ class KafkaReader(Protocol):
 
 
 class Sender(Protocol):
-    """What the driver asks of the server."""
+    """The part of the server that the driver uses."""
 
     def send_response(self, connection_id: int, correlation_id: int, response: Response) -> None:
         """Queue a response."""
@@ -202,13 +198,13 @@ class Driver:
 
     # ---- from any thread --------------------------------------------------------------------------------------------
 
-    def post(self, make: EventMaker) -> None:
+    def post(self, event: Event) -> None:
         """Deliver an event soon; may be called from any thread, also after the loop has ended."""
-        self._call_soon(self._deliver_if_taken, make)
+        self._call_soon(self._deliver_if_taken, event)
 
-    def _report(self, make: EventMaker) -> None:
+    def _report(self, event: Event) -> None:
         """Deliver an event of the disk soon, also while nothing else is taken; any thread."""
-        self._call_soon(self._deliver, make)
+        self._call_soon(self._deliver, event)
 
     def _call_soon(self, work: Callable[..., None], *arguments: object) -> None:
         try:
@@ -229,26 +225,26 @@ class Driver:
 
     def snapshot_written(self, shard: int, end_offset: int, is_whole: bool) -> None:  # noqa: FBT001 - as the disk calls it
         """Report that a piece of a snapshot is on disk, the last one if it is whole; any thread."""
-        self._report(lambda now_ms: SnapshotWritten(now_ms, shard, end_offset, is_whole))
+        self._report(SnapshotWritten(shard, end_offset, is_whole))
 
     def disk_failed(self, why: str) -> None:
         """Report that the disk failed; any thread."""
-        self._report(lambda now_ms: DiskFailed(now_ms, why))
+        self._report(DiskFailed(why))
 
     # ---- from the server --------------------------------------------------------------------------------------------
 
     def connection_opened(self, connection_id: int, host: str) -> None:
         """Tell the node about a new peer."""
-        self._take(ConnectionOpened(self.clock.monotonic_ms(), connection_id, host))
+        self._take(ConnectionOpened(connection_id, host))
 
     def request_received(self, connection_id: int, correlation_id: int, request: Request) -> None:
         """Tell the node about a request; the server flushes."""
         fresh_id = uuid.uuid4().hex if type(request) is RegisterConsumer else ""
-        self._take(RequestArrived(self.clock.monotonic_ms(), connection_id, correlation_id, request, fresh_id))
+        self._take(RequestArrived(connection_id, correlation_id, request, fresh_id))
 
     def connection_closed(self, connection_id: int, why: str) -> None:
         """Tell the node that a peer is gone."""
-        self._take(ConnectionClosed(self.clock.monotonic_ms(), connection_id, why))
+        self._take(ConnectionClosed(connection_id, why))
 
     # ---- time -------------------------------------------------------------------------------------------------------
 
@@ -277,17 +273,17 @@ class Driver:
     def _on_wake(self) -> None:
         if self._is_time_held:
             return  # nobody is heard, so nobody may be late, and nothing more is to be written
-        self._take(Ticked(self.clock.monotonic_ms(), self.clock.wall_ms()))
+        self._take(Ticked(self.clock.wall_ms()))
         self._sender.flush()
 
     # ---- stepping ---------------------------------------------------------------------------------------------------
 
-    def _deliver_if_taken(self, make: EventMaker) -> None:
+    def _deliver_if_taken(self, event: Event) -> None:
         if not self._is_draining:
-            self._deliver(make)
+            self._deliver(event)
 
-    def _deliver(self, make: EventMaker) -> None:
-        self._run(lambda: self._node.step(make(self.clock.monotonic_ms())))
+    def _deliver(self, event: Event) -> None:
+        self._step(event)
         self._sender.flush()
 
     def _take_durable(self) -> None:
@@ -302,7 +298,7 @@ class Driver:
         until_s = self._loop.time() + TURN_MS / 1000
         while self._durable:
             shard, end_offset = self._durable.popleft()
-            self._step(BecameDurable(self.clock.monotonic_ms(), shard, end_offset))
+            self._step(BecameDurable(shard, end_offset))
             if self._durable and self._loop.time() > until_s:
                 self._has_durable_left = True
                 self._loop.call_soon(self._take_durable_for_a_turn)
@@ -313,16 +309,16 @@ class Driver:
         effects: list[Effect] = []
         while self._durable:
             shard, end_offset = self._durable.popleft()
-            effects += self._node.step(BecameDurable(self.clock.monotonic_ms(), shard, end_offset))
+            effects += self._node.step(BecameDurable(shard, end_offset), self.clock.monotonic_ms())
         return effects
 
     def _take(self, event: Event) -> None:
         """Step with what comes from outside, unless nothing more is taken."""
         if not self._is_draining:
-            self._run(self._node.step, event)
+            self._run(self._node.step, event, self.clock.monotonic_ms())
 
     def _step(self, event: Event) -> None:
-        self._run(self._node.step, event)
+        self._run(self._node.step, event, self.clock.monotonic_ms())
 
     def _run(self, decide: Callable[..., list[Effect]], *arguments: object) -> None:
         if self._stopped.done() or not self._is_started:
@@ -408,7 +404,7 @@ class Driver:
             except StorageError:
                 raise
             except Exception as error:  # noqa: BLE001 - records that are not taken cost their shard a load
-                self.post(partial(AppendRefused, shard=shard, end_offset=run.base_offset, error=error))
+                self.post(AppendRefused(shard, run.base_offset, error))
         self._unwritten_bytes = 0
         self._bound_input()
         return []

@@ -21,9 +21,8 @@ from structlog.typing import FilteringBoundLogger
 
 from coordinator.config import KafkaSettings
 from coordinator.core.effects import OffsetToResolve
-from coordinator.core.events import EndOffsetsRead, KafkaFailed, OffsetsResolved, ResolvedOffset, TopicsRead
-from coordinator.protocol.ids import LATEST
-from coordinator.runtime.driver import EventMaker
+from coordinator.core.events import EndOffsetsRead, Event, KafkaFailed, OffsetsResolved, ResolvedOffset, TopicsRead
+from coordinator.protocol.ids import LATEST, TopicPartition
 from coordinator.runtime.kafka_client import ClusterView, KafkaAwayError, KafkaClient
 from coordinator.runtime.kafka_questions import ask_apart, merged
 
@@ -49,14 +48,14 @@ class _EndsRound:
     """One look at the ends of all partitions, piece by piece; `is_lacking` when some could not be read."""
 
     begun_s: float
-    to_read: list[tuple[str, int]]
-    ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    to_read: list[TopicPartition]
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
     is_lacking: bool = False
     spent_s: float = 0.0
 
 
 class KafkaPort:
-    """The thread that asks; `post` takes an event's maker from any thread.
+    """The thread that asks; `post` takes an event from any thread.
 
     `connect` makes the client that is asked; it raises KafkaAwayError.
     """
@@ -64,7 +63,7 @@ class KafkaPort:
     def __init__(
         self,
         settings: KafkaSettings,
-        post: Callable[[EventMaker], None],
+        post: Callable[[Event], None],
         log: FilteringBoundLogger,
         connect: Callable[[], KafkaClient] | None = None,
     ) -> None:
@@ -84,7 +83,7 @@ class KafkaPort:
         self._is_closing = False
         self._client: KafkaClient | None = None
         # The thread's own.
-        self._leaders: dict[tuple[str, int], int] = {}
+        self._leaders: dict[TopicPartition, int] = {}
         self._topics_due_s = 0.0
         self._ends_due_s = 0.0
         self._ends_round: _EndsRound | None = None
@@ -207,15 +206,7 @@ class KafkaPort:
                 else:
                     self._leaders[topic.topic, partition] = leader
         self._emit(
-            partial(
-                TopicsRead,
-                topics=view.topics,
-                absent=view.absent,
-                refused=view.refused,
-                brokers=view.brokers,
-                cluster_id=view.cluster_id,
-                is_whole=lists_all,
-            )
+            TopicsRead(view.topics, view.absent, view.refused, view.brokers, view.cluster_id, is_whole=lists_all)
         )
         return view
 
@@ -271,7 +262,7 @@ class KafkaPort:
         """Tell of the ends that were read, look for leaders if some were not, and plan the next round."""
         self._ends_round = None
         if is_told:
-            self._emit(partial(EndOffsetsRead, ends=turn.ends))
+            self._emit(EndOffsetsRead(turn.ends))
         if turn.is_lacking:
             self._topics_due_s = 0.0
         interval_s = max(self._settings.ends_poll_ms / 1000, _ENDS_SHARE_OF_TIME * turn.spent_s)
@@ -290,14 +281,14 @@ class KafkaPort:
                 with self._changed:
                     self._lookups.insert(0, lookup)
                 raise
-            self._emit(partial(OffsetsResolved, lookup_id=lookup.lookup_id, offsets=tuple(found)))
+            self._emit(OffsetsResolved(lookup.lookup_id, tuple(found)))
 
     def _look_up(self, offsets: Sequence[OffsetToResolve]) -> list[ResolvedOffset]:
         """Ask; where a leader has moved, ask for metadata and then the new one.
 
         What Kafka says it does not have is not asked about again.
         """
-        answers: dict[tuple[str, int], ResolvedOffset] = {}
+        answers: dict[TopicPartition, ResolvedOffset] = {}
         left = list(offsets)
         for attempt in range(_LOOKUP_TRIES):
             if attempt:
@@ -328,10 +319,10 @@ class KafkaPort:
             self._log.warning("kafka-unreachable", why=f"{why}; trying again until it answers")
         with self._changed:
             lookups, self._lookups = self._lookups, []
-        self._emit(partial(KafkaFailed, why=why))
+        self._emit(KafkaFailed(why))
         for lookup in lookups:
             unknown = tuple(ResolvedOffset(asked.topic, asked.partition, None, why=why) for asked in lookup.offsets)
-            self._emit(partial(OffsetsResolved, lookup_id=lookup.lookup_id, offsets=unknown))
+            self._emit(OffsetsResolved(lookup.lookup_id, unknown))
 
     def _say_reachable(self, view: ClusterView) -> None:
         self._failures = 0
@@ -343,15 +334,15 @@ class KafkaPort:
         with self._changed:
             self._changed.wait_for(lambda: self._is_closing, seconds)
 
-    def _emit(self, make: EventMaker) -> None:
+    def _emit(self, event: Event) -> None:
         with self._changed:
             is_closing = self._is_closing
         if not is_closing:
-            self._post(make)
+            self._post(event)
 
 
 def _leave_out_absent(
-    view: ClusterView, offsets: Sequence[OffsetToResolve], answers: dict[tuple[str, int], ResolvedOffset]
+    view: ClusterView, offsets: Sequence[OffsetToResolve], answers: dict[TopicPartition, ResolvedOffset]
 ) -> list[OffsetToResolve]:
     """Return those of which Kafka does not say that it has no such topic or partition, and answer the others."""
     sizes = {topic.topic: len(topic.leaders) for topic in view.topics.values()}

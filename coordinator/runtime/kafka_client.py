@@ -1,4 +1,4 @@
-"""What the coordinator asks a Kafka cluster, as blocking calls with time-outs, over kafka-python's connections.
+"""The coordinator's requests to a Kafka cluster, as blocking calls with time-outs, over kafka-python's connections.
 
 Three questions: what topics look like (with their ids and leaders), and where partitions begin, end or were at a
 time. The protocol's own requests are used and not the library's admin client, which shows no brokers beside its
@@ -21,7 +21,8 @@ from kafka.protocol.metadata import MetadataRequest
 
 from coordinator.core.effects import OffsetToResolve
 from coordinator.core.events import ResolvedOffset, TopicMetadata
-from coordinator.protocol.addresses import parse_address
+from coordinator.protocol.addresses import Address, parse_address
+from coordinator.protocol.ids import TopicPartition
 from coordinator.runtime.kafka_failures import say_failure, say_system_error, why_no_descriptor
 
 _NO_ERROR: Final = 0
@@ -45,7 +46,7 @@ class ClusterView:
     topics: Mapping[str, TopicMetadata]
     absent: frozenset[str]
     refused: Mapping[str, str]
-    brokers: Mapping[int, tuple[str, int]]
+    brokers: Mapping[int, Address]
     cluster_id: str | None
 
 
@@ -115,7 +116,7 @@ class KafkaClient:
         return response
 
     def list_offsets(
-        self, offsets: Sequence[OffsetToResolve], leaders: Mapping[tuple[str, int], int]
+        self, offsets: Sequence[OffsetToResolve], leaders: Mapping[TopicPartition, int]
     ) -> list[ResolvedOffset]:
         """Ask the leaders where partitions begin, end or were; an answer for each, in the order asked.
 
@@ -155,10 +156,10 @@ class KafkaClient:
             self._net.close()
 
     def _list_once(
-        self, offsets: Sequence[OffsetToResolve], leaders: Mapping[tuple[str, int], int]
+        self, offsets: Sequence[OffsetToResolve], leaders: Mapping[TopicPartition, int]
     ) -> list[ResolvedOffset]:
         by_leader: dict[tuple[int, bool], list[OffsetToResolve]] = {}
-        answers: dict[tuple[str, int], ResolvedOffset] = {}
+        answers: dict[TopicPartition, ResolvedOffset] = {}
         for asked in offsets:
             leader = leaders.get((asked.topic, asked.partition))
             if leader is None:
@@ -241,7 +242,7 @@ def _list_request(offsets: Sequence[OffsetToResolve], *, is_read_committed: bool
     )
 
 
-def _answers_of(response: Any) -> dict[tuple[str, int], ResolvedOffset]:
+def _answers_of(response: Any) -> dict[TopicPartition, ResolvedOffset]:
     answers = {}
     for topic in response.topics:
         for partition in topic.partitions:

@@ -1,4 +1,4 @@
-"""How lines of the process's log leave it: on a thread of their own, bounded in memory and in number.
+"""The way of log lines out of the process: on a thread of their own, bounded in memory and in number.
 
 A reader of standard error that has stopped costs lines, which are counted, and never a step of the node. A flood costs
 lines of its own kind: of one kind and group at most so many a minute are written, of one kind in all ten times as many,

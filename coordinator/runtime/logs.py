@@ -1,4 +1,4 @@
-"""What the process says: one line a fact on standard error, for eyes or as JSON.
+"""The log of the process: one line a fact on standard error, for eyes or as JSON.
 
 A line is a kind (`member-expired`), a reason (`why`) and plain fields. Values under secret-looking names never leave
 the process. A standard error that is closed, full or not read loses lines and nothing else: the node goes on.
@@ -22,7 +22,7 @@ from coordinator.protocol.escaping import json_document, lines, one_line
 from coordinator.runtime.log_lines import LineLimit, standard_error_lines
 
 _CLOSE_S = 2.0
-"""How long the end of a node waits for its last lines to be read."""
+"""The time that the end of a node waits for its last lines to be read."""
 _TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
 _PLAIN = frozenset({str, int, bool, type(None)})
 _SECRET = re.compile(r"passw|secret|token|credential|private|api_?key|sasl_.*(user|plain)", re.IGNORECASE)

@@ -17,7 +17,7 @@ from typing import Protocol, cast
 from structlog.typing import FilteringBoundLogger
 
 from coordinator.config import ServerSettings
-from coordinator.protocol.addresses import format_address
+from coordinator.protocol.addresses import Address, format_address
 from coordinator.protocol.errors import RemoteProtocolError
 from coordinator.protocol.messages import Push, Request, Response
 from coordinator.protocol.session import (
@@ -40,7 +40,7 @@ RESERVED_FILES = 128
 
 
 class ConnectionListener(Protocol):
-    """Who is told what happens on the connections; called on the event loop only."""
+    """The listener that is told what happens on the connections; called on the event loop only."""
 
     def connection_opened(self, connection_id: int, host: str) -> None:
         """Take note of a peer whose hello was accepted."""
@@ -91,7 +91,7 @@ class Server:
         """Number of connections, with those that have not said hello yet."""
         return len(self._live)
 
-    async def bind(self, host: str, port: int) -> tuple[str, int]:
+    async def bind(self, host: str, port: int) -> Address:
         """Take the address, without accepting anybody yet; return what was bound (port 0 takes a free one).
 
         Raises ListenError when the address is taken, not ours or not allowed.
@@ -109,7 +109,7 @@ class Server:
             ) from error
         return self._address
 
-    async def accept(self) -> tuple[str, int]:
+    async def accept(self) -> Address:
         """Accept connections from now on, on the address that was bound; raises ListenError when it was lost."""
         if self._server is None:
             raise RuntimeError("bind first")
@@ -124,7 +124,7 @@ class Server:
         return self._address
 
     @property
-    def _address(self) -> tuple[str, int]:
+    def _address(self) -> Address:
         if self._server is None:
             raise RuntimeError("bind first")
         bound = self._server.sockets[0].getsockname()

@@ -25,7 +25,7 @@ from coordinator.runtime.snapshot_files import SnapshotWriter, read_snapshot, sn
 MIN_SEGMENT_BYTES = 4096
 MAX_SEGMENT_BYTES = 1024 * 1024 * 1024
 FILL_BYTES = 1024 * 1024
-"""How far ahead a segment is filled with zeros: overwriting them is twice as fast as growing the file."""
+"""The length that a segment is filled with zeros ahead: overwriting them is twice as fast as growing the file."""
 
 _NAME = re.compile(r"(\d{20})\.(log|snapshot)")
 

@@ -6,20 +6,19 @@ It decides nothing: when to read is said to it, and what was found, or why nothi
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from coordinator.core.events import Event, ShardRecovered, ShardUnreadable
 from coordinator.core.log.storage import DiskPort
 
 
 class ShardReader:
-    """Reads shards again; `post` takes an event's maker from any thread."""
+    """Reads shards again; `post` takes an event from any thread."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         disk: DiskPort,
-        post: Callable[[Callable[[int], Event]], None],
+        post: Callable[[Event], None],
     ) -> None:
         self._loop = loop
         self._disk = disk
@@ -33,14 +32,13 @@ class ShardReader:
         threading.Thread(target=self._read, args=(shard,), name=f"kcoord-read-{shard}", daemon=True).start()
 
     def _read(self, shard: int) -> None:
+        found = _Pieces()
         try:
-            found = _Pieces()
             self._disk.recover(shard, found)
-            make = partial(ShardRecovered, shard=shard, pieces=found.pieces)
         except Exception as error:  # noqa: BLE001 - whatever keeps a shard from being read is tried again, and said
-            self._post(partial(ShardUnreadable, shard=shard, why=str(error) or repr(error)))
+            self._post(ShardUnreadable(shard, str(error) or repr(error)))
         else:
-            self._post(make)
+            self._post(ShardRecovered(shard, found.pieces))
 
 
 class _Pieces:

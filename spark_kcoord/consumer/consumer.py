@@ -44,12 +44,12 @@ Listener: TypeAlias = Callable[[Sequence[TopicPartition]], None]
 _NEEDED: Final = ("topic", "partition", "offset")
 
 REPORT_PAUSE_S: Final = 1.0
-"""How long a partition is left alone when a report that its position is gone has changed nothing."""
+"""The time that a partition is left alone when a report that its position is gone has changed nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings:
-    """Who a consumer is and what it reads; times in milliseconds.
+    """The identity of a consumer and what it reads; times in milliseconds.
 
     `coordinators` are `host:port`. Exactly one of `topics`, `pattern` and `partitions` is given. `start` says where to
     begin where the group has no offset: earliest, latest or none; the group's first member to name one decides. `kafka`

@@ -27,7 +27,7 @@ __all__ = ["KafkaRecords", "Position", "Records", "Turns"]
 _log = logging.getLogger(__name__)
 
 LOOK_INTERVAL_S: Final = 0.05
-"""How often the brokers are asked for new records while there are none."""
+"""The time between two requests for new records while there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class Turns:
 
     @property
     def ends(self) -> Mapping[TopicPartition, int]:
-        """Where partitions ended when the brokers were asked last; another mapping each time."""
+        """The ends of partitions when the brokers were asked last; another mapping each time."""
         return self._ends
 
     def look_again_in_s(self) -> float:

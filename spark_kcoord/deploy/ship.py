@@ -41,6 +41,7 @@ def ship(output: Path, *, with_driver: bool = False) -> int:
     files = dict(_package("spark_kcoord"))
     if with_driver:
         files |= dict(_package("coordinator.protocol"))
+        files |= dict(_package("coordinator.client"))
         files["coordinator/__init__.py"] = _origin("coordinator")
         files["pyspark_kcoord.py"] = _origin("pyspark_kcoord")
     for library in libraries:

@@ -40,7 +40,7 @@ _FLUSH_TURNS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """What Kafka said about one topic: its id (None when it has none), its leaders, or why it said nothing.
+    """Kafka's answer about one topic: its id (None when it has none), its leaders, or why it said nothing.
 
     ``leaders`` maps partition to (broker id, leader epoch); a partition without a leader has broker id -1.
     """

@@ -1,4 +1,4 @@
-"""Which partitions a topic has and where their logs begin and end: what a Spark driver asks Kafka.
+"""A Spark driver's look-ups in Kafka: which partitions a topic has and where their logs begin and end.
 
 Many partitions cost one request a broker. Leaders that moved are looked up again; every call ends by its
 time-out with an error that names the address and the option. "Unknown" is an error or None, never offset 0.
@@ -76,7 +76,7 @@ class KafkaLookup:
 
     @property
     def is_read_committed(self) -> bool:
-        """Whether ends are last stable offsets."""
+        """True if ends are last stable offsets."""
         return self._client.settings.is_read_committed
 
     @property

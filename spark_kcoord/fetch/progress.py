@@ -1,4 +1,4 @@
-"""How far one range has been read and what to make of what brokers say about it: no connection, no waiting.
+"""The progress of one range, and what to make of what brokers say about it: no connection, no waiting.
 
 A range is done when its position has reached its end, whether or not its last offsets hold records, so a read never
 hangs on transaction markers or compacted holes. What may pass by itself is retried until the time without progress
@@ -125,12 +125,12 @@ class RangeProgress:
 
     @property
     def where(self) -> str:
-        """Which partition it is, for people."""
+        """The partition, for people."""
         return f"topic '{self.wanted.topic}' partition {self.wanted.partition}"
 
     @property
     def is_done(self) -> bool:
-        """Whether everything of the range has been received or is known to be nowhere."""
+        """True if everything of the range has been received or is known to be nowhere."""
         return self.position >= self.wanted.end
 
     def most_bytes(self, bytes_per_offset: float) -> int:
@@ -250,7 +250,7 @@ class RangeProgress:
         self.position = self.wanted.end
 
     def _take_divergence(self, diverged_at: int) -> None:
-        """What was read from ``diverged_at`` on has been replaced by other records; go on with what follows."""
+        """Records read from ``diverged_at`` on have been replaced by others; go on with what follows."""
         self._lose(
             f"the log was cut back to offset {diverged_at} by a change of leader (an unclean election), so what was "
             f"read from there up to offset {self.position} is in Kafka no more"

@@ -27,7 +27,7 @@ from spark_kcoord.fetch.offsets import list_offsets, local_log_starts
 from spark_kcoord.fetch.pool import POOL, ClientPool
 from spark_kcoord.fetch.progress import RangeProgress, RawPart
 from spark_kcoord.fetch.requests import NO_REPLICA, PartWanted, fetch_request, read_response
-from spark_kcoord.fetch.topic_range import TopicRange
+from spark_kcoord.fetch.topic_range import TopicPartition, TopicRange
 from spark_kcoord.options.kafka_settings import KafkaSettings
 from spark_kcoord.options.offset_specs import EARLIEST_POSITION, LATEST_POSITION
 
@@ -225,7 +225,7 @@ class _Reading:
         ask = partial(local_log_starts, self._client, asked.broker, {key: epochs[key] for key in keys})
         now = time.monotonic()
         patience_s = max(_SHORTEST_PATIENCE_S, *(progress.patience_s(now) for progress in doubted))
-        starts: dict[tuple[str, int], int] | None = {}
+        starts: dict[TopicPartition, int] | None = {}
         try:
             starts = self._client.run(ask, patience_s)
         except kafka_errors.KafkaError as error:

@@ -34,7 +34,7 @@ __all__ = ["RECEIVE_PATHS", "path_wished", "read_in_place", "take_path"]
 _log = logging.getLogger(__name__)
 
 RECEIVE_PATHS: Final = ("auto", "large", "stock")
-"""What ``KCOORD_RECEIVE_PATH`` may say. ``auto`` is large where the library allows it; ``large`` fails elsewhere."""
+"""The values of ``KCOORD_RECEIVE_PATH``. ``auto`` is large where the library allows it; ``large`` fails elsewhere."""
 _OVERRULE: Final = "KCOORD_RECEIVE_PATH"
 
 _HAS_PATH: Final = "kcoord_has_receive_path"
@@ -58,7 +58,7 @@ _NEEDED: Final = (
     ("connection", "in_flight_requests", None),
     ("connection", "config", None),
 )
-"""Whose attribute the large path needs and, for a method, how many arguments it takes."""
+"""The owner of an attribute that the large path needs and, for a method, how many arguments it takes."""
 
 
 def path_wished() -> str:
@@ -217,7 +217,7 @@ class _FetchHeader:
 
 @dataclass(frozen=True, slots=True)
 class _Arrived:
-    """What one call received: whole responses, and how many bytes in all."""
+    """The yield of one call: whole responses, and how many bytes in all."""
 
     frames: list[_Frame | KafkaBytes]
     size: int

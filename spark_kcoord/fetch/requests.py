@@ -1,4 +1,4 @@
-"""What one broker is asked for in one fetch, and what its answer says: pure functions over kafka-python's messages.
+"""One fetch from one broker, its request and what the answer says: pure functions over kafka-python's messages.
 
 One request asks for many partitions, in an order that matters: a broker fills its answer from the first on until
 the answer is full. So the first partition that has data gets at least one whole batch of it, however large, and an
@@ -48,7 +48,7 @@ class PartWanted:
 
 @dataclass(frozen=True, slots=True)
 class PartAnswer:
-    """What a broker said about one partition; ``error`` is set or the rest is.
+    """A broker's answer about one partition; ``error`` is set or the rest is.
 
     ``diverged_at`` is the offset at which the broker's log leaves the history that was read so far. ``had_its_turn``
     says that the answer's limits left the partition at least one batch, ``is_share_small`` that it has none although

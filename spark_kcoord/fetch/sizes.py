@@ -1,4 +1,4 @@
-"""How large records are at a position: a small sample of each partition, one fetch a broker.
+"""The size of records at a position: a small sample of each partition, one fetch a broker.
 
 An estimate for planning, so it is cheap and forgiving: what cannot be sampled (no leader, no whole batch within the
 limit, an offset that is gone) is left out, and the caller goes by the others. Bytes are those that Kafka stores and
@@ -17,6 +17,7 @@ from kafka.protocol.consumer import FetchRequest
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.connection import KafkaClient
 from spark_kcoord.fetch.decoding.mixed_sets import entries
+from spark_kcoord.fetch.topic_range import TopicPartition
 
 __all__ = ["sample_sizes"]
 
@@ -27,7 +28,7 @@ _FETCH_MIN_VERSION: Final = 4
 _FETCH_MAX_VERSION: Final = 12
 
 
-async def sample_sizes(client: KafkaClient, positions: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], float]:
+async def sample_sizes(client: KafkaClient, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
     """Return bytes per offset at each position; raises kafka-python's last error when no broker answered."""
     by_leader: dict[int, dict[str, list[Any]]] = {}
     for (name, partition), position in positions.items():
@@ -42,7 +43,7 @@ async def sample_sizes(client: KafkaClient, positions: Mapping[tuple[str, int], 
             )
             by_leader.setdefault(leader, {}).setdefault(name, []).append(asked)
     pending = [client.start_soon(partial(_ask, client, leader, topics)) for leader, topics in by_leader.items()]
-    sizes: dict[tuple[str, int], float] = {}
+    sizes: dict[TopicPartition, float] = {}
     failure: kafka_errors.KafkaError | None = None
     for answer in pending:
         try:

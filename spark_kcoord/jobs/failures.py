@@ -1,4 +1,4 @@
-"""What a job tells its user when Spark says that it failed.
+"""The sentence that a job tells its user when Spark says that it failed.
 
 Spark wraps a Python source's error into a trace of Python and Java calls and a query plan, which its own log has
 already; the user needs the sentence inside. An error of Java's own, such as a directory that cannot be written, comes

@@ -1,4 +1,4 @@
-"""How far a group is behind, partition by partition, as the coordinator knows it; without being a member.
+"""The lag of a group, partition by partition, as the coordinator knows it; without being a member.
 
 Ends are the high watermarks that the coordinator polled last, at most about a second old. What is not known is None,
 never 0.
@@ -46,7 +46,7 @@ def group_lag(coordinators: str, group_id: str, *, timeout_s: float = TIMEOUT_S)
     Raises KcoordError when no coordinator answers or there is no such group.
     """
     servers = host_ports(SERVERS.read("kcoord.bootstrap.servers", coordinators))
-    response = request_once(servers, group_id, DescribeGroup(group_id), timeout_s=timeout_s)
+    response = request_once(servers, DescribeGroup(group_id), timeout_s=timeout_s)
     assert isinstance(response, DescribeGroupResponse)
     if response.error is not ErrorCode.NONE:
         raise KcoordError(f"Group '{group_id}' cannot be described: {response.message} ({response.error.name}).")

@@ -18,11 +18,11 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as sf
+from pyspark.sql import SparkSession
 
 import spark_kcoord
 from spark_kcoord.jobs.arguments import add_source_arguments, seconds, source_options
+from spark_kcoord.jobs.parquet_sink import add_sink_arguments, write_parquet
 from spark_kcoord.jobs.runs import run_in_spark, start_log
 from spark_kcoord.options.source_options import parse_options
 
@@ -51,15 +51,7 @@ def argument_parser() -> argparse.ArgumentParser:
         metavar="DURATION",
         help="how long other members may take to let go of partitions, such as 30s (default 1m)",
     )
-    sink = parser.add_argument_group("where it goes")
-    sink.add_argument("--output", required=True, metavar="PATH", help="directory of the Parquet files")
-    sink.add_argument("--as-text", action="store_true", help="write key and value as text instead of bytes")
-    sink.add_argument(
-        "--mode",
-        choices=("error", "append", "overwrite"),
-        default="error",
-        help="what to do when the output exists (default: fail)",
-    )
+    add_sink_arguments(parser)
     parser.add_argument("--name", default="ingest batch", help="name of the application")
     return parser
 
@@ -79,23 +71,14 @@ def read_options(arguments: argparse.Namespace) -> dict[str, str]:
     return options
 
 
-def write(rows: DataFrame, arguments: argparse.Namespace) -> int:
-    """Write rows and return their number."""
-    if arguments.as_text:
-        rows = rows.withColumns({name: rows[name].cast("string") for name in ("key", "value")})
-    counted = Observation("rows")
-    rows.observe(counted, sf.count(sf.lit(1)).alias("rows")).write.mode(arguments.mode).parquet(arguments.output)
-    return int(counted.get["rows"])
-
-
 def ingest(spark: SparkSession, arguments: argparse.Namespace, options: dict[str, str]) -> int:
     """Write the batch, tell how many rows it had, and return the exit code."""
     with progress_shown(spark):
         if arguments.snapshot:
-            rows = write(spark.read.format("kcoord").options(**options).load(), arguments)
+            rows = write_parquet(spark.read.format("kcoord").options(**options).load(), arguments)
         else:
             with spark_kcoord.batch(spark, options, assignment_timeout_s=arguments.assignment_timeout) as new:
-                rows = write(new.rows, arguments)
+                rows = write_parquet(new.rows, arguments)
     log.info("%s rows written to %s", f"{rows:,}", arguments.output)
     return 0
 

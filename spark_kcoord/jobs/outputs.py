@@ -1,4 +1,4 @@
-"""Whether a streaming job's output and its checkpoint belong together, as far as their names of micro-batches tell.
+"""The test that a streaming job's output and checkpoint belong together, as far as names of micro-batches tell.
 
 Spark's file sink keeps the numbers of the micro-batches that it has written in ``_spark_metadata`` and passes over
 those it knows. An output that knows a number which the checkpoint has not reached was written with another checkpoint.

@@ -17,10 +17,11 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from pyspark.sql import Observation, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from spark_kcoord.jobs.arguments import add_source_arguments, source_options
+from spark_kcoord.jobs.parquet_sink import add_sink_arguments, write_parquet
 from spark_kcoord.jobs.runs import run_in_spark, start_log
 from spark_kcoord.options.source_options import parse_options
 
@@ -41,15 +42,7 @@ def argument_parser() -> argparse.ArgumentParser:
         window.add_argument(
             name, dest=name[2:] + "_ms", type=milliseconds, metavar=metavar, required=name == "--from", help=meaning
         )
-    sink = parser.add_argument_group("where it goes")
-    sink.add_argument("--output", required=True, metavar="PATH", help="directory of the Parquet files")
-    sink.add_argument("--as-text", action="store_true", help="write key and value as text instead of bytes")
-    sink.add_argument(
-        "--mode",
-        choices=("error", "append", "overwrite"),
-        default="error",
-        help="what to do when the output exists (default: fail)",
-    )
+    add_sink_arguments(parser)
     parser.add_argument("--name", default="replay", help="name of the application")
     return parser
 
@@ -85,11 +78,8 @@ def write_window(spark: SparkSession, arguments: argparse.Namespace, options: di
     rows = spark.read.format("kcoord").options(**options).load()
     time_ms = sf.unix_millis("timestamp")
     rows = rows.where((time_ms >= arguments.from_ms) & (time_ms < arguments.until_ms))
-    if arguments.as_text:
-        rows = rows.withColumns({name: rows[name].cast("string") for name in ("key", "value")})
-    counted = Observation("rows")
-    rows.observe(counted, sf.count(sf.lit(1)).alias("rows")).write.mode(arguments.mode).parquet(arguments.output)
-    log.info("%s rows written to %s", f"{counted.get['rows']:,}", arguments.output)
+    written = write_parquet(rows, arguments)
+    log.info("%s rows written to %s", f"{written:,}", arguments.output)
     return 0
 
 

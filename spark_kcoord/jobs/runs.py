@@ -1,4 +1,4 @@
-"""What every job does around its work: its log, a Spark session of its own, and an exit code.
+"""The frame around the work of every job: its log, a Spark session of its own, and an exit code.
 
 A failure that Spark or kcoord reports is one line of the log, the sentence that the user can act on; any other is a
 mistake of the job and shows where.

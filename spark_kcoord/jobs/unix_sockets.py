@@ -1,4 +1,4 @@
-"""Whether Spark and its Python processes can talk through Unix sockets, which cost less than its TCP ones.
+"""The choice of Unix sockets between Spark and its Python processes, which cost less than its TCP ones.
 
 Spark 4.1 and later can, in classic sessions. It names such a socket ``.UUID.sock`` in the JVM's temporary directory, or
 in ``spark.python.unix.domain.socket.dir``, and the session ends with an error where that path is longer than the system

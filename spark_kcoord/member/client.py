@@ -12,11 +12,10 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
 from itertools import count
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from coordinator.protocol.addresses import Address
 from coordinator.protocol.columns import OffsetToCommit
@@ -46,16 +45,18 @@ from spark_kcoord.member.core.effects import (
     WakeAt,
 )
 from spark_kcoord.member.core.events import (
-    AdvanceAsked,
+    AdvanceCall,
+    AnyCall,
+    CallMade,
     CloseAsked,
-    CommitAsked,
-    ConfirmAsked,
+    CommitCall,
+    ConfirmCall,
     Event,
-    JoinAsked,
-    LeaveAsked,
+    JoinCall,
+    LeaveCall,
     PositionsNoted,
     ReleaseAsked,
-    ReportAsked,
+    ReportCall,
     Ticked,
 )
 from spark_kcoord.member.core.holdings import AssignedPartition, Assignment, partition_of
@@ -82,7 +83,7 @@ __all__ = [
 
 CLOSE_TIMEOUT_S: Final = 1.0
 MARGIN_S: Final = 5.0
-"""How much longer than the machine's own deadline a caller waits for the background thread."""
+"""The time that a caller waits for the background thread beyond the machine's own deadline."""
 
 _LOUD: Final = frozenset(
     {
@@ -99,10 +100,6 @@ _LOUD: Final = frozenset(
 
 _log = logging.getLogger("spark_kcoord")
 _Piece = TypeVar("_Piece", LostPosition, OffsetToCommit, FinalOffset)
-
-
-def _call_event(kind: Callable[..., Event], call_id: int, **what: Any) -> Callable[[int], Event]:
-    return lambda now_ms: kind(now_ms=now_ms, call_id=call_id, **what)
 
 
 def _cut(pieces: Sequence[_Piece]) -> list[tuple[_Piece, ...]]:
@@ -147,7 +144,7 @@ class MemberClient:
         self._call_ids = count(1)
         self._changed = threading.Condition()
         # Guarded by _changed:
-        self._asked: deque[Callable[[int], Event]] = deque()
+        self._asked: deque[Event] = deque()
         self._futures: dict[int, Future[CallResult]] = {}
         self._assignment = self._member.assignment
         self._over: KcoordError | None = None
@@ -170,7 +167,7 @@ class MemberClient:
         with self._changed:
             if self._thread is not None or self._is_closing:
                 return
-            self._transport = Transport(_monotonic_ms)
+            self._transport = Transport()
             self._thread = threading.Thread(
                 target=self._run, args=(self._transport,), name=f"kcoord-member-{self._settings.group_id}", daemon=True
             )
@@ -181,7 +178,7 @@ class MemberClient:
         self.start()
         settings = self._settings
         timeout_ms = max(settings.join_timeout_ms, settings.coordinator_timeout_ms) + settings.session_timeout_ms
-        result = self._call(partial(_call_event, JoinAsked), timeout_ms)
+        result = self._call(JoinCall(), timeout_ms)
         assert isinstance(result, Joined)
         return result
 
@@ -227,7 +224,7 @@ class MemberClient:
         """
         statuses: list[ClaimStatus] = []
         for portion in portions(claims, bytes_of) if claims else ((),):
-            result = self._call(partial(_call_event, ConfirmAsked, claims=portion))
+            result = self._call(ConfirmCall(portion))
             assert isinstance(result, tuple)
             statuses += cast("tuple[ClaimStatus, ...]", result)
         return tuple(statuses)
@@ -241,14 +238,7 @@ class MemberClient:
         asked = advance_portions(finished, claims)
         outcomes = []
         for index, portion in enumerate(asked):
-            event = partial(
-                _call_event,
-                AdvanceAsked,
-                finished=portion.finished,
-                claims=portion.claims,
-                keeps_offered=index > 0,
-            )
-            result = self._call(event)
+            result = self._call(AdvanceCall(portion.finished, portion.claims, keeps_offered=index > 0))
             assert isinstance(result, AdvanceOutcome)
             outcomes.append(result)
         return join_outcomes(asked, outcomes, finished, claims)
@@ -262,7 +252,7 @@ class MemberClient:
         the position or could not say; report it again later if it is still so. The policy none is answered
         OFFSET_OUT_OF_RANGE.
         """
-        return self._results(partial(_call_event, ReportAsked, partitions=portion) for portion in _cut(partitions))
+        return self._results(ReportCall(portion) for portion in _cut(partitions))
 
     def holders(self) -> Mapping[TopicPartition, Holder]:
         """Ask the group's coordinator, on a connection of its own, who has each of the group's partitions."""
@@ -273,17 +263,17 @@ class MemberClient:
 
     def commit(self, offsets: Sequence[OffsetToCommit]) -> tuple[PartitionResult, ...]:
         """Commit offsets under the owner epochs they name, one a partition; return a result for each, in order."""
-        results = self._results(partial(_call_event, CommitAsked, offsets=portion) for portion in _cut(offsets))
+        results = self._results(CommitCall(portion) for portion in _cut(offsets))
         by_partition = {partition_of(result): result for result in results}
         return tuple(by_partition[partition_of(asked)] for asked in offsets)
 
     def note_positions(self, offsets: Sequence[OffsetToCommit]) -> None:
         """Say up to where partitions are done; with auto commit that goes with the next ping."""
-        self._tell(lambda now_ms: PositionsNoted(now_ms, tuple(offsets)))
+        self._tell(PositionsNoted(tuple(offsets)))
 
     def release(self, finals: Sequence[FinalOffset]) -> None:
         """Let go of partitions with their final offsets; what is lost on the way is asked back again."""
-        self._tell(lambda now_ms: ReleaseAsked(now_ms, tuple(finals)))
+        self._tell(ReleaseAsked(tuple(finals)))
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 
@@ -296,7 +286,7 @@ class MemberClient:
         *most, last = _cut(finals) or ((),)
         for portion in most:
             self.release(portion)
-        self._call(partial(_call_event, LeaveAsked, finals=last))
+        self._call(LeaveCall(last))
         self.close()
 
     def close(self) -> None:
@@ -309,31 +299,31 @@ class MemberClient:
                 self._over = closed(self._settings)
             self._changed.notify_all()
             if is_first:
-                self._asked.append(CloseAsked)
+                self._asked.append(CloseAsked())
         if transport is None or thread is None or os.getpid() != self._pid:
             return
         transport.wake()
         if thread is not threading.current_thread():
             thread.join(CLOSE_TIMEOUT_S)
 
-    def _results(self, events: Iterable[Callable[[int], Callable[[int], Event]]]) -> tuple[PartitionResult, ...]:
+    def _results(self, calls: Iterable[CommitCall | ReportCall]) -> tuple[PartitionResult, ...]:
         results: list[PartitionResult] = []
-        for build in events:
-            result = self._call(build)
+        for call in calls:
+            result = self._call(call)
             assert isinstance(result, tuple)
             results += cast("tuple[PartitionResult, ...]", result)
         return tuple(results)
 
-    def _tell(self, build: Callable[[int], Event]) -> None:
+    def _tell(self, event: PositionsNoted | ReleaseAsked) -> None:
         self._must_be_at_home()
         with self._changed:
             self._must_go_on()
-            self._asked.append(build)
+            self._asked.append(event)
             transport = self._transport
         if transport is not None:
             transport.wake()
 
-    def _call(self, build: Callable[[int], Callable[[int], Event]], timeout_ms: int | None = None) -> CallResult:
+    def _call(self, call: AnyCall, timeout_ms: int | None = None) -> CallResult:
         self._must_be_at_home()
         future: Future[CallResult] = Future()
         with self._changed:
@@ -342,7 +332,7 @@ class MemberClient:
                 raise KcoordError("The member has not been started: call join() first.")
             call_id = next(self._call_ids)
             self._futures[call_id] = future
-            self._asked.append(build(call_id))
+            self._asked.append(CallMade(call_id, call))
             transport = self._transport
         transport.wake()
         timeout_s = (timeout_ms or self._settings.coordinator_timeout_ms) / 1000 + MARGIN_S
@@ -379,13 +369,11 @@ class MemberClient:
     def _run(self, transport: Transport) -> None:
         try:
             while self._member.state is not State.CLOSED:
-                for event in transport.wait(self._wait_s()):
+                events: list[Event] = [*transport.wait(self._wait_s()), *self._take_asked()]
+                for event in events:
                     self._step(event, transport)
-                for build in self._take_asked():
-                    self._step(build(_monotonic_ms()), transport)
-                now_ms = _monotonic_ms()
-                if self._wake_ms is not None and now_ms >= self._wake_ms:
-                    self._step(Ticked(now_ms), transport)
+                if self._wake_ms is not None and _monotonic_ms() >= self._wake_ms:
+                    self._step(Ticked(), transport)
             self._end(closed(self._settings))
         except Exception as error:  # noqa: BLE001 - the driver's last line: nobody may wait for a dead thread
             _log.critical("group %s: the member has stopped by a bug", self._settings.group_id, exc_info=True)
@@ -405,14 +393,14 @@ class MemberClient:
                 return 0.0
         return None if self._wake_ms is None else max(0.0, (self._wake_ms - _monotonic_ms()) / 1000)
 
-    def _take_asked(self) -> list[Callable[[int], Event]]:
+    def _take_asked(self) -> list[Event]:
         with self._changed:
             asked = list(self._asked)
             self._asked.clear()
             return asked
 
     def _step(self, event: Event, transport: Transport) -> None:
-        effects = self._member.step(event)
+        effects = self._member.step(event, _monotonic_ms())
         # Whoever is answered now sees at least what the answer has changed.
         assignment, fatal, failure = self._member.assignment, self._member.fatal, self._member.failure
         with self._changed:

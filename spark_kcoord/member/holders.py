@@ -1,4 +1,4 @@
-"""Who has the partitions of a group now, as its coordinator knows it.
+"""The holders of the partitions of a group now, as its coordinator knows them.
 
 Asked on a connection of its own, by a member that misses partitions and has to know whether somebody else reads them.
 """
@@ -6,13 +6,13 @@ Asked on a connection of its own, by a member that misses partitions and has to 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from coordinator.client.refusals import refusal_of, show_refusal
 from coordinator.protocol.addresses import Address
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse
 from coordinator.protocol.operator_messages import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import ControlDescription, PartitionDescription
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.member import refusals
 from spark_kcoord.member.one_shot import request_once
 
 
@@ -26,14 +26,14 @@ class Holder:
 
 def ask_holders(coordinators: Sequence[Address], group_id: str, *, timeout_s: float) -> Mapping[TopicPartition, Holder]:
     """Return the holder of each partition that the group's coordinator knows; raises KcoordError."""
-    described = request_once(coordinators, group_id, DescribeGroup(group_id), timeout_s=timeout_s)
-    controls = request_once(coordinators, group_id, DescribeControls(group_id), timeout_s=timeout_s)
+    described = request_once(coordinators, DescribeGroup(group_id), timeout_s=timeout_s)
+    controls = request_once(coordinators, DescribeControls(group_id), timeout_s=timeout_s)
     for response in (described, controls):
-        refusal = refusals.refusal_of(response)
+        refusal = refusal_of(response)
         if refusal is not None:
             raise KcoordError(
                 f"The coordinator does not say who has the partitions of group '{group_id}': "
-                f"{refusals.show_refusal(refusal)}. Start the query again from its checkpoint."
+                f"{show_refusal(refusal)}. Start the query again from its checkpoint."
             )
     assert isinstance(described, DescribeGroupResponse)
     assert isinstance(controls, DescribeControlsResponse)

@@ -1,41 +1,23 @@
-"""What a refusal means to a member, and the errors its user sees: what failed, why, and what to do.
+"""The meaning of a refusal to a member, and the errors its user sees: what failed, why, and what to do.
 
 Sorts error codes into those that a new connection may cure, those that end the membership under the present
 registration, and the rest, which are final. It knows no state.
 """
 
-from typing import Final, TypeAlias
+from typing import Final
 
+from coordinator.client.refusals import Refusal, show_refusal
 from coordinator.protocol.addresses import format_address
 from coordinator.protocol.claim_columns import is_whole
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import (
-    FetcherStartedResponse,
-    FetcherStoppedResponse,
-    ListGroupsResponse,
-    ReportOutOfRangeResponse,
-    Response,
-)
 from coordinator.protocol.parts import ClaimStatuses, Outcomes
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.settings import BOOTSTRAP_OPTION, TIMEOUT_OPTION, MemberSettings
-
-Refusal: TypeAlias = tuple[ErrorCode, str]
 
 LOST_MEMBERSHIP: Final = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.FENCED_INSTANCE_ID}
 )
 """The coordinator does not count this connection as a member's: register again."""
-
-PASSING: Final = frozenset(
-    {
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-    }
-)
-"""The coordinator cannot serve now: connect again, after a backoff."""
 
 IN_ITS_PLACE: Final = frozenset(
     {ErrorCode.MEMBER_ID_IN_USE, ErrorCode.SECOND_MEMBER_OF_APPLICATION, ErrorCode.FENCED_INSTANCE_ID}
@@ -53,12 +35,8 @@ OPTIONS: Final = {
 }
 """The option of a query that a final refusal is about."""
 
-BETTER_ELSEWHERE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
-"""Another node may be able to serve."""
-
-
 _OF_SUBSCRIPTION: Final = ("the pattern ", "the subscription ", "a subscription ", "exclusions ")
-"""How the coordinator begins what it says of a subscription that cannot be; the code is that of any bad request."""
+"""The coordinator's first words about a subscription that cannot be; the code is that of any bad request."""
 
 _OF_OPTIONS: Final = {
     "the reset policy ": "startingOffsets",
@@ -77,24 +55,6 @@ def _option_of(settings: MemberSettings, refusal: Refusal) -> str | None:
         return "assign" if settings.partitions else "subscribe" if settings.topics else "subscribePattern"
     named = (option for beginning, option in _OF_OPTIONS.items() if message.startswith(beginning))
     return next(named, None) or OPTIONS.get(code)
-
-
-def refusal_of(response: Response) -> Refusal | None:
-    """Return code and message of a response that refuses its whole request, or None."""
-    if isinstance(
-        response,
-        FetcherStartedResponse | FetcherStoppedResponse | ListGroupsResponse | ReportOutOfRangeResponse,
-    ):
-        return None
-    if response.error is ErrorCode.NONE:
-        return None
-    return response.error, response.message
-
-
-def show_refusal(refusal: Refusal) -> str:
-    """Return a refusal as a piece of a sentence."""
-    code, message = refusal
-    return f"{message} ({code.name})" if message else code.name
 
 
 def must_account_for(answer: Outcomes | ClaimStatuses, count: int, group_id: str) -> None:

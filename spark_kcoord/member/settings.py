@@ -1,4 +1,4 @@
-"""What a member wants: where its coordinators are, what it reads and how long it waits.
+"""The settings of a member: where its coordinators are, what it reads and how long it waits.
 
 Plain frozen values without any behaviour but their own checks. Every time here is in milliseconds. The option names
 that error messages mention are the Spark source's.
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from coordinator.protocol.addresses import Address
-from coordinator.protocol.ids import READ_UNCOMMITTED
+from coordinator.protocol.ids import READ_UNCOMMITTED, TopicPartition
 from coordinator.protocol.parts import ResetPolicy, StartHint
 
 BOOTSTRAP_OPTION: Final = "kcoord.bootstrap.servers"
@@ -40,7 +40,7 @@ class MemberSettings:
     client_id: str
     topics: tuple[str, ...] = ()
     pattern: str | None = None
-    partitions: tuple[tuple[str, int], ...] = ()
+    partitions: tuple[TopicPartition, ...] = ()
     exclusions: tuple[str, ...] = ()
     instance_id: str | None = None
     streams: int = 1

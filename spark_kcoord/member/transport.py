@@ -10,10 +10,10 @@ import selectors
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, TypeAlias
 
+from coordinator.client.connection import CONNECT_ERRORS, open_socket, why_failed
 from spark_kcoord.member.core.events import BytesReceived, Connected, ConnectionLost
 
 RECEIVE_BYTES: Final = 256 * 1024
@@ -22,29 +22,11 @@ OPEN_TIMEOUT_S: Final = 3.0
 
 NetworkEvent: TypeAlias = Connected | BytesReceived | ConnectionLost
 
-CONNECT_ERRORS: Final = (OSError, UnicodeError, OverflowError)
-"""What opening a connection may raise: the system's errors, a name no resolver takes, a port out of range."""
-
-
-def open_socket(host: str, port: int, timeout_s: float) -> socket.socket:
-    """Open a connection without Nagle's delay; raises one of CONNECT_ERRORS."""
-    sock = socket.create_connection((host, port), timeout=timeout_s)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return sock
-
-
-def why_failed(error: Exception) -> str:
-    """Return the operating system's words for a network error."""
-    if isinstance(error, TimeoutError):
-        return "timed out"
-    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-
 
 class Transport:
-    """The network of one member; `clock` returns monotonic milliseconds."""
+    """The network of one member."""
 
-    def __init__(self, clock: Callable[[], int]) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
@@ -129,7 +111,7 @@ class Transport:
                 if mask & selectors.EVENT_WRITE:
                     self._write(self._socket)
         if self._broken is not None:
-            events.append(ConnectionLost(self._clock(), self._connection_id, self._broken))
+            events.append(ConnectionLost(self._connection_id, self._broken))
             self._drop()
         events.extend(self._adopt())
         return events
@@ -142,12 +124,12 @@ class Transport:
             if isinstance(outcome, str):
                 if is_wanted:
                     self._connection_id = 0
-                    events.append(ConnectionLost(self._clock(), connection_id, outcome))
+                    events.append(ConnectionLost(connection_id, outcome))
             elif is_wanted:
                 outcome.setblocking(False)
                 self._socket = outcome
                 self._selector.register(outcome, selectors.EVENT_READ)
-                events.append(Connected(self._clock(), connection_id))
+                events.append(Connected(connection_id))
             else:
                 outcome.close()
         return events
@@ -166,7 +148,7 @@ class Transport:
             self._broken = why_failed(error)
             return
         if data:
-            events.append(BytesReceived(self._clock(), self._connection_id, data))
+            events.append(BytesReceived(self._connection_id, data))
         else:
             self._broken = "it closed the connection"
 

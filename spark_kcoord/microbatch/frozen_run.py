@@ -1,4 +1,4 @@
-"""What a run that ends by itself is to read, and whether it may end.
+"""A run that ends by itself: what it is to read, and whether it may end.
 
 Such a run freezes the partitions it is assigned at its beginning and where they ended, and not the owner epochs: a
 lost connection changes those, and the partitions come back within moments. It may end when each of them is read to its
@@ -16,7 +16,7 @@ from coordinator.protocol.ids import TopicPartition
 from spark_kcoord.errors import DataLossError, KcoordError
 from spark_kcoord.member.core.holdings import Assignment
 from spark_kcoord.member.holders import Holder
-from spark_kcoord.microbatch.questions import (
+from spark_kcoord.microbatch.commands import (
     AskHolders,
     AwaitChange,
     Planning,
@@ -30,9 +30,9 @@ __all__ = ["FrozenRun"]
 _log = logging.getLogger(__name__)
 
 LOOK_AGAIN_S: Final = 1.0
-"""How long a run that cannot end yet waits for a change before it plans again all the same."""
+"""The time that a run which cannot end yet waits for a change before it plans again all the same."""
 SHOWN: Final = 5
-"""How many partitions an error names."""
+"""The number of partitions that an error names."""
 
 
 class FrozenRun:

@@ -1,4 +1,4 @@
-"""Whether positions lie within what the brokers have, before they are read.
+"""The check that positions lie within what the brokers have, before they are read.
 
 A position is compared with [log start, high watermark], whatever the isolation level: between the last stable offset
 and the high watermark there is nothing to read yet, and nothing is lost. Ends come with every look; where partitions
@@ -20,14 +20,14 @@ from coordinator.protocol.parts import LostPosition
 from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
 from spark_kcoord.member.core.holdings import AssignedPartition
 from spark_kcoord.member.core.patience import END_AGE_S
-from spark_kcoord.microbatch.questions import Planning, ReadHighWatermarks, ReadStarts, ask_offsets
+from spark_kcoord.microbatch.commands import Planning, ReadHighWatermarks, ReadStarts, ask_offsets
 
 __all__ = ["LogBounds", "OutOfRange"]
 
 STARTS_AGE_S: Final = 10.0
-"""How old what is known of the beginnings may be, and how long a position that the log reached is not looked at."""
+"""The age that what is known of the beginnings may have; so long a position that the log reached is not looked at."""
 PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
-"""How long a partition is left alone after each report in a row that changed nothing."""
+"""The time that a partition is left alone after each report in a row that changed nothing."""
 
 _Grant: TypeAlias = tuple[str, int, int]
 
@@ -45,7 +45,7 @@ class OutOfRange:
 
 
 class LogBounds:
-    """What is known of the beginnings and ends of one member's partitions; `clock` returns monotonic seconds."""
+    """The known beginnings and ends of one member's partitions; `clock` returns monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -56,11 +56,11 @@ class LogBounds:
         self._behind: dict[_Grant, tuple[int, float]] = {}
         """The positions that were found behind the high watermark, and since when."""
         self._put_off: dict[_Grant, tuple[int, float]] = {}
-        """How many reports in a row changed nothing, and until when there is to be no other."""
+        """The number of reports in a row that changed nothing, and until when there is to be no other."""
 
     @property
     def look_again_at(self) -> float:
-        """When partitions that nothing is decided about yet are to be looked at again."""
+        """The time at which partitions that nothing is decided about yet are to be looked at again."""
         times = [until for _, until in self._put_off.values() if until > self._clock()]
         times += [since + END_AGE_S for _, since in self._behind.values()]
         return min(times, default=math.inf)

@@ -1,16 +1,15 @@
-"""What a streaming query reads and commits next, decided without any input or output.
+"""The next read and commit of a streaming query, decided without any input or output.
 
 Decides what the next micro-batch reads and what of a batch may still be read. It keeps these promises: a range is
 returned to Spark only after the coordinator has accepted the claim on it; what is committed is what the checkpoint's
 own stream offset says, under the owner epochs written there and never the session's current ones; a partition without
-a claim is never read. What it has to know or have done on the way it asks for: its methods are generators of questions,
+a claim is never read. What it has to know or have done on the way it asks for: its methods are generators of commands,
 each to be answered before the next, so that a blocking driver and a simulator run the same decisions in the same order.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -23,9 +22,7 @@ from spark_kcoord.errors import DataLossError, KafkaAwayError, UnknownTopicError
 from spark_kcoord.member.core.effects import AdvanceOutcome, Joined
 from spark_kcoord.member.core.holdings import AssignedPartition, Assignment, starts_anew
 from spark_kcoord.microbatch.claim_reports import report_not_committed, report_not_read, report_refused, told_positions
-from spark_kcoord.microbatch.frozen_run import FrozenRun
-from spark_kcoord.microbatch.log_bounds import LogBounds, OutOfRange
-from spark_kcoord.microbatch.questions import (
+from spark_kcoord.microbatch.commands import (
     AskAdvance,
     AskConfirm,
     AskReport,
@@ -33,33 +30,35 @@ from spark_kcoord.microbatch.questions import (
     Planning,
     ReadAssignment,
     ReadEnds,
-    ReadSizes,
     ask_assignment,
     ask_offsets,
-    ask_sizes,
 )
+from spark_kcoord.microbatch.frozen_run import FrozenRun
+from spark_kcoord.microbatch.log_bounds import LogBounds, OutOfRange
+from spark_kcoord.microbatch.pace import Pace
+from spark_kcoord.microbatch.read_positions import ReadPositions, claims_between
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from spark_kcoord.microbatch.topic_watch import TopicWatch
 from spark_kcoord.microbatch.unread_batches import must_have_been_read
-from spark_kcoord.planning.rate_limit import BatchLimits, fraction_within, limit_ends, must_wait
+from spark_kcoord.planning.rate_limit import BatchLimits
 
 __all__ = ["UNLIMITED", "BatchPlanner"]
 
 _log = logging.getLogger(__name__)
 
 MOST_REPORTS: Final = 3
-"""How often in one plan partitions may be found to have lost their positions, before it is planned at the next call."""
+"""The times in one plan that partitions may be found to have lost their positions; then the next call plans."""
 
 UNLIMITED: Final = BatchLimits()
 
 FIRST_ASSIGNMENT_TIMEOUT_S: Final = 10.0
-"""How long the first micro-batch of a run waits for partitions before it finds that there are none yet."""
+"""The time that the first micro-batch of a run waits for partitions before it finds that there are none yet."""
 
 
 class BatchPlanner:
     """The state of a joined member's micro-batches.
 
-    One plan at a time. A plan that is given up between two questions, because one could not be answered, has committed
+    One plan at a time. A plan that is given up between two commands, because one could not be answered, has committed
     and claimed nothing that is not asked for again by the same call.
     """
 
@@ -81,9 +80,7 @@ class BatchPlanner:
         self._clock = clock
         self._has_seen_kafka = False
         self._quiet: tuple[Assignment, tuple[TopicPartition, ...], Mapping[TopicPartition, int]] | None = None
-        self._quiet_until = math.inf
-        self._last_batch_at: float | None = None
-        self._bytes_per_offset: Mapping[TopicPartition, float] = {}
+        self._pace = Pace(group_id, clock)
         self._running_since: float | None = None
         self._topics = TopicWatch(clock)
         self._bounds = LogBounds(clock)
@@ -95,7 +92,7 @@ class BatchPlanner:
         self._settled: StreamOffset | None = None
         self._has_offers = False
         self._planned = Assignment()
-        self._finished_until: dict[tuple[str, int, int], int] = {}
+        self._done = ReadPositions()
 
     @property
     def identity(self) -> StreamOffset:
@@ -164,11 +161,10 @@ class BatchPlanner:
                 self._settled = start
                 return self._unchanged(start)
         usable = self._usable(assignment)
-        owned = {(p.topic, p.partition, p.owner_epoch) for p in assignment.partitions}
-        self._finished_until = {key: until for key, until in self._finished_until.items() if key in owned}
+        self._done.keep(assignment.partitions)
         if self._run is not None:
-            self._run.note_read(self._positions(assignment.partitions, ()).items())
-        positions = self._positions(usable, finished)
+            self._run.note_read(self._done.of(assignment.partitions, ()).items())
+        positions = self._done.of(usable, finished)
         try:
             ends = yield from self._ends(positions)
         except KafkaAwayError as error:
@@ -179,7 +175,7 @@ class BatchPlanner:
                 # What is done is committed, and what is wanted back let go, before Kafka is waited for.
                 yield from self._advance(start, finished, ())
                 finished = ()
-                positions = self._positions(usable, finished)
+                positions = self._done.of(usable, finished)
             ends = yield from self._ends(positions, timeout_s=self._kafka_timeout_s)
         gone = yield from self._bounds.out_of_range(
             usable,
@@ -198,23 +194,23 @@ class BatchPlanner:
         if self._run is not None:
             self._run.note_ends(positions, ends)
         limits = replace(others, min_offsets=None) if is_single_run else others
-        untils = yield from self._untils(positions, ends, limit, limits)
+        untils = yield from self._pace.untils(positions, ends, limit, limits)
         next_claims = _next_claims(usable, positions, untils)
         if not next_claims and not finished and not self._has_offers:
             self._settled = start
             self._quiet = (assignment, tuple(sorted(positions)), ends) if self._frozen is None else None
-            self._quiet_until = min(self._quiet_until, self._bounds.look_again_at)
+            self._pace.look_again_at(self._bounds.look_again_at)
             return self._unchanged(start)
         accepted = yield from self._advance(start, finished, next_claims)
-        if len(accepted) < len(next_claims) and (known := self._positions(usable, ())) != positions:
+        if len(accepted) < len(next_claims) and (known := self._done.of(usable, ())) != positions:
             # A finished range was skipped, so its partition goes on somewhere else: where the group's offset is.
             positions = known
-            untils = yield from self._untils(positions, ends, limit, limits)
+            untils = yield from self._pace.untils(positions, ends, limit, limits)
             next_claims = _next_claims(usable, positions, untils)
             accepted = yield from self._advance(start, (), next_claims)
         if not accepted:
             return self._unchanged(start)
-        self._last_batch_at = self._clock()
+        self._pace.note_batch()
         if self._run is not None:
             self._run.note_batch()
         latest = self._offset_of(accepted, usable, positions)
@@ -228,35 +224,9 @@ class BatchPlanner:
             self._note_finished(claim)
         return tuple(claim for claim in start.claims if claim not in known)
 
-    def _untils(
-        self,
-        positions: Mapping[TopicPartition, int],
-        ends: Mapping[TopicPartition, int],
-        limit: int | None,
-        others: BatchLimits,
-    ) -> Planning[Mapping[TopicPartition, int]]:
-        """Plan how far to read each partition; nowhere while a small backlog waits for more."""
-        backlog = {key: ends[key] - start for key, start in positions.items() if ends.get(key, start) > start}
-        waited_s = None if self._last_batch_at is None else self._clock() - self._last_batch_at
-        self._quiet_until = math.inf
-        if backlog and must_wait(others, sum(backlog.values()), waited_s):
-            assert self._last_batch_at is not None, "the first micro-batch never waits"
-            self._quiet_until = self._last_batch_at + others.max_delay_s
-            return positions
-        fraction = None
-        if backlog and others.max_bytes is not None:
-            try:
-                sizes = yield from ask_sizes(ReadSizes({key: positions[key] for key in backlog}))
-            except KafkaAwayError as error:
-                _log.warning("group %s: %s The last known sizes of records count.", self._group_id, error)
-            else:
-                self._bytes_per_offset = {**self._bytes_per_offset, **sizes}
-            fraction = fraction_within(backlog, self._bytes_per_offset, others.max_bytes)
-        return limit_ends(positions, ends, limit, fraction)
-
     def _is_quiet(self, assignment: Assignment) -> Planning[bool]:
         """Say whether nothing has happened since the last look, which an idle query takes many times a second."""
-        if self._quiet is None or self._quiet[0] is not assignment or self._clock() >= self._quiet_until:
+        if self._quiet is None or self._quiet[0] is not assignment or self._clock() >= self._pace.waits_until:
             return False
         _, partitions, before = self._quiet
         try:
@@ -280,7 +250,7 @@ class BatchPlanner:
         self._nodes, self._log = outcome.nodes, outcome.log
         self._settle(start, finished, outcome.finished)
         report_refused(self._group_id, next_claims, outcome.claims)
-        self._finished_until.update(told_positions(next_claims, outcome.claims))
+        self._done.note_told(told_positions(next_claims, outcome.claims))
         self._has_offers = bool(outcome.claimed)
         return outcome.claimed
 
@@ -356,18 +326,6 @@ class BatchPlanner:
         if self._run is not None:
             self._run.forget_topics(lost.keys() - keeps)
 
-    def _positions(self, usable: Iterable[AssignedPartition], finished: Iterable[Claim]) -> dict[TopicPartition, int]:
-        done = self._finished_until | {
-            (claim.topic, claim.partition, claim.owner_epoch): claim.until_offset for claim in finished
-        }
-        # Another process with a copy of the checkpoint can have had this identity meanwhile, and moved the start on.
-        return {
-            (owned.topic, owned.partition): max(
-                owned.start, done.get((owned.topic, owned.partition, owned.owner_epoch), owned.start)
-            )
-            for owned in usable
-        }
-
     def _ends(
         self, positions: Mapping[TopicPartition, int], *, timeout_s: float | None = None
     ) -> Planning[Mapping[TopicPartition, int]]:
@@ -411,7 +369,7 @@ class BatchPlanner:
             if starts_anew(result):
                 has_new_starts = True
             elif result.committed is not None:
-                self._finished_until[owned.topic, owned.partition, owned.owner_epoch] = result.committed
+                self._done.note(owned, result.committed)
         if has_new_starts and self._run is not None:
             yield from ask_assignment(AwaitAssignment(complete=True, timeout_s=FIRST_ASSIGNMENT_TIMEOUT_S))
 
@@ -433,7 +391,7 @@ class BatchPlanner:
         return ends
 
     def _note_finished(self, claim: Claim) -> None:
-        self._finished_until[claim.topic, claim.partition, claim.owner_epoch] = claim.until_offset
+        self._done.note_finished(claim)
         if self._run is not None:
             self._run.note_read([((claim.topic, claim.partition), claim.until_offset)])
 
@@ -441,13 +399,12 @@ class BatchPlanner:
         must_have_been_read(self._group_id, finished, results)
         self._settled = start
         for claim, result in zip(finished, results, strict=True):
-            key = (claim.topic, claim.partition, claim.owner_epoch)
             if result.error is ErrorCode.NONE:
                 self._note_finished(claim)
             else:
                 if result.committed is not None:
                     # Counts only while the partition is owned under that very owner epoch.
-                    self._finished_until[key] = result.committed
+                    self._done.note(claim, result.committed)
                 report_not_committed(self._group_id, claim, result)
 
     def _offset_of(
@@ -456,17 +413,7 @@ class BatchPlanner:
         usable: Iterable[AssignedPartition],
         positions: Mapping[TopicPartition, int],
     ) -> StreamOffset:
-        ranges = {
-            (owned.topic, owned.partition): Claim(
-                topic=owned.topic,
-                topic_id=owned.topic_id,
-                partition=owned.partition,
-                owner_epoch=owned.owner_epoch,
-                from_offset=positions[owned.topic, owned.partition],
-                until_offset=positions[owned.topic, owned.partition],
-            )
-            for owned in usable
-        }
+        ranges = {(one.topic, one.partition): one for one in claims_between(usable, positions, positions)}
         ranges.update({(claim.topic, claim.partition): claim for claim in accepted})
         in_order = tuple(ranges[key] for key in sorted(ranges))
         return StreamOffset(
@@ -530,15 +477,5 @@ class BatchPlanner:
 def _next_claims(
     usable: Iterable[AssignedPartition], positions: Mapping[TopicPartition, int], untils: Mapping[TopicPartition, int]
 ) -> tuple[Claim, ...]:
-    return tuple(
-        Claim(
-            topic=owned.topic,
-            topic_id=owned.topic_id,
-            partition=owned.partition,
-            owner_epoch=owned.owner_epoch,
-            from_offset=positions[owned.topic, owned.partition],
-            until_offset=untils[owned.topic, owned.partition],
-        )
-        for owned in usable
-        if untils[owned.topic, owned.partition] > positions[owned.topic, owned.partition]
-    )
+    ahead = [one for one in usable if untils[one.topic, one.partition] > positions[one.topic, one.partition]]
+    return claims_between(ahead, positions, untils)

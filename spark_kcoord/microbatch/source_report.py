@@ -1,4 +1,4 @@
-"""What a source says of itself in Spark's progress reports, in the place of its latest offset.
+"""A source's report of itself in Spark's progress reports, in the place of its latest offset.
 
 Spark hands it on unread, as JSON of nested objects: the ends of the partitions at the brokers, as last asked, and what
 the member has gone through in this run. Whoever reads it takes an absent value as not known. Pure, stdlib only.

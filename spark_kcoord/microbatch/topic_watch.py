@@ -1,4 +1,4 @@
-"""Whether the topics that a query has positions in are still those that it began with.
+"""The check that the topics that a query has positions in are still those that it began with.
 
 A topic that is deleted is taken out of its owners' assignments, and one that is made again comes back under the same
 name as another topic. Either looks like a rebalance to a member, and what it had not read is gone. So the ids of all
@@ -16,7 +16,7 @@ from typing import Final
 from coordinator.protocol.ids import TopicPartition
 from spark_kcoord.errors import KafkaAwayError
 from spark_kcoord.member.core.holdings import Assignment
-from spark_kcoord.microbatch.questions import Planning, ReadTopicIds, ask_topic_ids
+from spark_kcoord.microbatch.commands import Planning, ReadTopicIds, ask_topic_ids
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 
 __all__ = ["TopicWatch"]
@@ -24,9 +24,9 @@ __all__ = ["TopicWatch"]
 _log = logging.getLogger(__name__)
 
 ASK_AGAIN_S: Final = 1.0
-"""How long Kafka is left alone after it could not be asked about topics."""
+"""The time that Kafka is left alone after it could not be asked about topics."""
 SHOWN: Final = 5
-"""How many partitions of a topic an error names."""
+"""The number of partitions of a topic that an error names."""
 
 
 class TopicWatch:
@@ -43,7 +43,7 @@ class TopicWatch:
 
     @property
     def has_looked(self) -> bool:
-        """Whether an assignment was looked at before."""
+        """Tell whether an assignment was looked at before."""
         return self._seen is not None
 
     def has_seen(self, assignment: Assignment) -> bool:

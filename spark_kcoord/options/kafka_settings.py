@@ -195,7 +195,7 @@ _JAAS_FIELD: Final = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
-    """How to reach and read Kafka; hashable, so connections can be kept by it. Its repr shows no secret.
+    """The settings to reach and read Kafka; hashable, so connections can be kept by it. Its repr shows no secret.
 
     ``client`` holds settings of kafka-python's connection manager as (name, value) pairs.
     """

@@ -1,4 +1,4 @@
-"""Where a read starts or ends: a word, a time, or JSON with a position or a time for each topic or partition.
+"""The start or end of a read: a word, a time, or JSON with a position or a time for each topic or partition.
 
 Positions are Kafka's: an offset is the next one to read (starting) or the first not to read (ending); -2 is earliest
 and -1 latest. Times are ms since 1970 and stand for the first offset at or after them. The forms are spark-sql-kafka's:
@@ -30,7 +30,7 @@ __all__ = [
 EARLIEST_POSITION: Final = -2
 LATEST_POSITION: Final = -1
 EARLIEST_LOCAL_POSITION: Final = -4
-"""Where the part of a log begins that is on its leader's own disk; older records are in a remote tier (KIP-405)."""
+"""The beginning of the part of a log on its leader's own disk; older records are in a remote tier (KIP-405)."""
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 COMMITTED: Final = "committed"
@@ -41,7 +41,7 @@ _TIME_FORM: Final = 'JSON such as {"topic": {"0": 1790000000000}} or {"topic": 1
 
 @dataclass(frozen=True, slots=True)
 class OffsetSpec:
-    """Where to start or end: ``word`` or ``time_ms`` for every partition, or else values by topic and partition.
+    """A start or end: ``word`` or ``time_ms`` for every partition, or else values by topic and partition.
 
     ``partitions`` holds (topic, partition, value), ``topics`` holds (topic, value) for whole topics; the values are
     positions, or times in ms when ``is_by_time``. ``option`` is the name of the option it was given by.
@@ -56,7 +56,7 @@ class OffsetSpec:
 
     @property
     def is_for_all(self) -> bool:
-        """Whether it says the same of every partition, so that it names none."""
+        """True if it says the same of every partition, so that it names none."""
         return self.word is not None or self.time_ms is not None
 
     def position(self, topic: str, partition: int) -> int | None:

@@ -42,7 +42,7 @@ DEFAULT_COLUMNS: Final = tuple(name for name in COLUMNS if name != HEADERS)
 """The columns of a read that asks for none."""
 
 _NOT_IN_A_BLOCK: Final = ("min_offsets_per_trigger", "max_trigger_delay_ms", "takes_filters")
-"""What `spark_kcoord.batch` cannot do, of all that streams and batches can: it has one trigger and its own source."""
+"""The options of streams and batches that `spark_kcoord.batch` cannot take: it has one trigger and its own source."""
 
 _STARTS: Final = ("starting_time", "starting_by_time", "starting")
 _TABLE: Final = {option.name.lower(): option for option in OPTIONS}

@@ -1,4 +1,4 @@
-"""What a read subscribes to: topics by name, by a pattern, or explicit partitions, less the exclusions.
+"""The subscription of a read: topics by name, by a pattern, or explicit partitions, less the exclusions.
 
 Holds the values of `subscribe`, `subscribePattern`, `assign` and `kcoord.exclude` once they are checked: exactly one of
 the first three is given. It says which topics they name, and nothing of which topics exist. Pure, stdlib only.

@@ -33,7 +33,7 @@ from spark_kcoord.options.subscription import ASSIGNMENT
 __all__ = ["COLUMNS", "HEADERS", "OPTIONS", "WITHOUT_EFFECT", "Mode", "Option", "Scope", "describe_options"]
 
 Mode = Literal["stream", "batch", "group batch"]
-"""What is read: a streaming query, a snapshot, or the block of ``spark_kcoord.batch``, a snapshot as a member."""
+"""The kind of read: a streaming query, a snapshot, or the block of ``spark_kcoord.batch``, a snapshot as a member."""
 Scope = Literal["both", "stream", "batch"]
 
 

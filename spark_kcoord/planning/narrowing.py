@@ -1,4 +1,4 @@
-"""What filters leave of a read: bounds on topics, partitions, offsets and time. Pure values, told nothing of Spark."""
+"""The part of a read that filters leave: bounds on topics, partitions, offsets and time. Pure values without Spark."""
 
 from __future__ import annotations
 

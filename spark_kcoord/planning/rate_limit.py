@@ -1,4 +1,4 @@
-"""How much of each partition a micro-batch reads, and when it is worth one: limits on offsets, bytes and waiting.
+"""The size of a micro-batch in each partition, and when it is worth one: limits on offsets, bytes and waiting.
 
 A limit is split in proportion to the backlog, with spark-sql-kafka's rounding: a share below one offset is rounded up,
 so that a small partition is never starved, any other is rounded down. The sum can therefore exceed the limit by up to
@@ -19,7 +19,7 @@ PartitionKey = TypeVar("PartitionKey", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """What limits a micro-batch besides the most offsets, which Spark hands over itself.
+    """The limits of a micro-batch besides the most offsets, which Spark hands over itself.
 
     Fewer than `min_offsets` wait, but no longer than `max_delay_s` after the last micro-batch. `max_bytes` is about the
     most bytes, as Kafka stores them.

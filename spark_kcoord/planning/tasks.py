@@ -24,7 +24,7 @@ TASKS_PER_CORE: Final = 4
 """So many tasks a core even out tasks of different length; Spark hands out the next when one ends."""
 
 RANGE_COST: Final = 150
-"""What one more range in a request costs, in records that could be read meanwhile: about a tenth of a millisecond."""
+"""The cost of one more range in a request, in records that could be read meanwhile: about a tenth of a millisecond."""
 
 SMALLEST_PACK: Final = 16_000
 LARGEST_PACK: Final = 100_000

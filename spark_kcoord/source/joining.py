@@ -1,4 +1,4 @@
-"""How a read joins its group: from checked options to a member, a Kafka look-up and a session of micro-batches.
+"""The way of a read into its group: from checked options to a member, a Kafka look-up and a session of micro-batches.
 
 Runs where the member lives: in the stream reader's process beside the Spark driver, or in the user's own program for a
 batch read as a member. Everything that needs the coordinator's protocol is behind this room.
@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_kcoord.fetch.offsets import KafkaLookup
+from spark_kcoord.fetch.topic_range import TopicPartition
 from spark_kcoord.member.client import MemberClient, MemberSettings
-from spark_kcoord.microbatch.driver_session import DriverSession
-from spark_kcoord.microbatch.read_only_member import ReadOnlyMember
+from spark_kcoord.microbatch.query_member import QueryMember
+from spark_kcoord.microbatch.read_only.member import ReadOnlyMember
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from spark_kcoord.microbatch.unread_batches import warn_where_group_is_known
 from spark_kcoord.options.source_options import SourceOptions, host_ports
@@ -39,14 +40,14 @@ UNNAMED: Final = "kcoord-spark"
 """The client id of a member whose application has no name that can be known."""
 
 JOIN_TIMEOUT_MS: Final = 5_000
-"""How long the first join may take; with Spark's own start a wrong address is told within 10 s."""
+"""The longest of the first join; with Spark's own start a wrong address is told within 10 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrozenEnds:
     """Up to where every partition is read in a run that ends, and in which Kafka cluster."""
 
-    ends: Mapping[tuple[str, int], int]
+    ends: Mapping[TopicPartition, int]
     cluster_id: str | None
 
 
@@ -116,7 +117,7 @@ def new_member(
 
 def join_group(
     options: SourceOptions, client: MemberClient, first: StreamOffset, frozen: FrozenEnds | None
-) -> tuple[DriverSession, tuple[str, ...]]:
+) -> tuple[QueryMember, tuple[str, ...]]:
     """Let a member join and return its session and the Kafka servers; raises KcoordError."""
     if options.mode == "stream" and not first.member:
         warn_where_group_is_known(options)
@@ -125,7 +126,7 @@ def join_group(
     first.must_belong_to(cluster=joined.kafka_cluster_id, group=options.group)
     servers = options.kafka.servers or tuple(joined.kafka_bootstrap)
     must_be_same_cluster(joined.kafka_cluster_id, frozen.cluster_id if frozen else None, servers)
-    session = DriverSession(
+    session = QueryMember(
         client if options.is_committing else ReadOnlyMember(client, first),
         RecentEnds(KafkaLookup(options.kafka_at(servers)), joined.kafka_cluster_id, servers),
         joined,

@@ -12,6 +12,7 @@ from typing import Final
 
 from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
 from spark_kcoord.fetch.offsets import KafkaLookup
+from spark_kcoord.fetch.topic_range import TopicPartition
 from spark_kcoord.source.resolve import must_be_same_cluster
 
 __all__ = ["RecentEnds"]
@@ -31,15 +32,15 @@ class RecentEnds:
         self._cluster_id = cluster_id
         self._servers = servers
         self._asked_at = float("-inf")
-        self._asked_of: Sequence[tuple[str, int]] = ()
+        self._asked_of: Sequence[TopicPartition] = ()
         self._max_age_s = 0.0
-        self._ends: dict[tuple[str, int], int] = {}
-        self._log_ends: dict[tuple[str, int], int] = {}
+        self._ends: dict[TopicPartition, int] = {}
+        self._log_ends: dict[TopicPartition, int] = {}
         self._log_ends_asked_at = float("-inf")
 
     def end_offsets(
-        self, partitions: Sequence[tuple[str, int]], *, timeout_s: float | None = None
-    ) -> Mapping[tuple[str, int], int]:
+        self, partitions: Sequence[TopicPartition], *, timeout_s: float | None = None
+    ) -> Mapping[TopicPartition, int]:
         """Return the ends, asking the brokers when the last answer is too old or of other partitions.
 
         While nothing changes it is the same object, by which who makes something of many ends can tell.
@@ -59,15 +60,15 @@ class RecentEnds:
             return self._ends
         return {key: self._ends[key] for key in partitions if key in self._ends}
 
-    def _has(self, partitions: Sequence[tuple[str, int]]) -> bool:
+    def _has(self, partitions: Sequence[TopicPartition]) -> bool:
         """True when the last answer was of these partitions; an idle query asks about the same ones all the time."""
         return partitions is self._asked_of or all(key in self._ends for key in partitions)
 
-    def log_ends(self) -> Mapping[tuple[str, int], int]:
+    def log_ends(self) -> Mapping[TopicPartition, int]:
         """Return where the logs end, by which lag is counted, as last known and without asking."""
         return self._log_ends if self._lookup.is_read_committed else self._ends
 
-    def _read_log_ends(self, partitions: Sequence[tuple[str, int]]) -> None:
+    def _read_log_ends(self, partitions: Sequence[TopicPartition]) -> None:
         """Ask where the logs end whose open transactions are not read, now and then."""
         if not self._lookup.is_read_committed or time.monotonic() - self._log_ends_asked_at < _LOG_ENDS_AGE_S:
             return
@@ -75,11 +76,11 @@ class RecentEnds:
         with suppress(KafkaAwayError, UnknownTopicError):
             self._log_ends = self._lookup.high_watermarks(partitions)
 
-    def high_watermarks(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+    def high_watermarks(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return where the logs end whatever the isolation level, always asking the brokers."""
         return self._lookup.high_watermarks(partitions)
 
-    def earliest_offsets(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+    def earliest_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the first offset of each partition, always asking the brokers."""
         return self._lookup.earliest_offsets(partitions)
 
@@ -93,7 +94,7 @@ class RecentEnds:
                 wanted.difference_update(error.topics)
         return {}
 
-    def bytes_per_offset(self, positions: Mapping[tuple[str, int], int]) -> Mapping[tuple[str, int], float]:
+    def bytes_per_offset(self, positions: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, float]:
         """Return how many bytes an offset takes at each position, always asking the brokers."""
         return self._lookup.bytes_per_offset(positions)
 

@@ -38,11 +38,11 @@ EVERYTHING: Final = Narrowing()
 _log = logging.getLogger(__name__)
 
 ONE_SHOT_TIMEOUT_S: Final = 5.0
-"""How long one question to the coordinator may take; a wrong address is told within 10 s, Spark's start included."""
+"""The longest of one request to the coordinator; a wrong address is told within 10 s, Spark's start included."""
 
 
 class TopicLookup(Protocol):
-    """Whoever knows topics and their partitions."""
+    """A source of topics and their partitions."""
 
     def topic_names(self) -> Collection[str]:
         """Return the names of all topics but Kafka's internal ones."""

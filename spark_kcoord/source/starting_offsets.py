@@ -1,4 +1,4 @@
-"""Where a streaming query starts: what its options say, in the words in which the coordinator keeps it.
+"""The start of a streaming query: what its options say, in the words in which the coordinator keeps it.
 
 A word or a time for all is the reset policy of the group, which the coordinator resolves by itself, also for partitions
 found later. What the options say partition by partition becomes hints, times resolved to offsets. Both count only where
@@ -38,7 +38,7 @@ TIMESTAMP: Final = "timestamp"
 
 @dataclass(frozen=True, slots=True)
 class StreamStarts:
-    """What a member tells the coordinator about where to start; no policy means the group's own."""
+    """The start that a member tells the coordinator; no policy means the group's own."""
 
     policy: ResetPolicy | None
     hints: tuple[StartHint, ...] = ()
@@ -127,9 +127,7 @@ def _offsets_by_time(
 
 def _committed(options: SourceOptions) -> Mapping[TopicPartition, int]:
     """Return what the group has committed; nothing for a group that does not exist yet."""
-    response = request_once(
-        host_ports(options.coordinators), options.group, FetchOffsets(options.group), timeout_s=ONE_SHOT_TIMEOUT_S
-    )
+    response = request_once(host_ports(options.coordinators), FetchOffsets(options.group), timeout_s=ONE_SHOT_TIMEOUT_S)
     assert isinstance(response, FetchOffsetsResponse)
     if response.error not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
         raise KcoordError(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_kcoord.member.client import MemberClient
-    from spark_kcoord.microbatch.driver_session import DriverSession
+    from spark_kcoord.microbatch.query_member import QueryMember
     from spark_kcoord.microbatch.source_report import SourceReport
     from spark_kcoord.microbatch.stream_offset import StreamOffset
     from spark_kcoord.source.joining import FrozenEnds
@@ -48,7 +48,7 @@ BEFORE_OFFSETS: Final = (
     "spark_kcoord.source.process.application_names",
     "spark_kcoord.source.joining",
 )
-"""What calls about offsets import; executors have none of it."""
+"""The modules that calls about offsets need; executors have none of them."""
 
 
 class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # untyped
@@ -60,7 +60,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._imports = EarlyImports(*BEFORE_OFFSETS)
-        self._session: DriverSession | None = None
+        self._session: QueryMember | None = None
         self._client: MemberClient | None = None
         self._servers: tuple[str, ...] = ()
         self._frozen: FrozenEnds | None = None
@@ -181,7 +181,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     # ---- joining ----------------------------------------------------------------------------------------------------
 
-    def _joined(self, first: StreamOffset, *, is_finished: bool) -> DriverSession:
+    def _joined(self, first: StreamOffset, *, is_finished: bool) -> QueryMember:
         if self._session is None:
             if self._is_stopped:
                 raise KcoordError("The query has been stopped.")

@@ -3,11 +3,14 @@
 The account is `account`'s. Every request that lets state grow is asked about before a record of it is made, and is
 refused with the limit that it would pass, how much is in use, the setting that raises it and the verbs that free some.
 A request that frees state, or takes no more than before, is never refused, nor is a member that is back as it was: it
-may have been away for a moment only. State that grows because Kafka's topics do is counted and not refused, so a group
-can be above its limit: it then takes nothing more.
+may have been away for a moment only. One that was removed meanwhile has left room which others may have taken since: a
+part of each limit is kept for members that bring their group nothing new, and for operators, who else could not stop
+what fills a node. State that grows because Kafka's topics do is counted and not refused, so a group can be above its
+limit: it then takes nothing more.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -17,19 +20,25 @@ from coordinator.core.groups.account import (
     TARGET_BYTES,
     TOPIC_BYTES,
     bytes_of,
+    bytes_of_decree,
     bytes_of_facts,
     principal_of,
 )
 from coordinator.core.groups.committed_table import OFFSET_BYTES, bytes_of_metadata
+from coordinator.core.groups.controls import Decree
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.records import CommittedPart, MemberFacts
 from coordinator.core.groups.state import GroupState
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.operator_messages import ResetOffsets
 
 Refused = tuple[ErrorCode, str]
 
+_RESERVE: Final = 16
+"""One part in so many of each limit, above it, is kept for members that bring nothing new and for operators."""
 
-def why_no_room(desk: Desk, group: GroupState | None, more: int) -> Refused | None:
+
+def why_no_room(desk: Desk, group: GroupState | None, more: int, *, may_use_reserve: bool = False) -> Refused | None:
     """Say why a group, or a new one, may not take so many bytes more; None when it may, and for no more."""
     if more <= 0:
         return None
@@ -37,12 +46,13 @@ def why_no_room(desk: Desk, group: GroupState | None, more: int) -> Refused | No
     principal = principal_of(group) if group is not None else ANONYMOUS
     used_by_group = bytes_of(group) if group is not None else 0
     used_by_principal, used = desk.usage.of(principal)
-    if used_by_group + more > limits.group_max_bytes:
+    parts = _RESERVE + may_use_reserve
+    if used_by_group + more > limits.group_max_bytes * parts // _RESERVE:
         what, taken, most, setting = "the group takes", used_by_group, limits.group_max_bytes, "group_max_bytes"
-    elif used_by_principal + more > limits.principal_max_bytes:
+    elif used_by_principal + more > limits.principal_max_bytes * parts // _RESERVE:
         what, taken = f"all groups of principal {principal} take", used_by_principal
         most, setting = limits.principal_max_bytes, "principal_max_bytes"
-    elif used + more > limits.node_max_bytes:
+    elif used + more > limits.node_max_bytes * parts // _RESERVE:
         what, taken, most, setting = "all groups of this node take", used, limits.node_max_bytes, "node_max_bytes"
     else:
         return None
@@ -89,6 +99,22 @@ def offsets_with_room(
     return tuple(taken), refused
 
 
+def growth_of_resets(group: GroupState, request: ResetOffsets) -> int:
+    """Return how many bytes more a group takes with resets that are pending, and once they are done."""
+    decree = Decree(request.who, request.why, 0)
+    resets, offsets = group.controls.resets, group.offsets
+    more_of = {topic: bytes_of_decree(topic, decree) for topic in {target.topic for target in request.targets}}
+    more = 0
+    for target in request.targets:
+        partition = (target.topic, target.partition)
+        more += more_of[target.topic]
+        if resets and (before := resets.get(partition)) is not None:
+            more -= bytes_of_decree(target.topic, before.decree)
+        if partition not in offsets:
+            more += OFFSET_BYTES
+    return more
+
+
 def without_metadata_that_has_no_room(
     desk: Desk, group: GroupState, parts: tuple[CommittedPart, ...]
 ) -> tuple[CommittedPart, ...]:
@@ -114,6 +140,11 @@ def is_as_it_was(old: MemberFacts, facts: MemberFacts) -> bool:
         pid=old.pid,
     )
     return told == old
+
+
+def brings_nothing_new(group: GroupState | None, facts: MemberFacts) -> bool:
+    """True when a group that is known has all topics that a member names; what a pattern matches is Kafka's doing."""
+    return group is not None and (facts.pattern is not None or group.topics.keys() >= set(facts.topics))
 
 
 def growth_of_member(

@@ -3,7 +3,7 @@
 It is soft: gone with a restart and read again. It knows no groups and decides nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from coordinator.core.events import EndOffsetsRead, TopicMetadata, TopicsRead
@@ -99,13 +99,13 @@ class Catalog:
         """Return a topic if Kafka has said that it exists."""
         return self._topics.get(name)
 
-    def leader_of(self, topic: str, partition: int) -> tuple[str, int] | None:
-        """Return host and port of the broker that leads a partition, when known."""
-        metadata = self._topics.get(topic)
-        if metadata is None or partition >= len(metadata.leaders):
-            return None
-        broker = metadata.leaders[partition]
-        return self._brokers.get(broker) if broker is not None else None
+    def leaders_of(self, topic: str, numbers: Iterable[int]) -> Iterator[tuple[str | None, int | None]]:
+        """Yield host and port of the broker that leads each of some partitions, when known."""
+        metadata, brokers = self._topics.get(topic), self._brokers
+        leaders = metadata.leaders if metadata is not None else ()
+        for number in numbers:
+            broker = leaders[number] if number < len(leaders) else None
+            yield (None, None) if broker is None else brokers.get(broker, (None, None))
 
     def end_of(self, topic: str, partition: int) -> int | None:
         """Return the end of a partition, when known."""

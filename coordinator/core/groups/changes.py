@@ -6,7 +6,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from coordinator.core.groups.committed_table import Together
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.partition_table import TopicPartition, numbers_by_topic
 from coordinator.core.groups.records import CommittedPart
 from coordinator.core.groups.state import GroupState
 
@@ -35,17 +35,17 @@ def release_all(group: GroupState, member_id: str, *, keeps_running_claims: bool
     group.stopping.pop(member_id, None)
     owned = group.owned.pop(member_id, set())
     kept: set[TopicPartition] = set()
-    for topic, of_topic in _by_topic(owned).items():
+    for topic, ended in numbers_by_topic(owned).items():
         grants, claims = group.grants.rows_to_fill(topic), group.claims.rows(topic)
-        ended: list[int] = []
-        for partition in of_topic:
-            number = partition[1]
-            if keeps_running_claims and number in claims and claims[number].is_running:
-                grants[number] = replace(grants[number], stop_why=None)
-                kept.add(partition)
-            else:
-                del grants[number]
-                ended.append(number)
+        if keeps_running_claims and claims:
+            running = {number for number in ended if number in claims and claims[number].is_running}
+            for number in running:
+                if grants[number].stop_why is not None:
+                    grants[number] = replace(grants[number], stop_why=None)
+                kept.add((topic, number))
+            ended = [number for number in ended if number not in running]
+        for number in ended:
+            del grants[number]
         group.claims.close_all(topic, ended)
         if not grants:
             group.grants.drop(topic)
@@ -53,13 +53,6 @@ def release_all(group: GroupState, member_id: str, *, keeps_running_claims: bool
         group.owned[member_id] = kept
     else:
         await_no_longer(group, member_id)
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    by_topic: dict[str, list[TopicPartition]] = {}
-    for partition in partitions:
-        by_topic.setdefault(partition[0], []).append(partition)
-    return by_topic
 
 
 def await_no_longer(group: GroupState, member_id: str) -> None:

@@ -6,7 +6,7 @@ over or belongs to an earlier grant is skipped, never committed, and refuses not
 changes state: records and answers are returned.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -63,8 +63,8 @@ class _Draft:
         return part.offset if part is not None else self.group.committed_offset(partition, topic_id)
 
     def shown_offset(self, partition: TopicPartition) -> int | None:
-        part = self.finals.get(partition) or self.finished.get(partition) or self.group.offsets.get(partition)
-        return part.offset if part is not None else None
+        part = self.finals.get(partition) or self.finished.get(partition)
+        return part.offset if part is not None else self.group.offsets.offset_of(partition)
 
     def grant_of(self, partition: TopicPartition, owner_epoch: int) -> Grant | None:
         if partition in self.released:
@@ -115,6 +115,16 @@ def advance_one_by_one(group: GroupState, member_id: str, request: Advance, comm
         released=outcomes_of(released, map(released_as_asked, request.released)),
     )
     return Advancement(record, response, skipped)
+
+
+def say_skipped(skipped: Iterable[PartitionResult]) -> Iterator[tuple[str, list[TopicPartition]]]:
+    """Yield why claims were skipped, and which: those that are refused alike together, with the reason of the first."""
+    alike: dict[ErrorCode, list[PartitionResult]] = {}
+    for result in skipped:
+        alike.setdefault(result.error, []).append(result)
+    for results in alike.values():
+        more = f"; and {len(results) - 1} more likewise" if len(results) > 1 else ""
+        yield results[0].message + more, [(result.topic, result.partition) for result in results]
 
 
 def _steps_of_finished(draft: _Draft) -> tuple[TopicSteps, ...]:

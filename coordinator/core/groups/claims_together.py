@@ -1,7 +1,7 @@
 """Decisions about whole micro-batches: what is claimed, run and finished together is looked at together.
 
 A micro-batch is what it was when it was claimed, nearly always. Then a few comparisons of columns say of a thousand
-partitions what `claims` says of each, and the record is the same. Whatever is not as simple is left to that road, which
+partitions what `claims` says of each, and the record is the same. Whatever is not as simple is left to that path, which
 refuses partition by partition: nothing is taken here that it would not take.
 """
 

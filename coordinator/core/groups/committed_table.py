@@ -93,6 +93,15 @@ class CommittedTable:
         value = self._shared.get(partition)
         return None if value is None else _part(value, partition[1])
 
+    def offset_of(self, partition: TopicPartition) -> int | None:
+        """Return the committed offset of a partition alone, if it has one."""
+        value = self._shared.get(partition)
+        return None if value is None else value.position_of(partition[1])[0]
+
+    def place_of(self, partition: TopicPartition) -> Committed | None:
+        """Return what a partition's offset was committed with, to read, if it has one."""
+        return self._shared.get(partition)
+
     def __getitem__(self, partition: TopicPartition) -> CommittedPart:
         return _part(self._shared[partition], partition[1])
 

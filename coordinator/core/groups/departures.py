@@ -127,13 +127,12 @@ class Departures:
             desk.timers.cancel(Timer(timer_kind, group_id, member_id))
         since_ms = desk.now_ms if dead_since_ms is None else dead_since_ms
         self._ownership.note_lost(group_id, had, since_ms, why)
-        released = had - group.owned_by(member_id)
+        released = had - group.owned_by(member_id) if member_id in group.owned else had
         desk.note(group_id, kind, why, member_id=member_id, partitions=released)
         self._claim_watch.note_abandoned(group, member_id)
         self._expiry.note_used(group)
         cause = f"{member_id} left" if kind is EventKind.MEMBER_LEFT else f"{member_id} expired: {why}"
         self._ownership.note_change(group_id, cause, is_urgent=True)
         # Most of it is nobody's until the next target.
-        resets, targets = group.controls.resets, group.target_owners
-        wanted = [partition for partition in had if partition in targets or partition in resets]
+        wanted = (group.target_owners.keys() & had) | (group.controls.resets.keys() & had)
         self._ownership.reconcile(group_id, wanted, ())

@@ -12,9 +12,20 @@ from coordinator.core.events import TopicsRead
 from coordinator.core.groups.account import Usage
 from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.journal import Journal
-from coordinator.core.groups.soft import Connection, GroupSoft, Lookup, MemberSession, Registration, Timer, TimerKind
+from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.soft import (
+    Connection,
+    GroupSoft,
+    Lookup,
+    LostOwner,
+    MemberSession,
+    Registration,
+    Timer,
+    TimerKind,
+)
 from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.timeline import WARNINGS, EventKind, Partitions, Timeline
+from coordinator.core.groups.timeline_room import TimelineRoom
 from coordinator.core.limits import Limits
 from coordinator.core.meter import Meter
 from coordinator.core.timers import Timers
@@ -29,6 +40,9 @@ _TIMERS_OF_A_GROUP = (
     TimerKind.EXPIRY,
     TimerKind.RECOVERY,
 )
+
+_REMAINS_A_STEP = 10_000
+"""So much is let go of in one step of what is left of groups that are no more."""
 
 
 @dataclass(slots=True)
@@ -76,11 +90,15 @@ class Desk:
     sessions: Timers[tuple[str, str]] = field(default_factory=Timers)
     """When to look whether a group's member has said nothing for its session time-out, at the latest when that would be
     so: a message is only noted in the session, and the deadline is moved when it has come."""
+    remains: list[dict[TopicPartition, LostOwner]] = field(default_factory=list)
+    """What is left of groups that are no more: to let go of very much memory at once takes long, too."""
     sends: list[Effect] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
     """Shared by the shards of a node."""
     meter: Meter = field(default_factory=Meter)
+    """Shared by the shards of a node."""
+    timeline_room: TimelineRoom = field(default_factory=lambda: TimelineRoom(Limits().timeline_total_bytes))
     """Shared by the shards of a node."""
 
     @property
@@ -96,14 +114,30 @@ class Desk:
         """Return a group's soft state, which begins empty."""
         soft = self.soft.get(group_id)
         if soft is None:
-            soft = self.soft[group_id] = GroupSoft(Timeline(self.limits.timeline_length))
+            soft = self.soft[group_id] = GroupSoft(Timeline(self.limits.timeline_length, self.timeline_room))
         return soft
 
     def forget_group(self, group_id: str) -> None:
         """Drop the soft state of a group that is no more."""
-        self.soft.pop(group_id, None)
+        soft = self.soft.pop(group_id, None)
+        if soft is not None:
+            soft.timeline.forget()
+            if len(soft.lost_owners) > _REMAINS_A_STEP:
+                self.remains.append(soft.lost_owners)
         for kind in _TIMERS_OF_A_GROUP:
             self.timers.cancel(Timer(kind, group_id))
+
+    def drop_remains(self) -> bool:
+        """Let go of some of what is left of groups that are no more; return whether there is more."""
+        left = _REMAINS_A_STEP
+        while self.remains and left > 0:
+            remains = self.remains[-1]
+            while remains and left > 0:
+                remains.popitem()
+                left -= 1
+            if not remains:
+                self.remains.pop()
+        return bool(self.remains)
 
     def session_of(self, group_id: str, member_id: str) -> MemberSession | None:
         """Return what is known of a member's connection."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.partition_table import TopicPartition, numbers_by_topic
 from coordinator.protocol.parts import StartHint
 
 
@@ -17,9 +17,7 @@ class TopicNumbers(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 def by_topic(partitions: Iterable[TopicPartition]) -> tuple[TopicNumbers, ...]:
     """Return partitions by topic, ascending."""
-    numbers: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        numbers.setdefault(topic, []).append(number)
+    numbers = numbers_by_topic(partitions)
     return tuple(TopicNumbers(topic, tuple(sorted(numbers[topic]))) for topic in sorted(numbers))
 
 

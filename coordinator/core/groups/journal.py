@@ -7,7 +7,7 @@ the disk fails, the node stops and the shard is loaded again from what is durabl
 from collections.abc import Iterable, Iterator, Sequence
 
 from coordinator.core.effects import Append
-from coordinator.core.groups.life_records import LogOpened
+from coordinator.core.groups.life_records import LeaderBegan, LogOpened
 from coordinator.core.groups.pieces import LARGE_BYTES, in_pieces
 from coordinator.core.groups.records import Record, UnreadableRecordError, decode_record, encode_record
 from coordinator.core.groups.replay import replay
@@ -15,8 +15,8 @@ from coordinator.core.groups.snapshot import GrowingSnapshot, Piece
 from coordinator.core.groups.state import ShardState
 from coordinator.protocol.parts import LogPosition
 
-LEADER_EPOCH = 0
-"""The leader epoch of a shard with one replica."""
+ALONE_EPOCH = 0
+"""The leader epoch of a shard with one replica, which no record begins."""
 
 _RECORDS_AT_ONCE = 100
 
@@ -37,6 +37,7 @@ class Journal:
         "_weight",
         "_weight_at_begin",
         "incarnation",
+        "leader_epoch",
         "log_end_offset",
         "shard",
         "snapshot_weight",
@@ -47,6 +48,8 @@ class Journal:
         self.shard = shard
         self.state = ShardState()
         self.incarnation = ""
+        self.leader_epoch = ALONE_EPOCH
+        """The epoch in which this node leads the shard, and in which records are appended."""
         self.log_end_offset = 0
         self.snapshot_weight = 0
         """The weight of the last snapshot."""
@@ -134,6 +137,13 @@ class Journal:
         self._pending.append(data)
         self.log_end_offset += 1
 
+    def begin_epoch(self, leader_epoch: int, node: int, wall_ms: int) -> None:
+        """Lead in an epoch from here on, with a record of it as its first."""
+        assert leader_epoch > self.leader_epoch, "leader epochs only grow"
+        assert not self._pending, "what was decided in the epoch before has been handed out, or is dropped"
+        self.leader_epoch = leader_epoch
+        self.decide(LeaderBegan(leader_epoch, node, wall_ms))
+
     def open(self, incarnation: str) -> None:
         """Go on with the log after its load, as nobody has done before under this name."""
         self.incarnation = incarnation
@@ -151,7 +161,7 @@ class Journal:
         records = tuple(self._pending)
         self._pending.clear()
         self._weight += _weight_of(records)
-        return Append(self.shard, self.log_end_offset - len(records), LEADER_EPOCH, records)
+        return Append(self.shard, self.log_end_offset - len(records), self.leader_epoch, records)
 
     def begin_snapshot(self) -> None:
         """Begin a snapshot as of the log's end."""

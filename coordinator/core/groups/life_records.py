@@ -22,6 +22,19 @@ class LogOpened(_Record, frozen=True, tag=55):
     group_id: ClassVar[str] = ""
 
 
+class LeaderBegan(_Record, frozen=True, tag=57):
+    """A node leads the shard in this epoch from here, by the wall clock at `began_at_ms`. It is of no group.
+
+    It is the first record of its epoch, so every epoch is in the log, and nothing that was decided in the epoch is said
+    before this record is committed. The log of one node alone has none.
+    """
+
+    leader_epoch: int
+    node: int
+    began_at_ms: int
+    group_id: ClassVar[str] = ""
+
+
 class LogWentBack(_Record, frozen=True, tag=56):
     """A member showed more of a group's log than there is: grants from before are over, and so are their claims.
 

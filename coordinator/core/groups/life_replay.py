@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from coordinator.core.groups.changes import release
-from coordinator.core.groups.life_records import LogOpened, LogWentBack
+from coordinator.core.groups.life_records import LeaderBegan, LogOpened, LogWentBack
 from coordinator.core.groups.state import GroupState, ShardState
 
 MOST_LIVES: Final = 1_000
@@ -18,6 +18,11 @@ def _log_opened(state: ShardState, record: LogOpened) -> None:
         del state.lives[next(iter(state.lives))]
 
 
+def _leader_began(state: ShardState, record: LeaderBegan) -> None:
+    """Change nothing: whoever leads, the groups are what they were."""
+    del state, record
+
+
 def _log_went_back(state: ShardState, record: LogWentBack) -> None:
     group = state.groups.get(record.group_id)
     if group is None:
@@ -29,6 +34,7 @@ def _log_went_back(state: ShardState, record: LogWentBack) -> None:
 
 
 LIFE_REPLAY: Final[dict[type, Callable[[ShardState, Any], None]]] = {
+    LeaderBegan: _leader_began,
     LogOpened: _log_opened,
     LogWentBack: _log_went_back,
 }

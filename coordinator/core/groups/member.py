@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from coordinator.core.groups.holds import HANDOVERS, HOLD, held_partitions, say_awaited
+from coordinator.core.groups.partition_table import in_order
 from coordinator.core.groups.records import MemberFacts
 from coordinator.core.groups.registration_size import why_bad_assignors, why_too_large
 from coordinator.core.groups.shown import Shown
@@ -114,7 +115,7 @@ def facts_of(
         auto_commit=request.auto_commit,
         hints=shown.hints,
         pattern=request.subscription.pattern,
-        partitions=tuple(sorted(set(request.subscription.partitions))),
+        partitions=tuple(in_order(dict.fromkeys(request.subscription.partitions))),
         exclusions=tuple(sorted(set(request.subscription.exclusions))),
         wants_streams=request.wants_streams,
         application=request.application,
@@ -135,7 +136,7 @@ def why_malformed(
         or _why_bad_subscription(request, limits)
         or _why_bad_handover(request, limits)
         or _why_bad_start(request)
-        or (Refusal(ErrorCode.INVALID_REQUEST, shown.why_bad) if shown.why_bad else None)
+        or (Refusal(ErrorCode.INVALID_REQUEST, why) if (why := shown.why_refused or shown.why_bad) else None)
         or _why_bad_reader(request, shown)
         or _why_bad_isolation_level(request)
         or _why_unknown_assignors(request, known_assignors)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from coordinator.core.events import TopicsRead
-from coordinator.core.groups.allowance import growth_of_member, is_as_it_was, why_no_room
+from coordinator.core.groups.allowance import brings_nothing_new, growth_of_member, is_as_it_was, why_no_room
 from coordinator.core.groups.applications import rivals, why_second
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.desk import Desk
@@ -20,6 +20,7 @@ from coordinator.core.groups.identities import why_fenced_instance, why_id_in_us
 from coordinator.core.groups.listed_claims import look_at_listed
 from coordinator.core.groups.member import Refusal, facts_of, why_malformed, why_unfit
 from coordinator.core.groups.ownership import Ownership
+from coordinator.core.groups.partition_table import in_order
 from coordinator.core.groups.records import (
     ClaimsClosed,
     ClaimsGivenUp,
@@ -278,7 +279,7 @@ class Membership:
         topics = self.topics.standing_for(request.subscription, old)
         facts = facts_of(request, shown, member_id, connection.host, topics)
         more = growth_of_member(desk, before, old.facts if old is not None else None, facts, request.group_id)
-        no_room = why_no_room(desk, before, more)
+        no_room = why_no_room(desk, before, more, may_use_reserve=brings_nothing_new(before, facts))
         has_gone_back = self._gone_back.is_shown(before, request, shown)
         if no_room is not None and old is not None and not has_gone_back and is_as_it_was(old.facts, facts):
             # The group has the offsets of all that it was granted, so where it has come to need not be remembered.
@@ -321,13 +322,14 @@ class Membership:
         desk.timers.cancel(Timer(TimerKind.GRACE, group.group_id, member_id))
         self._note_accepted(group, member_id, old_facts.incarnation if old_facts is not None else None)
         self._respond_accepted(registration, group, member_id, listed.statuses)
-        self._ownership.tellings.whole(group.group_id, member_id)
+        owned = in_order(group.owned.get(member_id, ()))
+        self._ownership.tellings.whole(group.group_id, member_id, owned)
         self._recovery.note_registered(
             group, member_id, request, shown, is_new_group=is_new_group, has_gone_back=has_gone_back
         )
         stopping = sorted(group.stopping.get(member_id, ()))
         self._ownership.stops.push(group.group_id, member_id, stopping)
-        self._ownership.hold_back(group.group_id, member_id)
+        self._ownership.hold_back(group.group_id, member_id, owned)
         if changes_target(old_facts, facts):
             self._ownership.note_change(group.group_id, f"{member_id} {'changed' if old_facts else 'joined'}")
         elif has_news_of_topics:

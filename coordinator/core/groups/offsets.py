@@ -190,22 +190,28 @@ def committed_part(grant: Grant, partition: TopicPartition, offset: int, commit_
 def fetch(
     group: GroupState, partitions: Iterable[TopicPartition] | None, after: TopicPartition | None, most: int
 ) -> tuple[tuple[CommittedOffset, ...], TopicPartition | None]:
-    """Return committed offsets of the partitions that are named; what does not exist is absent.
+    """Return committed offsets of the partitions that are named, or of all in order; what does not exist is absent.
 
-    When none are named, those of all come in order, at most so many behind a partition, with the last one if there are
-    more.
+    They are those behind a partition, at most so many and with a bound on their metadata, with the last one if there
+    are more. Those that are named come in the order asked, each once.
     """
+    wanted: Iterable[tuple[str, Iterable[int]]]
     if partitions is not None:
-        named = ((topic, [number for _, number in of_topic]) for topic, of_topic in groupby(partitions, itemgetter(0)))
-        return tuple(_told(group, named)), None
-    begin, last = after or ("", -1)
-    topics = list(group.offsets.topics())
-    ordered = ([begin] if begin in topics else []) + next_names(topics, begin, most + 1)
-    nothing: tuple[int, ...] = ()
-    wanted = (
-        (topic, next_numbers(last if topic == begin else -1, most + 1, group.offsets.rows(topic).keys(), nothing, 0))
-        for topic in ordered
-    )
+        asked = list(dict.fromkeys(partitions))
+        rest = asked[asked.index(after) + 1 :] if after in asked else asked
+        wanted = ((topic, [number for _, number in of_topic]) for topic, of_topic in groupby(rest, itemgetter(0)))
+    else:
+        begin, last = after or ("", -1)
+        topics = list(group.offsets.topics())
+        ordered = ([begin] if begin in topics else []) + next_names(topics, begin, most + 1)
+        nothing: tuple[int, ...] = ()
+        wanted = (
+            (
+                topic,
+                next_numbers(last if topic == begin else -1, most + 1, group.offsets.rows(topic).keys(), nothing, 0),
+            )
+            for topic in ordered
+        )
     found: list[CommittedOffset] = []
     left = _PAGE_METADATA_BYTES
     for row in _told(group, wanted):

@@ -10,8 +10,8 @@ from typing import assert_never
 
 from coordinator.core.events import OffsetsResolved
 from coordinator.core.groups.account import bytes_of_decree
-from coordinator.core.groups.allowance import why_no_room
-from coordinator.core.groups.committed_table import OFFSET_BYTES
+from coordinator.core.groups.allowance import growth_of_resets, why_no_room
+from coordinator.core.groups.control_pages import describe_controls
 from coordinator.core.groups.controls import Decree, say_by
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.expiry import Expiry
@@ -49,7 +49,7 @@ from coordinator.protocol.operator_messages import (
     ReleaseClaimsResponse,
     ResetOffsets,
 )
-from coordinator.protocol.parts import ControlDescription, PartitionResult
+from coordinator.protocol.parts import PartitionResult
 
 MAX_WHO_LENGTH = 250
 """Longest name of somebody who does something to a group, in characters."""
@@ -93,10 +93,15 @@ class Operators:
             case ReleaseClaims():
                 response = self._release_claims(group, request)
             case DescribeControls():
-                response = DescribeControlsResponse(controls=_describe(group))
+                response = self._describe_controls(group, request)
             case _:
                 assert_never(request)
         desk.respond(connection_id, correlation_id, response)
+
+    def _describe_controls(self, group: GroupState, request: DescribeControls) -> DescribeControlsResponse:
+        found, up_to = describe_controls(group.controls, request.after, self._desk.limits.page_items)
+        self._desk.meter.note(len(found))
+        return DescribeControlsResponse(controls=found, up_to=up_to)
 
     def awaits(self, lookup_id: int) -> bool:
         """True when an answer of Kafka is meant for an operator."""
@@ -126,16 +131,13 @@ class Operators:
         """Say why there is no room for what a request would have the group remember."""
         group = self._desk.group(request.group_id)
         assert group is not None
-        if isinstance(request, DescribeControls) or request.is_dry_run:
+        if isinstance(request, DescribeControls):
             return None
         decree = Decree(request.who, request.why, 0)
         controls, more = group.controls, 0
         match request:
             case ResetOffsets():
-                for target in request.targets:
-                    partition = (target.topic, target.partition)
-                    more += 0 if partition in controls.resets else bytes_of_decree(target.topic, decree)
-                    more += 0 if partition in group.offsets else OFFSET_BYTES
+                more = growth_of_resets(group, request)
             case ChangePause(is_paused=True, partitions=None):
                 more = 0 if controls.group_pause is not None else bytes_of_decree("", decree)
             case ChangePause(is_paused=True):
@@ -143,7 +145,7 @@ class Operators:
                 more = sum(bytes_of_decree(topic, decree) for topic, _ in named)
             case ChangeDrain(is_drained=True):
                 more = 0 if request.member_id in controls.drained else bytes_of_decree(request.member_id, decree)
-        return why_no_room(self._desk, group, more)
+        return why_no_room(self._desk, group, more, may_use_reserve=True)
 
     # ---- pause and resume -------------------------------------------------------------------------------------------
 
@@ -306,29 +308,3 @@ def _is_known(group: GroupState, partition: TopicPartition) -> bool:
 def _names(partitions: Sequence[TopicPartition]) -> str:
     first = ", ".join(f"{topic[:250]}-{number}" for topic, number in partitions[:5])
     return f"{first} and {len(partitions) - 5} more" if len(partitions) > 5 else first
-
-
-def _describe(group: GroupState) -> tuple[ControlDescription, ...]:
-    controls = group.controls
-    found = []
-    if controls.group_pause is not None:
-        found.append(_described("group-paused", controls.group_pause))
-    for (topic, number), decree in sorted(controls.paused.items()):
-        found.append(_described("partition-paused", decree, topic, number))
-    for member_id, decree in sorted(controls.drained.items()):
-        found.append(_described("member-drained", decree, member_id=member_id))
-    for (topic, number), reset in sorted(controls.resets.items()):
-        found.append(_described("reset-pending", reset.decree, topic, number, offset=reset.offset))
-    return tuple(found)
-
-
-def _described(
-    kind: str,
-    decree: Decree,
-    topic: str = "",
-    partition: int | None = None,
-    *,
-    member_id: str = "",
-    offset: int | None = None,
-) -> ControlDescription:
-    return ControlDescription(kind, decree.who, decree.why, decree.at_ms, topic, partition, member_id, offset)

@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from coordinator.core.events import OffsetsResolved
-from coordinator.core.groups.assignors import Assignor
+from coordinator.core.groups.assignors import Assignor, run_whole
 from coordinator.core.groups.controls import PendingReset
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.grants import Free, Grants
@@ -76,7 +76,7 @@ class Ownership:
     def window_ended(self, group_id: str) -> None:
         """Rebalance the group, once what the rebalance before it began is done."""
         soft = self._both(group_id)[1]
-        if soft.plan is not None or soft.backlog.members:
+        if soft.planning is not None or soft.plan is not None or soft.backlog.members:
             self._desk.timers.set(Timer(TimerKind.WINDOW, group_id), self._desk.now_ms)
         else:
             self.rebalance(group_id)
@@ -95,8 +95,13 @@ class Ownership:
         is_close = soft.has_news_of_topics or group.controls.holds_back
         soft.has_news_of_topics = False
         soft.backlog.begin((), why, is_close=is_close)
-        soft.plan = plan_targets(group, self._assignors, self._part)
-        if soft.plan.is_large or self._is_large(group):  # to have computed it was enough for one step
+        planning = plan_targets(group, self._assignors, self._part)
+        if self._is_large(group):
+            soft.planning = planning
+            self._go_on(group_id, soft)
+            return
+        soft.planning, soft.plan = None, run_whole(planning)
+        if soft.plan.is_large:  # to have computed it was enough for one step
             self._go_on(group_id, soft)
         else:
             self._take_part(group, soft, soft.plan)
@@ -111,11 +116,12 @@ class Ownership:
         desk = self._desk
         targets = plan.take(group, self._part, is_outdated=bool(soft.causes))
         desk.journal.decide(targets)
-        for target in targets.targets:
-            session = soft.sessions.get(target.member_id)
+        changed = {target.member_id for target in (*targets.lost, *targets.gained)}
+        for member_id in sorted(changed):
+            session = soft.sessions.get(member_id)
             if session is not None:
                 session.is_told_complete = False
-        soft.backlog.add_members(target.member_id for target in targets.targets)
+        soft.backlog.add_members(sorted(changed))
         if not plan.changes:
             desk.note(group.group_id, EventKind.REBALANCE, soft.backlog.why, partitions=plan.moves)
             soft.plan = None
@@ -147,6 +153,13 @@ class Ownership:
         if group is None:
             return
         soft = desk.soft_of(group_id)
+        if soft.planning is not None:
+            try:
+                next(soft.planning)
+            except StopIteration as done:
+                soft.planning, soft.plan = None, done.value
+            self._go_on(group_id, soft)
+            return
         if soft.plan is not None:
             self._take_part(group, soft, soft.plan)
             return
@@ -155,7 +168,7 @@ class Ownership:
         self._go_on(group_id, soft)
 
     def _go_on(self, group_id: str, soft: GroupSoft) -> None:
-        if soft.backlog or soft.plan is not None:
+        if soft.backlog or soft.planning is not None or soft.plan is not None:
             self._desk.timers.set(Timer(TimerKind.SLICE, group_id), self._desk.now_ms)
 
     # ---- reconcile --------------------------------------------------------------------------------------------------
@@ -293,17 +306,16 @@ class Ownership:
         if soft.unsettled and soft.changing_since_ms is None:
             soft.changing_since_ms = self._desk.now_ms
 
-    def hold_back(self, group_id: str, member_id: str) -> None:
-        """Ask a member that came back to running claims for what was paused, reset or made again meanwhile."""
+    def hold_back(self, group_id: str, member_id: str, owned: Iterable[TopicPartition]) -> None:
+        """Ask a member that came back to what it has for what was paused, reset or made again meanwhile."""
         group, _ = self._both(group_id)
-        controls, grants, topics = group.controls, group.grants, group.topics
-        is_controlled = controls.holds_back
-        held_back = [
-            partition
-            for partition in group.owned_by(member_id)
-            if grants[partition].topic_id != topics[partition[0]].topic_id
-            or (is_controlled and (partition in controls.resets or controls.pause_of(partition) is not None))
-        ]
+        controls = group.controls
+        held_back: list[TopicPartition] = []
+        for topic, of_topic in groupby(owned, itemgetter(0)):
+            grants, topic_id = group.grants.rows(topic), group.topics[topic].topic_id
+            held_back += [one for one in of_topic if grants[one[1]].topic_id != topic_id]
+        if controls.holds_back:
+            held_back += [one for one in owned if one in controls.resets or controls.pause_of(one) is not None]
         if held_back:
             self.unsettle(group_id, (member_id,))
             self.reconcile(group_id, held_back, ())
@@ -312,7 +324,7 @@ class Ownership:
         """Put on the timeline that every member holds its target, once a change."""
         group, soft = self._both(group_id)
         since_ms = soft.changing_since_ms
-        if since_ms is None or soft.unsettled or group.is_target_stale or soft.causes:
+        if since_ms is None or soft.unsettled or group.is_target_stale or soft.causes or soft.planning is not None:
             return
         soft.changing_since_ms = None
         if group.members:

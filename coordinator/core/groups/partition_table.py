@@ -13,8 +13,8 @@ TopicPartition: TypeAlias = tuple[str, int]
 V = TypeVar("V")
 
 
-def in_order(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Return partitions by topic and number, sooner than `sorted` compares tuples."""
+def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the numbers of each topic's partitions, as they come."""
     by_topic: dict[str, list[int]] = {}
     for topic, number in partitions:
         numbers = by_topic.get(topic)
@@ -22,6 +22,12 @@ def in_order(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
             by_topic[topic] = [number]
         else:
             numbers.append(number)
+    return by_topic
+
+
+def in_order(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Return partitions by topic and number, sooner than `sorted` compares tuples."""
+    by_topic = numbers_by_topic(partitions)
     return [(topic, number) for topic in sorted(by_topic) for number in sorted(by_topic[topic])]
 
 
@@ -55,11 +61,6 @@ class PartitionTable(Generic[V]):
         """Return the value of a partition, if it has one."""
         rows = self._topics.get(partition[0])
         return None if rows is None else rows.get(partition[1])
-
-    def values_of(self, partitions: Iterable[TopicPartition]) -> Iterator[V]:
-        """Yield the values of partitions that have one."""
-        topics = self._topics
-        return (topics[topic][number] for topic, number in partitions)
 
     def __getitem__(self, partition: TopicPartition) -> V:
         try:

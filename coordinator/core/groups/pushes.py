@@ -46,14 +46,13 @@ def _start_partitions(
 ) -> Iterator[StartPartition]:
     for topic, of_topic in groupby(partitions, itemgetter(0)):
         grants, numbers = group.grants.rows(topic), [number for _, number in of_topic]
-        committed = positions(group.offsets.rows(topic), numbers)
-        for number, known in zip(numbers, committed, strict=True):
+        committed, leaders = positions(group.offsets.rows(topic), numbers), catalog.leaders_of(topic, numbers)
+        for number, known, (host, port) in zip(numbers, committed, leaders, strict=True):
             grant = grants[number]
             offset, leader_epoch = grant.start, grant.start_leader_epoch
             if offset is None:
                 assert known is not None, f"{topic}-{number} is granted and starts nowhere"
                 offset, leader_epoch = known
-            host, port = catalog.leader_of(topic, number) or (None, None)
             yield StartPartition(
                 topic,
                 grant.topic_id,

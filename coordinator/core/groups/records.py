@@ -11,7 +11,7 @@ from typing import ClassVar, Final, TypeAlias
 import msgspec
 
 from coordinator.core.groups.in_topics import TopicHints, TopicNumbers
-from coordinator.core.groups.life_records import LogOpened, LogWentBack
+from coordinator.core.groups.life_records import LeaderBegan, LogOpened, LogWentBack
 from coordinator.core.groups.operator_records import OperatorRecord
 from coordinator.protocol.ids import READ_UNCOMMITTED
 from coordinator.protocol.parts import ResetPolicy
@@ -214,7 +214,12 @@ class TargetsAssigned(_Record, frozen=True, tag=5):
     group_epoch: int
     assignor: str
     targets: tuple[MemberTarget, ...]
+    """Whole targets, in place of those before; what members lose and gain is as large as what moves."""
     is_stale: bool = False
+    lost: tuple[MemberTarget, ...] = ()
+    """What members are to have no longer."""
+    gained: tuple[MemberTarget, ...] = ()
+    """What members are to have besides, once all that is lost is."""
 
 
 class MemberEpochsAdvanced(_Record, frozen=True, tag=6):
@@ -407,6 +412,7 @@ Record: TypeAlias = (
     | TimeLived
     | RecoveryChanged
     | Taken
+    | LeaderBegan
     | LogOpened
     | LogWentBack
     | OperatorRecord

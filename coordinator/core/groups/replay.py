@@ -25,6 +25,7 @@ from coordinator.core.groups.in_topics import one_by_one
 from coordinator.core.groups.life_replay import LIFE_REPLAY
 from coordinator.core.groups.operator_records import GroupDeleted, ResetApplied
 from coordinator.core.groups.operator_replay import OPERATOR_REPLAY, delete_group
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import (
     MOST_TOGETHER,
     Advanced,
@@ -222,24 +223,38 @@ def _member_removed(group: GroupState, record: MemberRemoved) -> None:
     decree = group.controls.drained.pop(record.member_id, None)
     if decree is not None:
         group.controls.bytes -= bytes_of_decree(record.member_id, decree)
-    for partition in member.target:
-        if group.target_owners.get(partition) == record.member_id:
-            del group.target_owners[partition]
+    _want_no_longer(group, record.member_id, member.target)
     release_all(group, record.member_id, keeps_running_claims=record.keeps_running_claims)
     if member.facts.instance_id is not None and record.member_id in group.owned:
         group.awaited[member.facts.instance_id] = record.member_id
     group.is_target_stale = True
 
 
+def _want_no_longer(group: GroupState, member_id: str, partitions: Iterable[TopicPartition]) -> None:
+    """Have a member be due partitions no longer, unless another is by now."""
+    owners = group.target_owners
+    for partition in partitions:
+        owner = owners.pop(partition, None)
+        if owner is not None and owner != member_id:
+            owners[partition] = owner
+
+
 def _targets_assigned(group: GroupState, record: TargetsAssigned) -> None:
+    members = group.members
     for target in record.targets:
-        member = group.members[target.member_id]
-        for partition in member.target:
-            if group.target_owners.get(partition) == target.member_id:
-                del group.target_owners[partition]
-        member.target = frozenset(one_by_one(target.topics))
+        whole = frozenset(one_by_one(target.topics))
+        _want_no_longer(group, target.member_id, members[target.member_id].target - whole)
+        members[target.member_id].target = whole
+    for target in record.lost:
+        lost = frozenset(one_by_one(target.topics))
+        members[target.member_id].target -= lost
+        _want_no_longer(group, target.member_id, lost)
     for target in record.targets:
-        group.target_owners.update(dict.fromkeys(group.members[target.member_id].target, target.member_id))
+        group.target_owners.update(dict.fromkeys(members[target.member_id].target, target.member_id))
+    for target in record.gained:
+        gained = frozenset(one_by_one(target.topics))
+        members[target.member_id].target |= gained
+        group.target_owners.update(dict.fromkeys(gained, target.member_id))
     group.group_epoch = record.group_epoch
     group.assignor = record.assignor
     group.is_target_stale = record.is_stale

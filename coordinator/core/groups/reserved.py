@@ -9,20 +9,20 @@ does not touch is passed on as it came, both ways.
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from coordinator.core.groups.assignors import Assignor, AssignorInput
+from coordinator.core.groups.assignors import Assignor, AssignorInput, Turns, TurnsAssignor
 from coordinator.core.groups.partition_table import TopicPartition
 
 
 def assign_around(
     assignor: Assignor, given: AssignorInput, reserved: Collection[TopicPartition]
-) -> Mapping[str, frozenset[TopicPartition]]:
+) -> Turns[Mapping[str, frozenset[TopicPartition]]]:
     """Let an assignor assign everything but the reserved partitions."""
     taken: dict[str, set[int]] = {}
     for topic, partition in reserved:
         if partition < given.partitions.get(topic, 0):
             taken.setdefault(topic, set()).add(partition)
     if not taken:
-        return assignor(given)
+        return (yield from _run(assignor, given))
     sizes = {topic: given.partitions[topic] - len(numbers) for topic, numbers in taken.items()}
     stands_for: dict[TopicPartition, TopicPartition] = {}
     for topic, numbers in taken.items():
@@ -34,7 +34,17 @@ def assign_around(
     }
     seen_as.update((real, gap) for gap, real in stands_for.items())
     seen = replace(given, partitions={**given.partitions, **sizes}, current=_renamed(given.current, seen_as))
-    return _renamed(assignor(seen), stands_for)
+    yield
+    assigned = yield from _run(assignor, seen)
+    yield
+    return _renamed(assigned, stands_for)
+
+
+def _run(assignor: Assignor, given: AssignorInput) -> Turns[Mapping[str, frozenset[TopicPartition]]]:
+    """Run an assignor in turns if it can be; one that is installed cannot."""
+    if isinstance(assignor, TurnsAssignor):
+        return (yield from assignor.in_turns(given))
+    return assignor(given)
 
 
 def _renamed(

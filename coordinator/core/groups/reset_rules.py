@@ -112,11 +112,12 @@ def _as_answered(answer: ResolvedOffset) -> NewOffset:
 
 
 def _clamped(wanted: int, answers: Answers) -> NewOffset:
-    begin, end = _as_answered(answers[EARLIEST]), _as_answered(answers[LATEST])
+    begin, end = answers[EARLIEST], answers[LATEST]
+    assert begin.offset is not None
+    assert end.offset is not None
     if wanted < begin.offset:
-        return NewOffset(
-            begin.offset, begin.leader_epoch, f"offset {wanted} is before the first one; set to {begin.offset}"
-        )
+        remark = f"offset {wanted} is before the first one; set to {begin.offset}"
+        return NewOffset(begin.offset, begin.leader_epoch, remark)
     if wanted > end.offset:
         return NewOffset(end.offset, end.leader_epoch, f"offset {wanted} is after the end; set to {end.offset}")
     return NewOffset(wanted)

@@ -5,11 +5,14 @@ member owns is stopped there first; until it has let go, or is fenced for not do
 cancelled. Doing it is `ownership`'s business, in the place where it would grant the partition.
 """
 
-from collections.abc import Callable, Iterable
+import heapq
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from coordinator.core.effects import OffsetToResolve, ResolveOffsets
 from coordinator.core.events import OffsetsResolved, ResolvedOffset
+from coordinator.core.groups.allowance import growth_of_resets, why_no_room
 from coordinator.core.groups.controls import say_by
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.expiry import Expiry
@@ -21,6 +24,8 @@ from coordinator.core.groups.reset_rules import NewOffset, NoOffset, new_offset,
 from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import MAX_NAMED
+from coordinator.protocol.messages import ErrorResponse
 from coordinator.protocol.operator_messages import (
     CancelResets,
     CancelResetsResponse,
@@ -119,6 +124,10 @@ class Resets:
             response = ResetOffsetsResponse(error=ErrorCode.GROUP_ID_NOT_FOUND, message=why)
             desk.respond(question.connection_id, question.correlation_id, response)
             return
+        no_room = why_no_room(desk, group, growth_of_resets(group, request), may_use_reserve=True)
+        if no_room is not None:  # others have taken it while Kafka was asked
+            desk.respond(question.connection_id, question.correlation_id, ErrorResponse(*no_room))
+            return
         planned: dict[TopicPartition, PlannedReset] = {}
         results = [self._plan(group, target, question, planned) for target in request.targets]
         if planned and not request.is_dry_run:
@@ -177,8 +186,12 @@ class Resets:
     # ---- cancelled --------------------------------------------------------------------------------------------------
 
     def cancel(self, group: GroupState, request: CancelResets) -> CancelResetsResponse:
-        """Drop pending resets; what was asked back for them is given back when it has been let go."""
-        wanted = sorted(group.controls.resets) if request.partitions is None else request.partitions
+        """Drop pending resets; what was asked back for them is given back when it has been let go.
+
+        Of all those of a group as many as one request may name: the tool asks again for the rest.
+        """
+        wanted, up_to = _named(group, request)
+        self._desk.meter.note(len(wanted))
         found = tuple(dict.fromkeys(partition for partition in wanted if partition in group.controls.resets))
         if found and not request.is_dry_run:
             self._desk.journal.decide(
@@ -187,7 +200,20 @@ class Resets:
             why = say_by(request.who, request.why)
             self._desk.note(group.group_id, EventKind.RESET_CANCELLED, why, partitions=found)
             self._ownership.reconcile(group.group_id, found, ())
-        return CancelResetsResponse(results=tuple(_cancel_results(group, wanted, found)))
+        return CancelResetsResponse(results=tuple(_cancel_results(group, wanted, found)), up_to=up_to)
+
+
+def _named(group: GroupState, request: CancelResets) -> tuple[Sequence[TopicPartition], TopicPartition | None]:
+    """Return the partitions whose resets are to be dropped, and where they end if there are more pending."""
+    if request.partitions is not None:
+        return request.partitions, None
+    pending, after = group.controls.resets, request.after
+    if not request.is_dry_run:  # what is dropped is not there any more when the rest is asked for
+        some = sorted(islice(pending, MAX_NAMED))
+        return some, some[-1] if len(pending) > MAX_NAMED else None
+    behind = [partition for partition in pending if after is None or partition > after]
+    some = heapq.nsmallest(MAX_NAMED, behind)
+    return some, some[-1] if len(behind) > MAX_NAMED else None
 
 
 def _cancel_results(
@@ -219,7 +245,5 @@ def _as_done(group: GroupState, result: ResetResult) -> ResetResult:
 
 
 def _committed(group: GroupState, partition: TopicPartition) -> int | None:
-    committed, topic = group.offsets.get(partition), group.topics.get(partition[0])
-    if committed is None:
-        return None
-    return committed.offset if topic is None else group.committed_offset(partition, topic.topic_id)
+    topic = group.topics.get(partition[0])
+    return group.offsets.offset_of(partition) if topic is None else group.committed_offset(partition, topic.topic_id)

@@ -83,10 +83,14 @@ _DEAR = frozenset(
 )
 """Timers of groups whose work grows with their size, of members whose work grows with what they have or let go of,
 or to many groups or connections at the same time."""
-_PARTITIONS_FOR_A_MEMBER = 100
+_PARTITIONS_FOR_A_MEMBER = 50
 """So many partitions are taken from a member that is gone in the time in which a member without any is removed."""
 _OFFSETS_FOR_A_PARTITION = 50
 """So many offsets are forgotten in the time in which one partition changes hands."""
+_PARTITIONS_FOR_A_GROUP = 3
+"""So many partitions change hands in the time in which a group without any offsets is forgotten."""
+_PARTITIONS_LET_GO_OF_FOR_ONE_MOVED = 5
+"""So many partitions are taken from a member that is gone in the time in which one partition changes hands."""
 
 
 class Shard:
@@ -155,7 +159,7 @@ class Shard:
         for which nothing is left have their turn in a step of their own, at once.
         """
         desk = self.desk
-        self._end_silent_sessions(desk.now_ms)
+        allowance -= self._end_silent_sessions(desk.now_ms) // _PARTITIONS_LET_GO_OF_FOR_ONE_MOVED
         self._look_at_some()
         now_due: list[Timer] = []
         for timer in desk.timers.pop_due(desk.now_ms, desk.limits.slice_members):
@@ -180,7 +184,7 @@ class Shard:
         if group is None or timer.kind is TimerKind.REGISTRATION:
             return 0
         if timer.kind is TimerKind.EXPIRY:
-            return 0 if group.members else len(group.offsets) // _OFFSETS_FOR_A_PARTITION
+            return 0 if group.members else _PARTITIONS_FOR_A_GROUP + len(group.offsets) // _OFFSETS_FOR_A_PARTITION
         if timer.kind is TimerKind.GRACE:
             assert isinstance(timer.subject, str), "who is gone is a member"
             return len(group.owned.get(timer.subject, ()))
@@ -188,13 +192,13 @@ class Shard:
             return max(len(group.members), len(group.target_owners))
         return len(group.members)
 
-    def _end_silent_sessions(self, now_ms: int) -> None:
+    def _end_silent_sessions(self, now_ms: int) -> int:
         """Remove members that have said nothing for their time-out; the deadlines of the others are moved.
 
-        A bounded number in one step: after a restart all are due at once.
+        A bounded number in one step: after a restart all are due at once. Returns how many partitions they had.
         """
         desk = self.desk
-        left = desk.limits.slice_members
+        left, had = desk.limits.slice_members, 0
         while left > 0 and (due := desk.sessions.pop_due(now_ms, 1)):
             (key,) = due
             left -= 1
@@ -203,10 +207,13 @@ class Shard:
                 continue  # it went with one before it
             if session.ends_ms <= now_ms:
                 group = desk.group(key[0])
-                left -= len(group.owned.get(key[1], ())) // _PARTITIONS_FOR_A_MEMBER if group is not None else 0
+                its = len(group.owned.get(key[1], ())) if group is not None else 0
+                left -= its // _PARTITIONS_FOR_A_MEMBER
+                had += its
                 self._departures.session_timed_out(*key)
             else:
                 desk.sessions.set(key, session.ends_ms)
+        return had
 
     def _look_at_some(self) -> None:
         """Look at registrations about which Kafka has answered, a bounded number in one step."""
@@ -218,8 +225,8 @@ class Shard:
 
     def _come_back(self) -> None:
         """Have a step made for what one step was not to do."""
-        next_ms = self.desk.sessions.earliest()
-        if self.desk.known or (next_ms is not None and next_ms <= self.desk.now_ms):
+        next_ms, has_remains = self.desk.sessions.earliest(), self.desk.drop_remains()
+        if has_remains or self.desk.known or (next_ms is not None and next_ms <= self.desk.now_ms):
             self.desk.timers.set(Timer(TimerKind.REST, ""), self.desk.now_ms)
 
     def _due(self, timer: Timer) -> None:
@@ -388,15 +395,8 @@ class Shard:
                 finals = without_metadata_that_has_no_room(self.desk, group, record.finals)
                 record = replace(record, finals=finals)
             self.desk.journal.decide(record)
-        for result in decision.skipped:
-            partition = (result.topic, result.partition)
-            self.desk.note(
-                group.group_id,
-                EventKind.CLAIM_SKIPPED,
-                result.message,
-                member_id=member_id,
-                partitions=(partition,),
-            )
+        for why, partitions in claims.say_skipped(decision.skipped):
+            self.desk.note(group.group_id, EventKind.CLAIM_SKIPPED, why, member_id=member_id, partitions=partitions)
         response = replace(decision.response, log_end=self.desk.journal.next_epoch)
         self.desk.respond(connection_id, correlation_id, response)
         if record is not None:

@@ -20,20 +20,27 @@ MOST_SHOWN: Final = 2**62
 """No log gets there: an epoch from here on is not one of ours, and says nothing."""
 
 
+_TOGETHER: Final = 8_192
+"""Claims or starts in one set of columns: more of a topic are in several, so that a request takes no longer for what
+came before it."""
+
+
 class Shown:
     """What one registration shows; it only grows, and not after the registration has come."""
 
-    __slots__ = ("_claims", "_hints", "claim_count", "end", "hint_count", "why_bad")
+    __slots__ = ("_claims", "_hints", "claim_count", "end", "hint_count", "why_bad", "why_refused")
 
-    def __init__(self) -> None:
+    def __init__(self, why_refused: str = "") -> None:
         self._claims: list[TopicClaims] = []
-        self._hints: dict[tuple[str, str, bool], TopicHints] = {}
+        self._hints: dict[tuple[str, str, bool], list[TopicHints]] = {}
         self.claim_count = 0
         self.hint_count = 0
         self.end = 0
         """How far the log had come at least, by the owner epochs of claims and starts; counted as these are."""
         self.why_bad = ""
         """The reason why one of the starts cannot be one; empty while all can."""
+        self.why_refused = why_refused
+        """The reason why some was not taken in, so that the registration would show less than its member means."""
 
     @property
     def claims(self) -> Sequence[TopicClaims]:
@@ -42,8 +49,8 @@ class Shown:
 
     @property
     def hints(self) -> tuple[TopicHints, ...]:
-        """The starts, each topic and kind once; those of a topic are in the order in which they came."""
-        return tuple(self._hints.values())
+        """The starts, topic by topic and kind by kind; those of a topic are in the order in which they came."""
+        return tuple([piece for pieces in self._hints.values() for piece in pieces])
 
     def add(self, claims: Sequence[Claim], hints: Sequence[StartHint]) -> None:
         """Take in what came with one request."""
@@ -52,16 +59,19 @@ class Shown:
         for named in claims_in_columns(claims):
             self.end = max(self.end, _end_of(named.owner_epochs))
             last = self._claims[-1] if self._claims else None
-            if last is not None and (last.topic, last.topic_id) == (named.topic, named.topic_id):
+            is_same = last is not None and (last.topic, last.topic_id) == (named.topic, named.topic_id)
+            if last is not None and is_same and len(last.partitions) + len(named.partitions) <= _TOGETHER:
                 self._claims[-1] = _joined(last, named)
             else:
                 self._claims.append(named)
         for some in hints_by_topic(hints):
             self.end = max(self.end, _end_of(epoch for epoch in some.owner_epochs if epoch is not None))
             self.why_bad = self.why_bad or _why_bad(some)
-            key = (some.topic, some.topic_id, some.from_checkpoint)
-            before = self._hints.get(key)
-            self._hints[key] = some if before is None else _with_more(before, some)
+            pieces = self._hints.setdefault((some.topic, some.topic_id, some.from_checkpoint), [])
+            if pieces and len(pieces[-1].partitions) + len(some.partitions) <= _TOGETHER:
+                pieces[-1] = _with_more(pieces[-1], some)
+            else:
+                pieces.append(some)
 
 
 def _end_of(epochs: Iterable[int]) -> int:

@@ -130,7 +130,10 @@ class GrowingSnapshot:
 
 
 def _copy_of(group: GroupState) -> GroupState:
-    """Return a copy of what a snapshot is made from; the values themselves are frozen."""
+    """Return a copy of what a snapshot is made from; the values themselves are frozen.
+
+    Indexes are left as they are: replay makes them from the records.
+    """
     controls = group.controls
     return replace(
         group,
@@ -146,7 +149,6 @@ def _copy_of(group: GroupState) -> GroupState:
         controls=replace(
             controls, paused=dict(controls.paused), drained=dict(controls.drained), resets=dict(controls.resets)
         ),
-        owned={owner: set(partitions) for owner, partitions in group.owned.items()},
         awaited=dict(group.awaited),
         readers=set(group.readers),
     )

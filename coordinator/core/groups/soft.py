@@ -4,6 +4,7 @@ Connections, deadlines, the rebalance window, questions to Kafka under way, and 
 rebuilt from hard state and from what members and Kafka say next.
 """
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -204,6 +205,8 @@ class GroupSoft:
     """When the window ends at the latest, while it is open."""
     window_closed_until_ms: int = 0
     """Until when another urgent change waits after a rebalance."""
+    planning: Generator[None, None, Plan] | None = None
+    """The target that is being computed, turn by turn."""
     plan: Plan | None = None
     """The target that is being made the group's, part by part."""
     backlog: Backlog = field(default_factory=Backlog)

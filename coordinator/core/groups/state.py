@@ -153,8 +153,10 @@ class GroupState:
 
     def committed_offset(self, partition: TopicPartition, topic_id: str) -> int | None:
         """Return the committed offset of a partition of this very topic, if there is one."""
-        committed = self.offsets.get(partition)
-        return committed.offset if committed is not None and is_same_topic(committed.topic_id, topic_id) else None
+        committed = self.offsets.place_of(partition)
+        if committed is None or not is_same_topic(committed.topic_id, topic_id):
+            return None
+        return committed.position_of(partition[1])[0]
 
 
 @dataclass(slots=True)

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import re2
 
-from coordinator.core.groups.holds import is_held, say_awaited
+from coordinator.core.groups.holds import HOLD, is_held, say_awaited
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import MemberFacts
 from coordinator.core.groups.state import GroupState
 from coordinator.core.limits import Limits
-from coordinator.protocol.ids import why_bad_partition, why_bad_topic
+from coordinator.protocol.ids import MAX_PARTITION, why_bad_partition, why_bad_topic
 from coordinator.protocol.parts import Subscription
 
 MAX_PATTERN_LENGTH: Final = 1_000
@@ -63,7 +63,7 @@ def matching_topics(pattern: str, exclusions: Iterable[str], names: Iterable[str
 
 def named_topics(subscription: Subscription) -> tuple[str, ...]:
     """Return the topics that a subscription names, less the exclusions, sorted; none for a pattern."""
-    names = {*subscription.topics, *(topic for topic, _ in subscription.partitions)}
+    names = {*subscription.topics, *{topic for topic, _ in subscription.partitions}}
     return tuple(sorted(names.difference(subscription.exclusions)))
 
 
@@ -78,7 +78,7 @@ def why_bad_subscription(subscription: Subscription, limits: Limits) -> str | No
         return f"the pattern {subscription.pattern[:100]!r} is not allowed: {why}"
     if subscription.partitions and subscription.exclusions:
         return "exclusions belong to topics or a pattern, not to partitions; leave those partitions out"
-    named = {*subscription.topics, *subscription.exclusions, *(topic for topic, _ in subscription.partitions)}
+    named = {*subscription.topics, *subscription.exclusions, *{topic for topic, _ in subscription.partitions}}
     if len(named) > limits.subscription_max_topics:
         return (
             f"the subscription names {len(named)} topics and at most {limits.subscription_max_topics} are allowed; "
@@ -89,23 +89,25 @@ def why_bad_subscription(subscription: Subscription, limits: Limits) -> str | No
             return why
     if subscription.topics and not named_topics(subscription):
         return "the subscription excludes every topic it names; name at least one that it does not"
-    for topic, partition in subscription.partitions:
-        if why := why_bad_partition(topic, partition):
-            return why
+    numbers = [number for _, number in subscription.partitions]  # the names are good
+    if numbers and (min(numbers) < 0 or max(numbers) > MAX_PARTITION):
+        bad = next(one for one in subscription.partitions if not 0 <= one[1] <= MAX_PARTITION)
+        return why_bad_partition(*bad)
     return None
 
 
 def why_owned(group: GroupState, member_id: str, partitions: Iterable[TopicPartition]) -> str | None:
     """Say whose an explicit partition is already, if it is somebody else's."""
+    named, may_be_held = group.explicit, group.handover == HOLD
     for partition in partitions:
-        name = f"{partition[0]}-{partition[1]}"
-        owner = group.explicit.get(partition)
-        if owner not in {None, member_id}:
+        owner = named.get(partition)
+        if owner is not None and owner != member_id:
+            name = f"{partition[0]}-{partition[1]}"
             return (
                 f"partition {name} is owned by member {owner}, which named it first; choose another, or stop that one"
             )
-        if is_held(group, partition) and group.grants[partition].member_id != member_id:
-            whose = say_awaited(group, group.grants[partition].member_id)
+        if may_be_held and is_held(group, partition) and group.grants[partition].member_id != member_id:
+            name, whose = f"{partition[0]}-{partition[1]}", say_awaited(group, group.grants[partition].member_id)
             return f"partition {name} is owned by {whose}, who is away and left a running claim on it; release it first"
     return None
 

@@ -7,10 +7,10 @@ name, and starts from the target before it so that little moves. Bringing partit
 from collections import deque
 from collections.abc import Mapping
 
-from coordinator.core.groups.assignors import Assignor, AssignorInput, AssignorMember
+from coordinator.core.groups.assignors import Assignor, AssignorInput, AssignorMember, Pace, Turns
 from coordinator.core.groups.holds import held_partitions
 from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.plan import Plan
+from coordinator.core.groups.plan import Change, Plan, cut
 from coordinator.core.groups.reserved import assign_around
 from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.subscriptions import explicit_target
@@ -25,29 +25,32 @@ def choose_assignor(group: GroupState, known_assignors: Mapping[str, Assignor]) 
     return max(common, key=lambda name: group.assignor_favourites.get(name, 0))
 
 
-def plan_targets(group: GroupState, known_assignors: Mapping[str, Assignor], most: int) -> Plan:
-    """Compute the target of the next group epoch, to be taken in parts of about `most` partitions."""
+def plan_targets(group: GroupState, known_assignors: Mapping[str, Assignor], most: int) -> Turns[Plan]:
+    """Compute the target of the next group epoch, to be taken in parts of about `most` partitions.
+
+    It is computed from the group as it is now, also when the group changes between two turns.
+    """
     if not group.members:
         return Plan(group.group_epoch + 1, group.assignor, deque())
     name = choose_assignor(group, known_assignors)
-    assigned = _assign(group, known_assignors[name])
-    changes = [
-        (member_id, target)
-        for member_id, member in group.members.items()
-        if (target := assigned.get(member_id, _NOTHING)) is not member.target and target != member.target
-    ]
-    is_large = sum(len(target) + 1 for _, target in changes) > most
-    if is_large:
-        losses = [
-            (member_id, kept)
-            for member_id, target in changes
-            if (before := group.members[member_id].target) and len(kept := target & before) < len(before)
-        ]
-        changes = [*losses, *changes]
-    return Plan(group.group_epoch + 1, name, deque(changes), is_large)
+    next_epoch, targets = group.group_epoch + 1, [(one.facts.member_id, one.target) for one in group.members.values()]
+    assigned = yield from _assign(group, known_assignors[name])
+    yield
+    losses: list[Change] = []
+    gains: list[Change] = []
+    pace = Pace()
+    for member_id, before in targets:
+        target = assigned.get(member_id, _NOTHING)
+        if target is not before:
+            losses += cut(member_id, before - target, most, is_gain=False)
+            gains += cut(member_id, target - before, most, is_gain=True)
+            if pace.is_over(len(before) + len(target)):
+                yield
+    is_large = sum(len(change.partitions) + 1 for change in (*losses, *gains)) > most
+    return Plan(next_epoch, name, deque([*losses, *gains]), is_large)
 
 
-def _assign(group: GroupState, assignor: Assignor) -> Mapping[str, frozenset[TopicPartition]]:
+def _assign(group: GroupState, assignor: Assignor) -> Turns[Mapping[str, frozenset[TopicPartition]]]:
     drained = group.controls.drained
     members: list[AssignorMember] = []
     current: dict[str, frozenset[TopicPartition]] = {}
@@ -68,5 +71,5 @@ def _assign(group: GroupState, assignor: Assignor) -> Mapping[str, frozenset[Top
     if members:
         sizes = {topic: group.topics[topic].partitions for topic in group.subscribers if topic in group.topics}
         given = AssignorInput(tuple(members), sizes, current)
-        assigned |= assign_around(assignor, given, held_partitions(group) | group.explicit.keys())
+        assigned |= yield from assign_around(assignor, given, held_partitions(group) | group.explicit.keys())
     return assigned

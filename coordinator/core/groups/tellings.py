@@ -22,12 +22,12 @@ class Tellings:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
-    def whole(self, group_id: str, member_id: str) -> None:
-        """Tell a member that has just registered all it has; what is not named it does not have."""
+    def whole(self, group_id: str, member_id: str, owned: Collection[TopicPartition]) -> None:
+        """Tell a member that has just registered all it has, in order; what is not named it does not have."""
         group, soft = self._desk.group(group_id), self._desk.soft_of(group_id)
         assert group is not None, f"group {group_id} is not known"
         self._assign_streams(group, member_id)
-        self._push(group, soft, member_id, sorted(group.owned_by(member_id)), complete=is_complete(group, member_id))
+        self._push(group, soft, member_id, owned, complete=is_complete(group, member_id))
 
     def news(self, turn: Round, member_id: str) -> None:
         """Tell a member what a round has granted it, and that it has all it is to have once it has."""

@@ -132,7 +132,7 @@ class FrameHeader:
 
     @property
     def is_plausible(self) -> bool:
-        """Whether `encode_batch` could have written the length (checked before allocating anything)."""
+        """True if `encode_batch` could have written the length (checked before allocating anything)."""
         return MIN_FRAME_BYTES <= self.frame_bytes <= MAX_FRAME_BYTES and self.frame_bytes % ALIGNMENT == 0
 
 
@@ -144,7 +144,7 @@ def read_header(data: bytes, position: int) -> FrameHeader:
 
 
 def is_intact(data: bytes, position: int, header: FrameHeader) -> bool:
-    """Whether the whole frame of `header` lies in `data` and agrees with its CRC, whatever its format."""
+    """Tell whether the whole frame of `header` lies in `data` and agrees with its CRC, whatever its format."""
     end = position + header.frame_bytes
     if not header.is_plausible or end > len(data):
         return False

@@ -1,4 +1,4 @@
-"""What waits to be written: natural batching, decided without a clock or a thread.
+"""The records that wait to be written: natural batching, decided without a clock or a thread.
 
 A group is everything that arrived while the group before it was being synced, as at most one batch a shard,
 so that only the last frame of a log can be torn. Holds the rule that offsets continue and the limit on
@@ -63,7 +63,7 @@ class AppendQueue:
             state.is_open = False
 
     def has(self, shard: int) -> bool:
-        """Whether something of the shard is waiting."""
+        """Tell whether something of the shard is waiting."""
         return shard in self._waiting
 
     def end_offset(self, shard: int) -> int:

@@ -43,7 +43,7 @@ _FRAME_CLUE = bytes((FORMAT, 0, 0))
 
 @dataclass(frozen=True, slots=True)
 class SegmentScan:
-    """What a segment holds: its batches, where they end, and whether the segment was sealed by a roll.
+    """The content of a segment: its batches, where they end, and whether the segment was sealed by a roll.
 
     The last frame, seal or not, is `[last_frame, valid_bytes)`; empty in a segment without frames.
     """
@@ -58,7 +58,7 @@ class SegmentScan:
 
 
 def is_blank(data: bytes) -> bool:
-    """Whether `data` is zero-filled space only."""
+    """Tell whether `data` is zero-filled space only."""
     return not data.strip(b"\0")
 
 

@@ -53,7 +53,7 @@ _OVERRULE: Final = "KCOORD_DECODER"
 
 
 class Decoder(Protocol):
-    """What an implementation module offers."""
+    """The functions that an implementation module offers."""
 
     def decode(
         self,

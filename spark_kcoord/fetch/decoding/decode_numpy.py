@@ -160,7 +160,7 @@ class _BadRecordError(Exception):
 
 
 class _Bytes(NamedTuple):
-    """Where byte strings lie in the plain bytes, in ascending order; a negative length is a null."""
+    """The places of byte strings in the plain bytes, in ascending order; a negative length is a null."""
 
     at: _Integers
     length: _Integers
@@ -265,7 +265,7 @@ def _step_together(chosen: _Chosen, counts: _Integers, first: _Integers, starts:
 
 
 def _step_alone(plain: bytes, position: int, count: int) -> tuple[list[int], int]:
-    """Return the starts of the next ``count`` records and where the last ends, past all bytes if one is cut."""
+    """Return the starts of the next ``count`` records and where the last ends, just past all bytes if one is cut."""
     starts: list[int] = []
     append = starts.append
     try:
@@ -287,7 +287,7 @@ def _step_alone(plain: bytes, position: int, count: int) -> tuple[list[int], int
             position += 1 + (raw >> 1)
     except IndexError:
         position = len(plain) + 1
-    return starts, position
+    return starts, min(position, len(plain) + 1)
 
 
 @dataclass(slots=True)

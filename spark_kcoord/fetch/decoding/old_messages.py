@@ -32,7 +32,7 @@ __all__ = ["OldMessage", "decode_messages", "is_old_at", "message_at"]
 _PREFIX: Final = struct.Struct(">qi")
 _HEADER: Final = struct.Struct(">IBB")
 _MAGIC_AT: Final = 16
-"""Where the magic is, the first byte the checksum covers."""
+"""The place of the magic, the first byte that the checksum covers."""
 _ATTRIBUTES_AT: Final = 17
 _KEY_AT: Final = (LegacyRecordBatch.KEY_OFFSET_V0, LegacyRecordBatch.KEY_OFFSET_V1)
 _LENGTH: Final = struct.Struct(">i")

@@ -1,4 +1,4 @@
-"""What a record set is made of: the batch headers, which batches a reader sees, and what is wrong with bad ones.
+"""The parts of a record set: the batch headers, which batches a reader sees, and what is wrong with bad ones.
 
 A record set is what a broker answers a fetch with: whole record batches of message format 2 (KIP-98), the first
 of which may begin before the offset asked for, the last of which may be cut off. Messages of formats 0 and 1 end the
@@ -54,7 +54,7 @@ TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 
 ATTRIBUTES_AT: Final = 21
-"""Where the attributes are, the first bytes the checksum covers."""
+"""The place of the attributes, the first bytes that the checksum covers."""
 HEADER_BYTES: Final = 61
 SMALLEST_RECORD: Final = 7
 """Bytes of a record that holds nothing: a byte for each of its fields."""
@@ -101,7 +101,7 @@ class DecodedBatch:
 
 
 class RecordSetEnd(NamedTuple):
-    """Where the whole batches of a record set end, and the epoch of the leader that wrote the last of them.
+    """The end of the whole batches of a record set, and the epoch of the leader that wrote the last of them.
 
     ``leader_epoch`` is -1 where the batch has none.
     """

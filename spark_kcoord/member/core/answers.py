@@ -1,10 +1,11 @@
-"""What the answers to a member's calls come to: are they whole, what is the result, what is worth a notice.
+"""The answers to a member's calls, judged: are they whole, what is the result, what is worth a notice.
 
 Holdings take what was answered; nothing here decides what to do next.
 """
 
 from collections.abc import Sequence
 
+from coordinator.client.refusals import show_refusal
 from coordinator.protocol.addresses import Address
 from coordinator.protocol.claim_columns import (
     claimed_as_asked,
@@ -38,7 +39,6 @@ from spark_kcoord.member.core.calls import CallRequest
 from spark_kcoord.member.core.effects import AdvanceOutcome, CallResult, Notice, NoticeKind
 from spark_kcoord.member.core.holdings import Holdings, partition_of
 from spark_kcoord.member.core.registration import Registration
-from spark_kcoord.member.refusals import show_refusal
 
 
 def is_whole(request: CallRequest, response: Response) -> bool:

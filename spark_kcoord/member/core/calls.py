@@ -46,7 +46,7 @@ class Calls:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When the first of them gives up."""
+        """The time at which the first of them gives up."""
         return min((call.deadline_ms for call in self), default=None)
 
     def add(self, call: Call) -> None:

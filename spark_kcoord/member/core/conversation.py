@@ -31,7 +31,7 @@ class Conversation:
 
     def __init__(self, now_ms: int) -> None:
         self.heard_ms = now_ms
-        """When the coordinator said something last."""
+        """The time at which the coordinator said something last."""
         self._session = Session(Role.MEMBER)
         self._asked: dict[int, Asked] = {}
         self._to_confirm: dict[TopicPartition, OwnedPartition] = {}

@@ -15,7 +15,7 @@ from spark_kcoord.errors import KcoordError
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What the coordinator said when it let the member in; `claims` answers the claims the member listed."""
+    """The coordinator's answer when it let the member in; `claims` answers the claims the member listed."""
 
     member_id: str
     kafka_cluster_id: str | None
@@ -25,7 +25,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class AdvanceOutcome:
-    """What became of an Advance.
+    """The outcome of an Advance.
 
     `claimed` are the claims that now stand: exactly these ranges may be read. `finished` and `claims` have one result
     for each claim of the call, in its order; `released` one for each partition that was let go with it. `nodes` are the

@@ -1,4 +1,4 @@
-"""What a member holds: granted partitions, which of them it is asked to give back, and the claims still open.
+"""The holdings of a member: granted partitions, which of them it is asked to give back, and the claims still open.
 
 Pure bookkeeping of what the coordinator has said; the coordinator alone decides. A partition is released once it is
 being stopped, has no running claim under its owner epoch and no call in flight that touches it. What was held before a

@@ -1,4 +1,4 @@
-"""How long a member may believe in what it owns, when it pings and when its coordinator counts as dead.
+"""The times of a session: until when a member owns what it has, when it pings, when its coordinator counts as dead.
 
 The coordinator forgets a member that says nothing for a session time-out. Whatever it answered had been sent before, so
 counting from the moment an answered request was sent, the member's own count is over first. Times are monotonic
@@ -30,7 +30,7 @@ class Lease:
 
     @property
     def ends_ms(self) -> int:
-        """When the coordinator may have declared this member dead."""
+        """The time from which the coordinator may have declared this member dead."""
         return self._answered_ms + self.session_timeout_ms
 
     def unanswered_ms(self, now_ms: int) -> int:
@@ -39,7 +39,7 @@ class Lease:
 
     @property
     def next_ping_ms(self) -> int:
-        """When to ping next if nothing else is sent before."""
+        """The time of the next ping if nothing else is sent before."""
         return self._next_ping_ms
 
     def note_sent(self, now_ms: int, jitter: float) -> None:
@@ -51,5 +51,5 @@ class Lease:
         self._next_ping_ms = now_ms + int(self._ping_interval_ms * (1 - jitter / 10))
 
     def dead_at_ms(self, heard_ms: int) -> int:
-        """When a coordinator last heard at this time counts as dead: two thirds of the session time-out later."""
+        """The time at which a coordinator last heard then counts as dead: two thirds of the session time-out later."""
         return heard_ms + self.session_timeout_ms * 2 // 3

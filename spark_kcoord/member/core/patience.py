@@ -1,4 +1,4 @@
-"""How long a member waits for its coordinator: for each step on the way to it, and for one that it has lost.
+"""The times that a member waits for its coordinator: for each step on the way to it, and for one that it has lost.
 
 The time for which a coordinator may be away begins when the session with it is lost and ends with the next
 registration, whether anybody asks for something meanwhile or not. Times are monotonic milliseconds that come in as
@@ -11,13 +11,13 @@ from spark_kcoord.member.core.states import State
 
 CONNECT_TIMEOUT_MS: Final = 3_000
 ANSWER_TIMEOUT_MS: Final = 3_000
-"""How long a hello and the answer to FindCoordinator may take."""
+"""The longest that a hello and the answer to FindCoordinator may take."""
 REGISTER_TIMEOUT_MS: Final = 10_000
-"""How long the answer to RegisterConsumer may take: a coordinator may first have to ask Kafka about new topics."""
+"""The longest that the answer to RegisterConsumer may take: a coordinator may first have to ask about new topics."""
 
 END_AGE_S: Final = 3.0
-"""How long a position has to lie behind the end of its log before its member takes it for gone: an answer can be old,
-and that of a broker which has just lost its leadership is."""
+"""The time that a position has to lie behind the end of its log before its member takes it for gone: an answer can be
+old, and that of a broker which has just lost its leadership is."""
 
 SILENCE: Final = {
     State.CONNECTING: f"it cannot be connected to within {CONNECT_TIMEOUT_MS} ms",
@@ -47,7 +47,7 @@ class Absence:
 
     @property
     def ends_ms(self) -> int | None:
-        """When the coordinator will have been away for too long; None while there is a session."""
+        """The time at which the coordinator will have been away for too long; None while there is a session."""
         return None if self._since_ms is None else self._since_ms + self._timeout_ms
 
     def is_too_long(self, now_ms: int) -> bool:

@@ -1,4 +1,4 @@
-"""How a member introduces itself: one registration, and before it those claims and hints that do not fit into it."""
+"""The introduction of a member: one registration, and before it those claims and hints that do not fit into it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from spark_kcoord.member.settings import MemberSettings
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What is sent, in order, and the claims it names, which its response answers in order."""
+    """The requests to send, in order, and the claims they name, which the response answers in order."""
 
     before: tuple[ListClaims, ...]
     request: RegisterConsumer

@@ -1,4 +1,4 @@
-"""How far a member is, and what moves it on; the table is the whole truth about legal moves.
+"""The states of a member, and what moves it on; the table is the whole truth about legal moves.
 
 Two things hold in every state and are not repeated below. Time alone can take partitions away: when no request sent
 within the last session time-out has been answered, the member owns nothing until it is granted again. And what an
@@ -10,10 +10,10 @@ from typing import Final
 
 
 class State(Enum):
-    """How far a member is."""
+    """The state of a member."""
 
     NEW = "new"
-    """Nobody has asked it to join. JoinAsked leads to CONNECTING; other calls are refused; it wants no connection."""
+    """Nobody has asked it to join. A JoinCall leads to CONNECTING; other calls are refused; it wants no connection."""
     CONNECTING = "connecting"
     """A connection has been asked for. Connected leads to GREETING; failure or 3 s of silence to WAITING, and the next
     node is tried. Calls wait."""
@@ -40,7 +40,7 @@ class State(Enum):
 
 
 class Step(Enum):
-    """What moves a member from one state to another."""
+    """The steps that move a member from one state to another."""
 
     JOIN = "join asked"
     CONNECTED = "connected"

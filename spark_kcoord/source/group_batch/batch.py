@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_kcoord.member.client import Assignment, MemberClient
-    from spark_kcoord.microbatch.driver_session import DriverSession
+    from spark_kcoord.microbatch.query_member import QueryMember
 
 __all__ = ["GroupBatch", "batch"]
 
 _log = logging.getLogger(__name__)
 
 ASSIGNMENT_TIMEOUT_S: Final = 60.0
-"""How long other members of the group may take to let go of partitions that belong to this one."""
+"""The time that other members of the group have to let go of partitions that belong to this one."""
 
 REBALANCE_TIMEOUT: Final = "1h"
 """A block may take longer than a micro-batch."""
@@ -81,12 +81,12 @@ def batch(
 
 
 class GroupBatch:
-    """What `batch` returns; `rows` and `ranges` are there inside of its block."""
+    """The batch that `batch` returns; `rows` and `ranges` are there inside of its block."""
 
     ranges: tuple[TopicRange, ...]
     """The claimed ranges by topic and partition; none when there is nothing new."""
     is_complete: bool
-    """Whether it got all it was to get; if not, other members still hold some of its partitions."""
+    """True if it got all it was to get; if not, other members still hold some of its partitions."""
 
     def __init__(
         self, spark: SparkSession, given: Mapping[str, str], options: SourceOptions, assignment_timeout_s: float
@@ -96,7 +96,7 @@ class GroupBatch:
         self._options = options
         self._assignment_timeout_s = assignment_timeout_s
         self._client: MemberClient | None = None
-        self._session: DriverSession | None = None
+        self._session: QueryMember | None = None
         self._claims: tuple[Claim, ...] = ()
         self._member_id = ""
         self._block = secrets.token_hex(4)

@@ -1,4 +1,4 @@
-"""Which blocks of ``spark_kcoord.batch`` have ended in a Spark session, as the tasks of that session are told.
+"""The blocks of ``spark_kcoord.batch`` that have ended in a Spark session, as the tasks of that session are told.
 
 Spark plans a DataFrame's source once and keeps the plan, so that the end of a block, which commits its ranges, would
 not be noticed by what is read of its rows later. The session's configuration is sent along with every task of an action

@@ -43,7 +43,7 @@ def claim_options(claims: Sequence[Claim], *, block: str, member_id: str | None)
 
 @dataclass(frozen=True, slots=True)
 class _Claimed:
-    """What the source's own options say; executors get it, so that it holds no message of the coordinator's."""
+    """The source's own options, read; executors get it, so that it holds no message of the coordinator's."""
 
     ranges: tuple[tuple[str, str, int, int, int, int], ...]
     """The fields of each claim, in their order."""

@@ -26,7 +26,7 @@ Ask = Callable[[SourceOptions, Request], Response]
 
 def _ask(options: SourceOptions, request: Request) -> Response:
     timeout_s = options.coordinator_timeout_ms / 1000
-    return request_once(host_ports(options.coordinators), options.group, request, timeout_s=timeout_s)
+    return request_once(host_ports(options.coordinators), request, timeout_s=timeout_s)
 
 
 def begin_to_read(options: SourceOptions, member_id: str, claims: Sequence[Claim], *, ask: Ask = _ask) -> None:

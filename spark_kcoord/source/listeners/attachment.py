@@ -22,6 +22,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from coordinator.protocol.addresses import Address
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from spark_kcoord.options.kinds import SERVERS
 from spark_kcoord.options.source_options import host_ports
@@ -38,7 +39,7 @@ __all__ = ["Attachment", "attach"]
 _log = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 120.0
-"""How long a coordinator that is away is waited for, as long as option 'kcoord.coordinator.timeout' by default."""
+"""The time that a coordinator which is away is waited for, that of option 'kcoord.coordinator.timeout' by default."""
 
 _ASYNC: Final = "AsyncProgressTracking"
 """In the name of Spark's class for queries that go on before their micro-batches are noted as done."""
@@ -152,8 +153,8 @@ class Attachment(StreamingQueryListener):  # type: ignore[misc]  # pyspark is un
 
 
 def _offsets_of(
-    progress: Mapping[str, Any], coordinators: tuple[tuple[str, int], ...]
-) -> dict[int, tuple[StreamOffset, tuple[tuple[str, int], ...]]]:
+    progress: Mapping[str, Any], coordinators: tuple[Address, ...]
+) -> dict[int, tuple[StreamOffset, tuple[Address, ...]]]:
     """Return the end offsets of the kcoord sources of a progress report, each with whom to tell."""
     found = {}
     for place, source in enumerate(progress["sources"]):

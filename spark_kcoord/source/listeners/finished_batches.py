@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from coordinator.protocol.addresses import Address
 from coordinator.protocol.claim_columns import claims_in_columns, finished_as_asked, results_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FinishClaims, FinishClaimsResponse, Request, Response
@@ -31,16 +32,16 @@ __all__ = ["FinishedBatch", "FinishedBatches"]
 _log = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_S: Final = 5.0
-"""How long the end of the process waits for what is still to be said."""
+"""The time that the end of the process waits for what is still to be said."""
 
 _EXPECTED: Final = frozenset({ErrorCode.NONE, ErrorCode.CLAIM_CLOSED, ErrorCode.FENCED_OWNER_EPOCH})
 """Answers that need no warning: the range is committed, or its claim was closed, which the reader said loudly."""
 
-Ask = Callable[[tuple[tuple[str, int], ...], str, Request, float], Response]
+Ask = Callable[[tuple[Address, ...], Request, float], Response]
 
 
-def _ask(coordinators: tuple[tuple[str, int], ...], group_id: str, request: Request, timeout_s: float) -> Response:
-    return request_once(coordinators, group_id, request, timeout_s=timeout_s)
+def _ask(coordinators: tuple[Address, ...], request: Request, timeout_s: float) -> Response:
+    return request_once(coordinators, request, timeout_s=timeout_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class FinishedBatch:
 
     run_id: str
     batch_id: int
-    offsets: Mapping[int, tuple[StreamOffset, tuple[tuple[str, int], ...]]]
+    offsets: Mapping[int, tuple[StreamOffset, tuple[Address, ...]]]
     """By the place of the source in the query: its end offset and the coordinators to ask first."""
     unread: frozenset[int] = frozenset()
     """The places of the sources of which Spark has read no row."""
@@ -161,12 +162,19 @@ class FinishedBatches:
                     error,
                 )
                 failure = error
+            except Exception as error:  # noqa: BLE001 - the thread tells of other queries too, and goes on
+                _log.exception("group %s: micro-batch %d could not be committed by a bug", offset.group, batch.batch_id)
+                failure = KcoordError(
+                    f"Micro-batch {batch.batch_id} of group {offset.group} is finished and could not be committed, by "
+                    f"a bug of kcoord ({type(error).__name__}: {error}): please report it with the log. The next start "
+                    "of the query from its checkpoint commits it."
+                )
             else:
                 with self._changed:
                     self._said[batch.run_id, place] = offset
         return failure
 
-    def _tell_source(self, offset: StreamOffset, coordinators: tuple[tuple[str, int], ...], *, is_unread: bool) -> None:
+    def _tell_source(self, offset: StreamOffset, coordinators: tuple[Address, ...], *, is_unread: bool) -> None:
         results = self._results(offset, coordinators)
         for claim, result in zip(offset.claims, results, strict=True):
             level = logging.DEBUG if result.error in _EXPECTED else logging.WARNING
@@ -196,13 +204,13 @@ class FinishedBatches:
                 show_claims(nobodys),
             )
 
-    def _results(self, offset: StreamOffset, coordinators: tuple[tuple[str, int], ...]) -> tuple[PartitionResult, ...]:
+    def _results(self, offset: StreamOffset, coordinators: tuple[Address, ...]) -> tuple[PartitionResult, ...]:
         """Ask in as many requests as it takes, each of which commits what it names."""
         deadline_s = time.monotonic() + self._timeout_s
         results: list[PartitionResult] = []
         for portion in portions(offset.claims, bytes_of):
             request = FinishClaims(offset.group, offset.member, claims_in_columns(portion))
-            response = self._ask(coordinators, offset.group, request, max(0.0, deadline_s - time.monotonic()))
+            response = self._ask(coordinators, request, max(0.0, deadline_s - time.monotonic()))
             assert isinstance(response, FinishClaimsResponse)
             if response.error is not ErrorCode.NONE:
                 raise KcoordError(f"The coordinator refused: {response.error.name} ({response.message}).")
@@ -212,4 +220,4 @@ class FinishedBatches:
 
 
 RUNS_REMEMBERED: Final = 1_000
-"""How many runs of queries `wait` knows of."""
+"""The number of runs of queries that `wait` knows of."""

@@ -21,6 +21,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from spark_kcoord.fetch.topic_range import TopicPartition
 from spark_kcoord.microbatch.source_report import SourceReport
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 
@@ -76,7 +77,7 @@ class LagListener(StreamingQueryListener):  # type: ignore[misc]  # pyspark is u
     def __init__(self, on_report: Callable[[LagReport], None] | None = None) -> None:
         self._on_report = on_report
         self._lock = threading.Lock()
-        self._latest: dict[tuple[str, int], LagReport] = {}
+        self._latest: dict[TopicPartition, LagReport] = {}
 
     def latest(self) -> list[LagReport]:
         """Return the newest report of each source of each query that runs, by query and source."""

@@ -1,4 +1,4 @@
-"""Which Spark application a member belongs to: the JVM of its driver, named so that no other program has the name.
+"""The Spark application of a member: the JVM of its driver, named so that no other program has the name.
 
 Spark starts a Python process for each source of a query, so that none of them can see the others; what they share is
 the JVM above them. A process id alone is used again some day and exists on every machine and in every container; so the
@@ -26,13 +26,13 @@ __all__ = ["application_above", "application_of", "jvm_above"]
 
 JVM: Final = "java"
 MOST_ABOVE: Final = 16
-"""How many processes above ours are looked at: a shell that sets an environment, a launcher, the JVM."""
+"""The number of processes above ours that are looked at: a shell that sets an environment, a launcher, the JVM."""
 PS_TIMEOUT_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Process:
-    """What the operating system says of a process; `started` is text of its own."""
+    """A process as the operating system tells of it; `started` is text of its own."""
 
     parent: int
     command: str

@@ -26,7 +26,7 @@ _SUBMIT: Final = "org.apache.spark.deploy.SparkSubmit"
 _WITHOUT_VALUE: Final = frozenset({"--help", "-h", "--verbose", "-v", "--version", "--supervise", "--usage-error"})
 _SHELLS: Final = frozenset({"pyspark-shell", "pyspark-shell-main", "spark-shell"})
 _SCRIPT_OPTION: Final = "--primary-py-file"
-"""What YARN gives the driver that runs in its container."""
+"""The variables that YARN gives the driver that runs in its container."""
 
 
 def name_above() -> str | None:

@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from coordinator.core.groups.assignors.assignor import Assignor, AssignorInput, AssignorMember, TopicPartition
+from coordinator.core.groups.assignors.assignor import (
+    Assignor,
+    AssignorInput,
+    AssignorMember,
+    Pace,
+    TopicPartition,
+    Turns,
+    TurnsAssignor,
+    run_whole,
+)
 from coordinator.core.groups.assignors.range import assign_range
 from coordinator.core.groups.assignors.round_robin import assign_round_robin
 from coordinator.core.groups.assignors.sticky import assign_sticky
@@ -15,8 +24,23 @@ from coordinator.core.groups.assignors.sticky import assign_sticky
 DEFAULT_ASSIGNOR: Final = "sticky"
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = MappingProxyType(
-    {"sticky": assign_sticky, "range": assign_range, "round-robin": assign_round_robin}
+    {
+        "sticky": TurnsAssignor(assign_sticky),
+        "range": TurnsAssignor(assign_range),
+        "round-robin": TurnsAssignor(assign_round_robin),
+    }
 )
 """Every assignor by name, the default first."""
 
-__all__ = ["ASSIGNORS", "DEFAULT_ASSIGNOR", "Assignor", "AssignorInput", "AssignorMember", "TopicPartition"]
+__all__ = [
+    "ASSIGNORS",
+    "DEFAULT_ASSIGNOR",
+    "Assignor",
+    "AssignorInput",
+    "AssignorMember",
+    "Pace",
+    "TopicPartition",
+    "Turns",
+    "TurnsAssignor",
+    "run_whole",
+]

@@ -4,13 +4,16 @@ An assignor sees names and numbers only. It knows nothing of epochs, of connecti
 says where partitions belong, and reconciliation brings them there.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from itertools import islice
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
 TopicPartition: TypeAlias = tuple[str, int]
+
+T = TypeVar("T")
 
 
 class AssignorMember(msgspec.Struct, frozen=True, gc=False):
@@ -45,3 +48,57 @@ Assignor: TypeAlias = Callable[[AssignorInput], Mapping[str, frozenset[TopicPart
 Every assignor gives each partition of a subscribed topic to exactly one member that subscribes to it, and answers equal
 inputs alike, whatever the order of members and mappings and whatever the hash seed.
 """
+
+Turns: TypeAlias = Generator[None, None, T]
+"""Work that stops now and then, so that others have their turn, and returns what it has made at its end."""
+
+PARTITIONS_A_TURN: Final = 10_000
+"""So many partitions are looked at between two stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnsAssignor:
+    """An assignor that can be run in turns, and is one like any other."""
+
+    in_turns: Callable[[AssignorInput], Turns[Mapping[str, frozenset[TopicPartition]]]]
+
+    def __call__(self, given: AssignorInput) -> Mapping[str, frozenset[TopicPartition]]:
+        """Assign in one go."""
+        return run_whole(self.in_turns(given))
+
+
+def run_whole(turns: Turns[T]) -> T:
+    """Run to the end and return what was made."""
+    while True:
+        try:
+            next(turns)
+        except StopIteration as done:
+            made: T = done.value
+            return made
+
+
+class Pace:
+    """How much was looked at since the last stop."""
+
+    __slots__ = ("_seen",)
+
+    def __init__(self) -> None:
+        self._seen = 0
+
+    def is_over(self, partitions: int) -> bool:
+        """True when a stop is due after having looked at so many partitions more."""
+        self._seen += partitions
+        if self._seen < PARTITIONS_A_TURN:
+            return False
+        self._seen = 0
+        return True
+
+
+def portions(partitions: frozenset[TopicPartition]) -> Iterator[frozenset[TopicPartition] | tuple[TopicPartition, ...]]:
+    """Yield what a member has in portions, of which each is looked at in one turn."""
+    if len(partitions) <= PARTITIONS_A_TURN:
+        yield partitions
+        return
+    left = iter(partitions)
+    while some := tuple(islice(left, PARTITIONS_A_TURN)):
+        yield some

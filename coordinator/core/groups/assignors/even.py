@@ -8,9 +8,10 @@ What does not change is passed on as it came: after one departure the work is to
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from operator import itemgetter
 
-from coordinator.core.groups.assignors.assignor import AssignorMember, TopicPartition
+from coordinator.core.groups.assignors.assignor import AssignorMember, Pace, TopicPartition, Turns, portions
 
 _by_number = itemgetter(1, 0)
 _NOTHING: frozenset[TopicPartition] = frozenset()
@@ -20,11 +21,13 @@ def assign_even(
     members: Sequence[AssignorMember],
     topics: Mapping[str, int],
     current: Mapping[str, frozenset[TopicPartition]],
-) -> dict[str, frozenset[TopicPartition]]:
+) -> Turns[dict[str, frozenset[TopicPartition]]]:
     """Assign all partitions of `topics` (sorted by name) to members sorted by id, each rounded to its share."""
     held = [current.get(member.member_id, _NOTHING) for member in members]
-    waiting, is_in_order = _unassigned(topics, held), True
+    pace = Pace()
+    waiting, is_in_order = (yield from _unassigned(topics, held, pace)), True
     if waiting is None:
+        yield
         held, waiting = _what_counts(topics, held)
         is_in_order = False
     shares = _shares([member.weight for member in members], [len(mine) for mine in held], sum(topics.values()))
@@ -38,24 +41,30 @@ def assign_even(
             hands[index] = frozenset(kept[:share])
             waiting += kept[share:]
             is_in_order = False
+            if pace.is_over(len(mine)):
+                yield
     if not is_in_order:
         waiting.sort()
-    _deal(waiting, receivers, hands)
+    yield from _deal(waiting, receivers, hands, pace)
     return dict(zip([member.member_id for member in members], hands, strict=True))
 
 
-def _unassigned(topics: Mapping[str, int], held: Sequence[frozenset[TopicPartition]]) -> list[TopicPartition] | None:
+def _unassigned(
+    topics: Mapping[str, int], held: Sequence[frozenset[TopicPartition]], pace: Pace
+) -> Turns[list[TopicPartition] | None]:
     """Return what nobody has; None when somebody has what does not exist or what another has too."""
     if not any(held):
         return [(topic, number) for topic, count in topics.items() for number in range(count)]
     marks = {topic: bytearray(count) for topic, count in topics.items()}
     try:
-        for mine in held:
-            for topic, number in mine:
+        for some in chain.from_iterable(map(portions, held)):
+            for topic, number in some:
                 of_topic = marks[topic]
                 if number < 0 or of_topic[number]:
                     return None
                 of_topic[number] = 1
+            if pace.is_over(len(some)):
+                yield
     except (KeyError, IndexError):
         return None
     free: list[TopicPartition] = []
@@ -97,8 +106,11 @@ def _shares(weights: Sequence[int], held: Sequence[int], total: int) -> list[int
 
 
 def _deal(
-    waiting: Sequence[TopicPartition], receivers: Mapping[int, Sequence[int]], hands: list[frozenset[TopicPartition]]
-) -> None:
+    waiting: Sequence[TopicPartition],
+    receivers: Mapping[int, Sequence[int]],
+    hands: list[frozenset[TopicPartition]],
+    pace: Pace,
+) -> Turns[None]:
     """Deal partitions to those who miss so many, by count; the turns of each are evenly spread over the whole list."""
     dues = sorted(((turn + 0.5) / count, count) for count in receivers for turn in range(count))
     turns: dict[int, list[Sequence[TopicPartition]]] = {count: [] for count in receivers}
@@ -111,3 +123,5 @@ def _deal(
     for count, takers in receivers.items():
         for index, dealt in zip(takers, zip(*turns[count], strict=True), strict=True):
             hands[index] = hands[index].union(dealt)
+            if pace.is_over(len(hands[index])):
+                yield

@@ -8,12 +8,12 @@ current assignment is complete and balanced.
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 
-from coordinator.core.groups.assignors.assignor import AssignorInput, AssignorMember, TopicPartition
+from coordinator.core.groups.assignors.assignor import AssignorInput, AssignorMember, TopicPartition, Turns
 from coordinator.core.groups.assignors.even import assign_even
 from coordinator.core.groups.assignors.uneven import assign_uneven
 
 
-def assign_sticky(given: AssignorInput) -> Mapping[str, frozenset[TopicPartition]]:
+def assign_sticky(given: AssignorInput) -> Turns[Mapping[str, frozenset[TopicPartition]]]:
     """Assign by streams, moving as little as possible.
 
     Where all members subscribe to the same topics each gets its proportional share, rounded up or down. Where they do
@@ -24,9 +24,10 @@ def assign_sticky(given: AssignorInput) -> Mapping[str, frozenset[TopicPartition
     for part, subscriptions in _independent_parts(members, given.partitions):
         if len(set(subscriptions)) == 1:
             topics = {topic: given.partitions[topic] for topic in sorted(subscriptions[0])}
-            assigned.update(assign_even(part, topics, given.current))
+            assigned.update((yield from assign_even(part, topics, given.current)))
         else:
             assigned.update(assign_uneven(part, subscriptions, given.partitions, given.current))
+            yield
     return assigned
 
 

@@ -1,6 +1,6 @@
 """One streaming query as one member: what the stream reader does in its long-lived process beside the Spark driver.
 
-The planner decides; this room answers its questions by asking the member client and Kafka, and waits for them. It
+The planner decides; this room performs its commands by asking the member client and Kafka, and waits for them. It
 knows both by their ports only, so that both have fakes.
 """
 
@@ -15,8 +15,7 @@ from coordinator.protocol.parts import Claim, ClaimStatus, LostPosition, Partiti
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import AdvanceOutcome, Assignment, Joined
 from spark_kcoord.member.holders import Holder
-from spark_kcoord.microbatch.planner import UNLIMITED, BatchPlanner
-from spark_kcoord.microbatch.questions import (
+from spark_kcoord.microbatch.commands import (
     Answer,
     AskAdvance,
     AskConfirm,
@@ -24,8 +23,8 @@ from spark_kcoord.microbatch.questions import (
     AskReport,
     AwaitAssignment,
     AwaitChange,
+    Command,
     Planning,
-    Question,
     ReadAssignment,
     ReadEnds,
     ReadHighWatermarks,
@@ -33,11 +32,12 @@ from spark_kcoord.microbatch.questions import (
     ReadStarts,
     ReadTopicIds,
 )
+from spark_kcoord.microbatch.planner import UNLIMITED, BatchPlanner
 from spark_kcoord.microbatch.source_report import SourceReport
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from spark_kcoord.planning.rate_limit import BatchLimits
 
-__all__ = ["DriverSession", "LogOffsets", "Member"]
+__all__ = ["QueryMember", "LogOffsets", "Member"]
 
 _Plan = TypeVar("_Plan")
 
@@ -74,7 +74,7 @@ class Member(Protocol):
 
 
 class LogOffsets(Protocol):
-    """Where partitions begin and end at the brokers."""
+    """The brokers, asked where partitions begin and end."""
 
     def end_offsets(
         self, partitions: Sequence[TopicPartition], *, timeout_s: float | None = None
@@ -116,11 +116,11 @@ _Reported: TypeAlias = tuple[
 """A report with what it was made of."""
 
 
-class DriverSession:
+class QueryMember:
     """A joined member and the plan of its micro-batches.
 
     `first` is the stream offset of the first call of this process; its member id, claims and ends were given to the
-    coordinator at the join. Used by one thread, Spark's. Raises KcoordError when a question cannot be answered.
+    coordinator at the join. Used by one thread, Spark's. Raises KcoordError when a command cannot be performed.
     """
 
     def __init__(
@@ -204,20 +204,20 @@ class DriverSession:
 
     def _carry_out(self, planning: Planning[_Plan]) -> _Plan:
         try:
-            question = next(planning)
+            command = next(planning)
             while True:
                 try:
-                    answer = self._answer(question)
+                    answer = self._answer(command)
                 except KcoordError as error:
-                    question = planning.throw(error)
+                    command = planning.throw(error)
                 else:
-                    question = planning.send(answer)
+                    command = planning.send(answer)
         except StopIteration as planned:
             plan: _Plan = planned.value
             return plan
 
-    def _answer(self, question: Question) -> Answer:
-        match question:
+    def _answer(self, command: Command) -> Answer:
+        match command:
             case ReadAssignment():
                 return self._noted(self._member.assignment())
             case AwaitChange(known, timeout_s):

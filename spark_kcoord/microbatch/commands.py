@@ -1,6 +1,6 @@
-"""What the planner of micro-batches has to know or have done, as questions that somebody else answers.
+"""The commands of the planner of micro-batches: what it has to know or have done, by somebody else.
 
-A plan is a generator of questions. Whoever carries it out answers each before it goes on; nothing here says how.
+A plan is a generator of commands. Its shell performs and answers each before the plan goes on; nothing here says how.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spark_kcoord.member.holders import Holder
 
 @dataclass(frozen=True, slots=True)
 class ReadAssignment:
-    """What does the member own now? Answered with an Assignment, without waiting."""
+    """Tell what the member owns now. Answered with an Assignment, without waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class AwaitChange:
 
 @dataclass(frozen=True, slots=True)
 class ReadEnds:
-    """Where do these partitions end at the brokers? Answered with an exclusive end for each that is known.
+    """Read where these partitions end at the brokers. Answered with an exclusive end for each that is known.
 
     Fails with UnknownTopicError naming topics that are gone, and with KafkaAwayError after `timeout_s` (None: soon)
     without an answer.
@@ -51,9 +51,9 @@ class ReadEnds:
 
 @dataclass(frozen=True, slots=True)
 class ReadHighWatermarks:
-    """Where do the logs of these partitions end, whatever the isolation level? Answered and failing as ReadEnds, soon.
+    """Read where the logs of these partitions end at any isolation level. Answered and failing as ReadEnds, soon.
 
-    The answer is as new as the question.
+    The answer is as new as the command.
     """
 
     partitions: tuple[TopicPartition, ...]
@@ -61,14 +61,14 @@ class ReadHighWatermarks:
 
 @dataclass(frozen=True, slots=True)
 class ReadStarts:
-    """What is the first offset the brokers still have of these partitions? Answered and failing as ReadEnds, soon."""
+    """Read the first offset the brokers still have of these partitions. Answered and failing as ReadEnds, soon."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSizes:
-    """How large are the records at these positions? Answered with bytes per offset of each partition that is known.
+    """Read how large records are at these positions. Answered with bytes per offset of each partition that is known.
 
     Fails with KafkaAwayError when there is no answer.
     """
@@ -78,7 +78,7 @@ class ReadSizes:
 
 @dataclass(frozen=True, slots=True)
 class ReadTopicIds:
-    """Under which ids does Kafka know these topics? Answered for each that exists; empty where Kafka names none.
+    """Read the ids under which Kafka knows these topics. Answered for each that exists; empty where Kafka names none.
 
     Fails with KafkaAwayError when there is no answer, soon.
     """
@@ -113,10 +113,10 @@ class AskReport:
 
 @dataclass(frozen=True, slots=True)
 class AskHolders:
-    """Who has each of the group's partitions? Answered by the coordinator, with a Holder of each that it knows."""
+    """Ask who has each of the group's partitions. Answered by the coordinator, with a Holder of each that it knows."""
 
 
-Question: TypeAlias = (
+Command: TypeAlias = (
     ReadAssignment
     | AwaitAssignment
     | AwaitChange
@@ -141,43 +141,43 @@ Answer: TypeAlias = (
     | tuple[PartitionResult, ...]
 )
 _Plan = TypeVar("_Plan")
-Planning: TypeAlias = Generator[Question, Answer, _Plan]
-"""Questions in the order in which they are to be answered; it returns what was planned.
+Planning: TypeAlias = Generator[Command, Answer, _Plan]
+"""Commands in the order in which they are to be answered; it returns what was planned.
 
-A question that cannot be answered is answered by throwing the KcoordError, which the plan may have a way around.
+A command that cannot be performed is answered by throwing the KcoordError, which the plan may have a way around.
 """
 
 
-def ask_assignment(question: ReadAssignment | AwaitAssignment | AwaitChange) -> Planning[Assignment]:
+def ask_assignment(command: ReadAssignment | AwaitAssignment | AwaitChange) -> Planning[Assignment]:
     """Ask for an assignment."""
-    answer = yield question
+    answer = yield command
     assert isinstance(answer, Assignment)
     return answer
 
 
-def ask_offsets(question: ReadEnds | ReadHighWatermarks | ReadStarts) -> Planning[Mapping[TopicPartition, int]]:
+def ask_offsets(command: ReadEnds | ReadHighWatermarks | ReadStarts) -> Planning[Mapping[TopicPartition, int]]:
     """Ask the brokers for offsets."""
-    answer = yield question
+    answer = yield command
     assert isinstance(answer, Mapping)
     return cast("Mapping[TopicPartition, int]", answer)
 
 
-def ask_sizes(question: ReadSizes) -> Planning[Mapping[TopicPartition, float]]:
+def ask_sizes(command: ReadSizes) -> Planning[Mapping[TopicPartition, float]]:
     """Ask the brokers for sizes of records."""
-    answer = yield question
+    answer = yield command
     assert isinstance(answer, Mapping)
     return cast("Mapping[TopicPartition, float]", answer)
 
 
-def ask_topic_ids(question: ReadTopicIds) -> Planning[Mapping[str, str]]:
+def ask_topic_ids(command: ReadTopicIds) -> Planning[Mapping[str, str]]:
     """Ask the brokers for the ids of topics."""
-    answer = yield question
+    answer = yield command
     assert isinstance(answer, Mapping)
     return cast("Mapping[str, str]", answer)
 
 
-def ask_holders(question: AskHolders) -> Planning[Mapping[TopicPartition, Holder]]:
+def ask_holders(command: AskHolders) -> Planning[Mapping[TopicPartition, Holder]]:
     """Ask the coordinator who has what."""
-    answer = yield question
+    answer = yield command
     assert isinstance(answer, Mapping)
     return cast("Mapping[TopicPartition, Holder]", answer)

@@ -1,4 +1,4 @@
-"""Which coordinator node is tried next, how long to wait before it, and what went wrong at each.
+"""The coordinator nodes that may be tried: the next one, the time to wait before it, and the trouble at each.
 
 Candidates are the addresses the member was given, those it remembers from before, and every one a coordinator has named
 since: a cluster may have moved node by node while the member was not looking. It knows no sockets and draws no chance

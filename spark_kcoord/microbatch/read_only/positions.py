@@ -1,4 +1,4 @@
-"""Where a query is that never commits, and what it is told instead of the coordinator's answers.
+"""The positions of a query that never commits, and what it is told instead of the coordinator's answers.
 
 Claims and commits of the planner end here: nothing is kept for them, and the group's offsets stay where they are. Where
 the query is stands in its checkpoint alone: a partition goes on where it has been read to, whatever the group has

@@ -1,6 +1,6 @@
 """A member that never commits: what `kcoord.commit=false` makes of the member client.
 
-It is assigned partitions as any member; `read_only_positions` answers for the coordinator wherever something would be
+It is assigned partitions as any member; `positions` answers for the coordinator wherever something would be
 written.
 """
 
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import Claim, ClaimStatus, LostPosition, PartitionResult
 from spark_kcoord.member.client import AdvanceOutcome, Assignment, Joined
 from spark_kcoord.member.holders import Holder
-from spark_kcoord.microbatch.driver_session import Member
-from spark_kcoord.microbatch.read_only_positions import ReadOnlyPositions
+from spark_kcoord.microbatch.query_member import Member
+from spark_kcoord.microbatch.read_only.positions import ReadOnlyPositions
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 
 __all__ = ["ReadOnlyMember"]
@@ -58,7 +59,7 @@ class ReadOnlyMember:
         self._positions.take_report(results)
         return results
 
-    def holders(self) -> Mapping[tuple[str, int], Holder]:
+    def holders(self) -> Mapping[TopicPartition, Holder]:
         """Ask the coordinator who has each of the group's partitions."""
         return self._member.holders()
 

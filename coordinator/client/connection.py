@@ -1,0 +1,146 @@
+"""One blocking connection to a coordinator node: opened, greeted, asked, closed.
+
+Every wait but the look-up of a host name, which is the operating system's, ends in the time that was given for it.
+Whatever keeps a response from coming is a `NodeError`, whose text continues a sentence that begins with the node's
+address. Which node is asked, and whether again, is not decided here.
+"""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from coordinator.protocol.addresses import Address
+from coordinator.protocol.errors import RemoteProtocolError
+from coordinator.protocol.messages import Request, Response
+from coordinator.protocol.session import HelloReceived, ResponseReceived, Role, Session, SessionEvent
+
+CONNECT_ERRORS: Final = (OSError, UnicodeError, OverflowError)
+"""The exceptions of opening a connection: the system's errors, a name no resolver takes, a port out of range."""
+
+_READ_BYTES: Final = 256 * 1024
+
+
+class NodeError(Exception):
+    """A node gave no response; the text says why, and `advice` what to do."""
+
+    def __init__(self, why: str, advice: str) -> None:
+        super().__init__(why)
+        self.advice = advice
+
+
+class NodeTimeoutError(NodeError):
+    """The node gave no response in the time it had."""
+
+
+def open_socket(host: str, port: int, timeout_s: float) -> socket.socket:
+    """Open a connection without Nagle's delay; raises one of CONNECT_ERRORS."""
+    sock = socket.create_connection((host, port), timeout=timeout_s)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock
+
+
+def why_failed(error: Exception) -> str:
+    """Return the operating system's words for a network error."""
+    if isinstance(error, TimeoutError):
+        return "timed out"
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+
+
+class Connection:
+    """A connection that has exchanged hellos; a context manager that closes it.
+
+    Raises NodeError when the node cannot be reached or says no hello within `timeout_s`.
+    """
+
+    def __init__(self, address: Address, timeout_s: float) -> None:
+        self._session = Session(Role.MEMBER)
+        self._events: Iterator[SessionEvent] = iter(())
+        self._begin(timeout_s)
+        with self._failures():
+            self._socket = open_socket(*address, self._remaining_s())
+        try:
+            with self._failures():
+                self._socket.sendall(self._session.send_hello())
+                while not isinstance(self._next(), HelloReceived):
+                    pass
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def ask(self, request: Request, timeout_s: float) -> Response:
+        """Send a request and return its response, which may be a refusal.
+
+        Pushes are passed over: they are for members. Raises NodeError, and LocalProtocolError for a request that cannot
+        be sent.
+        """
+        self._begin(timeout_s)
+        correlation_id, data = self._session.send_request(request)
+        with self._failures():
+            self._socket.settimeout(self._remaining_s())
+            self._socket.sendall(data)
+            while True:
+                event = self._next()
+                if isinstance(event, ResponseReceived) and event.correlation_id == correlation_id:
+                    return event.response
+
+    def _next(self) -> SessionEvent:
+        while True:
+            for event in self._events:
+                return event
+            self._socket.settimeout(self._remaining_s())
+            data = self._socket.recv(_READ_BYTES)
+            if not data:
+                raise EOFError
+            self._events = self._session.receive_bytes(data)
+
+    def _begin(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._deadline_s = time.monotonic() + timeout_s
+
+    def _remaining_s(self) -> float:
+        left_s = self._deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        return left_s
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Turn all that can go wrong on the way into a NodeError."""
+        try:
+            yield
+        except TimeoutError as error:
+            raise NodeTimeoutError(
+                f"did not answer within {round(self._timeout_s, 2):g} s",
+                "check that the address is a coordinator's and that it is running, or allow more time",
+            ) from error
+        except RemoteProtocolError as error:
+            raise NodeError(
+                f"does not speak as a kcoord coordinator: {error}",
+                "check that the address is a kcoord coordinator's, of a release that this one can speak with",
+            ) from error
+        except (*CONNECT_ERRORS, EOFError) as error:
+            raise self._lost(error) from error
+
+    def _lost(self, error: Exception) -> NodeError:
+        is_closed = isinstance(error, EOFError | ConnectionResetError | BrokenPipeError)
+        if not is_closed:
+            return NodeError(
+                f"cannot be reached: {why_failed(error)}", "check the address and that a coordinator is running there"
+            )
+        if self._session.version is None:
+            return NodeError(
+                "closed the connection without an answer",
+                "check that the address is a kcoord coordinator's and not a Kafka broker's",
+            )
+        return NodeError(
+            "closed the connection before it answered: it was stopped, or met a bug, which its log says",
+            "look whether what was asked for is done, and ask again",
+        )

@@ -1,0 +1,200 @@
+"""A single request to a coordinator by who is no member: which node is asked, when again, and when that ends.
+
+The request goes to the addresses in turn, and is followed to the node that coordinates its group. It is asked again
+while the refusal says that it may pass, all within one time-out. A refusal is returned as the response that carries
+it; whatever keeps a response from coming is a `RequestError` that says what was tried, why it failed and what to do.
+"""
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from coordinator.client.connection import Connection, NodeError, NodeTimeoutError
+from coordinator.client.nodes import Nodes
+from coordinator.client.refusals import BETTER_ELSEWHERE, NOT_SERVING, PASSING, Refusal, refusal_of, show_refusal
+from coordinator.protocol.addresses import Address, format_address
+from coordinator.protocol.errors import ErrorCode, LocalProtocolError
+from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse, Request, Response
+from coordinator.protocol.pages import ask_for_all
+
+TRY_TIMEOUT_S: Final = 5.0
+"""The longest that one node may take before the next one is tried, where a request may be asked twice."""
+
+SHORTEST_TRY_S: Final = 0.5
+"""The least of the time left that a node gets for its hello, however many are to be tried after it."""
+
+_NO_TIME_S: Final = 0.01
+"""Less time than this is none."""
+
+
+class RequestError(Exception):
+    """No response came; the text says what was tried, why it failed and what to do."""
+
+
+class RequestTimeoutError(RequestError):
+    """No response came in time; `troubles` says why at each address, `refused` is the last refusal that might pass."""
+
+    def __init__(self, text: str, troubles: str, refused: Response | None) -> None:
+        super().__init__(text)
+        self.troubles = troubles
+        self.refused = refused
+
+
+def ask(coordinators: Sequence[Address], request: Request, timeout_s: float) -> Response:
+    """Return the response to a request of a person, who wants to hear at once that nobody can be reached.
+
+    Each address is tried once before that is said, and nothing is asked twice that may have been done. A refusal that
+    does not pass in time is returned. An answer in pages is returned as one. Raises RequestTimeoutError after
+    `timeout_s`, and RequestError when no coordinator answers.
+    """
+    try:
+        return _Asking(_AT_ONCE, coordinators, request, timeout_s).response()
+    except RequestTimeoutError as error:
+        if error.refused is None:
+            raise
+        return error.refused  # it says more than that the last try took too long
+
+
+def ask_until_answered(coordinators: Sequence[Address], request: Request, timeout_s: float) -> Response:
+    """Return the response to a request that may be asked twice, from whichever node has come back by then.
+
+    An answer in pages is returned as one. Raises RequestTimeoutError after `timeout_s`, and RequestError for a request
+    that cannot be sent.
+    """
+    return _Asking(_UNTIL_ANSWERED, coordinators, request, timeout_s).response()
+
+
+@dataclass(frozen=True, slots=True)
+class _Manner:
+    """The cases in which a request is asked again."""
+
+    passing: frozenset[ErrorCode]
+    """The refusals after which it is."""
+    tries_on: bool
+    """True if it is when no node could be reached."""
+    may_be_done_twice: bool
+    """True if it is when a node may have carried it out and did not say so."""
+    try_timeout_s: float
+    """The longest that a node which has said hello may take for one response."""
+
+
+_AT_ONCE: Final = _Manner(NOT_SERVING, tries_on=False, may_be_done_twice=False, try_timeout_s=float("inf"))
+_UNTIL_ANSWERED: Final = _Manner(PASSING, tries_on=True, may_be_done_twice=True, try_timeout_s=TRY_TIMEOUT_S)
+
+
+class _Asking:
+    """One request on its way, in rounds: in a round no node is asked twice, between two is a pause."""
+
+    def __init__(self, manner: _Manner, coordinators: Sequence[Address], request: Request, timeout_s: float) -> None:
+        self._manner = manner
+        self._nodes = Nodes(coordinators, random.random)
+        self._request = request
+        self._timeout_s = timeout_s
+        self._deadline_s = time.monotonic() + timeout_s
+        self._tried: set[Address] = set()
+        self._asked: set[Address] = set()
+        self._has_round_an_answer = False
+        self._may_be_done = False
+        self._failures: dict[Address, NodeError] = {}
+        self._refused: Response | None = None
+
+    def response(self) -> Response:
+        """Return the response; raises RequestError."""
+        while True:
+            if self._tried and self._remaining_s() <= _NO_TIME_S:
+                raise self._failure()
+            node = self._nodes.current
+            self._tried.add(node)
+            self._asked.add(node)
+            self._may_be_done = False
+            try:
+                response = self._ask(node)
+            except LocalProtocolError as error:
+                raise RequestError(f"the request cannot be sent: {error}") from error
+            except NodeError as error:
+                self._note(node, error)
+            else:
+                if response is not None:
+                    return response
+            if self._nodes.current in self._asked:
+                self._end_round()
+
+    def _ask(self, node: Address) -> Response | None:
+        """Return the response of one node; None for a refusal that may pass, after which another node may be next."""
+        with Connection(node, self._time_for_hello_s()) as connection:
+            self._may_be_done = True
+            response = ask_for_all(lambda page: connection.ask(page, self._time_for_response_s()), self._request)
+            self._may_be_done = False
+            refusal = refusal_of(response)
+            if refusal is None or refusal[0] not in self._manner.passing:
+                return response
+            self._has_round_an_answer = True
+            self._refused = response
+            self._failures.pop(node, None)
+            self._follow(connection, refusal)
+        return None
+
+    def _follow(self, connection: Connection, refusal: Refusal) -> None:
+        """Turn to the node that coordinates the group, where the one that was asked does not."""
+        why = show_refusal(refusal)
+        group_id = getattr(self._request, "group_id", None)
+        if refusal[0] is ErrorCode.NOT_COORDINATOR and isinstance(group_id, str):
+            found = connection.ask(FindCoordinator(group_id), self._time_for_response_s())
+            if isinstance(found, FindCoordinatorResponse) and found.coordinator is not None:
+                self._nodes.note_trouble(why, is_elsewhere_better=False)
+                self._nodes.learn((node.host, node.port) for node in found.nodes)
+                self._nodes.choose((found.coordinator.host, found.coordinator.port))
+                return
+            why += "; it knows no coordinator of this group"
+        self._nodes.note_trouble(why, is_elsewhere_better=refusal[0] in BETTER_ELSEWHERE)
+
+    def _note(self, node: Address, error: NodeError) -> None:
+        self._failures[node] = error
+        if not isinstance(error, NodeTimeoutError):
+            self._refused = None
+        self._nodes.note_trouble(str(error), is_elsewhere_better=True)
+        if self._may_be_done and not self._manner.may_be_done_twice:
+            raise self._failure_at(node, error) from error
+
+    def _end_round(self) -> None:
+        """Pause before the next round; raises RequestError when there is none."""
+        is_last = not self._has_round_an_answer and not self._manner.tries_on
+        backoff_s = self._nodes.next_backoff_ms() / 1000
+        if is_last or self._remaining_s() <= backoff_s:
+            raise self._failure()
+        time.sleep(backoff_s)
+        self._asked.clear()
+        self._has_round_an_answer = False
+
+    def _failure(self) -> RequestError:
+        """Return why there is no response, with every address that was tried."""
+        if len(self._tried) == 1 == len(self._failures):
+            return self._failure_at(*next(iter(self._failures.items())))
+        is_late = any(isinstance(error, NodeTimeoutError) for error in self._failures.values())
+        text = (
+            f"none of {len(self._tried)} coordinators answered: {self._nodes.describe_troubles()}; check the "
+            "addresses, and that a coordinator is running there"
+        )
+        if is_late or self._manner.tries_on or self._refused is not None:
+            return RequestTimeoutError(text, self._nodes.describe_troubles(), self._refused)
+        return RequestError(text)
+
+    def _failure_at(self, node: Address, error: NodeError) -> RequestError:
+        text = f"the coordinator at {format_address(node)} {error}; {error.advice}"
+        if isinstance(error, NodeTimeoutError) or self._manner.tries_on:
+            return RequestTimeoutError(text, self._nodes.describe_troubles(), self._refused)
+        return RequestError(text)
+
+    def _time_for_hello_s(self) -> float:
+        """Share what is left among the nodes that this round has still to try."""
+        untried = sum(candidate not in self._asked for candidate in self._nodes.candidates)
+        left_s = max(self._remaining_s(), _NO_TIME_S)
+        return min(left_s, max(left_s / (untried + 1), SHORTEST_TRY_S), self._manner.try_timeout_s)
+
+    def _time_for_response_s(self) -> float:
+        return min(max(self._remaining_s(), _NO_TIME_S), self._manner.try_timeout_s)
+
+    def _remaining_s(self) -> float:
+        return self._deadline_s - time.monotonic()
