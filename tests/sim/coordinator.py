@@ -7,6 +7,7 @@ clock counts as the product's does: time it did not live through is not counted.
 
 import errno
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 from coordinator.core import effects as e
 from coordinator.core import events
 from coordinator.core.groups.state import ShardState
+from coordinator.core.limits import Limits
 from coordinator.core.log.entry import StorageError
 from coordinator.core.node import Node
 from coordinator.protocol.messages import (
@@ -41,6 +43,8 @@ TICK_MS = 100
 LONGEST_GAP_MS = 1_000
 """What the product's clock counts at most between two readings."""
 KAFKA_POLL_MS = 700
+ROOM_OF_A_MEMBER = 2_000
+"""Bytes of state that a member brings here, with its claims, and a little more."""
 LEAST_BETWEEN_BUGS_MS = 10_000
 """Bugs come no closer: the pause before a load grows with each, and a run has to end."""
 
@@ -72,6 +76,7 @@ class Coordinator:
         self._checker = checker
         self._probes = ProbeWatch(mix.limits.probe_timeout_ms)
         self._wakes = WakeWatch()
+        self._limits = mix.limits
         self._room = RoomWatch(mix.limits, checker.coverage)
         self.sender: Sender
         self.node: Node
@@ -109,7 +114,7 @@ class Coordinator:
         self._base_ms = self._dice.randint(0, 10**9) - schedule.now_ms
         self._last_read_ms, self._not_lived_ms = schedule.now_ms, 0
         now_ms = self.now_ms()
-        node = Node(self._mix.limits, self._mix.shards, ADDRESS, ("k1:9092",))
+        node = Node(self._limits, self._mix.shards, ADDRESS, ("k1:9092",))
         try:
             logs = [node.load(shard, partial(self._disk.recover, shard)) for shard in range(self._mix.shards)]
         except DiskError as error:
@@ -153,6 +158,20 @@ class Coordinator:
 
     def power_on(self) -> None:
         self.is_powered = True
+        self.start()
+
+    def has_room(self) -> bool:
+        """True when one member more finds room; a node that is down says so too."""
+        return not self.is_up or self._room.has_room(ROOM_OF_A_MEMBER)
+
+    def raise_room(self) -> None:
+        """End the process as an operator who gives it the usual room does, and begin the next life with that."""
+        usual = Limits()
+        room = {"principal_max_bytes": usual.principal_max_bytes, "node_max_bytes": usual.node_max_bytes}
+        self._limits = replace(self._limits, **room)
+        self._room.take_limits(self._limits)
+        self._checker.coverage["room raised"] += 1
+        self.kill(loses_power=False)
         self.start()
 
     def _end(self, why: str, *, is_silent: bool) -> None:

@@ -1,7 +1,8 @@
 """The others on a full node: they take all the room that there is, in a group of their own, and ask for more.
 
 They commit offsets with ever less metadata until there is not room for one more, have some room made now and then, and
-take it again. What members of the group that is looked at may rely on meanwhile is `room`'s.
+take it again. In the end nothing of theirs is left, and a node without room for a member even so is given more by its
+operator. What members of the group that is looked at may rely on meanwhile is `room`'s.
 """
 
 from typing import TYPE_CHECKING
@@ -44,7 +45,7 @@ class Crowd:
         world = self._world
         pause_ms = world.dice.randint(1, 2 * EVERY_MS)
         if world.is_healing:
-            world.operator.ask(DeleteGroup(OTHER_GROUP, "ann", "nobody needs it", is_dry_run=False), self._made)
+            world.operator.ask(DeleteGroup(OTHER_GROUP, "ann", "nobody needs it", is_dry_run=False), self._last_made)
         elif self._size < len(SIZES):
             numbers = range(self._next, self._next + AT_ONCE)
             metadata = "m" * SIZES[self._size]
@@ -73,6 +74,18 @@ class Crowd:
             first = world.dice.randint(0, self._next)
             named = tuple(("crowd", number) for number in range(first, first + AT_ONCE))
             world.operator.ask(DeleteOffsets(OTHER_GROUP, named, "ann", "old ones", is_dry_run=False), self._made)
+
+    def _last_made(self, response: Response) -> None:
+        """Have the node given more room when that of others is all free, and the group looked at fills it alone."""
+        self._made(response)
+        world = self._world
+        is_gone = getattr(response, "error", ErrorCode.NONE) is ErrorCode.GROUP_ID_NOT_FOUND
+        if is_gone and not world.coordinator.has_room():
+            world.schedule.after(1, self._raise_room)
+
+    def _raise_room(self) -> None:
+        if not self._world.coordinator.has_room():
+            self._world.coordinator.raise_room()
 
     def _made(self, response: Response) -> None:
         results = getattr(response, "results", ())

@@ -30,6 +30,7 @@ class _Asked:
     """Which of the totals was true when it came."""
     known: GroupState | None
     """The group that has all the topics of a registration."""
+    was_member: bool
     is_operator: bool
 
 
@@ -42,6 +43,16 @@ class RoomWatch:
         self._totals = [0]
         """What all groups took, whenever that had changed."""
         self._asked: dict[tuple[int, int], _Asked] = {}
+        self._latest: dict[str, RegisterConsumer] = {}
+        """What each process asked last, by its incarnation: an earlier registration may have made it a member."""
+
+    def take_limits(self, limits: Limits) -> None:
+        """Take what the next life is given."""
+        self._limit = min(limits.node_max_bytes, limits.principal_max_bytes)
+
+    def has_room(self, more: int) -> bool:
+        """True when so many bytes more find room."""
+        return self._totals[-1] + more <= self._limit
 
     def stepped(self, states: Iterable[ShardState]) -> None:
         """Take note of what all groups take after a step."""
@@ -53,11 +64,13 @@ class RoomWatch:
         self, connection_id: int, correlation_id: int, request: Request, state: ShardState, *, is_operator: bool
     ) -> None:
         """Note a request that reaches the node, and of a registration the group that is to have its topics."""
-        known = None
+        known, was_member = None, False
         if isinstance(request, RegisterConsumer):
+            self._latest[request.incarnation] = request
+            was_member = _is_member(state, request)
             group = state.groups.get(request.group_id)
             known = group if group is not None and _has_all(group, request) else None
-        asked = _Asked(request, len(self._totals) - 1, known, is_operator)
+        asked = _Asked(request, len(self._totals) - 1, known, was_member, is_operator)
         self._asked[connection_id, correlation_id] = asked
 
     def responded(
@@ -81,6 +94,9 @@ class RoomWatch:
             if isinstance(request, RegisterConsumer):
                 self._coverage["room refused to a member"] += 1
                 _check_registration(request, asked.known, state_of(request), beyond)
+                is_latest = self._latest[request.incarnation] is request
+                if is_latest and not asked.was_member and _is_member(state_of(request), request):
+                    raise ViolationError("half-registration", f"{request} is refused, and its process is a member")
         elif error is ErrorCode.NONE and isinstance(request, RegisterConsumer) and self._totals[-1] > self._limit:
             self._coverage["room kept for a member"] += 1
 
@@ -111,6 +127,12 @@ def _has_all(group: GroupState, request: RegisterConsumer) -> bool:
     return subscription.pattern is not None or group.topics.keys() >= set(named_topics(subscription))
 
 
+def _is_member(state: ShardState, request: RegisterConsumer) -> bool:
+    group = state.groups.get(request.group_id)
+    members = group.members.values() if group is not None else ()
+    return any(member.facts.incarnation == request.incarnation for member in members)
+
+
 def _check_registration(
     request: RegisterConsumer, known: GroupState | None, state: ShardState, beyond: tuple[int, int]
 ) -> None:
@@ -120,6 +142,3 @@ def _check_registration(
         raise ViolationError(
             "none-kept", f"{request} brings nothing new, would come to {wanted} of {limit} bytes, and is refused"
         )
-    members = group.members.values() if group is not None else ()
-    if any(member.facts.incarnation == request.incarnation for member in members):
-        raise ViolationError("half-registration", f"{request} is refused, and its process is a member")

@@ -22,6 +22,7 @@ from tests.sim.log.state import ViolationError
 from tests.sim.room import RoomWatch, check_nobody_is_half
 
 LIMIT = 16_000
+MEMBER = MemberState(MemberFacts("m", "i", None, "c", "h", 1, ("new",), 1, ("sticky",), 1_000, 1_000, 100))
 COMMIT = CommitOffsets("g", in_columns([OffsetToCommit("t", 0, 5)]))
 
 
@@ -102,9 +103,23 @@ def test_member_commits_what_it_has_on_a_full_node() -> None:
 
 def test_refused_registration_leaves_no_member() -> None:
     history = History(LIMIT)
-    facts = MemberFacts("m", "i", None, "c", "h", 1, ("new",), 1, ("sticky",), 1_000, 1_000, 100)
-    history.state.groups["g"].members["m"] = MemberState(facts)
-    assert history.breaks(registration("new"), refused_member(500, LIMIT)) == "half-registration"
+    history.watch.asked(7, 1, registration("new"), history.state, is_operator=False)
+    history.state.groups["g"].members["m"] = MEMBER
+    with pytest.raises(ViolationError, match="half-registration"):
+        history.watch.responded(7, 1, refused_member(500, LIMIT), lambda _: history.state)
+
+
+def test_process_may_be_a_member_by_another_registration_than_the_refused_one() -> None:
+    earlier = History(LIMIT)
+    earlier.state.groups["g"].members["m"] = MEMBER
+    earlier.ask(registration("new"), refused_member(500, LIMIT))
+    later = History(LIMIT)
+    late = registration("new")
+    later.watch.asked(7, 1, late, later.state, is_operator=False)
+    later.watch.asked(8, 1, registration("new"), later.state, is_operator=False)
+    later.state.groups["g"].members["m"] = MEMBER
+    later.watch.responded(7, 1, refused_member(500, LIMIT), lambda _: later.state)
+    assert earlier.coverage == later.coverage == {"room refused to a member": 1}
 
 
 def test_refused_registration_leaves_no_group_for_nobody() -> None:

@@ -42,6 +42,8 @@ class _Question:
     connection_id: int
     correlation_id: int
     request: ResetOffsets
+    group: GroupState
+    """Whose offsets are to be reset: not those of a later group of the same name."""
     wall_ms: int
     answers: dict[TopicPartition, dict[int, ResolvedOffset]] = field(default_factory=dict)
     open_lookups: int = 0
@@ -66,7 +68,7 @@ class Resets:
             response = ResetOffsetsResponse(error=refusal[0], message=refusal[1])
             self._desk.respond(connection_id, correlation_id, response)
             return
-        question = _Question(connection_id, correlation_id, request, self._desk.clock.wall_ms)
+        question = _Question(connection_id, correlation_id, request, group, self._desk.clock.wall_ms)
         by_timestamp: list[dict[TopicPartition, int]] = []
         for target in request.targets:
             partition = (target.topic, target.partition)
@@ -117,9 +119,8 @@ class Resets:
             self._decide(question)
 
     def _decide(self, question: _Question) -> None:
-        desk, request = self._desk, question.request
-        group = desk.group(request.group_id)
-        if group is None:
+        desk, request, group = self._desk, question.request, question.group
+        if desk.group(request.group_id) is not group:
             why = f"group {request.group_id} was deleted meanwhile"
             response = ResetOffsetsResponse(error=ErrorCode.GROUP_ID_NOT_FOUND, message=why)
             desk.respond(question.connection_id, question.correlation_id, response)

@@ -395,6 +395,20 @@ class TestAcrossFailures:
         response = world.connect().ask(ResetOffsets("g", (ResetTarget(*T0, "earliest"),), ANN), ResetOffsetsResponse)
         assert response.error is ErrorCode.GROUP_ID_NOT_FOUND
 
+    def test_group_made_again_while_kafka_is_asked_is_another_one(self) -> None:
+        world = idle_group()
+        held = world.kafka.resolve
+
+        def make_again_first(asked):  # type: ignore[no-untyped-def]
+            world.connect().send(DeleteGroup("g", ANN, "", is_dry_run=False))
+            world.connect().send(CommitOffsets("g", in_columns([OffsetToCommit(*T0, 7)])))
+            return held(asked)
+
+        world.kafka.resolve = make_again_first  # type: ignore[method-assign]
+        response = world.connect().ask(ResetOffsets("g", (ResetTarget(*T0, "earliest"),), ANN), ResetOffsetsResponse)
+        assert response.error is ErrorCode.GROUP_ID_NOT_FOUND
+        assert world.committed() == {T0: 7}, "an operator has looked at the old group's offsets and not at these"
+
     def test_offset_deleted_while_the_other_targets_are_asked_is_no_offset(self) -> None:
         world = idle_group()
         held = world.kafka.resolve
