@@ -195,8 +195,8 @@ class LocalKafka:
 
     def _lost_its_port(self) -> bool:
         """Say whether the last start failed because somebody took a port after it was chosen."""
-        taken = self._ports is not None and not all(is_port_free(port) for port in self._ports)
-        return taken and not self._wished_port
+        ours = [port for port in self._ports or () if port != self._wished_port]
+        return not all(is_port_free(port) for port in ours)
 
     @property
     def _storage(self) -> Path:

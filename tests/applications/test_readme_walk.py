@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +19,6 @@ import pytest
 
 from coordinator.local.ports import free_ports
 from tests.helpers.small_spark import JAVA_OPTIONS
-from tests.helpers.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1_200)]
 
@@ -63,6 +63,15 @@ class Walk:
             )
         self._children.append(child)
         return child
+
+    def hear(self, child: subprocess.Popen[str], words: str, log: str) -> None:
+        """Wait until a command that goes on has said something; raises AssertionError with its log if it has ended."""
+        deadline = time.monotonic() + PATIENCE_S
+        while words not in self.said(log):
+            code = child.poll()
+            assert code is None, f"ended with {code} before it said {words!r}; it said:\n{self.said(log)}"
+            assert time.monotonic() < deadline, f"not {words!r} within {PATIENCE_S} s; it said:\n{self.said(log)}"
+            time.sleep(0.02)
 
     def said(self, log: str) -> str:
         """Return what a command that goes on has said."""
@@ -113,10 +122,7 @@ def values_in(directory: Path) -> set[str]:
 def test_the_readme_works_as_it_is_typed(walk: Walk) -> None:
     (up,) = walk.block(README, "dev up").splitlines()
     broker = walk.start("bash", "-c", f"exec {up}", log="up.log")
-    wait_until(
-        lambda: broker.poll() is None and f"coordinator 127.0.0.1:{walk.port}" in walk.said("up.log"),
-        timeout_s=PATIENCE_S,
-    )
+    walk.hear(broker, f"coordinator 127.0.0.1:{walk.port}", "up.log")
     for line in walk.block(README, "dev topic").splitlines():
         walk.run(line.replace("events", f"events --kafka 127.0.0.1:{walk.kafka_port}"))
 
@@ -147,8 +153,8 @@ def test_the_readme_works_as_it_is_typed(walk: Walk) -> None:
     assert len(values_in(walk.home / "nightly")) == 10_000
 
     (walk.home / "consumer.py").write_text(walk.block(README, "Consumer(settings)").replace("ingest", "by-hand"))
-    walk.start("python", "-u", "consumer.py", log="consumer.log")
-    wait_until(lambda: "b'event 9999'" in walk.said("consumer.log"), timeout_s=PATIENCE_S)
+    consumer = walk.start("python", "-u", "consumer.py", log="consumer.log")
+    walk.hear(consumer, "b'event 9999'", "consumer.log")
 
 
 def test_the_page_about_spark_works_as_it_is_typed(walk: Walk, make_events: Callable[[Walk], None]) -> None:
@@ -166,8 +172,10 @@ def test_the_page_about_spark_works_as_it_is_typed(walk: Walk, make_events: Call
 @pytest.fixture
 def make_events() -> Callable[[Walk], None]:
     def make(walk: Walk) -> None:
-        walk.start("kcoord", "dev", "up", "--port", str(walk.port), "--kafka-port", str(walk.kafka_port), log="up.log")
-        wait_until(lambda: f"coordinator 127.0.0.1:{walk.port}" in walk.said("up.log"), timeout_s=PATIENCE_S)
+        ports = ("--port", str(walk.port), "--kafka-port", str(walk.kafka_port))
+        walk.hear(
+            walk.start("kcoord", "dev", "up", *ports, log="up.log"), f"coordinator 127.0.0.1:{walk.port}", "up.log"
+        )
         for line in walk.block(README, "dev topic").splitlines():
             walk.run(line.replace("events", f"events --kafka 127.0.0.1:{walk.kafka_port}"))
 

@@ -135,6 +135,18 @@ def test_a_port_in_use_is_refused_by_its_number(tmp_path: Path) -> None:
             LocalKafka(tmp_path, port=port).start()
 
 
+def test_port_of_the_controller_taken_after_it_was_chosen_is_exchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server((LOOPBACK, free_ports(1)[0])) as other:
+        chosen = iter([(other.getsockname()[1],)])
+        monkeypatch.setattr("coordinator.local.kafka.free_ports", lambda count: next(chosen, None) or free_ports(count))
+        (port,) = free_ports(1)
+        with LocalKafka(tmp_path, port=port) as broker:
+            assert broker.port == port
+        assert next(chosen, None) is None
+
+
 def test_readiness_is_what_a_client_sees(kafka: LocalKafka) -> None:
     assert why_not_ready(kafka.port, kafka.cluster_id) is None
     with pytest.raises(LocalServiceError, match=f"belongs to cluster {kafka.cluster_id}, not another"):
