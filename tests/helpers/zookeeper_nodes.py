@@ -28,7 +28,8 @@ from coordinator.core.cluster.zookeeper import (
 )
 from coordinator.local.zookeeper import LocalZooKeeper
 from coordinator.runtime.logs import make_log
-from coordinator.runtime.zookeeper import ZooKeeper, ZooKeeperSettings
+from coordinator.runtime.zookeeper.port import ZooKeeper
+from coordinator.runtime.zookeeper.session import ZooKeeperSettings
 from tests.helpers.byte_proxy import ByteProxy
 from tests.helpers.waiting import wait_until
 from tests.sim.schedule import Schedule
@@ -70,10 +71,10 @@ class Node:
         self._asked: set[int] = set()
         self._lock = threading.Lock()
 
-    def take(self, make: Callable[[int], ZkEvent]) -> None:
-        """Take an event's maker, from any thread."""
+    def take(self, event: ZkEvent) -> None:
+        """Take an event, from any thread."""
         with self._lock:
-            self.events.append(make(0))
+            self.events.append(event)
 
     def told(self, kind: type[Told]) -> list[Told]:
         """Return what was told of one kind so far, in order."""

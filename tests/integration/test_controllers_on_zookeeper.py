@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.cluster.controller import Controller, ControllerEvent, LeftOffice, Registered, TookOffice
-from coordinator.core.cluster.controller import pass_time as pass_controller_time
-from coordinator.core.cluster.controller import step as step_controller
+from coordinator.core.cluster.controller import Controller, step
+from coordinator.core.cluster.effects import LeftOffice, TookOffice
+from coordinator.core.cluster.events import ControllerEvent, Registered, Ticked
 from coordinator.core.cluster.transactions import form_cluster, register
 from coordinator.core.cluster.znodes import Cluster, KnownNode, LiveNode, Unreadable, Versioned, decode, known_path
 from coordinator.core.cluster.zookeeper import (
@@ -26,7 +26,8 @@ from coordinator.core.cluster.zookeeper import (
 )
 from coordinator.local.zookeeper import LocalZooKeeper
 from coordinator.runtime.logs import make_log
-from coordinator.runtime.zookeeper import EventMaker, ZooKeeper, ZooKeeperSettings
+from coordinator.runtime.zookeeper.port import ZooKeeper
+from coordinator.runtime.zookeeper.session import ZooKeeperSettings
 from tests.helpers.byte_proxy import ByteProxy
 from tests.helpers.waiting import wait_until
 
@@ -44,7 +45,7 @@ class Node:
         self.proxy.__enter__()
         self.machine = Controller(number)
         self.said: list[TookOffice | LeftOffice] = []
-        self._events: queue.SimpleQueue[EventMaker | None] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[ZkEvent | None] = queue.SimpleQueue()
         self._known: Versioned[KnownNode] | None = None
         self.port = ZooKeeper(
             ZooKeeperSettings(self.proxy.address, "/kcoord/controllers", 1_500),
@@ -64,19 +65,19 @@ class Node:
     def _run(self) -> None:
         while True:
             try:
-                make = self._events.get(timeout=0.1)
+                event = self._events.get(timeout=0.1)
             except queue.Empty:
-                self._after(pass_controller_time(self.machine, _now_ms()))
+                self._step(Ticked())
                 continue
-            if make is None:
+            if event is None:
                 return
-            self._take(make(_now_ms()))
+            self._take(event)
 
     def _take(self, event: ZkEvent) -> None:
         match event:
-            case ZkMultiDone(_, session, request_id) if request_id >= OWN:
+            case ZkMultiDone(session, request_id) if request_id >= OWN:
                 self._go_on_registering(session, request_id)
-            case ZkReadDone(_, session, request_id, found) if request_id >= OWN:
+            case ZkReadDone(session, request_id, found) if request_id >= OWN:
                 assert isinstance(found, ZkValues)
                 self._register(session, found)
             case _:
@@ -92,7 +93,7 @@ class Node:
         if request_id == OWN:  # formed, by whomever
             self.port.read(ZkRead(session, OWN, (known_path(self.number),), is_synced=True))
         else:
-            self._step(Registered(_now_ms(), 0 if self._known is None else self._known.version + 1))
+            self._step(Registered(0 if self._known is None else self._known.version + 1))
 
     def _register(self, session: int, found: ZkValues) -> None:
         (node,) = found.nodes
@@ -106,10 +107,7 @@ class Node:
         self.port.commit(ZkMulti(session, OWN + 1, operations))
 
     def _step(self, event: ControllerEvent) -> None:
-        self._after(step_controller(self.machine, event))
-
-    def _after(self, result: tuple[Controller, tuple[object, ...]]) -> None:
-        self.machine, effects = result
+        self.machine, effects = step(self.machine, event, _now_ms())
         for effect in effects:
             match effect:
                 case ZkRead():

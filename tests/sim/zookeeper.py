@@ -32,8 +32,6 @@ from coordinator.core.cluster.zookeeper import (
 from tests.sim.schedule import Schedule
 from tests.sim.zookeeper_servers import Server, Servers
 
-EventMaker = Callable[[int], ZkEvent]
-
 RETRY_MS = 100
 
 
@@ -77,14 +75,14 @@ class _Connection:
 
 
 class SimulatedZooKeeper:
-    """A ZooKeeperPort over `servers`; `post` takes an event's maker when it is due."""
+    """A ZooKeeperPort over `servers`; `post` takes an event when it is due."""
 
     def __init__(
         self,
         servers: Servers,
         schedule: Schedule,
         dice: Random,
-        post: Callable[[EventMaker], None],
+        post: Callable[[ZkEvent], None],
         *,
         session_timeout_ms: int = 6_000,
         manners: Manners | None = None,
@@ -221,7 +219,7 @@ class SimulatedZooKeeper:
         if server.applied < self._seen:
             self._servers.catch_up(server)
         self._connection = _Connection(self, server, self._session, self._owner)
-        self._tell("states", partial(ZkSession, session=self._session, state=ZkState.CONNECTED, owner=self._owner))
+        self._tell("states", ZkSession(self._session, ZkState.CONNECTED, self._owner))
         waiting, self._queue = self._queue, []
         for asked in waiting:
             self._send(self._connection, asked)
@@ -237,7 +235,7 @@ class SimulatedZooKeeper:
             self.cut()
 
     def _lose(self) -> None:
-        self._tell("states", partial(ZkSession, session=self._session, state=ZkState.LOST))
+        self._tell("states", ZkSession(self._session, ZkState.LOST))
         waiting, self._queue = self._queue, []
         for asked in waiting:
             self._fail(asked, "the session is over")
@@ -257,7 +255,7 @@ class SimulatedZooKeeper:
                 self._schedule.after(late_ms, self._do_late, connection, asked)
         for asked in connection.unanswered:
             self._fail(asked, "the connection broke")
-        self._tell("states", partial(ZkSession, session=connection.session, state=ZkState.SUSPENDED))
+        self._tell("states", ZkSession(connection.session, ZkState.SUSPENDED))
 
     def _do_late(self, connection: _Connection, asked: ZkMulti | ZkRead) -> None:
         if isinstance(asked, ZkMulti) and not self._servers.is_over(connection.owner):
@@ -296,15 +294,15 @@ class SimulatedZooKeeper:
             self.cut()
             return
         connection.under_way.remove(asked)
-        make: EventMaker
+        done: ZkMultiDone | ZkReadDone
         if isinstance(asked, ZkMulti):
             outcome = self._servers.multi(connection.server, connection.owner, asked.operations)
-            make = partial(ZkMultiDone, session=asked.session, request_id=asked.request_id, outcome=outcome)
+            done = ZkMultiDone(asked.session, asked.request_id, outcome)
         else:
             found = self._read(connection, asked)
-            make = partial(ZkReadDone, session=asked.session, request_id=asked.request_id, found=found)
+            done = ZkReadDone(asked.session, asked.request_id, found)
         applied = connection.server.applied
-        self.carry_back(connection, partial(self._take_result, connection, asked, applied, make))
+        self.carry_back(connection, partial(self._take_result, connection, asked, applied, done))
 
     def _read(self, connection: _Connection, read: ZkRead) -> ZkValues:
         server = connection.server
@@ -337,11 +335,13 @@ class SimulatedZooKeeper:
         else:
             take()
 
-    def _take_result(self, connection: _Connection, asked: ZkMulti | ZkRead, applied: int, make: EventMaker) -> None:
+    def _take_result(
+        self, connection: _Connection, asked: ZkMulti | ZkRead, applied: int, done: ZkMultiDone | ZkReadDone
+    ) -> None:
         if connection.is_open:
             connection.unanswered.remove(asked)
             self._seen = max(self._seen, applied)
-            self._tell("results", make)
+            self._tell("results", done)
 
     def take_change(self, connection: _Connection, path: str, aspect: ZkAspect) -> None:
         """Tell of a change that was watched for, if nothing has gone wrong with the watch."""
@@ -354,27 +354,23 @@ class SimulatedZooKeeper:
         elif self._dice.random() < self._manners.doubles_watches:
             times = 2
         for _ in range(times):
-            self._tell("changes", partial(ZkChanged, session=connection.session, path=path, aspect=aspect))
+            self._tell("changes", ZkChanged(connection.session, path, aspect))
 
     def _fail(self, asked: ZkMulti | ZkRead, why: str) -> None:
-        make: EventMaker
         if isinstance(asked, ZkMulti):
-            unknown = ZkUnknown(why)
-            make = partial(ZkMultiDone, session=asked.session, request_id=asked.request_id, outcome=unknown)
+            self._tell("results", ZkMultiDone(asked.session, asked.request_id, ZkUnknown(why)))
         else:
-            unread = ZkUnread(why)
-            make = partial(ZkReadDone, session=asked.session, request_id=asked.request_id, found=unread)
-        self._tell("results", make)
+            self._tell("results", ZkReadDone(asked.session, asked.request_id, ZkUnread(why)))
 
-    def _tell(self, thread: str, make: EventMaker) -> None:
+    def _tell(self, thread: str, event: ZkEvent) -> None:
         """Post an event soon, after those of the same thread."""
         due_ms = self._schedule.now_ms + self._dice.choice(self._manners.thread_delays_ms)
         self._threads_ms[thread] = due_ms = max(self._threads_ms[thread], due_ms)
-        self._schedule.at(due_ms, self._post_if_open, make)
+        self._schedule.at(due_ms, self._post_if_open, event)
 
-    def _post_if_open(self, make: EventMaker) -> None:
+    def _post_if_open(self, event: ZkEvent) -> None:
         if not self._is_closed:
-            self._post(make)
+            self._post(event)
 
     def _delay_ms(self) -> int:
         return self._dice.choice(self._manners.delays_ms)

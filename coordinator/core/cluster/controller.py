@@ -1,12 +1,11 @@
 """The controller: stands for the office, elects leaders, and leaves when it cannot be sure to hold it.
 
-A frozen value: `step` and `pass_time` make the next one and what is to be done. One multi is under way at a time, and
+A frozen value: `step` makes the next one and what is to be done. One multi is under way at a time, and
 all that is due is gathered into it. Nothing is decided while ZooKeeper does not answer, nor before everything was read
 that predecessors could have written. A choice is told of (Published) only when it is known to be in ZooKeeper, whether
 by the outcome of the write or because it was read there. What the choices are is in `election` and `placement`.
 """
 
-import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, assert_never
@@ -14,6 +13,7 @@ from typing import Final, TypeAlias, assert_never
 import msgspec.structs
 
 from coordinator.core.cluster import observer as observing
+from coordinator.core.cluster.effects import ControllerEffect, LeftOffice, Published, TookOffice
 from coordinator.core.cluster.election import (
     Candidates,
     elect,
@@ -22,6 +22,17 @@ from coordinator.core.cluster.election import (
     is_led,
     is_waited_for,
     move_away,
+)
+from coordinator.core.cluster.events import (
+    ControllerEvent,
+    NodeRefused,
+    ObserverEvent,
+    ReadAnew,
+    Registered,
+    StepDown,
+    StepDownReason,
+    Ticked,
+    Written,
 )
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.observer import OF_A_CONTROLLER, OF_A_NODE, Observer
@@ -45,7 +56,6 @@ from coordinator.core.cluster.zookeeper import (
     ZkMulti,
     ZkMultiDone,
     ZkNode,
-    ZkRead,
     ZkReadDone,
     ZkRefusal,
     ZkRefused,
@@ -69,68 +79,6 @@ class ControllerSettings:
     balance_ms: int = 10_000
     balance_delay_ms: int = 60_000
     moves_at_once: int = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """This node has registered under a node epoch, in the session that is connected."""
-
-    now_ms: int
-    node_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class NodeRefused:
-    """Connections to a live node are refused: its process is dead, whatever ZooKeeper thinks yet."""
-
-    now_ms: int
-    node_id: int
-    node_epoch: int
-
-
-class StepDownReason(enum.Enum):
-    """Why a leader does not want to lead a shard any more."""
-
-    STALLED = "its followers or its disk do not keep up"
-    CANNOT_LOAD = "it cannot load the shard"
-    LACKS_RECORDS = "it lacks records that it had acknowledged"
-
-
-@dataclass(frozen=True, slots=True)
-class StepDown:
-    """A leader asks to be relieved of a shard that it leads in this epoch."""
-
-    now_ms: int
-    shard: int
-    leader_epoch: int
-    reason: StepDownReason
-
-
-ControllerEvent: TypeAlias = ZkSession | ZkChanged | ZkReadDone | ZkMultiDone | Registered | NodeRefused | StepDown
-
-
-@dataclass(frozen=True, slots=True)
-class TookOffice:
-    """This node is the controller, in this epoch, and knows everything: all nodes are to be told everything (INIT)."""
-
-    controller_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOffice:
-    """This node is not the controller any more: nothing is told in its epoch from now on."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """These entries are in ZooKeeper: to be told to their replicas, and with the next metadata to everybody."""
-
-    shards: Mapping[int, ShardEntry]
-
-
-ControllerEffect: TypeAlias = ZkRead | ZkMulti | TookOffice | LeftOffice | Published
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,43 +126,37 @@ class Controller:
 Result: TypeAlias = tuple[Controller, tuple[ControllerEffect, ...]]
 
 
-def step(controller: Controller, event: ControllerEvent) -> Result:
+def step(controller: Controller, event: ControllerEvent, now_ms: int) -> Result:
     """Take one event."""
     effects: tuple[ControllerEffect, ...] = ()
     match event:
-        case ZkSession(_, _, state, owner):
+        case ZkSession(_, state, owner):
             if state is ZkState.LOST:
                 controller, effects = _leave(controller, "its ZooKeeper session is over")
                 controller = replace(controller, node_epoch=None, owner=0, asked=None)
             elif state is ZkState.CONNECTED:
                 controller = replace(controller, owner=owner)
-            controller, reads = _observe(controller, observing.step(controller.observer, event))
+            controller, reads = _observe(controller, event, now_ms)
             effects += reads
-        case ZkChanged() | ZkReadDone():
-            controller, effects = _observe(controller, observing.step(controller.observer, event))
+        case ZkChanged() | ZkReadDone() | Ticked():
+            controller, effects = _observe(controller, event, now_ms)
         case ZkMultiDone():
-            controller, effects = _take_outcome(controller, event)
-        case Registered(_, node_epoch):
+            controller, effects = _take_outcome(controller, event, now_ms)
+        case Registered(node_epoch):
             controller = replace(controller, node_epoch=node_epoch)
-        case NodeRefused(_, node_id, node_epoch):
+        case NodeRefused(node_id, node_epoch):
             controller = replace(controller, refused=controller.refused | {(node_id, node_epoch)}, decided_on=None)
         case StepDown():
             controller = _hear_step_down(controller, event)
         case _:
             assert_never(event)
-    controller, more = _go_on(controller, event.now_ms)
+    controller, more = _go_on(controller, now_ms)
     return controller, effects + more
 
 
-def pass_time(controller: Controller, now_ms: int) -> Result:
-    """Do what is due by now."""
-    controller, reads = _observe(controller, observing.pass_time(controller.observer, now_ms))
-    controller, more = _go_on(controller, now_ms)
-    return controller, reads + more
-
-
-def _observe(controller: Controller, result: tuple[Observer, tuple[ZkRead, ...]]) -> Result:
-    return replace(controller, observer=result[0]), result[1]
+def _observe(controller: Controller, event: ObserverEvent, now_ms: int) -> Result:
+    observer, reads = observing.step(controller.observer, event, now_ms)
+    return replace(controller, observer=observer), reads
 
 
 def _hear_step_down(controller: Controller, event: StepDown) -> Controller:
@@ -239,7 +181,7 @@ def _leave(controller: Controller, why: str) -> Result:
 def _resign(controller: Controller, now_ms: int, why: str) -> Result:
     """Leave the office while the session goes on, and look again who holds it."""
     controller, left = _leave(controller, why)
-    controller, reads = _observe(controller, observing.refresh(controller.observer, now_ms))
+    controller, reads = _observe(controller, ReadAnew(), now_ms)
     return controller, left + reads
 
 
@@ -248,35 +190,36 @@ def _ask(controller: Controller, operations: Operations) -> Result:
     return replace(controller, asked=multi, request_id=multi.request_id), (multi,)
 
 
-def _take_outcome(controller: Controller, done: ZkMultiDone) -> Result:
+def _take_outcome(controller: Controller, done: ZkMultiDone, now_ms: int) -> Result:
     asked = controller.asked
     if asked is None or (done.session, done.request_id) != (asked.session, asked.request_id):
         return controller, ()
     controller = replace(controller, asked=None)
     match done.outcome:
         case ZkApplied(versions):
-            return replace(controller, observer=_written(controller, asked, versions)), ()
+            return _take_in(controller, asked, versions, now_ms)
         case ZkRefused(index, refusal):
             if controller.office is not None and asked.operations[index].path == CONTROLLER_EPOCH:
-                return _resign(controller, done.now_ms, "another node has become controller")
+                return _resign(controller, now_ms, "another node has become controller")
             if refusal not in _OVERTAKEN:
-                controller = replace(controller, write_after_ms=done.now_ms + REFUSED_WAIT_MS)
+                controller = replace(controller, write_after_ms=now_ms + REFUSED_WAIT_MS)
         case ZkUnknown():
             # The write may arrive yet; whatever is written next then is refused, for it names the version read now.
             pass
         case _:
             assert_never(done.outcome)
-    return _observe(controller, observing.refresh(controller.observer, done.now_ms))
+    return _observe(controller, ReadAnew(), now_ms)
 
 
-def _written(controller: Controller, multi: ZkMulti, versions: tuple[int | None, ...]) -> Observer:
-    observer = controller.observer
+def _take_in(controller: Controller, multi: ZkMulti, versions: tuple[int | None, ...], now_ms: int) -> Result:
+    effects: tuple[ControllerEffect, ...] = ()
     for operation, version in zip(multi.operations, versions, strict=True):
         if isinstance(operation, ZkCreate | ZkSet) and version is not None:
             is_ephemeral = isinstance(operation, ZkCreate) and operation.is_ephemeral
             node = ZkNode(operation.data, version, controller.owner if is_ephemeral else 0)
-            observer = observing.write(observer, operation.path, node)
-    return observer
+            controller, reads = _observe(controller, Written(operation.path, node), now_ms)
+            effects += reads
+    return controller, effects
 
 
 # ---- what is due -----------------------------------------------------------------------------------------------------
@@ -319,7 +262,7 @@ def _stand(controller: Controller, now_ms: int) -> Result:
     if _holds(controller, image.epoch.version):
         office = Office(image.epoch.value.epoch, image.epoch.version, now_ms, now_ms + controller.settings.balance_ms)
         controller = replace(controller, office=office)
-        return _observe(controller, observing.refresh(controller.observer, now_ms, OF_A_CONTROLLER))
+        return _observe(controller, ReadAnew(OF_A_CONTROLLER), now_ms)
     former = None
     if image.active is not None:
         if (image.active.value.node_id, image.active.value.node_epoch) not in controller.refused:

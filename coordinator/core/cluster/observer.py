@@ -7,8 +7,9 @@ the next one and the questions to ask.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, assert_never
 
+from coordinator.core.cluster.events import ObserverEvent, ReadAnew, Scope, Ticked, Written
 from coordinator.core.cluster.image import Image, read_all, read_node
 from coordinator.core.cluster.znodes import (
     CLUSTER,
@@ -21,7 +22,6 @@ from coordinator.core.cluster.znodes import (
 from coordinator.core.cluster.zookeeper import (
     ZkAspect,
     ZkChanged,
-    ZkNode,
     ZkRead,
     ZkReadDone,
     ZkSession,
@@ -35,20 +35,11 @@ RETRY_MS: Final = 1_000
 """How long after a read that failed, while the session goes on, the next one is begun."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What is observed: nodes by their paths, and folders with the nodes in them."""
-
-    nodes: tuple[str, ...]
-    folders: tuple[str, ...] = ()
-
-
 OF_A_NODE: Final = Scope((CLUSTER, CONTROLLER_EPOCH, CONTROLLER_ACTIVE))
 """What every node has to know: that there is a cluster, and who its controller is."""
 OF_A_CONTROLLER: Final = Scope(OF_A_NODE.nodes, (NODES_KNOWN, NODES_LIVE, SHARDS))
 """Everything."""
 
-ObserverEvent: TypeAlias = ZkSession | ZkChanged | ZkReadDone
 Part: TypeAlias = tuple[str, ZkAspect]
 
 
@@ -72,48 +63,41 @@ class Observer:
     """What is to be read with the next question."""
 
 
-def step(observer: Observer, event: ObserverEvent) -> tuple[Observer, tuple[ZkRead, ...]]:
-    """Take one event of ZooKeeper's."""
+def step(observer: Observer, event: ObserverEvent, now_ms: int) -> tuple[Observer, tuple[ZkRead, ...]]:
+    """Take one event."""
     match event:
-        case ZkSession(now_ms, session, ZkState.CONNECTED):
+        case ZkSession(session, ZkState.CONNECTED):
             observer = replace(observer, session=session, is_connected=True, asked=None)
             return _ask(_begin_anew(observer, now_ms))
         case ZkSession():
             return replace(observer, is_connected=False, is_whole=False, asked=None), ()
-        case ZkChanged(_, session, path, aspect):
+        case ZkChanged(session, path, aspect):
             if session != observer.session or not _is_observed(observer, path):
                 return observer, ()
             return _ask(replace(observer, stale=observer.stale | {(path, aspect)}))
         case ZkReadDone():
-            return _take(observer, event)
+            return _take(observer, event, now_ms)
+        case Ticked():
+            if now_ms < observer.due_ms or not observer.is_connected or observer.asked is not None:
+                return observer, ()
+            return _ask(replace(observer, stale=_all_parts(observer), due_ms=now_ms + READ_ALL_MS))
+        case ReadAnew(scope):
+            observer = replace(observer, scope=observer.scope if scope is None else scope, asked=None)
+            return _ask(_begin_anew(observer, now_ms))
+        case Written(path, node):
+            return replace(observer, image=read_node(observer.image, path, node)), ()
+        case _:
+            assert_never(event)
 
 
-def pass_time(observer: Observer, now_ms: int) -> tuple[Observer, tuple[ZkRead, ...]]:
-    """Read all again if that is due."""
-    if now_ms < observer.due_ms or not observer.is_connected or observer.asked is not None:
-        return observer, ()
-    return _ask(replace(observer, stale=_all_parts(observer), due_ms=now_ms + READ_ALL_MS))
-
-
-def refresh(observer: Observer, now_ms: int, scope: Scope | None = None) -> tuple[Observer, tuple[ZkRead, ...]]:
-    """Read all again, of another scope if one is given: what is known was seen to be old, and is whole after that."""
-    observer = replace(observer, scope=observer.scope if scope is None else scope, asked=None)
-    return _ask(_begin_anew(observer, now_ms))
-
-
-def write(observer: Observer, path: str, node: ZkNode) -> Observer:
-    """Take in what this node has written with a known outcome. Reads that are asked from now on are no older."""
-    return replace(observer, image=read_node(observer.image, path, node))
-
-
-def _take(observer: Observer, done: ZkReadDone) -> tuple[Observer, tuple[ZkRead, ...]]:
+def _take(observer: Observer, done: ZkReadDone, now_ms: int) -> tuple[Observer, tuple[ZkRead, ...]]:
     asked = observer.asked
     if asked is None or (done.session, done.request_id) != (asked.session, asked.request_id):
         return observer, ()
     observer = replace(observer, asked=None)
     if isinstance(done.found, ZkUnread):
         # Nothing of it is known, and neither is which watches it has left.
-        return replace(observer, stale=frozenset(), is_whole=False, due_ms=done.now_ms + RETRY_MS), ()
+        return replace(observer, stale=frozenset(), is_whole=False, due_ms=now_ms + RETRY_MS), ()
     image = read_all(observer.image, asked, done.found)
     listed = {
         (f"{folder}/{name}", ZkAspect.NODE)

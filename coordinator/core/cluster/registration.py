@@ -1,6 +1,6 @@
 """How a node comes into the cluster: whether it may, what it leaves first, and under which node epoch it lives.
 
-A frozen value; `step` and `pass_time` make the next one and what is to be done. It stops the node, with a sentence that
+A frozen value; `step` makes the next one and what is to be done. It stops the node, with a sentence that
 names both sides, where ZooKeeper and the data directory are not of one cluster or not of one time, or where another
 directory lives under the same node id. A node whose disk is new, or older than the cluster has seen, leaves every
 in-sync set in the multi that registers it, and one with a damaged shard leaves that shard's: nobody may be elected for
@@ -14,8 +14,10 @@ from typing import Final, TypeAlias, assert_never
 import msgspec.structs
 
 from coordinator.core.cluster import observer as observing
+from coordinator.core.cluster.effects import JoinedCluster, LifeBegan, MayNotJoin, RegistrationEffect
+from coordinator.core.cluster.events import ObserverEvent, ReadAnew, RegistrationEvent, Remembered, Scope, Ticked
 from coordinator.core.cluster.image import Image
-from coordinator.core.cluster.observer import Observer, Scope
+from coordinator.core.cluster.observer import Observer
 from coordinator.core.cluster.transactions import BucketChange, Operations, form_cluster, register
 from coordinator.core.cluster.znodes import (
     CLUSTER,
@@ -33,7 +35,6 @@ from coordinator.core.cluster.zookeeper import (
     ZkChanged,
     ZkMulti,
     ZkMultiDone,
-    ZkRead,
     ZkReadDone,
     ZkSession,
     ZkState,
@@ -63,38 +64,6 @@ class Identity:
     controller_epoch: int = 0
     log_ends: Mapping[int, LogEnd] = field(default_factory=dict)
     damaged: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class JoinedCluster:
-    """The cluster that this node is of, to be written into its directory before it registers there (`Remembered`)."""
-
-    cluster_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Remembered:
-    """The directory says which cluster it is of: completes JoinedCluster."""
-
-    now_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class LifeBegan:
-    """The node is registered: whatever is asked of another node epoch is not for it."""
-
-    node_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class MayNotJoin:
-    """The node has to stop, and a person has to look: `why` names what contradicts what."""
-
-    why: str
-
-
-RegistrationEvent: TypeAlias = ZkSession | ZkChanged | ZkReadDone | ZkMultiDone | Remembered
-RegistrationEffect: TypeAlias = ZkRead | ZkMulti | JoinedCluster | LifeBegan | MayNotJoin
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,20 +99,20 @@ def begin(identity: Identity, session_timeout_ms: int) -> Registration:
     return Registration(identity, session_timeout_ms, Observer(Scope(nodes, (SHARDS,))))
 
 
-def step(registration: Registration, event: RegistrationEvent) -> Result:
+def step(registration: Registration, event: RegistrationEvent, now_ms: int) -> Result:
     """Take one event."""
     effects: tuple[RegistrationEffect, ...] = ()
     match event:
-        case ZkSession(_, _, state, owner):
+        case ZkSession(_, state, owner):
             if state is ZkState.LOST:
                 registration = replace(registration, node_epoch=None, owner=0, asked=None, rest=())
             elif state is ZkState.CONNECTED:
                 registration = replace(registration, owner=owner)
-            registration, effects = _observe(registration, observing.step(registration.observer, event))
-        case ZkChanged() | ZkReadDone():
-            registration, effects = _observe(registration, observing.step(registration.observer, event))
+            registration, effects = _observe(registration, event, now_ms)
+        case ZkChanged() | ZkReadDone() | Ticked():
+            registration, effects = _observe(registration, event, now_ms)
         case ZkMultiDone():
-            registration, effects = _take_outcome(registration, event)
+            registration, effects = _take_outcome(registration, event, now_ms)
         case Remembered():
             identity = registration.identity
             cluster = registration.observer.image.cluster
@@ -152,19 +121,13 @@ def step(registration: Registration, event: RegistrationEvent) -> Result:
             registration = replace(registration, identity=identity, is_remembering=False)
         case _:
             assert_never(event)
-    registration, more = _go_on(registration, event.now_ms)
+    registration, more = _go_on(registration, now_ms)
     return registration, effects + more
 
 
-def pass_time(registration: Registration, now_ms: int) -> Result:
-    """Do what is due by now."""
-    registration, reads = _observe(registration, observing.pass_time(registration.observer, now_ms))
-    registration, more = _go_on(registration, now_ms)
-    return registration, reads + more
-
-
-def _observe(registration: Registration, result: tuple[Observer, tuple[ZkRead, ...]]) -> Result:
-    return replace(registration, observer=result[0]), result[1]
+def _observe(registration: Registration, event: ObserverEvent, now_ms: int) -> Result:
+    observer, reads = observing.step(registration.observer, event, now_ms)
+    return replace(registration, observer=observer), reads
 
 
 def _ask(registration: Registration, operations: Operations, rest: tuple[Operations, ...] = ()) -> Result:
@@ -172,7 +135,7 @@ def _ask(registration: Registration, operations: Operations, rest: tuple[Operati
     return replace(registration, asked=multi, request_id=multi.request_id, rest=rest), (multi,)
 
 
-def _take_outcome(registration: Registration, done: ZkMultiDone) -> Result:
+def _take_outcome(registration: Registration, done: ZkMultiDone, now_ms: int) -> Result:
     asked = registration.asked
     if asked is None or (done.session, done.request_id) != (asked.session, asked.request_id):
         return registration, ()
@@ -181,7 +144,7 @@ def _take_outcome(registration: Registration, done: ZkMultiDone) -> Result:
     if isinstance(done.outcome, ZkApplied) and rest:
         return _ask(registration, rest[0], rest[1:])
     # Whatever came of it is read: also that this node is registered, by a write whose outcome was lost.
-    return _observe(registration, observing.refresh(registration.observer, done.now_ms))
+    return _observe(registration, ReadAnew(), now_ms)
 
 
 def _go_on(registration: Registration, now_ms: int) -> Result:

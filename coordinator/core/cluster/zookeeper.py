@@ -3,7 +3,8 @@
 Every event names the ZooKeeper session it is of; what comes under another number than the current one is to be
 dropped. Results, changes and states of one session may overtake one another. A change is told of once and says only
 that what was read may not be true any more. An outcome that is not known is told as such: the operations may have been
-done, and, until a later write of the same nodes by the same node is known, may be done yet.
+done, and, until a later write of the same nodes by the same node is known, may be done yet. The time of an event is
+said beside it, by whoever delivers it.
 """
 
 import enum
@@ -106,7 +107,6 @@ class ZkState(enum.Enum):
 class ZkSession:
     """A session has come into a state. `owner` is its id as ephemeral nodes show it, if CONNECTED."""
 
-    now_ms: int
     session: int
     state: ZkState
     owner: int = 0
@@ -154,7 +154,6 @@ ZkOutcome: TypeAlias = ZkApplied | ZkRefused | ZkUnknown
 class ZkMultiDone:
     """Completes ZkMulti, exactly once."""
 
-    now_ms: int
     session: int
     request_id: int
     outcome: ZkOutcome
@@ -188,7 +187,6 @@ class ZkUnread:
 class ZkReadDone:
     """Completes ZkRead, exactly once."""
 
-    now_ms: int
     session: int
     request_id: int
     found: ZkValues | ZkUnread
@@ -205,7 +203,6 @@ class ZkAspect(enum.Enum):
 class ZkChanged:
     """What was read and watched of a node may not be true any more. Nothing more is told until it is read again."""
 
-    now_ms: int
     session: int
     path: str
     aspect: ZkAspect

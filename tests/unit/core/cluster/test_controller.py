@@ -8,24 +8,17 @@ import pytest
 
 from coordinator.core.cluster.controller import (
     Controller,
-    ControllerEffect,
-    ControllerEvent,
     ControllerSettings,
-    LeftOffice,
-    NodeRefused,
-    Published,
-    Registered,
-    StepDown,
-    StepDownReason,
-    TookOffice,
-    pass_time,
     step,
 )
+from coordinator.core.cluster.effects import ControllerEffect, LeftOffice, Published, TookOffice
+from coordinator.core.cluster.events import ControllerEvent, NodeRefused, Registered, StepDown, StepDownReason, Ticked
 from coordinator.core.cluster.image import Image, read_node
 from coordinator.core.cluster.transactions import BucketChange, change_isr, change_state, form_cluster, register
 from coordinator.core.cluster.znodes import Cluster, LiveNode, LogEnd, NodeState, ShardEntry
 from coordinator.core.cluster.zookeeper import (
     ZkApplied,
+    ZkEvent,
     ZkMulti,
     ZkOperation,
     ZkRead,
@@ -34,7 +27,7 @@ from coordinator.core.cluster.zookeeper import (
     ZkState,
 )
 from tests.sim.schedule import Schedule
-from tests.sim.zookeeper import EventMaker, Manners, SimulatedZooKeeper
+from tests.sim.zookeeper import Manners, SimulatedZooKeeper
 from tests.sim.zookeeper_servers import Change, Servers
 
 SHARDS = 6
@@ -145,7 +138,7 @@ class Node:
             self.world.servers,
             self.world.schedule,
             self.world.dice,
-            lambda make: self._take(life, make),
+            lambda event: self._take(life, event),
             session_timeout_ms=2_000,
             manners=self.world.manners,
         )
@@ -157,16 +150,16 @@ class Node:
         self.port.die()
 
     def take(self, event: ControllerEvent) -> None:
-        self._after(step(self.machine, event))
+        self.machine, effects = step(self.machine, event, self.world.schedule.now_ms)
+        self._perform(effects)
 
     def draining(self) -> None:
         live = self.world.image().live[self.number]
         assert self.world.write(0, change_state(self.number, live, NodeState.DRAINING))
 
-    def _take(self, life: int, make: EventMaker) -> None:
+    def _take(self, life: int, event: ZkEvent) -> None:
         if life != self.lives or not self.is_up:
             return
-        event = make(self.world.schedule.now_ms)
         self.take(event)
         if isinstance(event, ZkSession) and event.state is ZkState.CONNECTED and self.registered != event.session:
             self.registered = event.session
@@ -191,15 +184,14 @@ class Node:
         if self.world.servers.is_over(event.owner) or not self.world.write(event.owner, operations):
             return
         node_epoch = 0 if known is None else known.version + 1
-        self.take(Registered(self.world.schedule.now_ms, node_epoch))
+        self.take(Registered(node_epoch))
 
     def _tick(self) -> None:
         if self.is_up:
-            self._after(pass_time(self.machine, self.world.schedule.now_ms))
+            self.take(Ticked())
         self.world.schedule.after(100, self._tick)
 
-    def _after(self, result: tuple[Controller, tuple[ControllerEffect, ...]]) -> None:
-        self.machine, effects = result
+    def _perform(self, effects: tuple[ControllerEffect, ...]) -> None:
         for effect in effects:
             match effect:
                 case ZkRead():
@@ -280,7 +272,7 @@ def test_a_refused_connection_is_death_enough() -> None:
     dead = next(number for number in world.nodes if number != controller)
     node_epoch = world.image().live[dead].value.node_epoch
     world.nodes[dead].kill()
-    world.nodes[controller].take(NodeRefused(world.schedule.now_ms, dead, node_epoch))
+    world.nodes[controller].take(NodeRefused(dead, node_epoch))
     world.run(200)
     assert dead in world.image().live, "ZooKeeper does not know yet"
     assert {world.shard(shard).leader for shard in range(SHARDS)} == set(world.nodes) - {dead}
@@ -292,7 +284,7 @@ def test_when_the_controller_dies_another_takes_the_next_epoch() -> None:
     others = [node for node in world.nodes.values() if node.number != dead]
     world.nodes[dead].kill()
     for node in others:
-        node.take(NodeRefused(world.schedule.now_ms, dead, world.image().live[dead].value.node_epoch))
+        node.take(NodeRefused(dead, world.image().live[dead].value.node_epoch))
     world.run(500)
     (controller,) = world.controllers()
     assert controller != dead
@@ -353,7 +345,7 @@ def test_a_leader_that_steps_down_is_followed_by_another(reason: StepDownReason)
     entry = world.shard(0)
     leader = entry.leader
     assert leader is not None
-    old = StepDown(world.schedule.now_ms, 0, entry.leader_epoch - 1, reason)
+    old = StepDown(0, entry.leader_epoch - 1, reason)
     world.nodes[controller].take(old)
     world.run(500)
     assert world.shard(0) == entry, "of another epoch"
@@ -417,7 +409,7 @@ def test_a_controller_that_was_taken_for_dead_leaves_the_office_to_its_successor
     world = at_rest()
     (old,) = world.controllers()
     other = next(node for node in world.nodes.values() if node.number != old)
-    other.take(NodeRefused(world.schedule.now_ms, old, world.image().live[old].value.node_epoch))
+    other.take(NodeRefused(old, world.image().live[old].value.node_epoch))
     world.run(500)
     assert world.controllers() == [other.number]
     assert world.nodes[old].said[-1] == LeftOffice("another node has become controller")

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from coordinator.core.cluster.events import ObserverEvent, Ticked
 from coordinator.core.cluster.image import Image, read_node
 from coordinator.core.cluster.observer import (
     OF_A_CONTROLLER,
@@ -11,7 +12,6 @@ from coordinator.core.cluster.observer import (
     READ_ALL_MS,
     RETRY_MS,
     Observer,
-    pass_time,
     step,
 )
 from coordinator.core.cluster.transactions import (
@@ -42,7 +42,7 @@ from tests.helpers.zookeeper_nodes import Node, SimulatedEnsemble
 from tests.sim.zookeeper import Manners, SimulatedZooKeeper
 
 CLUSTER = Cluster(cluster_id="c1", shards=4, buckets=4, replication_factor=1, min_insync_replicas=1)
-CONNECTED = ZkSession(100, 1, ZkState.CONNECTED, 7)
+CONNECTED = ZkSession(1, ZkState.CONNECTED, 7)
 
 
 def entry(leader_epoch: int) -> ShardEntry:
@@ -56,32 +56,32 @@ def values_of(read: ZkRead) -> ZkValues:
 
 def whole(observer: Observer) -> Observer:
     """Return it after everything was read, of a ZooKeeper that has nothing."""
-    observer, (read,) = step(observer, CONNECTED)
-    observer, asks = step(observer, ZkReadDone(110, 1, read.request_id, values_of(read)))
+    observer, (read,) = step(observer, CONNECTED, 100)
+    observer, asks = step(observer, ZkReadDone(1, read.request_id, values_of(read)), 110)
     assert not asks
     assert observer.is_whole
     return observer
 
 
 def test_a_connection_reads_and_watches_all_and_then_what_is_in_the_folders() -> None:
-    observer, (read,) = step(Observer(OF_A_CONTROLLER), CONNECTED)
+    observer, (read,) = step(Observer(OF_A_CONTROLLER), CONNECTED, 100)
     assert read.nodes == ("/cluster", "/controller/active", "/controller/epoch")
     assert read.children == ("/nodes/known", "/nodes/live", "/shards")
     assert read.is_watched
     assert read.is_synced
     names = ZkValues((None, None, None), ((), ("2", "1"), None))
-    observer, (second,) = step(observer, ZkReadDone(110, 1, read.request_id, names))
+    observer, (second,) = step(observer, ZkReadDone(1, read.request_id, names), 110)
     assert (second.nodes, second.children) == (("/nodes/live/1", "/nodes/live/2"), ())
     assert not observer.is_whole
-    observer, asks = step(observer, ZkReadDone(120, 1, second.request_id, values_of(second)))
+    observer, asks = step(observer, ZkReadDone(1, second.request_id, values_of(second)), 120)
     assert (asks, observer.is_whole) == ((), True)
 
 
 def test_a_change_during_a_read_of_the_same_node_is_read_after_it() -> None:
-    observer, (read,) = step(Observer(OF_A_NODE), CONNECTED)
-    observer, asks = step(observer, ZkChanged(105, 1, "/cluster", ZkAspect.NODE))
+    observer, (read,) = step(Observer(OF_A_NODE), CONNECTED, 100)
+    observer, asks = step(observer, ZkChanged(1, "/cluster", ZkAspect.NODE), 105)
     assert asks == ()
-    observer, (again,) = step(observer, ZkReadDone(110, 1, read.request_id, values_of(read)))
+    observer, (again,) = step(observer, ZkReadDone(1, read.request_id, values_of(read)), 110)
     assert again.nodes == ("/cluster",)
     assert not observer.is_whole
 
@@ -89,48 +89,48 @@ def test_a_change_during_a_read_of_the_same_node_is_read_after_it() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        ZkChanged(200, 2, "/cluster", ZkAspect.NODE),
-        ZkChanged(200, 1, "/shards/7", ZkAspect.NODE),
-        ZkReadDone(200, 1, 99, ZkValues()),
-        ZkReadDone(200, 2, 1, ZkValues()),
+        ZkChanged(2, "/cluster", ZkAspect.NODE),
+        ZkChanged(1, "/shards/7", ZkAspect.NODE),
+        ZkReadDone(1, 99, ZkValues()),
+        ZkReadDone(2, 1, ZkValues()),
     ],
     ids=["another session", "not observed", "another question", "another session's answer"],
 )
 def test_what_is_not_ours_is_let_be(event: ZkChanged | ZkReadDone) -> None:
     observer = whole(Observer(OF_A_NODE))
-    assert step(observer, event) == (observer, ())
+    assert step(observer, event, 200) == (observer, ())
 
 
 def test_an_answer_from_before_a_reconnect_is_not_taken() -> None:
-    observer, (old,) = step(Observer(OF_A_NODE), CONNECTED)
-    observer, asks = step(observer, ZkSession(120, 1, ZkState.SUSPENDED))
+    observer, (old,) = step(Observer(OF_A_NODE), CONNECTED, 100)
+    observer, asks = step(observer, ZkSession(1, ZkState.SUSPENDED), 120)
     assert asks == ()
-    observer, (new,) = step(observer, ZkSession(130, 1, ZkState.CONNECTED, 7))
-    assert step(observer, ZkReadDone(140, 1, old.request_id, values_of(old))) == (observer, ())
-    observer, _ = step(observer, ZkReadDone(150, 1, new.request_id, values_of(new)))
+    observer, (new,) = step(observer, ZkSession(1, ZkState.CONNECTED, 7), 130)
+    assert step(observer, ZkReadDone(1, old.request_id, values_of(old)), 140) == (observer, ())
+    observer, _ = step(observer, ZkReadDone(1, new.request_id, values_of(new)), 150)
     assert observer.is_whole
 
 
 def test_a_read_that_failed_is_begun_again_a_while_later_and_reads_all() -> None:
     observer = whole(Observer(OF_A_NODE))
-    observer, (read,) = step(observer, ZkChanged(200, 1, "/cluster", ZkAspect.NODE))
-    observer, asks = step(observer, ZkReadDone(210, 1, read.request_id, ZkUnread("no right to")))
+    observer, (read,) = step(observer, ZkChanged(1, "/cluster", ZkAspect.NODE), 200)
+    observer, asks = step(observer, ZkReadDone(1, read.request_id, ZkUnread("no right to")), 210)
     assert (asks, observer.is_whole) == ((), False)
-    assert pass_time(observer, 209 + RETRY_MS) == (observer, ())
-    observer, (again,) = pass_time(observer, 210 + RETRY_MS)
+    assert step(observer, Ticked(), 209 + RETRY_MS) == (observer, ())
+    observer, (again,) = step(observer, Ticked(), 210 + RETRY_MS)
     assert again.nodes == OF_A_NODE.nodes[:1] + OF_A_NODE.nodes[:0:-1]
 
 
 def test_everything_is_read_again_now_and_then_and_once() -> None:
     observer = whole(Observer(OF_A_NODE))
-    assert pass_time(observer, 99 + READ_ALL_MS) == (observer, ())
-    observer, (read,) = pass_time(observer, 100 + READ_ALL_MS)
+    assert step(observer, Ticked(), 99 + READ_ALL_MS) == (observer, ())
+    observer, (read,) = step(observer, Ticked(), 100 + READ_ALL_MS)
     assert len(read.nodes) == 3
     assert observer.is_whole, "what is known stays known"
-    assert pass_time(observer, 101 + READ_ALL_MS) == (observer, ())
-    observer, _ = step(observer, ZkReadDone(102 + READ_ALL_MS, 1, read.request_id, values_of(read)))
-    assert pass_time(observer, 99 + 2 * READ_ALL_MS) == (observer, ())
-    assert pass_time(observer, 100 + 2 * READ_ALL_MS)[1]
+    assert step(observer, Ticked(), 101 + READ_ALL_MS) == (observer, ())
+    observer, _ = step(observer, ZkReadDone(1, read.request_id, values_of(read)), 102 + READ_ALL_MS)
+    assert step(observer, Ticked(), 99 + 2 * READ_ALL_MS) == (observer, ())
+    assert step(observer, Ticked(), 100 + 2 * READ_ALL_MS)[1]
 
 
 class Watching:
@@ -146,16 +146,15 @@ class Watching:
         self._tick()
 
     def _tick(self) -> None:
-        self._after(pass_time(self.observer, self.ensemble.schedule.now_ms))
+        self._step(Ticked())
         self.ensemble.schedule.after(100, self._tick)
 
-    def _take(self, make: object) -> None:
-        event: ZkEvent = make(self.ensemble.schedule.now_ms)  # type: ignore[operator]
+    def _take(self, event: ZkEvent) -> None:
         assert not isinstance(event, ZkMultiDone)
-        self._after(step(self.observer, event))
+        self._step(event)
 
-    def _after(self, result: tuple[Observer, tuple[ZkRead, ...]]) -> None:
-        self.observer, asks = result
+    def _step(self, event: ObserverEvent) -> None:
+        self.observer, asks = step(self.observer, event, self.ensemble.schedule.now_ms)
         for read in asks:
             self.port.read(read)
 

@@ -5,25 +5,21 @@ from random import Random
 
 import pytest
 
+from coordinator.core.cluster.effects import JoinedCluster, LifeBegan, MayNotJoin
+from coordinator.core.cluster.events import RegistrationEvent, Remembered, Ticked
 from coordinator.core.cluster.image import Image, read_node
 from coordinator.core.cluster.registration import (
     MARGIN_MS,
     Identity,
-    JoinedCluster,
-    LifeBegan,
-    MayNotJoin,
     Registration,
-    RegistrationEffect,
-    Remembered,
     begin,
-    pass_time,
     step,
 )
 from coordinator.core.cluster.transactions import BucketChange, change_shards
 from coordinator.core.cluster.znodes import Bucket, Cluster, ControllerEpoch, ShardEntry, encode
 from coordinator.core.cluster.zookeeper import ZkApplied, ZkMulti, ZkOperation, ZkRead, ZkSet
 from tests.sim.schedule import Schedule
-from tests.sim.zookeeper import EventMaker, SimulatedZooKeeper
+from tests.sim.zookeeper import SimulatedZooKeeper
 from tests.sim.zookeeper_servers import Servers
 
 CLUSTER = Cluster(cluster_id="c1", shards=2, buckets=1, replication_factor=2, min_insync_replicas=2)
@@ -65,7 +61,7 @@ class Newcomer:
         self.said: list[JoinedCluster | LifeBegan | MayNotJoin] = []
         self.is_up = True
         self.port = SimulatedZooKeeper(
-            world.servers, world.schedule, world.dice, self._take, session_timeout_ms=TIMEOUT_MS
+            world.servers, world.schedule, world.dice, self.take, session_timeout_ms=TIMEOUT_MS
         )
         self.port.start()
         self._tick()
@@ -74,19 +70,13 @@ class Newcomer:
         self.is_up = False
         self.port.die()
 
-    def _take(self, make: EventMaker) -> None:
-        self._after(step(self.machine, make(self.world.schedule.now_ms)))
-
     def _tick(self) -> None:
         if self.is_up:
-            self._after(pass_time(self.machine, self.world.schedule.now_ms))
+            self.take(Ticked())
             self.world.schedule.after(100, self._tick)
 
-    def _remember(self) -> None:
-        self._after(step(self.machine, Remembered(self.world.schedule.now_ms)))
-
-    def _after(self, result: tuple[Registration, tuple[RegistrationEffect, ...]]) -> None:
-        self.machine, effects = result
+    def take(self, event: RegistrationEvent) -> None:
+        self.machine, effects = step(self.machine, event, self.world.schedule.now_ms)
         for effect in effects:
             match effect:
                 case ZkRead():
@@ -95,7 +85,7 @@ class Newcomer:
                     self.port.commit(effect)
                 case JoinedCluster():
                     self.said.append(effect)
-                    self.world.schedule.after(5, self._remember)
+                    self.world.schedule.after(5, self.take, Remembered())
                 case _:
                     self.said.append(effect)
 

@@ -1,0 +1,59 @@
+"""Everything that the rooms of the cluster want done besides asking ZooKeeper, as frozen values.
+
+The order of one step's effects is the order in which they are performed. What is asked of ZooKeeper is in `zookeeper`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from coordinator.core.cluster.znodes import ShardEntry
+from coordinator.core.cluster.zookeeper import ZkMulti, ZkRead
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedCluster:
+    """The cluster that this node is of, to be written into its directory before it registers there (`Remembered`)."""
+
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class LifeBegan:
+    """The node is registered: whatever is asked of another node epoch is not for it."""
+
+    node_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class MayNotJoin:
+    """The node has to stop, and a person has to look: `why` names what contradicts what."""
+
+    why: str
+
+
+RegistrationEffect: TypeAlias = ZkRead | ZkMulti | JoinedCluster | LifeBegan | MayNotJoin
+
+
+@dataclass(frozen=True, slots=True)
+class TookOffice:
+    """This node is the controller, in this epoch, and knows everything: all nodes are to be told everything (INIT)."""
+
+    controller_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOffice:
+    """This node is not the controller any more: nothing is told in its epoch from now on."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """These entries are in ZooKeeper: to be told to their replicas, and with the next metadata to everybody."""
+
+    shards: Mapping[int, ShardEntry]
+
+
+ControllerEffect: TypeAlias = ZkRead | ZkMulti | TookOffice | LeftOffice | Published

@@ -1,0 +1,95 @@
+"""Everything that the rooms of the cluster take in besides ZooKeeper's own events, as frozen values.
+
+When it happened is said to `step` beside it, as a monotonic time. ZooKeeper's events are in `zookeeper`.
+"""
+
+import enum
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from coordinator.core.cluster.zookeeper import ZkChanged, ZkMultiDone, ZkNode, ZkReadDone, ZkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Time has passed; comes several times a second, whatever else happens."""
+
+
+# ---- an observer's ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The part of ZooKeeper that is observed: nodes by their paths, and folders with the nodes in them."""
+
+    nodes: tuple[str, ...]
+    folders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAnew:
+    """What is known was seen to be old: all is to be read again, of another scope if one is given."""
+
+    scope: Scope | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """This node has written a node with a known outcome. Reads that are asked from now on are no older."""
+
+    path: str
+    node: ZkNode
+
+
+ObserverEvent: TypeAlias = ZkSession | ZkChanged | ZkReadDone | Ticked | ReadAnew | Written
+
+
+# ---- a registration's ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """The directory says which cluster it is of: completes JoinedCluster."""
+
+
+RegistrationEvent: TypeAlias = ZkSession | ZkChanged | ZkReadDone | ZkMultiDone | Ticked | Remembered
+
+
+# ---- a controller's --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """This node has registered under a node epoch, in the session that is connected."""
+
+    node_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRefused:
+    """Connections to a live node are refused: its process is dead, whatever ZooKeeper thinks yet."""
+
+    node_id: int
+    node_epoch: int
+
+
+class StepDownReason(enum.Enum):
+    """Why a leader does not want to lead a shard any more."""
+
+    STALLED = "its followers or its disk do not keep up"
+    CANNOT_LOAD = "it cannot load the shard"
+    LACKS_RECORDS = "it lacks records that it had acknowledged"
+
+
+@dataclass(frozen=True, slots=True)
+class StepDown:
+    """A leader asks to be relieved of a shard that it leads in this epoch."""
+
+    shard: int
+    leader_epoch: int
+    reason: StepDownReason
+
+
+ControllerEvent: TypeAlias = (
+    ZkSession | ZkChanged | ZkReadDone | ZkMultiDone | Ticked | Registered | NodeRefused | StepDown
+)
