@@ -37,7 +37,14 @@ from coordinator.core.cluster.events import (
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.observer import OF_A_CONTROLLER, OF_A_NODE, Observer
 from coordinator.core.cluster.placement import place
-from coordinator.core.cluster.transactions import BucketChange, Operations, become_controller, change_shards
+from coordinator.core.cluster.transactions import (
+    OVERTAKEN,
+    REFUSED_WAIT_MS,
+    BucketChange,
+    Operations,
+    become_controller,
+    change_shards,
+)
 from coordinator.core.cluster.znodes import (
     CONTROLLER_ACTIVE,
     CONTROLLER_EPOCH,
@@ -57,7 +64,6 @@ from coordinator.core.cluster.zookeeper import (
     ZkMultiDone,
     ZkNode,
     ZkReadDone,
-    ZkRefusal,
     ZkRefused,
     ZkSession,
     ZkSet,
@@ -66,9 +72,6 @@ from coordinator.core.cluster.zookeeper import (
 )
 
 FIRST_LEADER_EPOCH: Final = 1
-REFUSED_WAIT_MS: Final = 1_000
-"""How long nothing is written after a refusal that reading again does not explain, such as of an access list."""
-_OVERTAKEN: Final = frozenset({ZkRefusal.BAD_VERSION, ZkRefusal.NODE_EXISTS, ZkRefusal.NO_NODE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +204,7 @@ def _take_outcome(controller: Controller, done: ZkMultiDone, now_ms: int) -> Res
         case ZkRefused(index, refusal):
             if controller.office is not None and asked.operations[index].path == CONTROLLER_EPOCH:
                 return _resign(controller, now_ms, "another node has become controller")
-            if refusal not in _OVERTAKEN:
+            if refusal not in OVERTAKEN:
                 controller = replace(controller, write_after_ms=now_ms + REFUSED_WAIT_MS)
         case ZkUnknown():
             # The write may arrive yet; whatever is written next then is refused, for it names the version read now.

@@ -32,7 +32,18 @@ class MayNotJoin:
     why: str
 
 
-RegistrationEffect: TypeAlias = ZkRead | ZkMulti | JoinedCluster | LifeBegan | MayNotJoin
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """Something in ZooKeeper keeps this room from a part of its work, and only a person can put it right.
+
+    `whys` name each; they are said when they change, and none of them when all is well again. What can be done without
+    them is done, and the rest is tried again.
+    """
+
+    whys: tuple[str, ...]
+
+
+RegistrationEffect: TypeAlias = ZkRead | ZkMulti | JoinedCluster | LifeBegan | MayNotJoin | Stuck
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,4 +67,4 @@ class Published:
     shards: Mapping[int, ShardEntry]
 
 
-ControllerEffect: TypeAlias = ZkRead | ZkMulti | TookOffice | LeftOffice | Published
+ControllerEffect: TypeAlias = ZkRead | ZkMulti | TookOffice | LeftOffice | Published | Stuck

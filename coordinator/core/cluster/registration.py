@@ -7,25 +7,30 @@ in-sync set in the multi that registers it, and one with a damaged shard leaves 
 what it has lost.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, assert_never
 
 import msgspec.structs
 
 from coordinator.core.cluster import observer as observing
-from coordinator.core.cluster.effects import JoinedCluster, LifeBegan, MayNotJoin, RegistrationEffect
+from coordinator.core.cluster.effects import JoinedCluster, LifeBegan, MayNotJoin, RegistrationEffect, Stuck
 from coordinator.core.cluster.events import ObserverEvent, ReadAnew, RegistrationEvent, Remembered, Scope, Ticked
+from coordinator.core.cluster.identity import Identity, contradiction, has_lost_all, part_removed
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.observer import Observer
-from coordinator.core.cluster.transactions import BucketChange, Operations, form_cluster, register
+from coordinator.core.cluster.transactions import (
+    OVERTAKEN,
+    REFUSED_WAIT_MS,
+    BucketChange,
+    Operations,
+    form_cluster,
+    register,
+)
 from coordinator.core.cluster.znodes import (
     CLUSTER,
     CONTROLLER_EPOCH,
     SHARDS,
-    Cluster,
     LiveNode,
-    LogEnd,
     ShardEntry,
     known_path,
     live_path,
@@ -33,37 +38,18 @@ from coordinator.core.cluster.znodes import (
 from coordinator.core.cluster.zookeeper import (
     ZkApplied,
     ZkChanged,
+    ZkCreate,
     ZkMulti,
     ZkMultiDone,
     ZkReadDone,
+    ZkRefusal,
+    ZkRefused,
     ZkSession,
     ZkState,
 )
 
 MARGIN_MS: Final = 3_000
 """How much longer than its time-out a session may last, counted from here: servers see its end in ticks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What the data directory and the settings say of this node.
-
-    `cluster_id` is empty in a directory that belongs to no cluster yet. `starts` counts this start already.
-    `controller_epoch` is the greatest that this directory has ever obeyed. `damaged` are shards whose logs were moved
-    aside. `forms` is the cluster that this node makes where there is none.
-    """
-
-    node_id: int
-    directory_id: str
-    starts: int
-    forms: Cluster
-    addresses: Mapping[str, str]
-    rack: str
-    release: str
-    cluster_id: str = ""
-    controller_epoch: int = 0
-    log_ends: Mapping[int, LogEnd] = field(default_factory=dict)
-    damaged: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +72,13 @@ class Registration:
     """Since when another life under this node id has been seen."""
     node_epoch: int | None = None
     has_lost_all: bool | None = None
-    has_lived: bool = False
+    lived: int | None = None
+    """The latest node epoch under which this process has lived."""
+    doubt: str = ""
+    """Why the node may not join, as it was read once: it is read again before that ends the node."""
+    stuck: tuple[str, ...] = ()
+    """What was said last to keep this node from registering."""
+    write_after_ms: int = 0
     is_over: bool = False
 
 
@@ -143,20 +135,41 @@ def _take_outcome(registration: Registration, done: ZkMultiDone, now_ms: int) ->
     registration = replace(registration, asked=None, rest=())
     if isinstance(done.outcome, ZkApplied) and rest:
         return _ask(registration, rest[0], rest[1:])
+    effects: tuple[RegistrationEffect, ...] = ()
+    if isinstance(done.outcome, ZkRefused):
+        operation, refusal = asked.operations[done.outcome.index], done.outcome.refusal
+        has_no_folder = refusal is ZkRefusal.NO_NODE and isinstance(operation, ZkCreate)
+        if has_no_folder and registration.observer.image.cluster is not None:
+            # Folders are made with the cluster and never deleted.
+            return _end(registration, part_removed(operation.path.rpartition("/")[0]))
+        if has_no_folder or refusal not in OVERTAKEN:
+            registration, effects = _say(registration, (done.outcome.why,))
+            registration = replace(registration, write_after_ms=now_ms + REFUSED_WAIT_MS)
+    elif isinstance(done.outcome, ZkApplied):
+        registration, effects = _say(registration, ())
     # Whatever came of it is read: also that this node is registered, by a write whose outcome was lost.
-    return _observe(registration, ReadAnew(), now_ms)
+    registration, reads = _observe(registration, ReadAnew(), now_ms)
+    return registration, effects + reads
+
+
+def _say(registration: Registration, whys: tuple[str, ...]) -> Result:
+    return replace(registration, stuck=whys), (Stuck(whys),) if whys != registration.stuck else ()
 
 
 def _go_on(registration: Registration, now_ms: int) -> Result:
     observer = registration.observer
     is_certain = observer.is_connected and observer.is_whole and observer.asked is None
-    is_busy = registration.asked is not None or registration.is_remembering
+    is_busy = registration.asked is not None or registration.is_remembering or now_ms < registration.write_after_ms
     if not is_certain or is_busy or registration.is_over or registration.node_epoch is not None:
         return registration, ()
     image, identity = observer.image, registration.identity
-    why = _contradiction(image, identity)
+    why = contradiction(image, identity, registration.lived)
+    if why and why != registration.doubt:
+        # One read is of several moments, between which another process may have registered.
+        return _observe(replace(registration, doubt=why), ReadAnew(), now_ms)
     if why:
-        return replace(registration, is_over=True), (MayNotJoin(why),)
+        return _end(registration, why)
+    registration = replace(registration, doubt="")
     if image.cluster is None:
         return _ask(registration, form_cluster(identity.forms))
     if not identity.cluster_id:
@@ -164,12 +177,12 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
     live = image.live.get(identity.node_id)
     known = image.known.get(identity.node_id)
     if live is not None and known is not None and live.owner == registration.owner:
-        registration = replace(registration, node_epoch=known.version, has_lived=True, other_since_ms=None)
+        registration = replace(registration, node_epoch=known.version, lived=known.version, other_since_ms=None)
         return registration, (LifeBegan(known.version),)
     if live is not None and live.value.directory_id != identity.directory_id:
         return _wait_for_the_other(registration, live.value, now_ms)
     if registration.has_lost_all is None:
-        registration = replace(registration, has_lost_all=_has_lost_all(image, identity))
+        registration = replace(registration, has_lost_all=has_lost_all(image, identity))
     mine = LiveNode(
         node_epoch=0,  # which `register` sets
         directory_id=identity.directory_id,
@@ -184,37 +197,9 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
         mine,
         starts=identity.starts,
         former_live=None if live is None else live.version,
-        leaves=() if registration.has_lived else _leaves(image, identity, has_lost_all=bool(registration.has_lost_all)),
+        leaves=_leaves(image, identity, is_all=bool(registration.has_lost_all)) if registration.lived is None else (),
     )
     return _ask(registration, multis[0], multis[1:])
-
-
-def _contradiction(image: Image, identity: Identity) -> str:
-    """Say why this directory and this ZooKeeper do not belong together; empty if they may."""
-    ours = (CLUSTER, CONTROLLER_EPOCH, known_path(identity.node_id), live_path(identity.node_id))
-    for path in ours:
-        if path in image.unreadable:
-            return f"{path} in ZooKeeper cannot be read: {image.unreadable[path]}; put its value right, or remove it"
-    if image.cluster is None:
-        if not identity.cluster_id:
-            return ""
-        return (
-            f"the data directory belongs to cluster {identity.cluster_id}, and ZooKeeper has no cluster: look whether "
-            "zookeeper.hosts and zookeeper.path are right, or whether ZooKeeper has lost its data"
-        )
-    cluster_id = image.cluster.value.cluster_id
-    if identity.cluster_id and identity.cluster_id != cluster_id:
-        return (
-            f"the data directory belongs to cluster {identity.cluster_id}, and ZooKeeper has cluster {cluster_id}: "
-            "start this node with its own directory and its own ZooKeeper"
-        )
-    epoch = 0 if image.epoch is None else image.epoch.value.epoch
-    if epoch < identity.controller_epoch:
-        return (
-            f"ZooKeeper has controller epoch {epoch}, and this node has obeyed {identity.controller_epoch}: "
-            "its data is from an earlier time, and it would give the same epochs again"
-        )
-    return ""
 
 
 def _wait_for_the_other(registration: Registration, other: LiveNode, now_ms: int) -> Result:
@@ -227,25 +212,21 @@ def _wait_for_the_other(registration: Registration, other: LiveNode, now_ms: int
         f"node id {registration.identity.node_id} is in use by the node with directory {other.directory_id} "
         f"({at or 'no address'}): give each node an id of its own"
     )
+    return _end(registration, why)
+
+
+def _end(registration: Registration, why: str) -> Result:
     return replace(registration, is_over=True), (MayNotJoin(why),)
 
 
-def _has_lost_all(image: Image, identity: Identity) -> bool:
-    """Say whether this directory lacks what a former one of this node has acknowledged: it is new, or an older copy."""
-    known = image.known.get(identity.node_id)
-    if known is None or known.value.directory_id != identity.directory_id:
-        return True
-    return known.value.starts >= identity.starts  # another copy of it has been started as often
-
-
-def _leaves(image: Image, identity: Identity, *, has_lost_all: bool) -> list[BucketChange]:
+def _leaves(image: Image, identity: Identity, *, is_all: bool) -> list[BucketChange]:
     """Return the buckets in which this node is in sync with what it does not have, without it."""
     changes = []
     for number, bucket in image.buckets.items():
         left = {
             shard: _without(entry, identity.node_id)
             for shard, entry in bucket.value.shards.items()
-            if identity.node_id in entry.isr and (has_lost_all or shard in identity.damaged)
+            if identity.node_id in entry.isr and (is_all or shard in identity.damaged)
         }
         if left:
             value = msgspec.structs.replace(bucket.value, shards={**bucket.value.shards, **left})

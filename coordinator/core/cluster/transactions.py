@@ -7,6 +7,7 @@ epoch, and a node that leaves many in-sync sets has left them before it register
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec.structs
 
@@ -36,9 +37,15 @@ from coordinator.core.cluster.zookeeper import (
     ZkCreate,
     ZkDelete,
     ZkOperation,
+    ZkRefusal,
     ZkSet,
     size_of,
 )
+
+OVERTAKEN: Final = frozenset({ZkRefusal.BAD_VERSION, ZkRefusal.NODE_EXISTS, ZkRefusal.NO_NODE})
+"""Refusals that reading again explains: somebody else has written meanwhile."""
+REFUSED_WAIT_MS: Final = 1_000
+"""How long nothing is written after a refusal that reading again does not explain, such as of an access list."""
 
 Operations = tuple[ZkOperation, ...]
 

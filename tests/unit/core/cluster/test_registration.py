@@ -5,19 +5,25 @@ from random import Random
 
 import pytest
 
-from coordinator.core.cluster.effects import JoinedCluster, LifeBegan, MayNotJoin
+from coordinator.core.cluster.effects import JoinedCluster, LifeBegan, MayNotJoin, Stuck
 from coordinator.core.cluster.events import RegistrationEvent, Remembered, Ticked
+from coordinator.core.cluster.identity import Identity
 from coordinator.core.cluster.image import Image, read_node
-from coordinator.core.cluster.registration import (
-    MARGIN_MS,
-    Identity,
-    Registration,
-    begin,
-    step,
-)
+from coordinator.core.cluster.registration import MARGIN_MS, Registration, begin, step
 from coordinator.core.cluster.transactions import BucketChange, change_shards
-from coordinator.core.cluster.znodes import Bucket, Cluster, ControllerEpoch, ShardEntry, encode
-from coordinator.core.cluster.zookeeper import ZkApplied, ZkMulti, ZkOperation, ZkRead, ZkSet
+from coordinator.core.cluster.znodes import Bucket, Cluster, ControllerEpoch, LiveNode, ShardEntry, encode
+from coordinator.core.cluster.zookeeper import (
+    ZkApplied,
+    ZkCreate,
+    ZkDelete,
+    ZkMulti,
+    ZkMultiDone,
+    ZkOperation,
+    ZkRead,
+    ZkRefusal,
+    ZkRefused,
+    ZkSet,
+)
 from tests.sim.schedule import Schedule
 from tests.sim.zookeeper import SimulatedZooKeeper
 from tests.sim.zookeeper_servers import Servers
@@ -35,8 +41,8 @@ class World:
     def run(self, ms: int = 1_000) -> None:
         self.schedule.run_until(self.schedule.now_ms + ms)
 
-    def write(self, *operations: ZkOperation) -> None:
-        assert isinstance(self.servers.multi(self.servers.servers[0], 0, operations), ZkApplied)
+    def write(self, *operations: ZkOperation, owner: int = 0) -> None:
+        assert isinstance(self.servers.multi(self.servers.servers[0], owner, operations), ZkApplied)
 
     def image(self) -> Image:
         image = Image()
@@ -58,7 +64,7 @@ class Newcomer:
     def __init__(self, world: World, identity: Identity) -> None:
         self.world = world
         self.machine: Registration = begin(identity, TIMEOUT_MS)
-        self.said: list[JoinedCluster | LifeBegan | MayNotJoin] = []
+        self.said: list[JoinedCluster | LifeBegan | MayNotJoin | Stuck] = []
         self.is_up = True
         self.port = SimulatedZooKeeper(
             world.servers, world.schedule, world.dice, self.take, session_timeout_ms=TIMEOUT_MS
@@ -246,6 +252,130 @@ def test_garbage_in_its_way_is_named() -> None:
     (refused,) = node.said
     assert isinstance(refused, MayNotJoin)
     assert refused.why.startswith("/cluster in ZooKeeper cannot be read: Object missing required field")
+
+
+def _remove(world: World, path: str) -> None:
+    """Delete a node with all that is in it, as a person does by mistake."""
+    for each in sorted((each for each in world.servers.tree if f"{each}/".startswith(f"{path}/")), reverse=True):
+        world.write(ZkDelete(each, world.servers.tree[each].version))
+
+
+def test_a_node_whose_lives_are_not_counted_any_more_lives_on_and_stops_before_it_is_given_an_epoch_again() -> None:
+    world, one, _ = two_nodes()
+    _remove(world, "/nodes/known/1")
+    world.run()
+    assert one.said[2:] == []
+    world.servers.expire(one.port.owner)
+    world.run()
+    assert one.said[2:] == [MayNotJoin(f"{MISSING}, and this node has registered under node epoch 0: {AGAIN}")]
+
+
+MISSING = "ZooKeeper has no /nodes/known/1"
+AGAIN = (
+    "a part of its data was removed, and node epochs would be given again; put the data back, or give this node "
+    "another id and an empty directory"
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "who"),
+    [
+        ("/nodes/known/1", identity(1, starts=2, cluster="c1")),
+        ("/nodes/known", identity(1, starts=2, cluster="c1")),
+        ("/nodes/known/1", identity(1, directory="new")),
+    ],
+)
+def test_a_replica_whose_lives_are_not_counted_any_more_does_not_begin_at_the_first(path: str, who: Identity) -> None:
+    world, one, two = two_nodes()
+    one.kill()
+    two.kill()
+    world.run(4_000)
+    _remove(world, path)
+    again = Newcomer(world, who)
+    world.run()
+    assert again.said[-1] == MayNotJoin(f"{MISSING}, and shard 0 has this node as a replica: {AGAIN}")
+    assert world.isrs() == [(1, 2), (2, 1)]
+
+
+def test_a_live_node_that_was_never_counted_is_named_and_not_taken_for_somebody() -> None:
+    world, one, _ = two_nodes()
+    _remove(world, "/shards/0")
+    one.kill()
+    world.run(4_000)
+    _remove(world, "/nodes/known/1")
+    other = LiveNode(node_epoch=4, directory_id="other", addresses={}, rack="r", release="1")
+    somebody = world.servers.begin_session(60_000, lambda: None)
+    world.write(ZkCreate("/nodes/live/1", encode(other), is_ephemeral=True), owner=somebody)
+    again = Newcomer(world, identity(1, starts=2, cluster="c1"))
+    world.run()
+    assert again.said == [MayNotJoin(f"{MISSING}, and /nodes/live/1 has node epoch 4: {AGAIN}")]
+
+
+def test_a_live_node_of_no_session_is_named_for_it_would_never_end() -> None:
+    world, one, _ = two_nodes()
+    one.kill()
+    world.run(4_000)
+    other = LiveNode(node_epoch=0, directory_id="other", addresses={}, rack="r", release="1")
+    world.write(ZkCreate("/nodes/live/1", encode(other)))
+    again = Newcomer(world, identity(1, starts=2, cluster="c1"))
+    world.run()
+    assert again.said == [MayNotJoin("/nodes/live/1 in ZooKeeper is of no session and never ends by itself: remove it")]
+
+
+@pytest.mark.parametrize("path", ["/nodes/known", "/nodes/live"])
+def test_a_folder_that_was_removed_is_named_by_who_has_to_write_there(path: str) -> None:
+    world = World()
+    one = Newcomer(world, identity(1))
+    world.run()
+    one.kill()
+    world.run(4_000)
+    _remove(world, path)
+    before = world.servers.committed
+    newcomer = Newcomer(world, identity(2))
+    world.run()
+    assert newcomer.said == [
+        JoinedCluster("c1"),
+        MayNotJoin(f"ZooKeeper has a cluster and no {path}: a part of its data was removed; put it back"),
+    ]
+    assert world.servers.committed == before
+
+
+def test_a_cluster_without_controller_epochs_is_joined_by_nobody() -> None:
+    world, _, _ = two_nodes()
+    _remove(world, "/controller/epoch")
+    newcomer = Newcomer(world, identity(3))
+    world.run()
+    why = "ZooKeeper has a cluster and no /controller/epoch: a part of its data was removed; put it back"
+    assert newcomer.said == [MayNotJoin(why)]
+
+
+def test_a_node_that_may_not_write_says_so_once_and_tries_again_now_and_then() -> None:
+    world = World()
+    node = Newcomer(world, identity(1))
+    commit, asked = node.port.commit, list[ZkMulti]()
+
+    def refuse(multi: ZkMulti) -> None:
+        asked.append(multi)
+        refused = ZkRefused(0, ZkRefusal.NO_AUTH, "ZkCreate /cluster: NoAuthError")
+        world.schedule.after(1, node.take, ZkMultiDone(multi.session, multi.request_id, refused))
+
+    node.port.commit = refuse  # type: ignore[method-assign]
+    world.run(10_000)
+    assert node.said == [Stuck(("ZkCreate /cluster: NoAuthError",))]
+    assert 5 <= len(asked) <= 10
+    node.port.commit = commit  # type: ignore[method-assign]
+    world.run(3_000)
+    assert node.said[1:] == [Stuck(()), JoinedCluster("c1"), LifeBegan(0)]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_two_that_begin_as_one_node_are_told_apart_and_nothing_is_taken_for_removed(seed: int) -> None:
+    world = World(seed)
+    twins = [Newcomer(world, identity(1, directory=name)) for name in ("a", "b")]
+    world.run(TIMEOUT_MS + MARGIN_MS + 1_000)
+    ends = sorted(twin.said[-1] for twin in twins if isinstance(twin.said[-1], MayNotJoin))
+    assert [end.why[:20] for end in ends] == ["node id 1 is in use "]
+    assert [twin.said[-1] for twin in twins if not isinstance(twin.said[-1], MayNotJoin)] == [LifeBegan(0)]
 
 
 @pytest.mark.parametrize("seed", range(30))

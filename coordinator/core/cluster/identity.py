@@ -1,0 +1,102 @@
+"""What a node's directory says of it, and why that may not fit what ZooKeeper says.
+
+Where the two are not of one cluster or not of one time, where a part of ZooKeeper's data is gone, or garbage stands in
+the node's way, the node must not register; each reason names both sides. Node epochs are counted in `/nodes/known/N`,
+which is never deleted: where it is missing and there are traces of the node, it was removed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from coordinator.core.cluster.image import Image
+from coordinator.core.cluster.znodes import CLUSTER, CONTROLLER_EPOCH, Cluster, LogEnd, known_path, live_path
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What the data directory and the settings say of this node.
+
+    `cluster_id` is empty in a directory that belongs to no cluster yet. `starts` counts this start already.
+    `controller_epoch` is the greatest that this directory has ever obeyed. `damaged` are shards whose logs were moved
+    aside. `forms` is the cluster that this node makes where there is none.
+    """
+
+    node_id: int
+    directory_id: str
+    starts: int
+    forms: Cluster
+    addresses: Mapping[str, str]
+    rack: str
+    release: str
+    cluster_id: str = ""
+    controller_epoch: int = 0
+    log_ends: Mapping[int, LogEnd] = field(default_factory=dict)
+    damaged: frozenset[int] = frozenset()
+
+
+def contradiction(image: Image, identity: Identity, lived: int | None = None) -> str:
+    """Say why this directory and this ZooKeeper do not belong together; empty if they may.
+
+    `lived` is the node epoch under which this process has lived before, None if it has not.
+    """
+    ours = (CLUSTER, CONTROLLER_EPOCH, known_path(identity.node_id), live_path(identity.node_id))
+    for path in ours:
+        if path in image.unreadable:
+            return f"{path} in ZooKeeper cannot be read: {image.unreadable[path]}; put its value right, or remove it"
+    if image.cluster is None:
+        if not identity.cluster_id:
+            return ""
+        return (
+            f"the data directory belongs to cluster {identity.cluster_id}, and ZooKeeper has no cluster: look whether "
+            "zookeeper.hosts and zookeeper.path are right, or whether ZooKeeper has lost its data"
+        )
+    cluster_id = image.cluster.value.cluster_id
+    if identity.cluster_id and identity.cluster_id != cluster_id:
+        return (
+            f"the data directory belongs to cluster {identity.cluster_id}, and ZooKeeper has cluster {cluster_id}: "
+            "start this node with its own directory and its own ZooKeeper"
+        )
+    if image.epoch is None:
+        return part_removed(CONTROLLER_EPOCH)
+    epoch = image.epoch.value.epoch
+    if epoch < identity.controller_epoch:
+        return (
+            f"ZooKeeper has controller epoch {epoch}, and this node has obeyed {identity.controller_epoch}: "
+            "its data is from an earlier time, and it would give the same epochs again"
+        )
+    live = image.live.get(identity.node_id)
+    if live is not None and not live.owner:
+        return f"{live_path(identity.node_id)} in ZooKeeper is of no session and never ends by itself: remove it"
+    trace = "" if identity.node_id in image.known else _trace(image, identity.node_id, lived)
+    if trace:
+        return (
+            f"ZooKeeper has no {known_path(identity.node_id)}, and {trace}: a part of its data was removed, and node "
+            "epochs would be given again; put the data back, or give this node another id and an empty directory"
+        )
+    return ""
+
+
+def part_removed(path: str) -> str:
+    """Say that a node is missing which is there from the making of a cluster on."""
+    return f"ZooKeeper has a cluster and no {path}: a part of its data was removed; put it back"
+
+
+def _trace(image: Image, node_id: int, lived: int | None) -> str:
+    """Say how it is seen that this node has been registered before; empty if it is not."""
+    if lived is not None:
+        return f"this node has registered under node epoch {lived}"
+    live = image.live.get(node_id)
+    if live is not None:
+        return f"{live_path(node_id)} has node epoch {live.value.node_epoch}"
+    for shard, entry in image.shards():
+        if node_id in entry.replicas:
+            return f"shard {shard} has this node as a replica"
+    return ""
+
+
+def has_lost_all(image: Image, identity: Identity) -> bool:
+    """Say whether this directory lacks what a former one of this node has acknowledged: it is new, or an older copy."""
+    known = image.known.get(identity.node_id)
+    if known is None or known.value.directory_id != identity.directory_id:
+        return True
+    return known.value.starts >= identity.starts  # another copy of it has been started as often
