@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.cluster.controller import Controller, step
 from coordinator.core.cluster.effects import LeftOffice, TookOffice
 from coordinator.core.cluster.events import ControllerEvent, Registered, Ticked
+from coordinator.core.cluster.office.controller import Controller, step
 from coordinator.core.cluster.transactions import form_cluster, register
 from coordinator.core.cluster.znodes import Cluster, KnownNode, LiveNode, Unreadable, Versioned, decode, known_path
 from coordinator.core.cluster.zookeeper import (

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from coordinator.core.cluster.image import Image
+from coordinator.core.cluster.troubles import part_removed
 from coordinator.core.cluster.znodes import CLUSTER, CONTROLLER_EPOCH, Cluster, LogEnd, known_path, live_path
 
 
@@ -74,11 +75,6 @@ def contradiction(image: Image, identity: Identity, lived: int | None = None) ->
             "epochs would be given again; put the data back, or give this node another id and an empty directory"
         )
     return ""
-
-
-def part_removed(path: str) -> str:
-    """Say that a node is missing which is there from the making of a cluster on."""
-    return f"ZooKeeper has a cluster and no {path}: a part of its data was removed; put it back"
 
 
 def _trace(image: Image, node_id: int, lived: int | None) -> str:

@@ -15,7 +15,7 @@ import msgspec.structs
 from coordinator.core.cluster import observer as observing
 from coordinator.core.cluster.effects import JoinedCluster, LifeBegan, MayNotJoin, RegistrationEffect, Stuck
 from coordinator.core.cluster.events import ObserverEvent, ReadAnew, RegistrationEvent, Remembered, Scope, Ticked
-from coordinator.core.cluster.identity import Identity, contradiction, has_lost_all, part_removed
+from coordinator.core.cluster.identity import Identity, contradiction, has_lost_all
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.observer import Observer
 from coordinator.core.cluster.transactions import (
@@ -26,6 +26,7 @@ from coordinator.core.cluster.transactions import (
     form_cluster,
     register,
 )
+from coordinator.core.cluster.troubles import part_removed
 from coordinator.core.cluster.znodes import (
     CLUSTER,
     CONTROLLER_EPOCH,

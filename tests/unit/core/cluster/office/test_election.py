@@ -3,7 +3,7 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from coordinator.core.cluster.election import (
+from coordinator.core.cluster.office.election import (
     Candidates,
     elect,
     elect_longest,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.cluster.placement import place
+from coordinator.core.cluster.office.placement import place
 
 
 @st.composite

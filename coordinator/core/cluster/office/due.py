@@ -1,0 +1,176 @@
+"""What a controller has to change now, found from what is in ZooKeeper and from what it was told.
+
+It is found anew each time, so a change that was refused, or had no room, is due again. Who is chosen is decided in
+`election` and `placement`; when it is due and how much of it at once is decided here.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec.structs
+
+from coordinator.core.cluster.events import StepDownReason
+from coordinator.core.cluster.image import Image
+from coordinator.core.cluster.office.election import (
+    Candidates,
+    elect,
+    elect_longest,
+    give_back,
+    is_led,
+    is_waited_for,
+    move_away,
+)
+from coordinator.core.cluster.office.placement import place
+from coordinator.core.cluster.transactions import BucketChange
+from coordinator.core.cluster.troubles import is_counted, removed_buckets
+from coordinator.core.cluster.znodes import Bucket, Cluster, NodeState, ShardEntry, Versioned, bucket_of, bucket_path
+
+FIRST_LEADER_EPOCH: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """How long the controller waits for what; `moves_at_once` bounds moves that nobody needs at once."""
+
+    elect_wait_ms: int = 2_000
+    balance_ms: int = 10_000
+    balance_delay_ms: int = 60_000
+    moves_at_once: int = 5
+    stand_wait_ms: int = 10_000
+    """How long a controller that has left the office while its session goes on lets others stand first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """What a controller holds: its epoch, and the version of the epoch's node, which each of its writes checks.
+
+    `told` are the entries as they were published last, also of what cannot be read any more, None until everything was
+    read for the first time.
+    """
+
+    controller_epoch: int
+    epoch_version: int
+    since_ms: int
+    balance_due_ms: int
+    told: Mapping[int, ShardEntry] | None = None
+    in_sync_since_ms: Mapping[int, int] = field(default_factory=dict)
+    """Since when a shard's preferred replica has been in its in-sync set without leading it."""
+    stepped_down: Mapping[int, tuple[int, StepDownReason]] = field(default_factory=dict)
+    """By shard: the leader epoch in which its leader has asked to be relieved, and why."""
+    unfit: frozenset[tuple[int, int, int]] = frozenset()
+    """Shard, node and node epoch: who cannot load what."""
+
+
+class Due:
+    """All that is to be changed now, as one set of buckets."""
+
+    def __init__(
+        self,
+        image: Image,
+        office: Office,
+        settings: ControllerSettings,
+        refused: Iterable[tuple[int, int]],
+        changed_by: str,
+        now_ms: int,
+    ) -> None:
+        self._image = image
+        self._office = office
+        self._settings = settings
+        self._changed_by = changed_by
+        self._now_ms = now_ms
+        nodes = {node: known.value for node, known in image.live.items()}
+        self._live = {
+            node: live.node_epoch
+            for node, live in nodes.items()
+            if (node, live.node_epoch) not in set(refused) and image.live[node].owner
+        }
+        # One that is not counted goes on with what it leads, for else all would stop when the counts are lost.
+        self._ready = frozenset(
+            node for node in self._live if nodes[node].state is NodeState.READY and is_counted(image, node)
+        )
+        self._racks = {node: nodes[node].rack for node in self._ready}
+        self._moves = settings.moves_at_once
+
+    def changes(self, cluster: Cluster, entries: Mapping[int, ShardEntry]) -> list[BucketChange]:
+        """Return the buckets to write; a bucket that cannot be read is not among them."""
+        changed: dict[int, ShardEntry] = {}
+        is_starting = not any(is_led(entry, self._candidates(shard, entry)) for shard, entry in entries.items())
+        for shard, entry in entries.items():
+            after = self._next(shard, entry, cluster.min_insync_replicas, is_starting=is_starting)
+            if after is not None:
+                changed[shard] = after
+        by_bucket: dict[int, dict[int, ShardEntry]] = {}
+        for shard, entry in {**changed, **self._new_shards(cluster)}.items():
+            by_bucket.setdefault(bucket_of(shard, cluster.buckets), {})[shard] = entry
+        return [_bucket_change(bucket, self._image.buckets.get(bucket), new) for bucket, new in by_bucket.items()]
+
+    def _new_shards(self, cluster: Cluster) -> dict[int, ShardEntry]:
+        """Return the shards of buckets that are not there, which a new cluster gets once it has nodes enough."""
+        removed = removed_buckets(self._image, cluster, self._office.told or {})
+        missing = {
+            bucket
+            for bucket in range(cluster.buckets)
+            if bucket not in self._image.buckets
+            and bucket_path(bucket) not in self._image.unreadable
+            and bucket not in removed
+        }
+        if not missing or len(self._racks) < cluster.replication_factor:
+            return {}
+        placed = place(cluster.shards, cluster.replication_factor, self._racks)
+        return {
+            shard: ShardEntry(
+                leader=replicas[0],
+                leader_node_epoch=self._live[replicas[0]],
+                leader_epoch=FIRST_LEADER_EPOCH,
+                isr=replicas,
+                replicas=replicas,
+                changed_by=self._changed_by,
+            )
+            for shard, replicas in enumerate(placed)
+            if bucket_of(shard, cluster.buckets) in missing
+        }
+
+    def _candidates(self, shard: int, entry: ShardEntry) -> Candidates:
+        epoch, reason = self._office.stepped_down.get(shard, (None, None))
+        lacking: frozenset[int] = frozenset()
+        if epoch == entry.leader_epoch and reason is StepDownReason.LACKS_RECORDS and entry.leader is not None:
+            lacking = frozenset({entry.leader})
+        unfit = {node for node, life in self._live.items() if (shard, node, life) in self._office.unfit}
+        return Candidates(self._live, self._ready - unfit, lacking)
+
+    def _next(self, shard: int, entry: ShardEntry, min_insync: int, *, is_starting: bool) -> ShardEntry | None:
+        candidates = self._candidates(shard, entry)
+        is_unfit = (shard, entry.leader, entry.leader_node_epoch) in self._office.unfit
+        if not is_led(entry, candidates) or is_unfit:
+            if not is_starting:
+                return elect(entry, candidates, min_insync, self._changed_by)
+            # The whole cluster has started: others may come that have more.
+            if self._now_ms < self._office.since_ms + self._settings.elect_wait_ms and is_waited_for(entry, candidates):
+                return None
+            log_ends = {
+                node: live.value.log_ends[shard]
+                for node, live in self._image.live.items()
+                if shard in live.value.log_ends
+            }
+            return elect_longest(entry, candidates, min_insync, log_ends, self._changed_by)
+        if self._office.stepped_down.get(shard, (None, None))[0] == entry.leader_epoch:
+            return move_away(entry, candidates, self._changed_by)
+        if self._moves <= 0:
+            return None
+        moved = None
+        if entry.leader not in self._ready:
+            moved = move_away(entry, candidates, self._changed_by)
+        elif self._now_ms >= self._office.balance_due_ms:
+            since_ms = self._office.in_sync_since_ms.get(shard, self._now_ms)
+            is_long = self._now_ms - since_ms >= self._settings.balance_delay_ms
+            moved = give_back(entry, candidates, frozenset(entry.replicas[:1] if is_long else ()), self._changed_by)
+        self._moves -= moved is not None
+        return moved
+
+
+def _bucket_change(bucket: int, before: Versioned[Bucket] | None, new: Mapping[int, ShardEntry]) -> BucketChange:
+    if before is None:
+        return BucketChange(bucket, Bucket(shards=dict(new)), None)
+    value = msgspec.structs.replace(before.value, shards={**before.value.shards, **new})
+    return BucketChange(bucket, value, before.version)
