@@ -10,6 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from coordinator.local.kafka import LocalKafka
     from coordinator.local.node import LocalCoordinator
+    from coordinator.local.zookeeper import LocalZooKeeper
 
 NOT_RUN = ("skipped", "xfailed", "xpassed")
 
@@ -30,6 +31,18 @@ def coordinator(kafka: "LocalKafka", tmp_path_factory: pytest.TempPathFactory) -
 
     with LocalCoordinator(kafka.bootstrap_servers, tmp_path_factory.mktemp("coordinator")) as node:
         yield node
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator["LocalZooKeeper"]:
+    """Return the running ZooKeeper that tests share, one after another.
+
+    A test has a path of its own in it. It may kill, restart and wipe it, and leaves it running.
+    """
+    from coordinator.local.zookeeper import LocalZooKeeper
+
+    with LocalZooKeeper(tmp_path_factory.mktemp("zookeeper"), tick_ms=200) as server:
+        yield server
 
 
 @pytest.fixture

@@ -12,12 +12,9 @@ import re
 import socket
 import subprocess
 import tempfile
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from coordinator.local.class_archive import ClassArchive
 from coordinator.local.errors import LocalServiceError
@@ -26,7 +23,7 @@ from coordinator.local.java import Java, find_java
 from coordinator.local.kafka_files import broker_properties, logging_properties
 from coordinator.local.kafka_readiness import why_not_ready
 from coordinator.local.ports import LOOPBACK, free_ports, is_port_free
-from coordinator.local.process import ChildProcess
+from coordinator.local.service import LocalService
 from coordinator.local.topics import create_topic
 
 KAFKA_JARS = JarSet(
@@ -41,11 +38,10 @@ QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """JVM options for a broker that is up soon and small; pass others where its throughput is measured."""
 
 _FORMAT_TIMEOUT_S = 60.0
-_POLL_S = 0.02
 _PORT_ATTEMPTS = 3
 
 
-class LocalKafka:
+class LocalKafka(LocalService):
     """One broker over one data directory; a context manager that starts and stops it.
 
     `port` 0 means any free one, kept over restarts. `config` overrides lines of server.properties. `secure_ports`
@@ -66,30 +62,16 @@ class LocalKafka:
         start_timeout_s: float = 90.0,
         report: ReportProgress | None = None,
     ) -> None:
-        self.data_dir = data_dir.absolute()
-        self._wished_port = port
-        self._ports: tuple[int, int] | None = None
+        super().__init__("Kafka", data_dir, log_name="broker.log", port=port, start_timeout_s=start_timeout_s)
+        self._controller_port = 0
         self._heap_mb = heap_mb
         self._log_level = log_level
         self._config = dict(config or {})
         self._secure_ports = dict(secure_ports or {})
         self._jvm_options = list(jvm_options)
-        self._start_timeout_s = start_timeout_s
         self._report = report
-        self._child: ChildProcess | None = None
         self._cluster_id = ""
         self._classes = ClassArchive(KAFKA_JARS, self.data_dir / "classes.jsa")
-
-    def __enter__(self) -> Self:
-        """Start the broker."""
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Stop the broker."""
-        self.stop()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -97,105 +79,42 @@ class LocalKafka:
         return f"{LOOPBACK}:{self.port}"
 
     @property
-    def port(self) -> int:
-        """Return the port that clients connect to, the same over restarts."""
-        if self._ports is None:
-            raise LocalServiceError("Kafka has no port before it is started.")
-        return self._ports[0]
-
-    @property
     def cluster_id(self) -> str:
         """Return the id that this data directory was formatted with; empty before the first start."""
         return self._cluster_id
 
-    @property
-    def log_path(self) -> Path:
-        """Return the file with everything the broker said."""
-        return self.data_dir / "broker.log"
-
-    @property
-    def process_group_id(self) -> int:
-        """Return the id of the process group in which the broker runs."""
-        if self._child is None:
-            raise LocalServiceError("Kafka is not running.")
-        return self._child.group_id
-
-    @property
-    def is_running(self) -> bool:
-        """Say whether the broker's process lives."""
-        return self._child is not None and self._child.exit_code() is None
-
     def start(self) -> None:
-        """Format the data directory if it is new, start the broker, and return when it is ready."""
-        if self.is_running:
-            raise LocalServiceError(f"Kafka is already running on {self.bootstrap_servers}.")
-        java = find_java()
-        jars = resolve_jars(KAFKA_JARS, self._report)
-        self.data_dir.mkdir(parents=True, exist_ok=True)
-        (self.data_dir / "log4j2.properties").write_text(logging_properties(self._log_level))
+        """Format the data directory if it is new, start the broker, and return when it is ready.
+
+        After a kill that takes about 10 s, because the controller waits for the lost broker's session to expire;
+        `broker.session.timeout.ms` in `config` shortens that.
+        """
         for attempt in range(1, _PORT_ATTEMPTS + 1):
-            self._choose_ports()
-            if not self._cluster_id:
-                self._cluster_id = self._formatted_cluster_id() or self._format(java, jars)
+            self._check_not_running()
             try:
-                self._start_once(java, jars)
+                self.begin()
+                self.await_ready()
             except LocalServiceError:
                 if attempt == _PORT_ATTEMPTS or not self._lost_its_port():
                     raise
-                self._ports = None
+                self._port, self._controller_port = self._wished_port, 0
             else:
                 return
-
-    def stop(self) -> None:
-        """Shut the broker down cleanly; nothing happens if it is not running."""
-        if self._child is not None:
-            self._child.stop()
-            self._child = None
-            self._classes.keep()
-
-    def kill(self) -> None:
-        """End the broker with SIGKILL, as a crash would; nothing happens if it is not running.
-
-        The next start takes about 10 s, because the controller waits for the lost broker's session to expire;
-        `broker.session.timeout.ms` in `config` shortens that.
-        """
-        if self._child is not None:
-            self._child.kill()
-            self._child = None
-
-    def restart(self) -> None:
-        """Stop the broker if it runs and start it again with the same port and data."""
-        self.stop()
-        self.start()
-
-    def wait(self) -> None:
-        """Return when the broker has ended, by itself or by another's doing."""
-        if self._child is not None:
-            self._child.wait()
-
-    def log_tail(self) -> str:
-        """Return the last lines of the broker's log."""
-        return "" if self._child is None else self._child.log_tail()
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         """Create a topic and return when each of its partitions has a leader."""
         create_topic(self.bootstrap_servers, name, partitions, config)
 
-    def _choose_ports(self) -> None:
-        if self._ports is not None:
-            port, controller_port = self._ports
-        elif self._wished_port:
-            (controller_port,) = free_ports(1)
-            port = self._wished_port
-        else:
-            port, controller_port = free_ports(2)
-        if not is_port_free(port):
-            raise LocalServiceError(f"Port {port} is in use on {LOOPBACK}: choose another port, or 0 for any free one.")
-        self._ports = (port, controller_port)
+    def _choose_port(self) -> None:
+        if not self._port:
+            self._port, self._controller_port = free_ports(2)
+        elif not self._controller_port:
+            (self._controller_port,) = free_ports(1)
+        super()._choose_port()
 
     def _lost_its_port(self) -> bool:
         """Say whether the last start failed because somebody took a port after it was chosen."""
-        ours = [port for port in self._ports or () if port != self._wished_port]
+        ours = [port for port in (self._port, self._controller_port) if port not in (0, self._wished_port)]
         return not all(is_port_free(port) for port in ours)
 
     @property
@@ -251,9 +170,8 @@ class LocalKafka:
         return cluster_id
 
     def _write_properties(self, path: Path, storage: Path) -> None:
-        if self._ports is None:
-            raise LocalServiceError("Kafka has no port before it is started.")
-        path.write_text(broker_properties(storage, *self._ports, self._config, self._secure_ports))
+        ports = (self._port, self._controller_port)
+        path.write_text(broker_properties(storage, *ports, self._config, self._secure_ports))
 
     def _java_command(self, java: Java, jars: Sequence[Path], options: Sequence[str]) -> list[str]:
         return [
@@ -264,47 +182,32 @@ class LocalKafka:
             *["-cp", os.pathsep.join(map(str, jars))],
         ]
 
-    def _start_once(self, java: Java, jars: Sequence[Path]) -> None:
+    def _command(self) -> Sequence[str]:
+        java = find_java()
+        jars = resolve_jars(KAFKA_JARS, self._report)
+        (self.data_dir / "log4j2.properties").write_text(logging_properties(self._log_level))
+        self._choose_port()
+        if not self._cluster_id:
+            self._cluster_id = self._formatted_cluster_id() or self._format(java, jars)
         self._write_properties(self.data_dir / "server.properties", self._storage)
         options = [
             *[f"-Xmx{self._heap_mb}m", f"-Xms{min(128, self._heap_mb)}m", "-XX:+ExitOnOutOfMemoryError"],
             *self._jvm_options,
             *self._classes.start_options(java),
         ]
-        command = [
+        return [
             *self._java_command(java, jars, options),
             "kafka.Kafka",
             str(self.data_dir / "server.properties"),
         ]
-        self._child = ChildProcess("Kafka", command, log_path=self.log_path)
-        self._child.start()
-        try:
-            self._wait_until_ready(self._child)
-        except BaseException:
-            self._child.kill()
-            self._child = None
-            raise
 
-    def _wait_until_ready(self, child: ChildProcess) -> None:
-        deadline = time.monotonic() + self._start_timeout_s
-        reason = "nothing listens yet"
-        while time.monotonic() < deadline:
-            exit_code = child.exit_code()
-            if exit_code is not None:
-                raise LocalServiceError(
-                    f"Kafka ended while it started (exit code {exit_code}). "
-                    f"The end of {self.log_path}:\n{child.log_tail()}"
-                )
-            if self._listens():
-                not_ready = why_not_ready(self.port, self._cluster_id)
-                if not_ready is None:
-                    return
-                reason = not_ready
-            time.sleep(_POLL_S)
-        raise LocalServiceError(
-            f"Kafka was not ready within {self._start_timeout_s:g} s ({reason}). "
-            f"The end of {self.log_path}:\n{child.log_tail()}"
-        )
+    def _why_not_ready(self) -> str:
+        if not self._listens():
+            return "nothing listens yet"
+        return why_not_ready(self.port, self._cluster_id) or ""
+
+    def _has_stopped(self) -> None:
+        self._classes.keep()
 
     def _listens(self) -> bool:
         with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, self.port), timeout=1):

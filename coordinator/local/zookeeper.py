@@ -9,19 +9,19 @@ import contextlib
 import os
 import shutil
 import socket
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from coordinator.local.class_archive import ClassArchive
 from coordinator.local.errors import LocalServiceError
 from coordinator.local.jars import JarSet, Module, ReportProgress, resolve_jars
 from coordinator.local.java import find_java
 from coordinator.local.kafka_files import logging_properties
-from coordinator.local.ports import LOOPBACK, free_ports, is_port_free
-from coordinator.local.process import ChildProcess
+from coordinator.local.ports import LOOPBACK, free_ports
+from coordinator.local.service import LocalService
 
 ZOOKEEPER_JARS: Final = JarSet(
     name="zookeeper",
@@ -81,11 +81,10 @@ ZOOKEEPER_JARS: Final = JarSet(
 """No netty, no jetty: what a server on loopback needs, and a logger, without which errors are silent."""
 
 _MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-_POLL_S: Final = 0.02
 _ASK_TIMEOUT_S: Final = 1.0
 
 
-class LocalZooKeeper:
+class LocalZooKeeper(LocalService):
     """One server over one data directory; a context manager that starts and stops it.
 
     `port` 0 means any free one, kept over restarts. `config` overrides lines of zoo.cfg. A session lasts between 2 and
@@ -104,132 +103,20 @@ class LocalZooKeeper:
         start_timeout_s: float = 60.0,
         report: ReportProgress | None = None,
     ) -> None:
-        self.data_dir = data_dir.absolute()
-        self._wished_port = port
-        self._port = port
+        super().__init__("ZooKeeper", data_dir, log_name="zookeeper.log", port=port, start_timeout_s=start_timeout_s)
         self._tick_ms = tick_ms
         self._heap_mb = heap_mb
         self._log_level = log_level
         self._config = dict(config or {})
-        self._start_timeout_s = start_timeout_s
         self._report = report
-        self._child: ChildProcess | None = None
         self._server_id: int | None = None
-
-    def __enter__(self) -> Self:
-        """Start the server."""
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Stop the server."""
-        self.stop()
-
-    @property
-    def address(self) -> str:
-        """Return HOST:PORT."""
-        return f"{LOOPBACK}:{self.port}"
-
-    @property
-    def port(self) -> int:
-        """Return the port that clients connect to, the same over restarts."""
-        if not self._port:
-            raise LocalServiceError("ZooKeeper has no port before it is started.")
-        return self._port
-
-    @property
-    def log_path(self) -> Path:
-        """Return the file with everything the server said."""
-        return self.data_dir / "zookeeper.log"
-
-    @property
-    def process_group_id(self) -> int:
-        """Return the id of the process group in which the server runs."""
-        return self._running().group_id
-
-    @property
-    def is_running(self) -> bool:
-        """Say whether the server's process lives."""
-        return self._child is not None and self._child.exit_code() is None
-
-    def start(self) -> None:
-        """Start the server and return when it is ready."""
-        self.begin()
-        self.await_ready()
-
-    def begin(self) -> None:
-        """Start the server's process; `await_ready` says when it serves, for which a quorum needs others."""
-        if self.is_running:
-            raise LocalServiceError(f"ZooKeeper is already running on {self.address}.")
-        java = find_java()
-        jars = resolve_jars(ZOOKEEPER_JARS, self._report)
-        if not self._port:
-            (self._port,) = free_ports(1)
-        if not is_port_free(self._port):
-            raise LocalServiceError(
-                f"Port {self._port} is in use on {LOOPBACK}: choose another port, or 0 for any free one."
-            )
-        self._write_files()
-        command = [
-            str(java.executable),
-            *[f"-Xmx{self._heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+ExitOnOutOfMemoryError"],
-            *["-Djava.awt.headless=true", "-Dzookeeper.admin.enableServer=false"],
-            f"-Dlog4j2.configurationFile={self.data_dir / 'log4j2.properties'}",
-            *["-cp", os.pathsep.join(map(str, jars)), _MAIN, str(self.data_dir / "zoo.cfg")],
-        ]
-        self._child = ChildProcess("ZooKeeper", command, log_path=self.log_path)
-        self._child.start()
-
-    def await_ready(self) -> None:
-        """Return when the server answers as one that serves; a server that does not come to that is ended."""
-        child = self._running()
-        try:
-            self._wait_until_ready(child)
-        except BaseException:
-            self.kill()
-            raise
-
-    def stop(self) -> None:
-        """Have the server end cleanly; nothing happens if it is not running."""
-        if self._child is not None:
-            self._child.stop()
-            self._child = None
-
-    def kill(self) -> None:
-        """End the server with SIGKILL, as a crash would; nothing happens if it is not running."""
-        if self._child is not None:
-            self._child.kill()
-            self._child = None
-
-    def pause(self) -> None:
-        """Have the server stand still a moment from now; its port accepts connections and nothing answers."""
-        self._running().pause()
-
-    def resume(self) -> None:
-        """Have a server that stands still go on."""
-        self._running().resume()
-
-    def restart(self) -> None:
-        """Stop the server if it runs and start it again with the same port and data."""
-        self.stop()
-        self.start()
+        self._classes = ClassArchive(ZOOKEEPER_JARS, self.data_dir / "classes.jsa")
 
     def forget_data(self) -> None:
         """Remove all that a server that is not running has kept, as if it had got a new disk."""
         if self._child is not None:
             raise LocalServiceError("ZooKeeper is running: stop it before its data is removed.")
         shutil.rmtree(self.data_dir / "storage", ignore_errors=True)
-
-    def wait(self) -> None:
-        """Return when the server has ended, by itself or by another's doing."""
-        if self._child is not None:
-            self._child.wait()
-
-    def log_tail(self) -> str:
-        """Return the last lines of the server's log."""
-        return "" if self._child is None else self._child.log_tail()
 
     def mode(self) -> str:
         """Return what the server says it is: standalone, leader or follower; empty if it does not serve."""
@@ -243,10 +130,25 @@ class LocalZooKeeper:
         self._server_id = server_id
         self._config |= lines
 
-    def _running(self) -> ChildProcess:
-        if self._child is None:
-            raise LocalServiceError("ZooKeeper is not running.")
-        return self._child
+    def _command(self) -> Sequence[str]:
+        java = find_java()
+        jars = resolve_jars(ZOOKEEPER_JARS, self._report)
+        self._choose_port()
+        self._write_files()
+        return [
+            str(java.executable),
+            *[f"-Xmx{self._heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+ExitOnOutOfMemoryError"],
+            *self._classes.start_options(java),
+            *["-Djava.awt.headless=true", "-Dzookeeper.admin.enableServer=false"],
+            f"-Dlog4j2.configurationFile={self.data_dir / 'log4j2.properties'}",
+            *["-cp", os.pathsep.join(map(str, jars)), _MAIN, str(self.data_dir / "zoo.cfg")],
+        ]
+
+    def _why_not_ready(self) -> str:
+        return "" if self.mode() else "it does not say that it serves"
+
+    def _has_stopped(self) -> None:
+        self._classes.keep()
 
     def _write_files(self) -> None:
         storage = self.data_dir / "storage"
@@ -268,23 +170,6 @@ class LocalZooKeeper:
         lines = "".join(f"{name}={value}\n" for name, value in properties.items())
         (self.data_dir / "zoo.cfg").write_text(lines)
         (self.data_dir / "log4j2.properties").write_text(logging_properties(self._log_level))
-
-    def _wait_until_ready(self, child: ChildProcess) -> None:
-        deadline = time.monotonic() + self._start_timeout_s
-        while time.monotonic() < deadline:
-            exit_code = child.exit_code()
-            if exit_code is not None:
-                raise LocalServiceError(
-                    f"ZooKeeper ended while it started (exit code {exit_code}). "
-                    f"The end of {self.log_path}:\n{child.log_tail()}"
-                )
-            if self.mode():
-                return
-            time.sleep(_POLL_S)
-        raise LocalServiceError(
-            f"ZooKeeper was not ready within {self._start_timeout_s:g} s. "
-            f"The end of {self.log_path}:\n{child.log_tail()}"
-        )
 
     def _ask(self, word: str) -> str:
         """Return the answer to a four-letter word; empty if there is none."""

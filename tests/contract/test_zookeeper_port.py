@@ -4,7 +4,6 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -34,18 +33,12 @@ NODE, CHILDREN = ZkAspect.NODE, ZkAspect.CHILDREN
 SHORT_SESSION_MS = 1_000
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalZooKeeper]:
-    with LocalZooKeeper(tmp_path_factory.mktemp("zookeeper"), tick_ms=200) as running:
-        yield running
-
-
 @pytest.fixture(params=["real", *(f"model-{seed}" for seed in range(5))])
 def ensemble(request: pytest.FixtureRequest) -> Iterator[Ensemble]:
     if request.param != "real":
         yield SimulatedEnsemble(int(request.param.removeprefix("model-")))
         return
-    with real_ensemble(request.getfixturevalue("server"), f"/kcoord/{secrets.token_hex(4)}") as real:
+    with real_ensemble(request.getfixturevalue("zookeeper"), f"/kcoord/{secrets.token_hex(4)}") as real:
         yield real
 
 
@@ -301,9 +294,9 @@ def test_a_port_that_is_closed_says_nothing_more(node: Node, other: Node) -> Non
     assert node.events == told
 
 
-def test_a_port_that_is_closed_while_no_server_answers_leaves_no_thread(server: LocalZooKeeper) -> None:
+def test_a_port_that_is_closed_while_no_server_answers_leaves_no_thread(zookeeper: LocalZooKeeper) -> None:
     before = set(threading.enumerate())
-    with real_ensemble(server, f"/kcoord/{secrets.token_hex(4)}") as real:
+    with real_ensemble(zookeeper, f"/kcoord/{secrets.token_hex(4)}") as real:
         node = real.node()
         node.link.refuse(is_refusing=True)
         node.link.cut()
@@ -313,9 +306,9 @@ def test_a_port_that_is_closed_while_no_server_answers_leaves_no_thread(server: 
     node.until(lambda: set(threading.enumerate()) <= before, "the end of the port's threads")
 
 
-def test_a_port_that_is_closed_when_its_session_is_lost_leaves_no_thread(server: LocalZooKeeper) -> None:
+def test_a_port_that_is_closed_when_its_session_is_lost_leaves_no_thread(zookeeper: LocalZooKeeper) -> None:
     before = set(threading.enumerate())
-    with real_ensemble(server, f"/kcoord/{secrets.token_hex(4)}") as real:
+    with real_ensemble(zookeeper, f"/kcoord/{secrets.token_hex(4)}") as real:
         other, node = real.node(), real.node(SHORT_SESSION_MS)
         node.multi(ZkCreate("/live", b"", is_ephemeral=True))
         node.link.hold()
@@ -329,18 +322,12 @@ def test_a_port_that_is_closed_when_its_session_is_lost_leaves_no_thread(server:
 # ---- ZooKeeper from another time -------------------------------------------------------------------------------------
 
 
-def test_servers_that_lost_their_data_end_every_session(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_servers_that_lost_their_data_end_every_session(ensemble: Ensemble) -> None:
     """Of which a client that has seen more than they have would never hear."""
-
-    def try_on(ensemble: Ensemble) -> None:
-        node = ensemble.node(SHORT_SESSION_MS)
-        for version in range(30):
-            node.multi(ZkSet("/a", b"", version - 1) if version else ZkCreate("/a", b""))
-        ensemble.wipe()
-        node.until_state(1, ZkState.LOST)
-        node.until_state(2, ZkState.CONNECTED)
-        assert node.read("/a").nodes == (None,)
-
-    try_on(SimulatedEnsemble(0))
-    with LocalZooKeeper(tmp_path, tick_ms=200) as server, real_ensemble(server, "/kcoord") as real:
-        try_on(real)
+    node = ensemble.node(SHORT_SESSION_MS)
+    for version in range(30):
+        node.multi(ZkSet("/a", b"", version - 1) if version else ZkCreate("/a", b""))
+    ensemble.wipe()
+    node.until_state(1, ZkState.LOST)
+    node.until_state(2, ZkState.CONNECTED)
+    assert node.read("/a").nodes == (None,)

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -123,9 +122,9 @@ def _now_ms() -> int:
 
 
 @pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[list[Node]]:
-    with LocalZooKeeper(tmp_path, tick_ms=200) as server, ExitStack() as stack:
-        nodes = [Node(number, server) for number in (1, 2, 3)]
+def nodes(zookeeper: LocalZooKeeper) -> Iterator[list[Node]]:
+    with ExitStack() as stack:
+        nodes = [Node(number, zookeeper) for number in (1, 2, 3)]
         for node in nodes:
             stack.callback(node.close)
         yield nodes

@@ -149,12 +149,13 @@ def start_owner(log: Path, script: str, extra: str = "") -> tuple[subprocess.Pop
     return owner, group_id
 
 
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.parametrize("script", ["echo ready; exec sleep 1000", STUBBORN])
-def test_the_command_ends_when_its_owner_is_killed(log: Path, script: str) -> None:
+def test_the_command_ends_when_its_owner_is_killed(log: Path, script: str, signal_number: int) -> None:
     owner, group_id = start_owner(log, script)
     with owner:
         assert group_lives(group_id)
-        owner.kill()
+        owner.send_signal(signal_number)
     assert eventually(lambda: not group_lives(group_id))
 
 
