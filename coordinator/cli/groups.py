@@ -15,7 +15,6 @@ from coordinator.cli.reset import reset_offsets
 from coordinator.cli.scope import format_partitions, left_claims
 from coordinator.cli.tables import Cell, OutputFormat, View, write_json, write_rows, write_views
 from coordinator.cli.wait import wait
-from coordinator.core.groups.group import GroupStatus
 from coordinator.protocol.addresses import format_address
 from coordinator.protocol.messages import (
     DescribeGroup,
@@ -29,6 +28,7 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.operator_messages import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import ControlDescription, GroupEvent, MemberDescription, PartitionDescription
+from coordinator.protocol.vocabulary import ControlKind, GroupStatus
 
 app = typer.Typer(help="Look at consumer groups, and operate them.", no_args_is_help=True)
 
@@ -263,12 +263,13 @@ def _partition_as_json(p: PartitionDescription, owner: MemberDescription | None)
 
 
 def _say_control(control: ControlDescription) -> str:
-    what = {
-        "group-paused": "The group is paused",
-        "partition-paused": f"{control.topic}-{control.partition} is paused",
-        "member-drained": f"Member '{control.member_id}' is drained",
-        "reset-pending": f"A reset of {control.topic}-{control.partition} to {control.offset} is pending",
-    }.get(control.kind, control.kind)
+    sentences: dict[str, str] = {
+        ControlKind.GROUP_PAUSED: "The group is paused",
+        ControlKind.PARTITION_PAUSED: f"{control.topic}-{control.partition} is paused",
+        ControlKind.MEMBER_DRAINED: f"Member '{control.member_id}' is drained",
+        ControlKind.RESET_PENDING: f"A reset of {control.topic}-{control.partition} to {control.offset} is pending",
+    }
+    what = sentences.get(control.kind, control.kind)
     return f"{what}, by {control.who} at {_time(control.at_ms)}{': ' if control.why else '.'}{control.why}"
 
 

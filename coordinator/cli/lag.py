@@ -10,6 +10,7 @@ from coordinator.cli.many import AllGroups, Match, SomeGroup, groups_meant
 from coordinator.cli.tables import Cell, OutputFormat, View, write_rows, write_views
 from coordinator.protocol.operator_messages import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import PartitionDescription
+from coordinator.protocol.vocabulary import ControlKind
 
 LAG_COLUMNS: Final = ("GROUP", "TOPIC", "#PARTITIONS", "LAG", "MAX-LAG", "UNKNOWN")
 MEMBERS_COLUMNS: Final = (
@@ -99,7 +100,7 @@ def members(
 def _members(coordinator: str, group: str, timeout: float) -> list[tuple[Cell, ...]]:
     response = describe_group(coordinator, group, timeout)
     found = ask_for(coordinator, DescribeControls(group), timeout, DescribeControlsResponse, group)
-    drained = {control.member_id for control in found.controls if control.kind == "member-drained"}
+    drained = {control.member_id for control in found.controls if control.kind == ControlKind.MEMBER_DRAINED}
     if not response.members:
         notes.print(f"Consumer group '{group}' has no active members.")
     return [

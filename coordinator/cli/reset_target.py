@@ -17,13 +17,14 @@ from coordinator.protocol.durations import parse_duration_ms
 from coordinator.protocol.escaping import one_line
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import ResetTarget
+from coordinator.protocol.vocabulary import ResetKind
 
 
 @dataclass(frozen=True, slots=True)
 class WhereTo:
     """The one `--to-…` of a command line; its kind is that of a ResetTarget."""
 
-    kind: str
+    kind: ResetKind
     value: int | None = None
 
 
@@ -39,13 +40,13 @@ def where_to(
 ) -> WhereTo | None:
     """Return where a command line leads, None when it does not say; raises typer.BadParameter when it says two."""
     said = [
-        *([WhereTo("earliest")] if to_earliest else ()),
-        *([WhereTo("latest")] if to_latest else ()),
-        *([WhereTo("current")] if to_current else ()),
-        *([WhereTo("offset", to_offset)] if to_offset is not None else ()),
-        *([WhereTo("timestamp", parse_datetime(to_datetime))] if to_datetime is not None else ()),
-        *([WhereTo("duration", parse_duration(by_duration))] if by_duration is not None else ()),
-        *([WhereTo("shift", shift_by)] if shift_by is not None else ()),
+        *([WhereTo(ResetKind.EARLIEST)] if to_earliest else ()),
+        *([WhereTo(ResetKind.LATEST)] if to_latest else ()),
+        *([WhereTo(ResetKind.CURRENT)] if to_current else ()),
+        *([WhereTo(ResetKind.OFFSET, to_offset)] if to_offset is not None else ()),
+        *([WhereTo(ResetKind.TIMESTAMP, parse_datetime(to_datetime))] if to_datetime is not None else ()),
+        *([WhereTo(ResetKind.DURATION, parse_duration(by_duration))] if by_duration is not None else ()),
+        *([WhereTo(ResetKind.SHIFT, shift_by)] if shift_by is not None else ()),
     ]
     if len(said) > 1:
         raise typer.BadParameter("say one way where to: --to-earliest, --to-latest, --to-current, --to-offset, …")
@@ -101,7 +102,7 @@ def _read_line(cells: list[str], group: str, where: str) -> ResetTarget | None:
         cells = cells[1:]
     if len(cells) != 3 or not cells[0] or not all(re.fullmatch(r"\d{1,18}", cell) for cell in cells[1:]):
         raise typer.BadParameter(f"{where}: '{','.join(cells)}' is not topic,partition,offset")
-    return ResetTarget(cells[0], int(cells[1]), "offset", int(cells[2]))
+    return ResetTarget(cells[0], int(cells[1]), ResetKind.OFFSET, int(cells[2]))
 
 
 def write_csv_of_offsets(offsets: Iterable[Sequence[str | int]]) -> None:

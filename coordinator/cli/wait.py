@@ -15,6 +15,7 @@ from coordinator.protocol.addresses import parse_addresses
 from coordinator.protocol.durations import parse_duration_ms
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse
+from coordinator.protocol.vocabulary import GroupStatus
 
 LOOK_TIMEOUT_S: Final = 5.0
 """The longest time of one look; a coordinator that restarts is asked again."""
@@ -68,7 +69,9 @@ def _conditions(*, stable: bool, empty: bool, members: int | None, lag_below: in
     """Return the conditions as functions that say why one does not hold."""
     conditions: list[_Condition] = []
     if stable:
-        conditions.append(lambda group: None if group.state == "Stable" else f"it is {group.state or 'not there'}")
+        conditions.append(
+            lambda group: None if group.state == GroupStatus.STABLE else f"it is {group.state or 'not there'}"
+        )
     if empty:
         conditions.append(lambda group: f"it has {len(group.members)} members" if group.members else None)
     if members is not None:

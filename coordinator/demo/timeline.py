@@ -9,23 +9,24 @@ from dataclasses import dataclass
 from typing import Final
 
 from coordinator.protocol.parts import GroupEvent
+from coordinator.protocol.vocabulary import EventKind
 
 _SENTENCES: Final[Mapping[str, str]] = {
-    "member-joined": "{member} joined",
-    "member-returned": "{member} came back",
-    "member-left": "{member} left",
-    "member-expired": "{member} is gone",
-    "member-replaced": "{member} was replaced",
-    "rebalance": "rebalance (group epoch {epoch})",
-    "stable": "the group is stable (group epoch {epoch})",
-    "granted": "{member} gets {partitions}",
-    "released": "{member} let go of {partitions}",
-    "taken-over": "{partitions} taken over by {member}",
-    "taken-late": "{partitions} taken from {member}",
-    "claim-skipped": "a claim on {partitions} was skipped",
-    "start-resolved": "start of {partitions} resolved",
-    "topic-grown": "the topic has grown: {partitions}",
-    "topic-recreated": "the topic was made again: {partitions}",
+    EventKind.MEMBER_JOINED: "{member} joined",
+    EventKind.MEMBER_RETURNED: "{member} came back",
+    EventKind.MEMBER_LEFT: "{member} left",
+    EventKind.MEMBER_EXPIRED: "{member} is gone",
+    EventKind.MEMBER_REPLACED: "{member} was replaced",
+    EventKind.REBALANCE: "rebalance (group epoch {epoch})",
+    EventKind.STABLE: "the group is stable (group epoch {epoch})",
+    EventKind.GRANTED: "{member} gets {partitions}",
+    EventKind.RELEASED: "{member} let go of {partitions}",
+    EventKind.TAKEN_OVER: "{partitions} taken over by {member}",
+    EventKind.TAKEN_LATE: "{partitions} taken from {member}",
+    EventKind.CLAIM_SKIPPED: "a claim on {partitions} was skipped",
+    EventKind.START_RESOLVED: "start of {partitions} resolved",
+    EventKind.TOPIC_GROWN: "the topic has grown: {partitions}",
+    EventKind.TOPIC_RECREATED: "the topic was made again: {partitions}",
 }
 
 
@@ -77,7 +78,7 @@ def granted_to(events: Iterable[GroupEvent], member_id: str) -> frozenset[int]:
     return frozenset(
         partition
         for event in events
-        if event.kind == "granted" and event.member_id == member_id
+        if event.kind == EventKind.GRANTED and event.member_id == member_id
         for _topic, partition in event.partitions
     )
 
@@ -91,9 +92,9 @@ def find_handover(events: Iterable[GroupEvent], survivor: str, lost: frozenset[i
     claimed: set[int] = set()
     for event in events:
         partitions = {partition for _topic, partition in event.partitions} & lost
-        if event.kind == "taken-over":
+        if event.kind == EventKind.TAKEN_OVER:
             claimed |= partitions
-        elif event.kind == "granted" and event.member_id == survivor:
+        elif event.kind == EventKind.GRANTED and event.member_id == survivor:
             granted = dict.fromkeys(partitions, event.at_ms) | granted
     if not lost or granted.keys() != lost:
         return None

@@ -40,14 +40,6 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 """Stands for the end of a partition where an offset is asked for (Kafka's ListOffsets number)."""
 
-READ_UNCOMMITTED: Final = "read_uncommitted"
-"""The isolation level of a member that reads every record below the high watermark."""
-
-READ_COMMITTED: Final = "read_committed"
-"""The isolation level of a member that reads up to the last stable offset, without aborted transactions."""
-
-ISOLATION_LEVELS: Final = (READ_UNCOMMITTED, READ_COMMITTED)
-
 
 _TOPIC: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_TOPIC_LENGTH}}}")
 

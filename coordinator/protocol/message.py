@@ -35,3 +35,10 @@ class WireRequest(WireMessage, frozen=True):
 
     refused_with: ClassVar[Codes] = NO_CODES
     parts_refused_with: ClassVar[Codes] = NO_CODES
+
+
+class ErrorResponse(WireMessage, frozen=True, tag=100):
+    """Refuses any request: for a message that is not known here, or one that is not allowed on this connection."""
+
+    error: ErrorCode
+    message: str

@@ -15,8 +15,16 @@ from coordinator.protocol.ids import (
     MAX_OFFSET,
     MAX_PARTITION,
     MAX_TOPIC_LENGTH,
-    READ_UNCOMMITTED,
     TopicPartition,
+)
+from coordinator.protocol.vocabulary import (
+    ControlKind,
+    EventKind,
+    GroupStatus,
+    IsolationLevel,
+    MemberStatus,
+    PolicyKind,
+    ResetKind,
 )
 
 _Item = TypeVar("_Item")
@@ -96,9 +104,9 @@ class StartHint(_Part, frozen=True, gc=False):
 
 
 class ResetPolicy(_Part, frozen=True):
-    """The start of a partition when neither the group nor a hint says: `earliest`, `latest`, `timestamp` or `none`."""
+    """The start of a partition when neither the group nor a hint says; a time belongs to the kind `timestamp`."""
 
-    kind: str
+    kind: Annotated[str, PolicyKind]
     timestamp_ms: int | None = None
 
 
@@ -289,7 +297,7 @@ class DescribedUpTo(_Part, frozen=True):
 class ControlsUpTo(_Part, frozen=True):
     """Where a page of what operators decided ends: at this kind of control, of this partition or this member."""
 
-    kind: str
+    kind: Annotated[str, ControlKind]
     name: str = ""
     partition: int = -1
 
@@ -298,7 +306,7 @@ class GroupSummary(_Part, frozen=True):
     """One line of the list of groups; `bytes` is what the group's state takes."""
 
     group_id: str
-    state: str
+    state: Annotated[str, GroupStatus]
     group_epoch: int
     members: int
     bytes: int = 0
@@ -312,14 +320,14 @@ class MemberDescription(_Part, frozen=True, gc=False):
     client_id: str
     host: str
     pid: int
-    state: str
+    state: Annotated[str, MemberStatus]
     member_epoch: int
     streams: int
     connected: bool
     owned: int
     target: int
     commits: bool = True
-    isolation_level: str = READ_UNCOMMITTED
+    isolation_level: Annotated[str, IsolationLevel] = IsolationLevel.READ_UNCOMMITTED
 
 
 class PartitionDescription(_Part, frozen=True, gc=False):
@@ -346,7 +354,7 @@ class GroupEvent(_Part, frozen=True):
 
     sequence: int
     at_ms: int
-    kind: str
+    kind: Annotated[str, EventKind]
     member_id: str
     why: str
     group_epoch: int
@@ -358,13 +366,12 @@ class GroupEvent(_Part, frozen=True):
 class ResetTarget(_Part, frozen=True):
     """A partition whose committed offset is to be set, and where to.
 
-    The kinds are `earliest`, `latest`, `current` (the committed offset, or the end without one), `offset`, `timestamp`
-    (milliseconds since 1970), `duration` (milliseconds before now) and `shift` (records from the committed offset).
+    The value is what the kind says that it is: an offset, a time, a duration or a number of records.
     """
 
     topic: str
     partition: int
-    kind: str
+    kind: Annotated[str, ResetKind]
     value: int | None = None
 
 
@@ -381,12 +388,9 @@ class ResetResult(_Part, frozen=True):
 
 
 class ControlDescription(_Part, frozen=True):
-    """One thing that an operator has decided and that stands.
+    """One thing that an operator has decided and that stands."""
 
-    The kinds are `group-paused`, `partition-paused`, `member-drained` and `reset-pending`.
-    """
-
-    kind: str
+    kind: Annotated[str, ControlKind]
     who: str
     why: str
     at_ms: int

@@ -26,6 +26,7 @@ with naming_the_extra("A consumer"):
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResult, ResetPolicy
+from coordinator.protocol.vocabulary import AssignorName, IsolationLevel
 from spark_kcoord.consumer.positions_behind import PositionsBehind
 from spark_kcoord.consumer.records import KafkaRecords, Position, Records, Rows, Turns
 from spark_kcoord.errors import DataLossError, KcoordError
@@ -66,7 +67,7 @@ class ConsumerSettings:
     client_id: str = field(default_factory=lambda: f"kcoord-python-{socket.gethostname()}-{os.getpid()}")
     instance_id: str | None = None
     streams: int = 1
-    assignors: Sequence[str] = ("sticky", "range")
+    assignors: Sequence[str] = (AssignorName.STICKY, AssignorName.RANGE)
     start: str | None = None
     auto_commit: bool = True
     session_timeout_ms: int = 10_000
@@ -110,7 +111,7 @@ class ConsumerSettings:
             join_timeout_ms=self.join_timeout_ms,
             auto_commit=self.auto_commit,
             lets_go_itself=False,
-            isolation_level=self.kafka_settings(()).isolation_level,
+            isolation_level=IsolationLevel(self.kafka_settings(()).isolation_level),
         )
 
     def kafka_settings(self, told: Sequence[str]) -> KafkaSettings:

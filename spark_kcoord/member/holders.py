@@ -12,6 +12,7 @@ from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse
 from coordinator.protocol.operator_messages import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import ControlDescription, PartitionDescription
+from coordinator.protocol.vocabulary import ControlKind
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.one_shot import request_once
 
@@ -44,8 +45,8 @@ def holders_of(
     partitions: Sequence[PartitionDescription], controls: Sequence[ControlDescription]
 ) -> dict[TopicPartition, Holder]:
     """Return who has what, from a group's description and what operators have decided."""
-    is_group_paused = any(one.kind == "group-paused" for one in controls)
-    paused = {(one.topic, one.partition) for one in controls if one.kind == "partition-paused"}
+    is_group_paused = any(one.kind == ControlKind.GROUP_PAUSED for one in controls)
+    paused = {(one.topic, one.partition) for one in controls if one.kind == ControlKind.PARTITION_PAUSED}
     return {
         (one.topic, one.partition): Holder(one.member_id, is_group_paused or (one.topic, one.partition) in paused)
         for one in partitions

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from coordinator.protocol.addresses import Address
-from coordinator.protocol.ids import READ_UNCOMMITTED, TopicPartition
+from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import ResetPolicy, StartHint
+from coordinator.protocol.vocabulary import AssignorName, Handover, IsolationLevel
 
 BOOTSTRAP_OPTION: Final = "kcoord.bootstrap.servers"
 TIMEOUT_OPTION: Final = "kcoord.coordinator.timeout"
@@ -44,7 +45,7 @@ class MemberSettings:
     exclusions: tuple[str, ...] = ()
     instance_id: str | None = None
     streams: int = 1
-    assignors: tuple[str, ...] = ("sticky",)
+    assignors: tuple[str, ...] = (AssignorName.STICKY,)
     session_timeout_ms: int = 10_000
     rebalance_timeout_ms: int = 300_000
     reset_policy: ResetPolicy | None = None
@@ -52,7 +53,7 @@ class MemberSettings:
     wait_for_topics: bool = False
     coordinator_timeout_ms: int = 120_000
     join_timeout_ms: int = 9_000
-    handover: str = "takeover"
+    handover: Handover = Handover.TAKEOVER
     claim_timeout_ms: int | None = None
     ping_interval_ms: int | None = None
     auto_commit: bool = False
@@ -62,7 +63,7 @@ class MemberSettings:
     application: str | None = None
     shares_application: bool = False
     commits: bool = True
-    isolation_level: str = READ_UNCOMMITTED
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
 
     def __post_init__(self) -> None:
         """Refuse settings no coordinator could be asked with."""

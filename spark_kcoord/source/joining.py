@@ -13,6 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
+from coordinator.protocol.vocabulary import Handover, IsolationLevel
 from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.fetch.topic_range import TopicPartition
 from spark_kcoord.member.client import MemberClient, MemberSettings
@@ -95,10 +96,10 @@ def new_member(
         hints=starts.hints,
         wait_for_topics=options.wait_for_topics,
         coordinator_timeout_ms=options.coordinator_timeout_ms,
-        handover=options.handover,
+        handover=Handover(options.handover),
         claim_timeout_ms=options.claim_timeout_ms,
         ping_interval_ms=options.ping_interval_ms,
-        isolation_level=options.kafka.isolation_level,
+        isolation_level=IsolationLevel(options.kafka.isolation_level),
         join_timeout_ms=JOIN_TIMEOUT_MS,
         application=application,
         shares_application=options.shares_application,

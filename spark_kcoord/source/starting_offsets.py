@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Final
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FetchOffsets, FetchOffsetsResponse
 from coordinator.protocol.parts import ResetPolicy, StartHint
+from coordinator.protocol.vocabulary import PolicyKind
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.offsets import KafkaLookup, TopicPartitions
 from spark_kcoord.fetch.topic_range import TopicPartition
@@ -32,7 +32,6 @@ from spark_kcoord.source.resolve import (
 
 __all__ = ["StreamStarts", "positions_named", "stream_starts"]
 
-TIMESTAMP: Final = "timestamp"
 """The coordinator's word for a reset policy by time."""
 
 
@@ -59,8 +58,8 @@ def stream_starts(
     spec = options.starting
     if spec.word is not None:
         is_policy = options.is_starting_given and spec.word != COMMITTED
-        return StreamStarts(ResetPolicy(spec.word) if is_policy else None)
-    policy = ResetPolicy(TIMESTAMP, spec.time_ms) if spec.time_ms is not None else None
+        return StreamStarts(ResetPolicy(PolicyKind(spec.word)) if is_policy else None)
+    policy = ResetPolicy(PolicyKind.TIMESTAMP, spec.time_ms) if spec.time_ms is not None else None
     needs_kafka = bool(spec.topics) if not is_new else policy is None or options.starting_strategy == "error"
     topics: Mapping[str, TopicPartitions] = {}
     offsets: dict[TopicPartition, int] = {}

@@ -62,7 +62,7 @@ def test_the_archive_is_the_same_each_time_and_holds_nothing_of_the_driver(tmp_p
     ship(tmp_path / "whole.tar.gz", with_driver=True)
     with tarfile.open(tmp_path / "whole.tar.gz") as archive:
         assert {
-            "coordinator/protocol/messages.py",
+            "coordinator/protocol/messages/__init__.py",
             "coordinator/client/request.py",
             "msgspec/__init__.py",
             "pyspark_kcoord.py",

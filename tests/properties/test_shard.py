@@ -16,7 +16,7 @@ from coordinator.core.limits import Limits
 from coordinator.protocol.claim_columns import advance_of, claims_in_columns, claims_of
 from coordinator.protocol.columns import OffsetToCommit, in_columns, one_by_one, results_of
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from coordinator.protocol.ids import EARLIEST, LATEST
 from coordinator.protocol.messages import (
     Advance,
     AdvanceResponse,
@@ -50,6 +50,7 @@ from coordinator.protocol.parts import (
     ResetTarget,
     StartHint,
 )
+from coordinator.protocol.vocabulary import IsolationLevel
 from tests.helpers.claim_answers import advanced, finished_results
 from tests.helpers.loading import load
 from tests.helpers.log_reader import LogReader
@@ -82,7 +83,7 @@ EXTRAS = st.fixed_dictionaries(
         "is_returning": st.booleans(),
         "application": st.just("program"),
         "shares_application": st.booleans(),
-        "isolation_level": st.sampled_from([READ_UNCOMMITTED, READ_COMMITTED]),
+        "isolation_level": st.sampled_from([IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED]),
     },
 )
 """Facts of members beyond those that they need to say."""

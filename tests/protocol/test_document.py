@@ -14,7 +14,9 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.message import ANY_REQUEST_REFUSED_WITH
 from coordinator.protocol.messages import Request
 from coordinator.protocol.session import TRANSITIONS
+from coordinator.protocol.vocabulary import VOCABULARY, AssignorName
 from tests.helpers.wire_examples import MESSAGES, PARTS
+from tests.helpers.word_fields import word_fields
 
 HERE = Path(__file__).parent
 DOCUMENT = (HERE.parents[1] / "docs" / "PROTOCOL.md").read_text(encoding="utf-8")
@@ -59,7 +61,7 @@ def test_every_error_code_is_listed_with_its_number():
 
 def test_every_code_that_is_mentioned_exists():
     words = set(re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", DOCUMENT))
-    states = {state.name for state in TRANSITIONS} | {"UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS"}
+    states = {state.name for state in TRANSITIONS}
     assert words - states <= {code.name for code in ErrorCode}
 
 
@@ -98,6 +100,23 @@ def codes_in(pieces) -> list[str]:
     return sorted({word for piece in pieces for word in re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", piece)})
 
 
+def test_every_list_of_words_is_written_out():
+    section = DOCUMENT.split("## Words\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (\w+) \| (`.+`) \|$", section, flags=re.MULTILINE)
+    assert rows == [(kind.__name__, ", ".join(f"`{word}`" for word in kind)) for kind in VOCABULARY]
+
+
+@pytest.mark.parametrize(("kind", "field", "words"), word_fields(KINDS), ids=lambda value: getattr(value, "name", None))
+def test_a_field_of_words_names_them_or_their_list(kind, field, words):
+    section = re.split(rf"^### {kind.__name__}\b.*$", DOCUMENT, flags=re.MULTILINE)[1].split("\n#")[0]
+    (meaning,) = re.findall(rf"^\| `{field.name}` \| .+ \| (.+) \|$", section, flags=re.MULTILINE)
+    assert words.__name__ in meaning or all(f"`{word}`" in meaning for word in words), meaning
+
+
+def test_every_list_of_words_has_a_field_that_says_one_of_them():
+    assert {words for _kind, _field, words in word_fields(KINDS)} == set(VOCABULARY) - {AssignorName}
+
+
 def test_nothing_is_described_that_does_not_exist():
     described = re.findall(r"^### (\w+)", DOCUMENT, flags=re.MULTILINE)
     assert sorted(described) == sorted(kind.__name__ for kind in KINDS)
@@ -122,6 +141,8 @@ def default_of(field) -> str:
         return "required"
     if isinstance(field.default, msgspec.Struct):
         return "none"
+    if isinstance(field.default, enum.StrEnum):
+        return f"`{field.default.value}`"
     if isinstance(field.default, enum.Enum):
         return f"`{field.default.name}`"
     if isinstance(field.default, bool):

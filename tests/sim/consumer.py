@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import READ_COMMITTED
 from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResult
+from coordinator.protocol.vocabulary import IsolationLevel
 from spark_kcoord.consumer import consumer as product
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError
 from spark_kcoord.fetch.decoding.columns import arrow_schema
@@ -206,7 +206,7 @@ class _Records:
         self._level = level
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        is_read_committed = self._level == READ_COMMITTED
+        is_read_committed = self._level == IsolationLevel.READ_COMMITTED
         return self._known(self._kafka.ends(sorted(partitions), is_read_committed=is_read_committed))
 
     def high_watermarks(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
@@ -229,7 +229,7 @@ class _Records:
         if not topic.begins[wanted.partition] <= wanted.start <= wanted.end <= topic.ends[wanted.partition]:
             raise DataLossError(f"{wanted} is not there: {topic}")
         stable = self._kafka.stable_end(wanted.topic, wanted.partition)
-        if self._level == READ_COMMITTED and wanted.end > stable:
+        if self._level == IsolationLevel.READ_COMMITTED and wanted.end > stable:
             raise ViolationError(
                 "unstable-read", f"{self._name} reads {wanted}, and all is decided up to {stable} only"
             )

@@ -18,9 +18,8 @@ from coordinator.core.groups.records import (
     Record,
     TargetsAssigned,
 )
-from coordinator.core.groups.starts import POLICY_KINDS
 from coordinator.core.groups.timeline import EventKind
-from coordinator.protocol.ids import READ_COMMITTED
+from coordinator.protocol.vocabulary import IsolationLevel, PolicyKind
 from tests.sim import group_batch, outputs, sink
 from tests.sim.faults import FAULT_OF
 from tests.sim.log.model import LogModel
@@ -68,7 +67,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
         "read_committed",
     ),
     "assignor": tuple(ASSIGNORS),
-    "policy": (*POLICY_KINDS, "default"),
+    "policy": (*PolicyKind, "default"),
     "handover": ("takeover", "hold", "hold for a time"),
     "sink": sink.KINDS,
     "output": outputs.KINDS,
@@ -125,8 +124,8 @@ def _traits(facts: MemberFacts) -> Iterable[str]:
         yield "commits nothing"
     if facts.auto_commit:
         yield "auto commit"
-    if facts.isolation_level == READ_COMMITTED:
-        yield READ_COMMITTED
+    if facts.isolation_level == IsolationLevel.READ_COMMITTED:
+        yield IsolationLevel.READ_COMMITTED
 
 
 def missing(found: Mapping[str, int]) -> list[str]:

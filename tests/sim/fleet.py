@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from coordinator.protocol.ids import READ_COMMITTED, READ_UNCOMMITTED
 from coordinator.protocol.parts import StartHint, Subscription
+from coordinator.protocol.vocabulary import IsolationLevel
 from spark_kcoord.member.settings import MemberSettings
 from tests.sim.consumer import Consumer
 from tests.sim.coordinator import ADDRESS, GROUP
@@ -51,7 +51,7 @@ class Application:
     commits: bool = True
     other: "Application | None" = None
     """The other source of the same query, without which it reads nothing."""
-    isolation_level: str = READ_UNCOMMITTED
+    isolation_level: str = IsolationLevel.READ_UNCOMMITTED
     process: Process | None = None
     is_wanted: bool = True
     is_rival: bool = False
@@ -117,7 +117,9 @@ class Fleet:
             is_group_batch=is_group_batch,
             start_hints=draw_start_hints(world) if dice.random() < world.mix.start_hints else (),
             jvm=f"jvm-{self._hosts}",
-            isolation_level=READ_COMMITTED if dice.random() < world.mix.read_committed else READ_UNCOMMITTED,
+            isolation_level=IsolationLevel.READ_COMMITTED
+            if dice.random() < world.mix.read_committed
+            else IsolationLevel.READ_UNCOMMITTED,
         )
         # In the end somebody is added who reads what nobody does.
         may_be_odd = not is_consumer and not is_group_batch and not world.is_healing

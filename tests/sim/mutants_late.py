@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from coordinator.core.groups import patience
-from coordinator.core.groups.holds import HOLD, outlives_stop
+from coordinator.core.groups.holds import outlives_stop
 from coordinator.core.groups.shard import Shard
 from coordinator.core.groups.soft import Timer, TimerKind
 from coordinator.core.groups.timeline import EventKind
@@ -12,6 +12,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import Fenced
 from coordinator.protocol.parts import FinalOffset
+from coordinator.protocol.vocabulary import Handover
 from spark_kcoord.member.core.holdings import Holdings
 
 Patches = list[tuple[Any, str, Any]]
@@ -34,7 +35,7 @@ def late_member_put_out() -> Patches:
             genuine(self, timer)
             return
         desk.push(session.connection_id, Fenced(ErrorCode.FENCED_MEMBER_EPOCH, "it did not let go in time"))
-        keeps = group.handover == HOLD
+        keeps = group.handover == Handover.HOLD
         left, why = EventKind.MEMBER_LEFT, "it did not let go in time"
         self._departures._remove(group_id, member_id, left, why, None, keeps_running_claims=keeps)
 

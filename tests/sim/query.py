@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
-from coordinator.protocol.ids import READ_COMMITTED
+from coordinator.protocol.vocabulary import IsolationLevel
 from spark_kcoord.errors import KafkaAwayError, KcoordError
 from spark_kcoord.member.core import effects, events
 from spark_kcoord.member.core.holdings import Assignment
@@ -372,7 +372,7 @@ class Query(MemberProcess):
         self, partitions: Sequence[tuple[str, int]], timeout_ms: int, *, is_read_committed: bool | None = None
     ) -> Script:
         if is_read_committed is None:
-            is_read_committed = self.settings.isolation_level == READ_COMMITTED
+            is_read_committed = self.settings.isolation_level == IsolationLevel.READ_COMMITTED
         deadline_ms = self.world.schedule.now_ms + timeout_ms
         while True:
             yield Step("asks Kafka for ends", self.world.dice.choice((1, 3, 20)))

@@ -16,7 +16,7 @@ from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
 from coordinator.protocol.claim_columns import advance_of, claims_in_columns
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import EARLIEST, LATEST, READ_COMMITTED
+from coordinator.protocol.ids import EARLIEST, LATEST
 from coordinator.protocol.messages import (
     AdvanceResponse,
     ConfirmClaims,
@@ -44,6 +44,7 @@ from coordinator.protocol.parts import (
     StartPartition,
     Subscription,
 )
+from coordinator.protocol.vocabulary import IsolationLevel
 from tests.sim.bounds import MOST_WAKES_A_MS, WakeWatch
 from tests.sim.checker import Checker
 from tests.sim.kafka import Kafka
@@ -352,7 +353,7 @@ def latest_of(world: World) -> r.Granted:
 
 
 def test_latest_of_a_topic_that_was_made_again_is_no_transaction_passed_over_in_the_old_one() -> None:
-    world = World(joined("m1", isolation_level=READ_COMMITTED))
+    world = World(joined("m1", isolation_level=IsolationLevel.READ_COMMITTED))
     world.kafka.delete("t")
     world.kafka.create("t", 1)
     start = latest_of(world)

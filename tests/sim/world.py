@@ -10,9 +10,9 @@ from random import Random
 
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.protocol.claim_columns import claims_in_columns
-from coordinator.protocol.ids import READ_COMMITTED
 from coordinator.protocol.messages import FinishClaims
 from coordinator.protocol.parts import Claim, LostPosition
+from coordinator.protocol.vocabulary import IsolationLevel
 from spark_kcoord.errors import DataLossError, KcoordError, UnreadBatchError
 from tests.sim.checker import Checker
 from tests.sim.coordinator import GROUP, Coordinator
@@ -290,7 +290,7 @@ class World:
 
     def must_be_stable(self, process: Process, level: str, claims: Iterable[Claim]) -> None:
         """Check that who reads committed records only is to read nothing behind an open transaction."""
-        for claim in claims if level == READ_COMMITTED else ():
+        for claim in claims if level == IsolationLevel.READ_COMMITTED else ():
             topic = self.kafka.topics.get(claim.topic)
             if topic is None or topic.topic_id != claim.topic_id:
                 continue

@@ -6,12 +6,9 @@ from typing import Final, TypeVar
 
 from coordinator.core.groups.controls import Controls, Decree
 from coordinator.protocol.parts import ControlDescription, ControlsUpTo
+from coordinator.protocol.vocabulary import ControlKind
 
-GROUP_PAUSED: Final = "group-paused"
-PARTITION_PAUSED: Final = "partition-paused"
-MEMBER_DRAINED: Final = "member-drained"
-RESET_PENDING: Final = "reset-pending"
-_IN_ORDER: Final = (GROUP_PAUSED, PARTITION_PAUSED, MEMBER_DRAINED, RESET_PENDING)
+_IN_ORDER: Final = tuple(ControlKind)
 
 _PAGE_BYTES: Final = 1024 * 1024
 """Bytes of texts on one page."""
@@ -44,13 +41,13 @@ def _behind(controls: Controls, after: ControlsUpTo | None, most: int) -> Iterat
     for kind in _IN_ORDER[begin:]:
         mark = after if after is not None and after.kind == kind else None
         partition = (mark.name, mark.partition) if mark is not None else ("", -1)
-        if kind == GROUP_PAUSED:
+        if kind is ControlKind.GROUP_PAUSED:
             if controls.group_pause is not None and mark is None:
                 yield _described(kind, controls.group_pause)
-        elif kind == PARTITION_PAUSED:
+        elif kind is ControlKind.PARTITION_PAUSED:
             for topic, number in _next(controls.paused.keys(), partition, most):
                 yield _described(kind, controls.paused[topic, number], topic, number)
-        elif kind == MEMBER_DRAINED:
+        elif kind is ControlKind.MEMBER_DRAINED:
             for member_id in _next(controls.drained.keys(), mark.name if mark is not None else "", most):
                 yield _described(kind, controls.drained[member_id], member_id=member_id)
         else:
@@ -65,7 +62,7 @@ def _next(keys: Collection[K], after: K, most: int) -> list[K]:
 
 
 def _described(
-    kind: str,
+    kind: ControlKind,
     decree: Decree,
     topic: str = "",
     partition: int | None = None,

@@ -16,7 +16,8 @@ from coordinator.core.groups.rounds import NotedStart, Round
 from coordinator.core.groups.soft import AskedOffset
 from coordinator.core.groups.starts import AskedStart, Hints, NoStart, start_of, usual_start
 from coordinator.core.groups.state import Grant, GroupState, is_same_topic
-from coordinator.protocol.ids import EARLIEST, READ_COMMITTED
+from coordinator.protocol.ids import EARLIEST
+from coordinator.protocol.vocabulary import IsolationLevel
 
 Free: TypeAlias = tuple[TopicPartition, str, Grant | None]
 """A partition that no member owns, the member that is to have it, and the grant it has of somebody who is gone."""
@@ -140,7 +141,7 @@ def _say_start(topic: str, noted: list[NotedStart], why: str) -> str:
 
 def _reads_committed(group: GroupState, member_id: str) -> bool:
     member = group.members.get(member_id)
-    return member is not None and member.facts.isolation_level == READ_COMMITTED
+    return member is not None and member.facts.isolation_level == IsolationLevel.READ_COMMITTED
 
 
 def _hints_of(turn: Round) -> Hints:

@@ -5,30 +5,13 @@ own, so that groups that first saw a topic at different sizes start its partitio
 """
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Final
 
 from coordinator.core.groups.records import TopicSeen
 from coordinator.core.groups.soft import GroupSoft
 from coordinator.core.groups.state import GroupState, TopicState
 from coordinator.core.groups.timeline import EventKind
-
-
-class GroupStatus(StrEnum):
-    """How far a group is on the way to its target."""
-
-    EMPTY = "Empty"
-    """It has no members; its offsets and abandoned claims stay. A member that joins leads out."""
-    ASSIGNING = "Assigning"
-    """A change came and waits for others; what is owned stays owned. The window's end leads out."""
-    RECOVERING = "Recovering"
-    """It was forgotten, and waits for what the checkpoints of its members show; nothing without an offset is granted.
-    A session time-out leads out, or checkpoints that show every partition."""
-    RECONCILING = "Reconciling"
-    """Some member does not hold exactly its target. Releases and grants lead out, or the next change."""
-    STABLE = "Stable"
-    """Every member holds exactly its target. A change leads out."""
-
+from coordinator.protocol.vocabulary import GroupStatus as GroupStatus
 
 GROUP_TRANSITIONS: Final[Mapping[GroupStatus, Mapping[GroupStatus, str]]] = {
     GroupStatus.EMPTY: {

@@ -6,7 +6,6 @@ claim runs or is waited for is soft: after a restart both count anew, so nothing
 """
 
 from collections.abc import Iterable
-from typing import Final
 
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.in_topics import TopicNumbers, by_topic
@@ -15,10 +14,7 @@ from coordinator.core.groups.records import ClaimsGivenUp
 from coordinator.core.groups.soft import RunningSince, Timer, TimerKind
 from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.timeline import EventKind
-
-TAKEOVER: Final = "takeover"
-HOLD: Final = "hold"
-HANDOVERS: Final = (TAKEOVER, HOLD)
+from coordinator.protocol.vocabulary import Handover
 
 
 def is_held(group: GroupState, partition: TopicPartition) -> bool:
@@ -26,7 +22,7 @@ def is_held(group: GroupState, partition: TopicPartition) -> bool:
     grant = group.grants.get(partition)
     return (
         grant is not None
-        and group.handover == HOLD
+        and group.handover == Handover.HOLD
         and grant.member_id not in group.members
         and group.claims.is_running(partition)
     )
@@ -34,7 +30,7 @@ def is_held(group: GroupState, partition: TopicPartition) -> bool:
 
 def held_partitions(group: GroupState) -> frozenset[TopicPartition]:
     """Return the partitions that wait for identities that are gone."""
-    if group.handover != HOLD:
+    if group.handover != Handover.HOLD:
         return frozenset()
     return frozenset(
         partition
@@ -47,7 +43,7 @@ def held_partitions(group: GroupState) -> frozenset[TopicPartition]:
 
 def outlives_stop(group: GroupState, partition: TopicPartition) -> bool:
     """True when an owner may overstay the deadline for this partition, because it still reads under `hold`."""
-    return group.handover == HOLD and group.claims.is_running(partition)
+    return group.handover == Handover.HOLD and group.claims.is_running(partition)
 
 
 def why_left(group: GroupState, member_id: str) -> str:

@@ -5,43 +5,29 @@ answer with the first thing that is wrong: what, why, and what to do.
 """
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Final, NamedTuple
 
-from coordinator.core.groups.holds import HANDOVERS, HOLD, held_partitions, say_awaited
+from coordinator.core.groups.holds import held_partitions, say_awaited
 from coordinator.core.groups.partition_table import in_order
 from coordinator.core.groups.records import MemberFacts
 from coordinator.core.groups.registration_size import why_bad_assignors, why_too_large
 from coordinator.core.groups.shown import Shown
-from coordinator.core.groups.starts import POLICY_KINDS
 from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.subscriptions import why_bad_subscription, why_owned
 from coordinator.core.limits import Limits
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import (
-    ISOLATION_LEVELS,
     MAX_ID_LENGTH,
     why_bad_id,
     why_bad_time,
 )
 from coordinator.protocol.messages import RegisterConsumer
 from coordinator.protocol.parts import ResetPolicy
+from coordinator.protocol.vocabulary import AssignorName, Handover, IsolationLevel, PolicyKind
+from coordinator.protocol.vocabulary import MemberStatus as MemberStatus
 
-DEFAULT_ASSIGNORS: Final = ("sticky",)
+DEFAULT_ASSIGNORS: Final = (AssignorName.STICKY,)
 """The assignors of a member that names none."""
-
-
-class MemberStatus(StrEnum):
-    """How far a member is on the way to its target."""
-
-    STABLE = "Stable"
-    """It holds its target. Everything is answered; a new target leads out."""
-    UNREVOKED_PARTITIONS = "UnrevokedPartitions"
-    """It has to let go of partitions, and keeps its epoch until it has. Commits and finished claims of what it has
-    are accepted, new claims on what it must let go are not. Letting go leads out, or the deadline, which fences it."""
-    UNRELEASED_PARTITIONS = "UnreleasedPartitions"
-    """It waits for partitions: others have not let go, or a start is not known. Everything is answered for what it
-    has. The grants lead out, or a new target."""
 
 
 MEMBER_TRANSITIONS: Final[Mapping[MemberStatus, Mapping[MemberStatus, str]]] = {
@@ -196,21 +182,21 @@ def _why_bad_subscription(request: RegisterConsumer, limits: Limits) -> Refusal 
 
 
 def _why_bad_isolation_level(request: RegisterConsumer) -> Refusal | None:
-    if request.isolation_level in ISOLATION_LEVELS:
+    if request.isolation_level in set(IsolationLevel):
         return None
     return Refusal(
         ErrorCode.INVALID_REQUEST,
-        f"the isolation level {request.isolation_level[:50]!r} is not known; use one of {', '.join(ISOLATION_LEVELS)}",
+        f"the isolation level {request.isolation_level[:50]!r} is not known; use one of {', '.join(IsolationLevel)}",
     )
 
 
 def _why_bad_handover(request: RegisterConsumer, limits: Limits) -> Refusal | None:
-    if request.handover not in HANDOVERS:
+    if request.handover not in set(Handover):
         return Refusal(
             ErrorCode.INVALID_REQUEST,
-            f"the hand-over {request.handover[:50]!r} is not known; use one of {', '.join(HANDOVERS)}",
+            f"the hand-over {request.handover[:50]!r} is not known; use one of {', '.join(Handover)}",
         )
-    if request.handover == HOLD and request.instance_id is None:
+    if request.handover == Handover.HOLD and request.instance_id is None:
         return Refusal(
             ErrorCode.INVALID_REQUEST,
             "the hand-over hold needs an instance id, by which a claim's owner is known again; set kcoord.instance.id",
@@ -218,7 +204,7 @@ def _why_bad_handover(request: RegisterConsumer, limits: Limits) -> Refusal | No
     timeout_ms = request.claim_timeout_ms
     if timeout_ms is None:
         return None
-    if request.handover != HOLD:
+    if request.handover != Handover.HOLD:
         return Refusal(ErrorCode.INVALID_REQUEST, "a claim time-out belongs to the hand-over hold, and to no other")
     if not limits.claim_timeout_min_ms <= timeout_ms <= limits.claim_timeout_max_ms:
         return Refusal(
@@ -240,12 +226,12 @@ def _why_bad_reader(request: RegisterConsumer, shown: Shown) -> Refusal | None:
 def _why_bad_start(request: RegisterConsumer) -> Refusal | None:
     policy = request.reset_policy
     if policy is not None:
-        if policy.kind not in POLICY_KINDS:
+        if policy.kind not in set(PolicyKind):
             return Refusal(
                 ErrorCode.INVALID_REQUEST,
-                f"the reset policy {policy.kind[:50]!r} is not known; use one of {', '.join(POLICY_KINDS)}",
+                f"the reset policy {policy.kind[:50]!r} is not known; use one of {', '.join(PolicyKind)}",
             )
-        if (policy.kind == "timestamp") != (policy.timestamp_ms is not None):
+        if (policy.kind == PolicyKind.TIMESTAMP) != (policy.timestamp_ms is not None):
             return Refusal(
                 ErrorCode.INVALID_REQUEST, "a timestamp belongs to the reset policy 'timestamp', and to no other"
             )

@@ -15,7 +15,6 @@ from coordinator.core.groups.applications import rivals, why_second
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.gone_back import GoneBack, end_shown
-from coordinator.core.groups.holds import TAKEOVER
 from coordinator.core.groups.identities import why_fenced_instance, why_id_in_use
 from coordinator.core.groups.listed_claims import look_at_listed
 from coordinator.core.groups.member import Refusal, facts_of, why_malformed, why_unfit
@@ -38,6 +37,7 @@ from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Probe, RegisterConsumer, RegisterConsumerResponse
 from coordinator.protocol.parts import ClaimStatuses
+from coordinator.protocol.vocabulary import Handover
 
 
 class Membership:
@@ -374,7 +374,7 @@ class Membership:
         if group is None:
             settings = GroupSettings(request.group_id, 0, "", policy, request.handover, False, request.claim_timeout_ms)
             if not request.commits:
-                settings = GroupSettings(request.group_id, 0, "", None, TAKEOVER, is_target_stale=False)
+                settings = GroupSettings(request.group_id, 0, "", None, Handover.TAKEOVER, is_target_stale=False)
             desk.journal.decide(settings)
         elif request.commits:
             is_other_handover = request.handover != group.handover

@@ -13,8 +13,8 @@ import msgspec
 from coordinator.core.groups.in_topics import TopicHints, TopicNumbers
 from coordinator.core.groups.life_records import LeaderBegan, LogOpened, LogWentBack
 from coordinator.core.groups.operator_records import OperatorRecord
-from coordinator.protocol.ids import READ_UNCOMMITTED
 from coordinator.protocol.parts import ResetPolicy
+from coordinator.protocol.vocabulary import IsolationLevel
 
 FORMAT_VERSION: Final = 1
 """Format of the records written by this code."""
@@ -54,7 +54,7 @@ class MemberFacts(_Part, frozen=True, gc=False):
     commits: bool = True
     own_policy: ResetPolicy | None = None
     """Where a member that commits nothing starts without an offset; of one that commits it is the group's."""
-    isolation_level: str = READ_UNCOMMITTED
+    isolation_level: str = IsolationLevel.READ_UNCOMMITTED
 
 
 class MemberTarget(_Part, frozen=True):

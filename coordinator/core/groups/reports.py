@@ -27,6 +27,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import EARLIEST, LATEST
 from coordinator.protocol.messages import ReportOutOfRange, ReportOutOfRangeResponse
 from coordinator.protocol.parts import LostPosition, PartitionResult
+from coordinator.protocol.vocabulary import PolicyKind
 
 END_AGE_MS: Final = 2_000
 """How old the end that a broker knows may be: so far apart are the two answers that prove an offset behind the end."""
@@ -154,7 +155,7 @@ class Reports:
         if own is not None and begin <= own <= end:
             return PartitionResult(*partition, message=f"{gone}, and has the group's offset {own}", committed=own)
         policy = reader_policy(group, member_id) if is_reader else group.reset_policy
-        if policy is not None and policy.kind == "none":
+        if policy is not None and policy.kind == PolicyKind.NONE:
             whose = "its reader's" if is_reader else "the group's"
             why = f"{gone}, and {whose} policy is none; reset the group's offset, or choose another policy"
             return refused(partition, ErrorCode.OFFSET_OUT_OF_RANGE, why, committed)

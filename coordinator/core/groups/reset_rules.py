@@ -12,9 +12,9 @@ from coordinator.core.events import ResolvedOffset
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import EARLIEST, LATEST, why_bad_partition, why_bad_time
 from coordinator.protocol.parts import ResetTarget
+from coordinator.protocol.vocabulary import ResetKind
 
-KINDS_WITH_VALUE: Final = frozenset({"offset", "timestamp", "duration", "shift"})
-RESET_KINDS: Final = frozenset({"earliest", "latest", "current"}) | KINDS_WITH_VALUE
+KINDS_WITH_VALUE: Final = frozenset({ResetKind.OFFSET, ResetKind.TIMESTAMP, ResetKind.DURATION, ResetKind.SHIFT})
 
 Answers: TypeAlias = Mapping[int, ResolvedOffset]
 """Kafka's answers about one partition, by EARLIEST, LATEST or the timestamp asked for."""
@@ -42,13 +42,13 @@ def why_bad_target(target: ResetTarget) -> str | None:
     if why := why_bad_partition(target.topic, target.partition):
         return why
     name = f"{target.topic}-{target.partition}"
-    if target.kind not in RESET_KINDS:
-        return f"{name} is to be set to {target.kind[:50]!r}; use one of {', '.join(sorted(RESET_KINDS))}"
+    if target.kind not in set(ResetKind):
+        return f"{name} is to be set to {target.kind[:50]!r}; use one of {', '.join(sorted(ResetKind))}"
     if (target.kind in KINDS_WITH_VALUE) != (target.value is not None):
         return f"{name}: a value belongs to {', '.join(sorted(KINDS_WITH_VALUE))}, and to no other"
-    if target.kind == "timestamp" and target.value is not None and (why := why_bad_time(target.value)):
+    if target.kind == ResetKind.TIMESTAMP and target.value is not None and (why := why_bad_time(target.value)):
         return f"{name}: {why}"
-    if target.kind == "duration" and target.value is not None and target.value < 0:
+    if target.kind == ResetKind.DURATION and target.value is not None and target.value < 0:
         return f"{name}: the duration {target.value} is negative"
     return None
 
@@ -56,13 +56,13 @@ def why_bad_target(target: ResetTarget) -> str | None:
 def to_ask(target: ResetTarget, committed: int | None, wall_ms: int) -> tuple[int, ...]:
     """Return what Kafka has to be asked about a partition: EARLIEST, LATEST, timestamps, or nothing."""
     match target.kind:
-        case "earliest":
+        case ResetKind.EARLIEST:
             return (EARLIEST,)
-        case "latest":
+        case ResetKind.LATEST:
             return (LATEST,)
-        case "current":
+        case ResetKind.CURRENT:
             return () if committed is not None else (LATEST,)
-        case "timestamp" | "duration":
+        case ResetKind.TIMESTAMP | ResetKind.DURATION:
             return (timestamp_of(target, wall_ms), LATEST)
         case _:
             return (EARLIEST, LATEST)
@@ -71,7 +71,7 @@ def to_ask(target: ResetTarget, committed: int | None, wall_ms: int) -> tuple[in
 def timestamp_of(target: ResetTarget, wall_ms: int) -> int:
     """Return the time that a target stands for, in milliseconds since 1970."""
     assert target.value is not None, "a time without a value is refused before"
-    return target.value if target.kind == "timestamp" else max(0, wall_ms - target.value)
+    return target.value if target.kind == ResetKind.TIMESTAMP else max(0, wall_ms - target.value)
 
 
 def new_offset(target: ResetTarget, committed: int | None, answers: Answers, wall_ms: int) -> NewOffset | NoOffset:
@@ -83,22 +83,22 @@ def new_offset(target: ResetTarget, committed: int | None, answers: Answers, wal
             why = f"Kafka could not say what the partition holds: {answer.why}; check the name, or try again"
             return NoOffset(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
     match target.kind:
-        case "earliest":
+        case ResetKind.EARLIEST:
             return _as_answered(answers[EARLIEST])
-        case "latest":
+        case ResetKind.LATEST:
             return _as_answered(answers[LATEST])
-        case "current":
+        case ResetKind.CURRENT:
             if committed is not None:
                 return NewOffset(committed)
             if LATEST not in answers:
                 why = "its committed offset was deleted while the other partitions were looked up; ask again"
                 return NoOffset(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
             return _as_answered(answers[LATEST])
-        case "timestamp" | "duration":
+        case ResetKind.TIMESTAMP | ResetKind.DURATION:
             found = answers[timestamp_of(target, wall_ms)]
             return _as_answered(found if found.offset != LATEST else answers[LATEST])
     assert target.value is not None, "a target that has no value is refused before"
-    if target.kind == "offset":
+    if target.kind == ResetKind.OFFSET:
         return _clamped(target.value, answers)
     if committed is None:
         why = "there is no committed offset to shift; use another way to say where to"

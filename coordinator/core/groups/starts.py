@@ -19,11 +19,10 @@ from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.state import GroupState, TopicState, is_same_topic
 from coordinator.protocol.ids import EARLIEST, LATEST
 from coordinator.protocol.parts import ResetPolicy, StartHint
+from coordinator.protocol.vocabulary import PolicyKind
 
-DEFAULT_POLICY: Final = ResetPolicy("latest")
+DEFAULT_POLICY: Final = ResetPolicy(PolicyKind.LATEST)
 """The policy of a group none of whose members names one."""
-
-POLICY_KINDS: Final = ("earliest", "latest", "timestamp", "none")
 
 
 class KnownStart(msgspec.Struct, frozen=True, gc=False):
@@ -151,15 +150,15 @@ def policy_start(policy: ResetPolicy | None) -> Start:
 
 @lru_cache(maxsize=1_000)
 def _by_policy(policy: ResetPolicy) -> Start:
-    if policy.kind == "earliest":
+    if policy.kind == PolicyKind.EARLIEST:
         return AskedStart(EARLIEST, "earliest, by the group's policy")
-    if policy.kind == "timestamp":
+    if policy.kind == PolicyKind.TIMESTAMP:
         assert policy.timestamp_ms is not None, "a timestamp policy without a timestamp is refused at registration"
         return AskedStart(policy.timestamp_ms, f"timestamp {policy.timestamp_ms}, by the group's policy")
-    if policy.kind == "none":
+    if policy.kind == PolicyKind.NONE:
         return NoStart("the group has no offset and its policy is none; commit an offset for it")
     return AskedStart(LATEST, "latest, by the group's policy")
 
 
 def _name(offset: int) -> str:
-    return "earliest" if offset == EARLIEST else "latest"
+    return PolicyKind.EARLIEST if offset == EARLIEST else PolicyKind.LATEST

@@ -15,6 +15,7 @@ from coordinator.core.groups.controls import Controls
 from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
 from coordinator.core.groups.records import GroupEmptied, MemberFacts
 from coordinator.protocol.parts import ResetPolicy
+from coordinator.protocol.vocabulary import Handover
 
 
 class Grant(msgspec.Struct, frozen=True, gc=False):
@@ -71,7 +72,7 @@ class GroupState:
     group_epoch: int = 0
     assignor: str = ""
     reset_policy: ResetPolicy | None = None
-    handover: str = "takeover"
+    handover: str = Handover.TAKEOVER
     claim_timeout_ms: int | None = None
     is_target_stale: bool = False
     emptied: GroupEmptied | None = None

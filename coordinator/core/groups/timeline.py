@@ -6,54 +6,12 @@ memory of all timelines together is `timeline_room`'s.
 
 from collections import deque
 from collections.abc import Iterator
-from enum import StrEnum
 from itertools import islice
 from typing import Final, Protocol
 
 from coordinator.core.groups.timeline_room import TimelineRoom
 from coordinator.protocol.parts import GroupEvent
-
-
-class EventKind(StrEnum):
-    """What can happen in a group."""
-
-    MEMBER_JOINED = "member-joined"
-    MEMBER_RETURNED = "member-returned"
-    MEMBER_REPLACED = "member-replaced"
-    MEMBER_LEFT = "member-left"
-    MEMBER_EXPIRED = "member-expired"
-    REBALANCE = "rebalance"
-    STABLE = "stable"
-    GRANTED = "granted"
-    RELEASED = "released"
-    TAKEN_OVER = "taken-over"
-    TAKEN_LATE = "taken-late"
-    CLAIM_SKIPPED = "claim-skipped"
-    CLAIM_HELD = "claim-held"
-    CLAIM_GIVEN_UP = "claim-given-up"
-    GROUP_EXPIRED = "group-expired"
-    CLAIM_OLD = "claim-old"
-    START_RESOLVED = "start-resolved"
-    START_UNRESOLVED = "start-unresolved"
-    OUT_OF_RANGE = "out-of-range"
-    RECOVERING = "recovering"
-    RECOVERED = "recovered"
-    LOG_WENT_BACK = "log-went-back"
-    TOPIC_GROWN = "topic-grown"
-    TOPIC_DELETED = "topic-deleted"
-    TOPIC_RECREATED = "topic-recreated"
-    TOPICS_LEFT_OUT = "topics-left-out"
-    PAUSED = "paused"
-    RESUMED = "resumed"
-    DRAINED = "drained"
-    UNDRAINED = "undrained"
-    RESET_PLANNED = "reset-planned"
-    RESET_APPLIED = "reset-applied"
-    RESET_CANCELLED = "reset-cancelled"
-    OFFSETS_DELETED = "offsets-deleted"
-    GROUP_DELETED = "group-deleted"
-    CLAIM_RELEASED = "claim-released"
-
+from coordinator.protocol.vocabulary import EventKind as EventKind
 
 WARNINGS: Final = frozenset({EventKind.RECOVERING, EventKind.LOG_WENT_BACK, EventKind.TOPICS_LEFT_OUT})
 """Events that a person should look at: groups are known elsewhere that are not known here, or further than here, or

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from coordinator.core.groups import records as r
 from coordinator.core.groups.in_topics import TopicHints, hint_at
 from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.protocol.ids import READ_COMMITTED
 from coordinator.protocol.parts import StartHint
+from coordinator.protocol.vocabulary import IsolationLevel
 from tests.helpers.committed_parts import in_parts, parts_of
 from tests.sim.log.recovery import must_pass_nothing_over
 from tests.sim.log.state import Commit, GroupModel, Log, Owner, Rule
@@ -108,7 +108,11 @@ def start(log: Log, group: GroupModel, at: int, record: r.Granted, number: int) 
     ):
         raise log.broken("lost-record", at, f"nobody ever got as far as offset {resolved.offset}: {record}")
     reader = group.facts.get(record.member_id)
-    is_for_stable = reader is not None and reader.isolation_level == READ_COMMITTED and record.why.startswith("latest")
+    is_for_stable = (
+        reader is not None
+        and reader.isolation_level == IsolationLevel.READ_COMMITTED
+        and record.why.startswith("latest")
+    )
     if is_for_stable and not log.facts.was_stable_end(record.topic, record.topic_id, number, resolved.offset):
         raise log.broken("lost-record", at, f"an open transaction is passed over that {record.member_id} waits for")
     if not is_hint and not is_answer:

@@ -20,14 +20,15 @@ from coordinator.core.groups.assignors.assignor import (
 from coordinator.core.groups.assignors.range import assign_range
 from coordinator.core.groups.assignors.round_robin import assign_round_robin
 from coordinator.core.groups.assignors.sticky import assign_sticky
+from coordinator.protocol.vocabulary import AssignorName
 
-DEFAULT_ASSIGNOR: Final = "sticky"
+DEFAULT_ASSIGNOR: Final = AssignorName.STICKY
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = MappingProxyType(
     {
-        "sticky": TurnsAssignor(assign_sticky),
-        "range": TurnsAssignor(assign_range),
-        "round-robin": TurnsAssignor(assign_round_robin),
+        AssignorName.STICKY: TurnsAssignor(assign_sticky),
+        AssignorName.RANGE: TurnsAssignor(assign_range),
+        AssignorName.ROUND_ROBIN: TurnsAssignor(assign_round_robin),
     }
 )
 """Every assignor by name, the default first."""

@@ -1,0 +1,97 @@
+"""Groups as anybody may read them: the list, one group, and its timeline. Nothing is changed by these.
+
+Each answer is a page of bounded size; `up_to` is where it ends, if there is more.
+"""
+
+from typing import Annotated, ClassVar
+
+from coordinator.protocol.errors import (
+    ErrorCode,
+)
+from coordinator.protocol.message import (
+    WireMessage,
+    WireRequest,
+    codes,
+)
+from coordinator.protocol.parts import (
+    DescribedUpTo,
+    GroupEvent,
+    GroupSummary,
+    ListedUpTo,
+    MemberDescription,
+    PartitionDescription,
+    ResetPolicy,
+)
+from coordinator.protocol.vocabulary import GroupStatus, Handover
+
+
+class ListGroups(WireRequest, frozen=True, tag=11):
+    """List the groups of this node, in pages; `after` is the `up_to` of the page before."""
+
+    after: ListedUpTo | None = None
+
+
+class ListGroupsResponse(WireMessage, frozen=True, tag=111):
+    """Answers ListGroups, sorted by group id within a page.
+
+    `up_to` is there when there are more groups. A group that is there all the while is on one page.
+    """
+
+    groups: tuple[GroupSummary, ...] = ()
+    up_to: ListedUpTo | None = None
+
+
+class DescribeGroup(WireRequest, frozen=True, tag=12):
+    """Describe one group: members, partitions, offsets, ends and claims, in pages.
+
+    `after` is the `up_to` of the page before.
+    """
+
+    refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND)
+
+    group_id: str
+    after: DescribedUpTo | None = None
+
+
+class DescribeGroupResponse(WireMessage, frozen=True, tag=112):
+    """Answers DescribeGroup; members by id, then partitions by topic and number.
+
+    `up_to` is there when there is more. Every page says what holds for the group as of itself: what changes between
+    two pages may be on both of them as it was at each.
+    """
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    group_id: str = ""
+    state: Annotated[str, GroupStatus] = ""
+    group_epoch: int = 0
+    assignor: str = ""
+    reset_policy: ResetPolicy | None = None
+    handover: Annotated[str, Handover] = ""
+    members: tuple[MemberDescription, ...] = ()
+    partitions: tuple[PartitionDescription, ...] = ()
+    forgotten_in_ms: int | None = None
+    up_to: DescribedUpTo | None = None
+    bytes: int = 0
+    kafka_failure: str = ""
+
+
+class ListGroupEvents(WireRequest, frozen=True, tag=13):
+    """Read a group's timeline after a sequence number: for a further page, the `up_to` of the one before."""
+
+    refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND)
+
+    group_id: str
+    after_sequence: int = 0
+
+
+class ListGroupEventsResponse(WireMessage, frozen=True, tag=113):
+    """Answers ListGroupEvents, oldest first; the node keeps a bounded number a group.
+
+    `up_to` is there when there are more than one page holds: the sequence number at which this one ends.
+    """
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    events: tuple[GroupEvent, ...] = ()
+    up_to: int | None = None

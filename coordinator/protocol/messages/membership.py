@@ -1,0 +1,261 @@
+"""The way into a group, what a member says while it is in, and the way out.
+
+All but FindCoordinator are about the member of the connection on which they come.
+"""
+
+from typing import Annotated, ClassVar
+
+from coordinator.protocol.errors import (
+    ErrorCode,
+)
+from coordinator.protocol.message import (
+    WireMessage,
+    WireRequest,
+    codes,
+)
+from coordinator.protocol.parts import (
+    Claim,
+    ClaimStatuses,
+    FinalOffset,
+    Listed,
+    LogPosition,
+    LostPosition,
+    NodeAddress,
+    OwnedPartition,
+    PartitionResult,
+    ResetPolicy,
+    StartHint,
+    Subscription,
+    TopicOffsets,
+    check_count,
+)
+from coordinator.protocol.vocabulary import Handover, IsolationLevel
+
+
+class FindCoordinator(WireRequest, frozen=True, tag=1):
+    """Ask any node which node coordinates a group."""
+
+    refused_with: ClassVar = codes(ErrorCode.INVALID_GROUP_ID)
+
+    group_id: str
+
+
+class FindCoordinatorResponse(WireMessage, frozen=True, tag=101):
+    """Answers FindCoordinator."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    coordinator: NodeAddress | None = None
+    shard: int = 0
+    leader_epoch: int = 0
+    nodes: tuple[NodeAddress, ...] = ()
+    kafka_bootstrap: tuple[str, ...] = ()
+    kafka_cluster_id: str | None = None
+
+
+class RegisterConsumer(WireRequest, frozen=True, tag=2):
+    """Join a group, or come back to it, on this connection.
+
+    An empty member id asks for a new one. `claims` are those the member still holds or its checkpoint shows; any
+    other claim of the same identity is dropped. Those that came before on this connection in ListClaims count as
+    named here. Nothing reads `owned`: what a member has it is told anew; leave it empty. No ping interval means a third
+    of the session time-out; no reset policy and no claim time-out mean the group's. With `wants_streams` the
+    coordinator spreads the member's partitions over its streams. `is_returning` says that the member has been in the
+    group before, as its checkpoint or the process itself knows; then topics it brings start at earliest.
+
+    `application` names the program that the member belongs to, the same for each of its members and for those of no
+    other program. Two members of one program whose subscriptions overlap halve what each is to read; the second is
+    refused, unless both say `shares_application`. A member that does not `commits` reads and writes no offset: its
+    policy and its hints are for itself, and it claims nothing.
+
+    `handover` says what becomes of a running claim whose owner is gone: `takeover` closes it when the partition has
+    its next owner; `hold` keeps it until the same instance id is back, an operator lets it go, or the claim time-out
+    is over.
+
+    `isolation_level` says up to where the member reads: read_uncommitted to the high watermark, read_committed to the
+    last stable offset. A start at the end is resolved accordingly.
+
+    `log` is the newest position of the group's log that the member was told, by itself or in its checkpoint. If this
+    log never was there, it went back: then every grant of the group is over, and owner epochs begin above all of them.
+    """
+
+    refused_with: ClassVar = codes(
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.INVALID_SESSION_TIMEOUT,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNSUPPORTED_ASSIGNOR,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.PARTITION_OWNED,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        ErrorCode.STATE_LIMIT_REACHED,
+        ErrorCode.MEMBER_ID_IN_USE,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.SECOND_MEMBER_OF_APPLICATION,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    )
+
+    group_id: str
+    member_id: str
+    incarnation: str
+    subscription: Subscription
+    client_id: str
+    pid: int
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    instance_id: str | None = None
+    streams: int = 1
+    assignors: Listed[str] = ()
+    ping_interval_ms: int | None = None
+    auto_commit: bool = False
+    reset_policy: ResetPolicy | None = None
+    claims: Listed[Claim] = ()
+    hints: Listed[StartHint] = ()
+    owned: Listed[OwnedPartition] = ()
+    handover: Annotated[str, Handover] = Handover.TAKEOVER
+    wait_for_topics: bool = False
+    claim_timeout_ms: int | None = None
+    wants_streams: bool = False
+    application: str | None = None
+    shares_application: bool = False
+    commits: bool = True
+    is_returning: bool = False
+    isolation_level: Annotated[str, IsolationLevel] = IsolationLevel.READ_UNCOMMITTED
+    log: LogPosition | None = None
+
+
+class RegisterConsumerResponse(WireMessage, frozen=True, tag=102):
+    """Answers RegisterConsumer; partitions follow in StartFetcher.
+
+    `log` is how far the group's log has come. Every owner epoch and every `log_end` that follows on this connection
+    says that it has come further: a member keeps the greatest, and shows it when it registers again.
+    """
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    member_id: str = ""
+    member_epoch: int = 0
+    group_epoch: int = 0
+    session_timeout_ms: int = 0
+    ping_interval_ms: int = 0
+    claims: ClaimStatuses = ClaimStatuses()
+    kafka_cluster_id: str | None = None
+    kafka_bootstrap: tuple[str, ...] = ()
+    log: LogPosition | None = None
+
+
+class ListClaims(WireRequest, frozen=True, tag=31):
+    """Name claims and hints of the registration that follows on this connection, when it cannot name them all itself.
+
+    It may be sent several times. What they name counts as if RegisterConsumer had named it. When one is refused because
+    too much is listed, so are those after it and RegisterConsumer, since open claims that a member does not show are
+    closed; after that the connection may list anew.
+    """
+
+    refused_with: ClassVar = codes(ErrorCode.INVALID_REQUEST)
+
+    claims: Listed[Claim] = ()
+    hints: Listed[StartHint] = ()
+
+
+class ListClaimsResponse(WireMessage, frozen=True, tag=131):
+    """Answers ListClaims."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+
+
+class Ping(WireRequest, frozen=True, tag=3):
+    """Say that the member lives; with auto commit on, the offsets it has finished."""
+
+    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID)
+    parts_refused_with: ClassVar = codes(
+        ErrorCode.FENCED_OWNER_EPOCH,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.OFFSET_METADATA_TOO_LARGE,
+        ErrorCode.STATE_LIMIT_REACHED,
+    )
+
+    member_epoch: int
+    offsets: Listed[TopicOffsets] = ()
+
+    def __post_init__(self) -> None:
+        check_count(self.offsets)
+
+
+class PingResponse(WireMessage, frozen=True, tag=103):
+    """Answers Ping; how many of its offsets were accepted, and what was refused."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    member_epoch: int = 0
+    group_epoch: int = 0
+    refused: tuple[PartitionResult, ...] = ()
+    accepted: int = 0
+
+
+class FetcherStarted(WireRequest, frozen=True, tag=4):
+    """Say that the member has taken over these partitions."""
+
+    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID)
+    parts_refused_with: ClassVar = codes(ErrorCode.FENCED_OWNER_EPOCH)
+
+    partitions: Listed[OwnedPartition]
+
+
+class FetcherStartedResponse(WireMessage, frozen=True, tag=104):
+    """Answers FetcherStarted: the partitions that are not the member's under the owner epochs it named."""
+
+    refused: tuple[PartitionResult, ...] = ()
+
+
+class FetcherStopped(WireRequest, frozen=True, tag=5):
+    """Let go of partitions, with final offsets; saying it twice is answered alike."""
+
+    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID)
+    parts_refused_with: ClassVar = codes(ErrorCode.INVALID_REQUEST, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+
+    partitions: Listed[FinalOffset]
+
+
+class FetcherStoppedResponse(WireMessage, frozen=True, tag=105):
+    """Answers FetcherStopped, a result a partition in the order asked."""
+
+    results: tuple[PartitionResult, ...] = ()
+
+
+class ReportOutOfRange(WireRequest, frozen=True, tag=30):
+    """Say that Kafka no longer has, or does not have yet, the offset at which the member is to read partitions.
+
+    The coordinator asks Kafka itself. Where neither the position nor the group's offset lies within [log start, high
+    watermark], the start is resolved anew by the group's policy and granted under a new owner epoch; claims on the
+    partition are closed. Anything else leaves the partition as it is.
+    """
+
+    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID)
+    parts_refused_with: ClassVar = codes(
+        ErrorCode.FENCED_OWNER_EPOCH, ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.OFFSET_OUT_OF_RANGE
+    )
+
+    partitions: Listed[LostPosition]
+
+
+class ReportOutOfRangeResponse(WireMessage, frozen=True, tag=130):
+    """Answers ReportOutOfRange, a result a partition in the order asked; with the policy none it is an error."""
+
+    results: tuple[PartitionResult, ...] = ()
+
+
+class LeaveGroup(WireRequest, frozen=True, tag=10):
+    """Leave the group for good, with final offsets."""
+
+    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    partitions: Listed[FinalOffset] = ()
+
+
+class LeaveGroupResponse(WireMessage, frozen=True, tag=110):
+    """Answers LeaveGroup."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
