@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import count
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar, assert_never, overload
 
 from coordinator.protocol.addresses import Address
 from coordinator.protocol.columns import OffsetToCommit
@@ -178,9 +178,7 @@ class MemberClient:
         self.start()
         settings = self._settings
         timeout_ms = max(settings.join_timeout_ms, settings.coordinator_timeout_ms) + settings.session_timeout_ms
-        result = self._call(JoinCall(), timeout_ms)
-        assert isinstance(result, Joined)
-        return result
+        return self._call(JoinCall(), timeout_ms)
 
     def assignment(self) -> Assignment:
         """Return what the member owns now, without waiting; raises KcoordError once it cannot be a member any more.
@@ -224,9 +222,7 @@ class MemberClient:
         """
         statuses: list[ClaimStatus] = []
         for portion in portions(claims, bytes_of) if claims else ((),):
-            result = self._call(ConfirmCall(portion))
-            assert isinstance(result, tuple)
-            statuses += cast("tuple[ClaimStatus, ...]", result)
+            statuses += self._call(ConfirmCall(portion))
         return tuple(statuses)
 
     def advance(self, finished: Sequence[Claim], claims: Sequence[Claim]) -> AdvanceOutcome:
@@ -238,9 +234,7 @@ class MemberClient:
         asked = advance_portions(finished, claims)
         outcomes = []
         for index, portion in enumerate(asked):
-            result = self._call(AdvanceCall(portion.finished, portion.claims, keeps_offered=index > 0))
-            assert isinstance(result, AdvanceOutcome)
-            outcomes.append(result)
+            outcomes.append(self._call(AdvanceCall(portion.finished, portion.claims, keeps_offered=index > 0)))
         return join_outcomes(asked, outcomes, finished, claims)
 
     def report_out_of_range(self, partitions: Sequence[LostPosition]) -> tuple[PartitionResult, ...]:
@@ -309,9 +303,7 @@ class MemberClient:
     def _results(self, calls: Iterable[CommitCall | ReportCall]) -> tuple[PartitionResult, ...]:
         results: list[PartitionResult] = []
         for call in calls:
-            result = self._call(call)
-            assert isinstance(result, tuple)
-            results += cast("tuple[PartitionResult, ...]", result)
+            results += self._call(call)
         return tuple(results)
 
     def _tell(self, event: PositionsNoted | ReleaseAsked) -> None:
@@ -323,6 +315,16 @@ class MemberClient:
         if transport is not None:
             transport.wake()
 
+    @overload
+    def _call(self, call: JoinCall, timeout_ms: int) -> Joined: ...
+    @overload
+    def _call(self, call: AdvanceCall) -> AdvanceOutcome: ...
+    @overload
+    def _call(self, call: ConfirmCall) -> tuple[ClaimStatus, ...]: ...
+    @overload
+    def _call(self, call: CommitCall | ReportCall) -> tuple[PartitionResult, ...]: ...
+    @overload
+    def _call(self, call: LeaveCall) -> None: ...
     def _call(self, call: AnyCall, timeout_ms: int | None = None) -> CallResult:
         self._must_be_at_home()
         future: Future[CallResult] = Future()
@@ -428,6 +430,8 @@ class MemberClient:
             case Notice(kind, why):
                 level = logging.WARNING if kind in _LOUD else logging.INFO
                 _log.log(level, "group %s: %s: %s", self._settings.group_id, kind.value, why)
+            case _:
+                assert_never(effect)
 
     def _future_of(self, call_id: int) -> Future[CallResult]:
         with self._changed:

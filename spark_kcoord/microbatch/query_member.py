@@ -8,30 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar, assert_never
 
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import Claim, ClaimStatus, LostPosition, PartitionResult
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import AdvanceOutcome, Assignment, Joined
 from spark_kcoord.member.holders import Holder
-from spark_kcoord.microbatch.commands import (
-    Answer,
-    AskAdvance,
-    AskConfirm,
-    AskHolders,
-    AskReport,
-    AwaitAssignment,
-    AwaitChange,
-    Command,
-    Planning,
-    ReadAssignment,
-    ReadEnds,
-    ReadHighWatermarks,
-    ReadSizes,
-    ReadStarts,
-    ReadTopicIds,
-)
+from spark_kcoord.microbatch import commands
+from spark_kcoord.microbatch.commands import Answer, Command, Planning
 from spark_kcoord.microbatch.planner import UNLIMITED, BatchPlanner
 from spark_kcoord.microbatch.source_report import SourceReport
 from spark_kcoord.microbatch.stream_offset import StreamOffset
@@ -218,31 +203,33 @@ class QueryMember:
 
     def _answer(self, command: Command) -> Answer:
         match command:
-            case ReadAssignment():
+            case commands.ReadAssignment():
                 return self._noted(self._member.assignment())
-            case AwaitChange(known, timeout_s):
+            case commands.AwaitChange(known, timeout_s):
                 return self._noted(self._member.wait_for_change(known, timeout_s=timeout_s))
-            case AwaitAssignment(complete, timeout_s):
+            case commands.AwaitAssignment(complete, timeout_s):
                 return self._noted(self._member.wait_for_assignment(complete=complete, timeout_s=timeout_s))
-            case ReadEnds(partitions, timeout_s):
+            case commands.ReadEnds(partitions, timeout_s):
                 self._ends = self._kafka.end_offsets(partitions, timeout_s=timeout_s)
                 return self._ends
-            case ReadSizes(positions):
+            case commands.ReadSizes(positions):
                 return self._kafka.bytes_per_offset(positions)
-            case AskAdvance(finished, claims):
+            case commands.AskAdvance(finished, claims):
                 return self._advance(finished, claims)
-            case AskConfirm(claims):
+            case commands.AskConfirm(claims):
                 return self._member.confirm_claims(claims)
-            case ReadStarts(partitions):
+            case commands.ReadStarts(partitions):
                 return self._kafka.earliest_offsets(partitions)
-            case ReadHighWatermarks(partitions):
+            case commands.ReadHighWatermarks(partitions):
                 return self._kafka.high_watermarks(partitions)
-            case ReadTopicIds(topics):
+            case commands.ReadTopicIds(topics):
                 return self._kafka.topic_ids(topics)
-            case AskReport(partitions):
+            case commands.AskReport(partitions):
                 return self._member.report_out_of_range(partitions)
-            case AskHolders():
+            case commands.AskHolders():
                 return self._member.holders()
+            case _:
+                assert_never(command)
 
     def _noted(self, assignment: Assignment) -> Assignment:
         if assignment.partitions:

@@ -17,22 +17,8 @@ from spark_kcoord.member.core import effects, events
 from spark_kcoord.member.core.holdings import Assignment
 from spark_kcoord.member.core.machine import Member
 from spark_kcoord.member.settings import MemberSettings
-from spark_kcoord.microbatch.commands import (
-    AskAdvance,
-    AskConfirm,
-    AskHolders,
-    AskReport,
-    AwaitAssignment,
-    AwaitChange,
-    Command,
-    Planning,
-    ReadAssignment,
-    ReadEnds,
-    ReadHighWatermarks,
-    ReadSizes,
-    ReadStarts,
-    ReadTopicIds,
-)
+from spark_kcoord.microbatch import commands
+from spark_kcoord.microbatch.commands import Command, Planning
 from spark_kcoord.microbatch.planner import BatchPlanner
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from tests.sim import portioned
@@ -295,50 +281,50 @@ class Query(MemberProcess):
         if answer is not None:
             return answer
         match command:
-            case ReadAssignment():
+            case commands.ReadAssignment():
                 if self.member.failure is not None:
                     raise self.member.failure
                 self.watch.shown(assignment := self.shown())
                 return assignment
-            case AwaitAssignment(complete, timeout_s):
+            case commands.AwaitAssignment(complete, timeout_s):
                 yield AwaitPartitions(complete, int(timeout_s * 1000))
                 assignment = self.shown()
                 self.watch.assigned(assignment)
                 self.watch.shown(assignment)
                 return assignment
-            case ReadEnds(partitions, timeout_s):
+            case commands.ReadEnds(partitions, timeout_s):
                 return (yield from self._ends(partitions, SOON_MS if timeout_s is None else int(timeout_s * 1000)))
-            case AskAdvance(finished, claims):
+            case commands.AskAdvance(finished, claims):
                 return (yield from portioned.advance(self, finished, claims))
-            case AskConfirm(claims):
+            case commands.AskConfirm(claims):
                 return (yield from portioned.confirm(self, claims))
-            case ReadStarts(partitions):
+            case commands.ReadStarts(partitions):
                 yield Step("asks Kafka for starts", self.world.dice.choice((1, 3)))
                 starts = self.world.kafka.begins(partitions)
                 if starts is None:
                     raise KafkaAwayError("Kafka could not be asked where partitions begin.")
                 return starts
-            case ReadHighWatermarks(partitions):
+            case commands.ReadHighWatermarks(partitions):
                 return (yield from self._ends(partitions, SOON_MS, is_read_committed=False))
-            case ReadTopicIds(topics):
+            case commands.ReadTopicIds(topics):
                 yield Step("asks Kafka for topics", self.world.dice.choice((1, 3)))
                 if self.world.kafka.is_away:
                     raise KafkaAwayError("Kafka could not be asked for topics.")
                 known = self.world.kafka.topics
                 self.watch.told_topics()
                 return {name: known[name].topic_id for name in topics if name in known}
-            case AskHolders():
+            case commands.AskHolders():
                 return (yield from self._holders())
-            case AwaitChange(known_before, timeout_s):
+            case commands.AwaitChange(known_before, timeout_s):
                 deadline_ms = self.world.schedule.now_ms + int(timeout_s * 1000)
                 while self.member.assignment is known_before and self.world.schedule.now_ms < deadline_ms:
                     yield Step("waits for a change", self.world.dice.choice((1, 20, 100)))
                 if self.member.failure is not None:
                     raise self.member.failure
                 return self.member.assignment
-            case ReadSizes(positions):
+            case commands.ReadSizes(positions):
                 return dict.fromkeys(positions, 100.0)
-            case AskReport(partitions):
+            case commands.AskReport(partitions):
                 self.world.must_be_lost(self, partitions)
                 told = yield Call(events.ReportCall(partitions))
                 if self._read_only is not None:

@@ -11,6 +11,7 @@ or its deadline has passed; a partition asked back is let go as soon as no claim
 """
 
 from collections.abc import Callable, Sequence
+from typing import assert_never
 
 from coordinator.client.nodes import Nodes
 from coordinator.client.refusals import BETTER_ELSEWHERE, PASSING, Refusal, refusal_of, show_refusal
@@ -187,6 +188,8 @@ class Member:
             case Connected() | BytesReceived() | ConnectionLost():
                 if event.connection_id == self._link.connection_id and self._link.is_wanted:
                     self._on_connection(event)
+            case _:
+                assert_never(event)
         if self._link.state is State.JOINED:
             self._requests.flush()
         self._ask_to_wake()
@@ -206,6 +209,8 @@ class Member:
                 self._ask(call_id, ReportOutOfRange(call.partitions))
             case LeaveCall():
                 self._on_leave(call_id, call.finals)
+            case _:
+                assert_never(call)
 
     def _on_join(self, call_id: int) -> None:
         if self._is_over(call_id):
@@ -251,15 +256,17 @@ class Member:
 
     def _on_connection(self, event: Connected | BytesReceived | ConnectionLost) -> None:
         match event:
-            case Connected() if self._link.state is State.CONNECTING:
-                self._link.greet()
-            case BytesReceived() if self._link.conversation is not None:
-                self._on_bytes(event.data, self._link.conversation)
+            case Connected():
+                if self._link.state is State.CONNECTING:
+                    self._link.greet()
+            case BytesReceived():
+                if self._link.conversation is not None:
+                    self._on_bytes(event.data, self._link.conversation)
             case ConnectionLost():
                 is_elsewhere_better = self._link.state is not State.JOINED
                 self._lose(event.why, is_elsewhere_better=is_elsewhere_better, is_gone=True)
             case _:
-                pass
+                assert_never(event)
 
     def _on_bytes(self, data: bytes, conversation: Conversation) -> None:
         try:
@@ -323,6 +330,8 @@ class Member:
                 self._fail_for_good(setback.error)
             case None:
                 pass
+            case _:
+                assert_never(setback)
 
     def _on_refused_member(self, refusal: Refusal) -> None:
         code, _ = refusal
@@ -364,6 +373,8 @@ class Member:
                 self._requests.ping()
             case Fenced():
                 self._on_fenced(show_refusal((push.error, push.why)))
+            case _:
+                assert_never(push)
 
     # ---- calls and other requests -----------------------------------------------------------------------------------
 

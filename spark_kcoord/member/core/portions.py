@@ -6,7 +6,7 @@ That what is cut means the same in several requests is the protocol's business a
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar, assert_never
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.ids import TopicPartition
@@ -33,6 +33,8 @@ def bytes_of(piece: Piece) -> int:
             return size + len(piece.metadata.encode())
         case LostPosition() | OwnedPartition():
             return size
+        case _:
+            assert_never(piece)
 
 
 def portions(
