@@ -14,8 +14,11 @@ from coordinator.client.connection import Connection, NodeError
 from coordinator.client.refusals import refusal_of
 from coordinator.client.request import RequestError, RequestTimeoutError, ask, ask_until_answered
 from coordinator.protocol.addresses import Address, format_address, parse_address
+from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
+    CommitOffsets,
+    CommitOffsetsResponse,
     DescribeGroup,
     DescribeGroupResponse,
     FetchOffsets,
@@ -30,21 +33,38 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.parts import CommittedOffset, NodeAddress
 from tests.helpers.loopback_coordinator import LoopbackCoordinator, unused_address
-from tests.helpers.misbehaving_coordinator import MisbehavingCoordinator, Misdeed, byte_by_byte, framed, late, sends
+from tests.helpers.loopback_proxy import LoopbackProxy
 from tests.helpers.node_process import running_node
-from tests.helpers.scripted_coordinator import ScriptedCoordinator
+from tests.helpers.scripted_coordinator import (
+    CLOSES,
+    Misdeed,
+    ScriptedCoordinator,
+    byte_by_byte,
+    framed,
+    late,
+    sends,
+)
 
 Ask = Callable[[Sequence[Address], Request, float], Response]
 
 BOTH: list[Ask] = [ask, ask_until_answered]
 
+GOOD = ListGroupsResponse()
+FOUND = DescribeGroupResponse(group_id="g")
+
+
+@pytest.fixture(scope="module")
+def real_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    """Yield the address of a real node, without Kafka."""
+    with running_node(tmp_path_factory.mktemp("node")) as node:
+        yield parse_address(node.wait_until_it_serves())
+
 
 @pytest.fixture(scope="module", params=["node", "fake"])
-def coordinator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+def coordinator(request: pytest.FixtureRequest) -> Iterator[Address]:
     """Yield the address of a coordinator without groups."""
     if request.param == "node":
-        with running_node(tmp_path_factory.mktemp("node")) as node:
-            yield parse_address(node.wait_until_it_serves())
+        yield request.getfixturevalue("real_node")
         return
     answers = {
         ListGroups: ListGroupsResponse(),
@@ -163,12 +183,90 @@ def test_nodes_that_name_each_other_end_with_the_time(way: Ask) -> None:
         assert 1 < len(one.asked) < 50, "it asked without a pause"
 
 
+# ---- connections that break amid a request --------------------------------------------------------------------------
+
+
+def commit(group_id: str, offset: int) -> CommitOffsets:
+    return CommitOffsets(group_id, in_columns([OffsetToCommit("t", 0, offset)]))
+
+
+def committed(node: Address, group_id: str) -> int:
+    found = ask((node,), FetchOffsets(group_id), 10)
+    assert isinstance(found, FetchOffsetsResponse)
+    return found.offsets[0].offset
+
+
+@pytest.mark.parametrize("way", BOTH)
+def test_a_request_that_was_done_and_not_answered_is_asked_again_only_by_who_may(real_node: Address, way: Ask) -> None:
+    """The answer to a commit is lost on its way, when somebody else has committed further already."""
+    group_id = f"answer-lost-{way.__name__}"
+    lost: list[Response] = []
+
+    def loses(answer: object) -> bool:
+        if lost or not isinstance(answer, CommitOffsetsResponse):
+            return False
+        assert committed(real_node, group_id) == 7
+        assert ask((real_node,), commit(group_id, 9), 10) == answer
+        lost.append(answer)
+        return True
+
+    with LoopbackProxy(cuts_before=loses) as proxy:
+        proxy.lead_to(real_node[1])
+        through = parse_address(proxy.address)
+        if way is ask:
+            with pytest.raises(RequestError, match=r"before it answered.*; look whether what was asked for is done"):
+                ask((through, real_node), commit(group_id, 7), 10)
+        else:
+            assert ask_until_answered((through, real_node), commit(group_id, 7), 10) == CommitOffsetsResponse(
+                accepted=1
+            )
+    assert lost
+    assert committed(real_node, group_id) == (9 if way is ask else 7)
+
+
+@pytest.mark.parametrize("way", BOTH)
+def test_a_node_that_hangs_up_amid_a_request_may_have_been_asked(way: Ask) -> None:
+    """How much of a request arrived nobody knows who sent it, so that half of one counts as a whole."""
+    large = DescribeGroup("g" * 900_000)
+    with ScriptedCoordinator({}, hangs_up_after=1_000) as bad, ScriptedCoordinator({DescribeGroup: FOUND}) as good:
+        if way is ask:
+            with pytest.raises(RequestError, match="closed the connection before it answered"):
+                ask((bad.address, good.address), large, 30)
+        else:
+            assert ask_until_answered((bad.address, good.address), large, 30) == FOUND
+        assert bad.taken == 1
+        assert good.asked == ([] if way is ask else [large])
+
+
+@pytest.mark.parametrize("way", BOTH)
+def test_a_node_that_hangs_up_before_its_hello_was_asked_nothing(way: Ask) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, ScriptedCoordinator({ListGroups: GOOD}) as good:
+        closes = threading.Thread(target=lambda: listener.accept()[0].close())
+        closes.start()
+        assert way((listener.getsockname(), good.address), ListGroups(), 30) == GOOD
+        closes.join()
+
+
+def test_a_connection_that_breaks_between_pages_begins_with_the_first_again() -> None:
+    first = FetchOffsetsResponse(offsets=(CommittedOffset("t", "id", 0, 7, None, "", 1),), up_to=("t", 0))
+    last = FetchOffsetsResponse(offsets=(CommittedOffset("t", "id", 1, 8, None, "", 1),))
+    with ScriptedCoordinator({FetchOffsets: [first, CLOSES, first, last]}) as node:
+        found = ask_until_answered((node.address,), FetchOffsets("g"), 30)
+    assert isinstance(found, FetchOffsetsResponse)
+    assert found.offsets == first.offsets + last.offsets
+    assert [request.after for request in node.asked if isinstance(request, FetchOffsets)] == [
+        None,
+        ("t", 0),
+        None,
+        ("t", 0),
+    ]
+
+
 # ---- nodes that misbehave -------------------------------------------------------------------------------------------
 
-GOOD = ListGroupsResponse()
 MISDEEDS: dict[str, tuple[Misdeed, str]] = {
     "late": (late(1.5, GOOD), r"did not answer within (1|0\.\d+) s"),
-    "closed without a byte": (sends(lambda _: b""), "closed the connection before it answered"),
+    "closed without a byte": (CLOSES, "closed the connection before it answered"),
     "closed midway": (sends(lambda number: framed(number, GOOD)[:-1]), "closed the connection before it answered"),
     "closed within the length": (sends(lambda _: b"\0\0"), "closed the connection before it answered"),
     "an empty frame": (sends(lambda _: bytes(4)), "does not speak as a kcoord coordinator: "),
@@ -191,23 +289,23 @@ MISDEEDS: dict[str, tuple[Misdeed, str]] = {
 @pytest.mark.parametrize("name", MISDEEDS)
 def test_a_node_that_misbehaves_is_an_error_that_says_how(name: str) -> None:
     misdeed, why = MISDEEDS[name]
-    with MisbehavingCoordinator(misdeed) as node:
+    with ScriptedCoordinator({ListGroups: misdeed}) as node:
         with pytest.raises(RequestError, match=why) as raised:
             ask((node.address,), ListGroups(), 1.0 if name == "late" else 10)
         assert str(raised.value).startswith(f"the coordinator at {format_address(node.address)} ")
-        assert node.asked == 1, "a request that may be done was asked again"
+        assert len(node.asked) == 1, "a request that may be done was asked again"
 
 
 @pytest.mark.parametrize("name", MISDEEDS)
 def test_what_may_be_asked_twice_is_asked_of_the_next_node(name: str) -> None:
-    with MisbehavingCoordinator(MISDEEDS[name][0]) as bad, ScriptedCoordinator({ListGroups: GOOD}) as good:
+    with ScriptedCoordinator({ListGroups: MISDEEDS[name][0]}) as bad, ScriptedCoordinator({ListGroups: GOOD}) as good:
         assert ask_until_answered((bad.address, good.address), ListGroups(), 10) == GOOD
-        assert bad.asked == 1
+        assert len(bad.asked) == 1
 
 
 @pytest.mark.parametrize("name", MISDEEDS)
 def test_what_may_be_done_is_not_asked_of_another_node(name: str) -> None:
-    with MisbehavingCoordinator(MISDEEDS[name][0]) as bad, ScriptedCoordinator({ListGroups: GOOD}) as good:
+    with ScriptedCoordinator({ListGroups: MISDEEDS[name][0]}) as bad, ScriptedCoordinator({ListGroups: GOOD}) as good:
         with pytest.raises(RequestError, match=MISDEEDS[name][1]):
             ask((bad.address, good.address), ListGroups(), 1.0 if name == "late" else 10)
         assert good.asked == []
@@ -215,13 +313,13 @@ def test_what_may_be_done_is_not_asked_of_another_node(name: str) -> None:
 
 @pytest.mark.parametrize("misdeed", [byte_by_byte(GOOD), late(0.2, GOOD)], ids=["byte by byte", "late but in time"])
 def test_a_slow_answer_is_an_answer(misdeed: Misdeed) -> None:
-    with MisbehavingCoordinator(misdeed) as node:
+    with ScriptedCoordinator({ListGroups: misdeed}) as node:
         assert ask((node.address,), ListGroups(), 10) == GOOD
 
 
 def test_an_answer_that_comes_twice_is_taken_once_and_the_second_ends_the_connection() -> None:
     twice = sends(lambda number: framed(number, GOOD) * 2)
-    with MisbehavingCoordinator(twice) as node, Connection(node.address, 10) as connection:
+    with ScriptedCoordinator({ListGroups: twice}) as node, Connection(node.address, 10) as connection:
         assert connection.ask(ListGroups(), 10) == GOOD
         with pytest.raises(NodeError, match="a response came for correlation id 1, which asks nothing"):
             connection.ask(ListGroups(), 10)
@@ -230,7 +328,7 @@ def test_an_answer_that_comes_twice_is_taken_once_and_the_second_ends_the_connec
 def test_a_page_that_never_comes_is_an_error_and_no_short_answer() -> None:
     first = FetchOffsetsResponse(offsets=(CommittedOffset("t", "id", 0, 7, None, "", 1),), up_to=("t", 0))
     with (
-        MisbehavingCoordinator(sends(lambda number: framed(number, first))) as node,
+        ScriptedCoordinator({FetchOffsets: sends(lambda number: framed(number, first))}) as node,
         pytest.raises(RequestError, match="closed the connection before it answered"),
     ):
         ask((node.address,), FetchOffsets("g"), 10)

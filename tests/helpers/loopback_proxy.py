@@ -25,12 +25,19 @@ WITH_RESET: Final = struct.pack("ii", 1, 0)
 class LoopbackProxy:
     """A context manager; `cuts_after` says of each answer and push whether all connections are reset behind it.
 
-    It is called on the proxy's threads. Without a target connections are reset as soon as they are made.
+    `cuts_before` says whether they are reset in its place, so that it is lost. Both are called on the proxy's threads.
+    Without a target connections are reset as soon as they are made.
     """
 
-    def __init__(self, cuts_after: Callable[[Response | Push], bool] = lambda _: False) -> None:
+    def __init__(
+        self,
+        cuts_after: Callable[[Response | Push], bool] = lambda _: False,
+        *,
+        cuts_before: Callable[[Response | Push], bool] = lambda _: False,
+    ) -> None:
         self.resets = 0
         self._cuts_after = cuts_after
+        self._cuts_before = cuts_before
         self._target: tuple[str, int] | None = None
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._lock = threading.Lock()
@@ -112,8 +119,11 @@ class LoopbackProxy:
             while data := node.recv(CHUNK_BYTES):
                 frames.append(data)
                 while (body := frames.next_frame()) is not None:
-                    member.sendall(struct.pack(">I", len(body)) + body)
-                    if has_greeted and self._cuts_after(decode_answer(decode_envelope(memoryview(body))[1])):
+                    answer = decode_answer(decode_envelope(memoryview(body))[1]) if has_greeted else None
+                    is_lost = answer is not None and self._cuts_before(answer)
+                    if not is_lost:
+                        member.sendall(struct.pack(">I", len(body)) + body)
+                    if is_lost or (answer is not None and self._cuts_after(answer)):
                         self.reset()
                         return
                     has_greeted = True

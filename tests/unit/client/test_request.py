@@ -22,7 +22,7 @@ from coordinator.protocol.messages import (
     Probe,
 )
 from coordinator.protocol.parts import NodeAddress
-from tests.helpers.scripted_coordinator import ScriptedCoordinator
+from tests.helpers.scripted_coordinator import CLOSES, ScriptedCoordinator
 
 
 def test_a_request_gets_its_response():
@@ -114,11 +114,7 @@ def test_a_stranger_is_named(greeting, why):
 
 def test_a_coordinator_that_closes_after_its_hello_is_one():
     """It was stopped, or met a bug: nothing is wrong with the address, and what was asked for may be done."""
-
-    def closes(request):
-        raise ConnectionAbortedError
-
-    with ScriptedCoordinator({DescribeGroup: closes}) as coordinator:
+    with ScriptedCoordinator({DescribeGroup: CLOSES}) as coordinator:
         name = format_address(coordinator.address)
         with pytest.raises(RequestError) as raised:
             ask((coordinator.address,), DescribeGroup("team"), 5)
