@@ -6,8 +6,8 @@ it; whatever keeps a response from coming is a `RequestError` that says what was
 
 A connection that breaks before the node's hello has asked nothing, and the next node is tried. One that breaks later
 may have carried any part of the request, and the node may have done it: `ask` then repeats nothing, there or elsewhere,
-and its error says to look. `ask_until_answered` asks again, so that its callers name only requests that come to the same
-when they are done twice. Of an answer in pages those that came are dropped, and the asker begins with the first.
+and its error says to look. `ask_until_answered` asks again, so that its callers name only requests that come to the
+same when they are done twice. Of an answer in pages those that came are dropped, and the first is asked for again.
 """
 
 import random

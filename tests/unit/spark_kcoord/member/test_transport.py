@@ -112,8 +112,6 @@ def test_outcome_of_an_abandoned_attempt_is_dropped(transport: Transport, listen
 
 def test_wake_ends_a_wait_and_is_harmless_after_the_close(transport: Transport) -> None:
     transport.wake()
-    started_s = time.monotonic()
-    assert transport.wait(60) == []
-    assert time.monotonic() - started_s < 10
+    assert transport.wait(None) == []  # without a wake-up it would wait for ever
     transport.close()
     transport.wake()
