@@ -27,6 +27,7 @@ from coordinator.protocol.messages import (
     CommitOffsetsResponse,
     ConfirmClaims,
     ConfirmClaimsResponse,
+    LeaveGroup,
     Ping,
     PingResponse,
     ReportOutOfRange,
@@ -56,8 +57,10 @@ def is_whole(request: CallRequest, response: Response) -> bool:
             return is_answered(request, response)
         case ReportOutOfRange(), ReportOutOfRangeResponse():
             return len(response.results) == len(request.partitions)
-        case _:
+        case LeaveGroup(), _:
             return True
+        case _:
+            return False
 
 
 def notices_of_start(push: StartFetcher, registration: Registration | None) -> list[Notice]:
@@ -109,8 +112,10 @@ def take_answer(
         case ReportOutOfRange(), ReportOutOfRangeResponse():
             holdings.answer_report(request.partitions, response.results)
             return response.results, []
-        case _:
+        case LeaveGroup(), _:
             return None, []
+        case _:
+            raise AssertionError(f"{type(response).__name__} is no whole answer to {type(request).__name__}")
 
 
 def is_answered(request: CommitOffsets | Ping, response: CommitOffsetsResponse | PingResponse) -> bool:

@@ -7,6 +7,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     CommitOffsets,
     CommitOffsetsResponse,
+    ErrorResponse,
     FetcherStopped,
     FetcherStoppedResponse,
     LeaveGroup,
@@ -163,6 +164,13 @@ def test_commit_whose_answer_does_not_account_for_every_partition_is_asked_again
     call = pair.commit(DONE, OffsetToCommit("t", 1, 3, 9))
     why_not = tuple(PartitionResult(*key, ErrorCode.FENCED_OWNER_EPOCH, "it is m2's") for key in refused)
     pair.answer(CommitOffsets, CommitOffsetsResponse(refused=why_not, accepted=accepted))
+    assert (call in pair.results, pair.member.state) == (False, State.WAITING)
+
+
+def test_refusal_without_a_reason_is_no_answer() -> None:
+    pair = consuming()
+    call = pair.commit(DONE)
+    pair.answer(CommitOffsets, ErrorResponse(ErrorCode.NONE, ""))
     assert (call in pair.results, pair.member.state) == (False, State.WAITING)
 
 
