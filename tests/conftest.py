@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from coordinator.local.kafka import LocalKafka
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from coordinator.local.zookeeper import LocalZooKeeper
 
 NOT_RUN = ("skipped", "xfailed", "xpassed")
+
+# How long an example takes to draw or to run says something of the machine, and nothing of the code.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,7 @@ from coordinator.protocol.messages import (
     Request,
     Response,
 )
+from coordinator.protocol.operator_messages import DeleteOffsets, DeleteOffsetsResponse
 from coordinator.protocol.parts import CommittedOffset, NodeAddress
 from tests.helpers.loopback_coordinator import LoopbackCoordinator, unused_address
 from tests.helpers.loopback_proxy import LoopbackProxy
@@ -183,42 +184,42 @@ def test_nodes_that_name_each_other_end_with_the_time(way: Ask) -> None:
 # ---- connections that break amid a request --------------------------------------------------------------------------
 
 
-def commit(group_id: str, offset: int) -> CommitOffsets:
-    return CommitOffsets(group_id, in_columns([OffsetToCommit("t", 0, offset)]))
+def commit(node: Address, group_id: str, offset: int) -> None:
+    done = ask((node,), CommitOffsets(group_id, in_columns([OffsetToCommit("t", 0, offset)])), 10)
+    assert done == CommitOffsetsResponse(accepted=1)
 
 
-def committed(node: Address, group_id: str) -> int:
+def committed(node: Address, group_id: str) -> list[int]:
     found = ask((node,), FetchOffsets(group_id), 10)
     assert isinstance(found, FetchOffsetsResponse)
-    return found.offsets[0].offset
+    return [each.offset for each in found.offsets]
 
 
 @pytest.mark.parametrize("way", BOTH)
 def test_a_request_that_was_done_and_not_answered_is_asked_again_only_by_who_may(real_node: Address, way: Ask) -> None:
-    """The answer to a commit is lost on its way, when somebody else has committed further already."""
+    """Offsets are deleted, and the answer is lost on its way: when it comes there somebody has committed again."""
     group_id = f"answer-lost-{way.__name__}"
-    lost: list[Response] = []
+    delete = DeleteOffsets(group_id, (("t", 0),), "ann@ops-1", is_dry_run=False)
+    lost: list[object] = []
 
     def loses(answer: object) -> bool:
-        if lost or not isinstance(answer, CommitOffsetsResponse):
+        if lost or not isinstance(answer, DeleteOffsetsResponse):
             return False
-        assert committed(real_node, group_id) == 7
-        assert ask((real_node,), commit(group_id, 9), 10) == answer
-        lost.append(answer)
+        lost.append((answer.error, committed(real_node, group_id)))
+        commit(real_node, group_id, 9)
         return True
 
+    commit(real_node, group_id, 7)
     with LoopbackProxy(cuts_before=loses) as proxy:
         proxy.lead_to(real_node[1])
         through = parse_address(proxy.address)
         if way is ask:
             with pytest.raises(RequestError, match=r"before it answered.*; look whether what was asked for is done"):
-                ask((through, real_node), commit(group_id, 7), 10)
+                ask((through, real_node), delete, 10)
         else:
-            assert ask_until_answered((through, real_node), commit(group_id, 7), 10) == CommitOffsetsResponse(
-                accepted=1
-            )
-    assert lost
-    assert committed(real_node, group_id) == (9 if way is ask else 7)
+            assert refusal_of(ask_until_answered((through, real_node), delete, 10)) is None
+    assert lost == [(ErrorCode.NONE, [])]
+    assert committed(real_node, group_id) == ([9] if way is ask else [])
 
 
 @pytest.mark.parametrize("way", BOTH)
