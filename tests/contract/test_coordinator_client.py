@@ -32,6 +32,7 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.operator_messages import DeleteOffsets, DeleteOffsetsResponse
 from coordinator.protocol.parts import CommittedOffset, NodeAddress
+from tests.helpers.answer_cutter import answer_cutter
 from tests.helpers.loopback_coordinator import LoopbackCoordinator, unused_address
 from tests.helpers.loopback_proxy import LoopbackProxy
 from tests.helpers.node_process import running_node
@@ -210,8 +211,7 @@ def test_a_request_that_was_done_and_not_answered_is_asked_again_only_by_who_may
         return True
 
     commit(real_node, group_id, 7)
-    with LoopbackProxy(cuts_before=loses) as proxy:
-        proxy.lead_to(real_node[1])
+    with LoopbackProxy(real_node[1], answer_cutter(cuts_before=loses)) as proxy:
         through = parse_address(proxy.address)
         if way is ask:
             with pytest.raises(RequestError, match=r"before it answered.*; look whether what was asked for is done"):

@@ -1,48 +1,46 @@
-"""A proxy on loopback in front of a coordinator, which resets connections where a test wants it.
+"""A proxy on loopback that passes bytes on as they come, and cuts, holds or refuses connections where a test wants it.
 
-It cuts what the coordinator says into frames and shows each to the test; what members say it passes on as it comes.
-A node behind it has to advertise the proxy's address, or members go to the node itself.
+It knows no protocol; who does may cut what a server says into pieces, and have connections end behind one. What is held
+in one direction is passed on when that direction is let go, or is lost with the connection when it is cut.
 """
 
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import Final, Self
-
-from coordinator.protocol.codec import decode_answer
-from coordinator.protocol.framing import FrameReader, decode_envelope
-from coordinator.protocol.messages import Push, Response
+from typing import Final, Self, TypeAlias
 
 CHUNK_BYTES: Final = 65_536
-FRAME_LIMIT_BYTES: Final = 64 * 1024 * 1024
 WITH_RESET: Final = struct.pack("ii", 1, 0)
 """For SO_LINGER: closing sends a reset."""
 
+Cutter: TypeAlias = Callable[[bytes], Iterable[tuple[bytes, bool]]]
+"""Cuts what comes from a server on one connection into pieces, each with whether all connections end behind it."""
+
 
 class LoopbackProxy:
-    """A context manager; `cuts_after` says of each answer and push whether all connections are reset behind it.
+    """A context manager in front of one port of loopback; None resets connections as soon as they are made.
 
-    `cuts_before` says whether they are reset in its place, so that it is lost. Both are called on the proxy's threads.
-    Without a target connections are reset as soon as they are made.
+    `cutter` makes what cuts the words of one connection's server, on a thread of the proxy's; else all is passed on.
+    `cuts` counts how often all connections were reset.
     """
 
     def __init__(
-        self,
-        cuts_after: Callable[[Response | Push], bool] = lambda _: False,
-        *,
-        cuts_before: Callable[[Response | Push], bool] = lambda _: False,
+        self, target_port: int | None = None, cutter: Callable[[], Cutter] = lambda: lambda data: [(data, False)]
     ) -> None:
-        self.resets = 0
-        self._cuts_after = cuts_after
-        self._cuts_before = cuts_before
-        self._target: tuple[str, int] | None = None
+        self.cuts = 0
+        self._target_port = target_port
+        self._cutter = cutter
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._sockets: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
+        self._is_held = {"to_server": False, "to_client": False}
+        self._holding = 0
+        self._is_refusing = False
+        self._is_closed = False
 
     @property
     def address(self) -> str:
@@ -57,29 +55,46 @@ class LoopbackProxy:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self.close_to_all()
+        self.cut()
         for thread in self._threads:
             thread.join(5)
 
-    def lead_to(self, port: int) -> None:
-        """Lead connections that are made from now on to a port of loopback."""
-        self._target = ("127.0.0.1", port)
-
-    def close_to_all(self) -> None:
-        """Reset all connections, and each new one."""
-        self._target = None
-        self.reset()
-
-    def reset(self) -> None:
-        """Reset all connections."""
-        with self._lock:
+    def cut(self) -> None:
+        """Reset all connections, and lose what was held of them."""
+        with self._changed:
             sockets, self._sockets = self._sockets, set()
+            self._changed.notify_all()
         for each in sockets:
             _reset(each)
-        self.resets += 1
+        self.cuts += 1
+
+    def lead_to(self, port: int | None) -> None:
+        """Lead connections that are made from now on to a port of loopback, or to none."""
+        self._target_port = port
+
+    def refuse(self, *, is_refusing: bool) -> None:
+        """Reset each new connection from now on, or accept again."""
+        self._is_refusing = is_refusing
+
+    def hold(self, *, to_server: bool = True, to_client: bool = True) -> None:
+        """Keep what is said in these directions, and nothing in the others; `hold` of neither lets go."""
+        with self._changed:
+            self._is_held = {"to_server": to_server, "to_client": to_client}
+            self._changed.notify_all()
+
+    def let_go(self) -> None:
+        """Pass on what was held, and all that comes."""
+        self.hold(to_server=False, to_client=False)
+
+    def has_held(self) -> bool:
+        """Say whether something is held now."""
+        return self._holding > 0
 
     def _spawn(self, work: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=work, args=arguments, daemon=True, name="loopback proxy")
@@ -89,50 +104,43 @@ class LoopbackProxy:
     def _accept(self) -> None:
         while True:
             try:
-                member, _ = self._listener.accept()
+                client, _ = self._listener.accept()
             except OSError:  # closed by __exit__
                 return
-            target = self._target
+            port = self._target_port
             try:
-                if target is None:
+                if self._is_refusing or port is None:
                     raise ConnectionRefusedError
-                node = socket.create_connection(target, timeout=5)
+                server = socket.create_connection(("127.0.0.1", port), timeout=5)
             except OSError:
-                _reset(member)
+                _reset(client)
                 continue
-            node.settimeout(None)
-            with self._lock:
-                self._sockets |= {member, node}
-            self._spawn(self._pass_on, member, node)
-            self._spawn(self._pass_frames, node, member)
+            server.settimeout(None)
+            with self._changed:
+                self._sockets |= {client, server}
+            self._spawn(self._pass_on, client, server, "to_server")
+            self._spawn(self._pass_on, server, client, "to_client")
 
-    def _pass_on(self, member: socket.socket, node: socket.socket) -> None:
+    def _pass_on(self, source: socket.socket, sink: socket.socket, direction: str) -> None:
+        cut: Cutter = self._cutter() if direction == "to_client" else lambda data: [(data, False)]
         with suppress(OSError):
-            while data := member.recv(CHUNK_BYTES):
-                node.sendall(data)
-        self._end(member, node)
-
-    def _pass_frames(self, node: socket.socket, member: socket.socket) -> None:
-        frames = FrameReader(FRAME_LIMIT_BYTES)
-        has_greeted = False
-        with suppress(OSError):
-            while data := node.recv(CHUNK_BYTES):
-                frames.append(data)
-                while (body := frames.next_frame()) is not None:
-                    answer = decode_answer(decode_envelope(memoryview(body))[1]) if has_greeted else None
-                    is_lost = answer is not None and self._cuts_before(answer)
-                    if not is_lost:
-                        member.sendall(struct.pack(">I", len(body)) + body)
-                    if is_lost or (answer is not None and self._cuts_after(answer)):
-                        self.reset()
+            while data := source.recv(CHUNK_BYTES):
+                with self._changed:
+                    self._holding += 1
+                    self._changed.wait_for(
+                        lambda: not self._is_held[direction] or self._is_closed or sink not in self._sockets
+                    )
+                    self._holding -= 1
+                    if sink not in self._sockets:
                         return
-                    has_greeted = True
-        self._end(member, node)
-
-    def _end(self, *sockets: socket.socket) -> None:
-        with self._lock:
-            self._sockets.difference_update(sockets)
-        for each in sockets:
+                for piece, is_last in cut(data):
+                    sink.sendall(piece)
+                    if is_last:
+                        self.cut()
+                        return
+        with self._changed:
+            self._sockets -= {source, sink}
+        for each in (source, sink):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
@@ -141,6 +149,5 @@ class LoopbackProxy:
 def _reset(connection: socket.socket) -> None:
     with suppress(OSError):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, WITH_RESET)
-        # Wakes the thread that waits for it; a plain close would leave it waiting.
-        connection.shutdown(socket.SHUT_RD)
+        connection.shutdown(socket.SHUT_RD)  # wakes the thread that waits for it
     connection.close()

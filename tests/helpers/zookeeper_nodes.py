@@ -30,7 +30,7 @@ from coordinator.local.zookeeper import LocalZooKeeper
 from coordinator.runtime.logs import make_log
 from coordinator.runtime.zookeeper.port import ZooKeeper
 from coordinator.runtime.zookeeper.session import ZooKeeperSettings
-from tests.helpers.byte_proxy import ByteProxy
+from tests.helpers.loopback_proxy import LoopbackProxy
 from tests.helpers.waiting import wait_until
 from tests.sim.schedule import Schedule
 from tests.sim.zookeeper import Manners, SimulatedZooKeeper
@@ -184,7 +184,7 @@ class RealEnsemble:
         self._stack = stack
 
     def node(self, session_timeout_ms: int = 4_000) -> Node:
-        proxy = self._stack.enter_context(ByteProxy(self._server.port))
+        proxy = self._stack.enter_context(LoopbackProxy(self._server.port))
         node = Node(lambda condition, what: _wait(condition, what))
         settings = ZooKeeperSettings(proxy.address, self._path, session_timeout_ms)
         port = ZooKeeper(settings, node.take, make_log("json", "error"))

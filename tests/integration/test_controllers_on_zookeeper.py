@@ -27,7 +27,7 @@ from coordinator.local.zookeeper import LocalZooKeeper
 from coordinator.runtime.logs import make_log
 from coordinator.runtime.zookeeper.port import ZooKeeper
 from coordinator.runtime.zookeeper.session import ZooKeeperSettings
-from tests.helpers.byte_proxy import ByteProxy
+from tests.helpers.loopback_proxy import LoopbackProxy
 from tests.helpers.waiting import wait_until
 
 CLUSTER = Cluster(cluster_id="c1", shards=12, buckets=4, replication_factor=3, min_insync_replicas=2)
@@ -40,7 +40,7 @@ class Node:
 
     def __init__(self, number: int, server: LocalZooKeeper) -> None:
         self.number = number
-        self.proxy = ByteProxy(server.port)
+        self.proxy = LoopbackProxy(server.port)
         self.proxy.__enter__()
         self.machine = Controller(number)
         self.said: list[TookOffice | LeftOffice] = []

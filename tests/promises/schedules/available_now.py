@@ -13,6 +13,7 @@ from coordinator.local.node import LocalCoordinator
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import AdvanceResponse, Push, Response, StartFetcher
 from coordinator.protocol.parts import Outcomes
+from tests.helpers.answer_cutter import answer_cutter
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import produce_numbers
 from tests.helpers.loopback_proxy import LoopbackProxy
@@ -92,7 +93,7 @@ def behind_proxy(place: "Place", word: str, is_cut: Callable[[int], bool]) -> It
     """Start a node that members reach through a proxy alone, and write the records."""
     name, folder, offers = place.topic(word, 2), place.folder(word), Offers(is_cut)
     produce_numbers(place.kafka.bootstrap_servers, name, 2, 0, RECORDS)
-    with LoopbackProxy(offers.cuts_after) as proxy:
+    with LoopbackProxy(cutter=answer_cutter(offers.cuts_after)) as proxy:
         settings = {"node.advertised": proxy.address}
         with LocalCoordinator(place.kafka.bootstrap_servers, folder / "node", settings=settings) as node:
             proxy.lead_to(node.port)
@@ -111,7 +112,7 @@ def reset_again_and_again(place: "Place") -> None:
     """Reset the connection after each second micro-batch's claims were accepted, the first one's as well."""
     with behind_proxy(place, "reset-again", lambda count: count % 2 == 1) as where:
         where.run_once()
-        must(where.proxy.resets > 2, f"the connection was reset {where.proxy.resets} times only")
+        must(where.proxy.cuts > 2, f"the connection was reset {where.proxy.cuts} times only")
         where.must_be_read("a run whose connection was reset again and again")
 
 
@@ -135,7 +136,8 @@ def coordinator_never_back(place: "Place") -> None:
 
 def _close_when_cut(where: Behind) -> None:
     where.offers.cut.wait(PATIENCE_S)
-    where.proxy.close_to_all()
+    where.proxy.lead_to(None)
+    where.proxy.cut()
 
 
 SCHEDULES = [
