@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from coordinator.core.cluster.effects import LeftOffice, TookOffice
-from coordinator.core.cluster.events import ControllerEvent, Registered, Ticked
+from coordinator.core.cluster.events import ControllerEvent, PeerReached, Registered, Ticked
 from coordinator.core.cluster.office.controller import Controller, step
 from coordinator.core.cluster.transactions import form_cluster, register
 from coordinator.core.cluster.znodes import Cluster, KnownNode, LiveNode, Unreadable, Versioned, decode, known_path
@@ -44,7 +44,8 @@ class Node:
         self.proxy.__enter__()
         self.machine = Controller(number)
         self.said: list[TookOffice | LeftOffice] = []
-        self._events: queue.SimpleQueue[ZkEvent | None] = queue.SimpleQueue()
+        self.peers: list[Node] = []
+        self._events: queue.SimpleQueue[ZkEvent | PeerReached | None] = queue.SimpleQueue()
         self._known: Versioned[KnownNode] | None = None
         self.port = ZooKeeper(
             ZooKeeperSettings(self.proxy.address, "/kcoord/controllers", 1_500),
@@ -53,6 +54,9 @@ class Node:
         )
         self._thread = threading.Thread(target=self._run, daemon=True, name=f"node {number}")
         self._thread.start()
+
+    def start(self, nodes: list["Node"]) -> None:
+        self.peers = [node for node in nodes if node is not self]
         self.port.start()
 
     def close(self) -> None:
@@ -60,6 +64,9 @@ class Node:
         self._events.put(None)
         self._thread.join(10)
         self.proxy.__exit__(None, None, None)
+
+    def reach(self, reached: PeerReached) -> None:
+        self._events.put(reached)
 
     def _run(self) -> None:
         while True:
@@ -72,7 +79,7 @@ class Node:
                 return
             self._take(event)
 
-    def _take(self, event: ZkEvent) -> None:
+    def _take(self, event: ZkEvent | PeerReached) -> None:
         match event:
             case ZkMultiDone(session, request_id) if request_id >= OWN:
                 self._go_on_registering(session, request_id)
@@ -92,7 +99,10 @@ class Node:
         if request_id == OWN:  # formed, by whomever
             self.port.read(ZkRead(session, OWN, (known_path(self.number),), is_synced=True))
         else:
-            self._step(Registered(0 if self._known is None else self._known.version + 1))
+            node_epoch = 0 if self._known is None else self._known.version + 1
+            self._step(Registered(node_epoch))
+            for peer in self.peers:  # who are never cut off from one another
+                peer.reach(PeerReached(self.number, node_epoch))
 
     def _register(self, session: int, found: ZkValues) -> None:
         (node,) = found.nodes
@@ -127,6 +137,7 @@ def nodes(zookeeper: LocalZooKeeper) -> Iterator[list[Node]]:
         nodes = [Node(number, zookeeper) for number in (1, 2, 3)]
         for node in nodes:
             stack.callback(node.close)
+            node.start(nodes)
         yield nodes
 
 

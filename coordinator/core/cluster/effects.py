@@ -67,4 +67,12 @@ class Published:
     shards: Mapping[int, ShardEntry]
 
 
-ControllerEffect: TypeAlias = ZkRead | ZkMulti | TookOffice | LeftOffice | Published | Stuck
+@dataclass(frozen=True, slots=True)
+class ReassignmentRefused:
+    """A shard cannot be given the replicas that were asked for; one that can is Published with them."""
+
+    shard: int
+    why: str
+
+
+ControllerEffect: TypeAlias = ZkRead | ZkMulti | TookOffice | LeftOffice | Published | Stuck | ReassignmentRefused

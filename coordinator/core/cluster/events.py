@@ -35,10 +35,10 @@ class ReadAnew:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """This node has written a node with a known outcome. Reads that are asked from now on are no older."""
+    """This node has written a node, or deleted it (None), with a known outcome; reads from now on are no older."""
 
     path: str
-    node: ZkNode
+    node: ZkNode | None
 
 
 ObserverEvent: TypeAlias = ZkSession | ZkChanged | ZkReadDone | Ticked | ReadAnew | Written
@@ -73,6 +73,30 @@ class NodeRefused:
     node_epoch: int
 
 
+@dataclass(frozen=True, slots=True)
+class PeerReached:
+    """This node has a connection to a life of another, so that lives."""
+
+    node_id: int
+    node_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeerLost:
+    """This node has no connection to a life of another any more, which may live all the same."""
+
+    node_id: int
+    node_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignShard:
+    """A person wants a shard to have these replicas, the preferred leader first."""
+
+    shard: int
+    replicas: tuple[int, ...]
+
+
 class StepDownReason(enum.Enum):
     """Why a leader does not want to lead a shard any more."""
 
@@ -91,5 +115,15 @@ class StepDown:
 
 
 ControllerEvent: TypeAlias = (
-    ZkSession | ZkChanged | ZkReadDone | ZkMultiDone | Ticked | Registered | NodeRefused | StepDown
+    ZkSession
+    | ZkChanged
+    | ZkReadDone
+    | ZkMultiDone
+    | Ticked
+    | Registered
+    | PeerReached
+    | PeerLost
+    | NodeRefused
+    | StepDown
+    | ReassignShard
 )

@@ -18,6 +18,7 @@ from coordinator.core.cluster.znodes import (
     NODES_KNOWN,
     NODES_LIVE,
     SHARDS,
+    live_path,
 )
 from coordinator.core.cluster.zookeeper import (
     ZkAspect,
@@ -41,6 +42,11 @@ OF_A_CONTROLLER: Final = Scope(OF_A_NODE.nodes, (NODES_KNOWN, NODES_LIVE, SHARDS
 """Everything."""
 
 Part: TypeAlias = tuple[str, ZkAspect]
+
+
+def of_a_candidate(node_id: int) -> Scope:
+    """Return what a node observes that may become controller: besides all of a node's, whether it is being drained."""
+    return Scope((*OF_A_NODE.nodes, live_path(node_id)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,6 +127,11 @@ def become_controller(
     )
 
 
+def leave_office(epoch_version: int, active_version: int) -> Operations:
+    """Have a controller leave the office while its session goes on, so that others can stand at once."""
+    return ZkCheck(CONTROLLER_EPOCH, epoch_version), ZkDelete(CONTROLLER_ACTIVE, active_version)
+
+
 def change_shards(epoch_version: int, changes: Iterable[BucketChange]) -> tuple[Operations, ...]:
     """T3: the controller's changes. Each multi checks that its epoch is the latest; one at a time may be in flight."""
     check = ZkCheck(CONTROLLER_EPOCH, epoch_version)

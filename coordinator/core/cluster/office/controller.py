@@ -11,12 +11,22 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, assert_never
 
 from coordinator.core.cluster import observer as observing
-from coordinator.core.cluster.effects import ControllerEffect, LeftOffice, Published, Stuck, TookOffice
+from coordinator.core.cluster.effects import (
+    ControllerEffect,
+    LeftOffice,
+    Published,
+    ReassignmentRefused,
+    Stuck,
+    TookOffice,
+)
 from coordinator.core.cluster.events import (
     ControllerEvent,
     NodeRefused,
     ObserverEvent,
+    PeerLost,
+    PeerReached,
     ReadAnew,
+    ReassignShard,
     Registered,
     StepDown,
     StepDownReason,
@@ -24,24 +34,28 @@ from coordinator.core.cluster.events import (
     Written,
 )
 from coordinator.core.cluster.image import Image
-from coordinator.core.cluster.observer import OF_A_CONTROLLER, OF_A_NODE, Observer
+from coordinator.core.cluster.observer import OF_A_CONTROLLER, OF_A_NODE, Observer, of_a_candidate
 from coordinator.core.cluster.office.due import ControllerSettings, Due, Office
+from coordinator.core.cluster.office.reassignment import target_of, why_not
 from coordinator.core.cluster.transactions import (
     OVERTAKEN,
     REFUSED_WAIT_MS,
     Operations,
     become_controller,
     change_shards,
+    leave_office,
 )
 from coordinator.core.cluster.troubles import of_a_controller, of_candidates, part_removed
 from coordinator.core.cluster.znodes import (
     CONTROLLER_EPOCH,
+    NodeState,
     ShardEntry,
 )
 from coordinator.core.cluster.zookeeper import (
     ZkApplied,
     ZkChanged,
     ZkCreate,
+    ZkDelete,
     ZkMulti,
     ZkMultiDone,
     ZkNode,
@@ -67,6 +81,8 @@ class Controller:
     node_id: int
     settings: ControllerSettings = field(default_factory=ControllerSettings)
     observer: Observer = field(default_factory=lambda: Observer(OF_A_NODE))
+    reached: frozenset[tuple[int, int]] = frozenset()
+    """Node and node epoch: to whom this node has a connection."""
     node_epoch: int | None = None
     owner: int = 0
     office: Office | None = None
@@ -78,6 +94,8 @@ class Controller:
     look_again_ms: int = 0
     write_after_ms: int = 0
     stand_after_ms: int = 0
+    vacant_since_ms: int | None = None
+    """Since when nobody has been seen in the office."""
     refusal: str = ""
     """Why the last write was refused, if reading again does not explain it."""
     stuck: tuple[str, ...] = ()
@@ -105,11 +123,19 @@ def step(controller: Controller, event: ControllerEvent, now_ms: int) -> Result:
             controller, effects = _take_outcome(controller, event, now_ms)
         case Registered(node_epoch):
             # What is decided upon is not older than that: a cluster that it has made itself is there.
-            controller, effects = _observe(replace(controller, node_epoch=node_epoch), ReadAnew(), now_ms)
+            controller = replace(controller, node_epoch=node_epoch)
+            controller, effects = _observe(controller, ReadAnew(of_a_candidate(controller.node_id)), now_ms)
         case NodeRefused(node_id, node_epoch):
-            controller = replace(controller, refused=controller.refused | {(node_id, node_epoch)}, decided_on=None)
+            controller = _meet(controller, (node_id, node_epoch), is_reached=False, is_refused=True)
+        case PeerReached(node_id, node_epoch):
+            controller = _meet(controller, (node_id, node_epoch), is_reached=True, is_refused=False)
+        case PeerLost(node_id, node_epoch):
+            is_refused = (node_id, node_epoch) in controller.refused
+            controller = _meet(controller, (node_id, node_epoch), is_reached=False, is_refused=is_refused)
         case StepDown():
             controller = _hear_step_down(controller, event)
+        case ReassignShard():
+            controller, effects = _hear_wish(controller, event, now_ms)
         case _:
             assert_never(event)
     controller, more = _go_on(controller, now_ms)
@@ -119,6 +145,30 @@ def step(controller: Controller, event: ControllerEvent, now_ms: int) -> Result:
 def _observe(controller: Controller, event: ObserverEvent, now_ms: int) -> Result:
     observer, reads = observing.step(controller.observer, event, now_ms)
     return replace(controller, observer=observer), reads
+
+
+def _meet(controller: Controller, life: tuple[int, int], *, is_reached: bool, is_refused: bool) -> Controller:
+    """Take in how a life of another node has met this one's connections."""
+    reached, refused = controller.reached - {life}, controller.refused - {life}
+    if is_refused != (life in controller.refused):
+        controller = replace(controller, decided_on=None)
+    return replace(
+        controller,
+        reached=reached | {life} if is_reached else reached,
+        refused=refused | {life} if is_refused else refused,
+    )
+
+
+def _hear_wish(controller: Controller, wish: ReassignShard, now_ms: int) -> Result:
+    office, image = controller.office, controller.observer.image
+    if office is None or office.told is None or image.cluster is None:
+        return controller, (ReassignmentRefused(wish.shard, "this node is not the controller: ask that one"),)
+    ready = _due(controller, office, now_ms).ready
+    why = why_not(image.shard(wish.shard), wish.replicas, image.cluster.value.min_insync_replicas, ready)
+    if why:
+        return controller, (ReassignmentRefused(wish.shard, why),)
+    office = replace(office, wanted={**office.wanted, wish.shard: wish.replicas})
+    return replace(controller, office=office, decided_on=None), ()
 
 
 def _hear_step_down(controller: Controller, event: StepDown) -> Controller:
@@ -136,7 +186,7 @@ def _hear_step_down(controller: Controller, event: StepDown) -> Controller:
 def _leave(controller: Controller, why: str) -> Result:
     if controller.office is None:
         return controller, ()
-    observer = replace(controller.observer, scope=OF_A_NODE)
+    observer = replace(controller.observer, scope=of_a_candidate(controller.node_id))
     return replace(controller, office=None, observer=observer), (LeftOffice(why),)
 
 
@@ -150,6 +200,21 @@ def _resign(controller: Controller, now_ms: int, why: str) -> Result:
     controller = replace(controller, stand_after_ms=now_ms + controller.settings.stand_wait_ms)
     controller, reads = _observe(controller, ReadAnew(), now_ms)
     return controller, left + reads
+
+
+def _give_up(controller: Controller, why: str, now_ms: int) -> Result:
+    """Leave the office because others can do more in it, and have ZooKeeper say that nobody has it."""
+    controller, left = _leave(controller, why)
+    controller = replace(controller, stand_after_ms=now_ms + controller.settings.stand_wait_ms)
+    controller, multi = _clear(controller)
+    return controller, left + multi
+
+
+def _clear(controller: Controller) -> Result:
+    image = controller.observer.image
+    assert image.epoch is not None
+    assert image.active is not None
+    return _ask(controller, leave_office(image.epoch.version, image.active.version))
 
 
 def _ask(controller: Controller, operations: Operations) -> Result:
@@ -191,6 +256,9 @@ def _take_in(controller: Controller, multi: ZkMulti, versions: tuple[int | None,
             node = ZkNode(operation.data, version, controller.owner if is_ephemeral else 0)
             controller, reads = _observe(controller, Written(operation.path, node), now_ms)
             effects += reads
+        elif isinstance(operation, ZkDelete):
+            controller, reads = _observe(controller, Written(operation.path, None), now_ms)
+            effects += reads
     return controller, effects
 
 
@@ -211,9 +279,32 @@ def _go_on(controller: Controller, now_ms: int) -> Result:
         return controller, said + effects
     if not _holds(controller, controller.office.epoch_version):
         return _resign(controller, now_ms, "another node has become controller")
+    controller, why = _look_around(controller, controller.office, now_ms)
+    if why:
+        return _give_up(controller, why, now_ms)
+    assert controller.office is not None
     if controller.decided_on is observer.image and now_ms < controller.look_again_ms:
         return controller, ()
     return _decide(controller, controller.office, now_ms)
+
+
+def _look_around(controller: Controller, office: Office, now_ms: int) -> tuple[Controller, str]:
+    """Return why others should have the office; empty if this node is as good as they."""
+    live = {
+        (node, live.value.node_epoch): live.value.state
+        for node, live in controller.observer.image.live.items()
+        if live.owner and (node, live.value.node_epoch) not in controller.refused
+    }
+    me = [life for life in live if life[0] == controller.node_id]
+    if NodeState.DRAINING in (live[life] for life in me) and NodeState.READY in live.values():
+        return controller, "this node is being drained, and others are ready"
+    reached = len(controller.reached & live.keys()) + len(me)
+    since_ms = None if 2 * reached >= len(live) else now_ms if office.few_since_ms is None else office.few_since_ms
+    if since_ms is not None and now_ms - since_ms >= controller.settings.reach_wait_ms:
+        return controller, f"{reached} of the {len(live)} nodes that live can be reached from here"
+    if since_ms != office.few_since_ms:
+        controller = replace(controller, office=replace(office, few_since_ms=since_ms))
+    return controller, ""
 
 
 def _say(controller: Controller, troubles: tuple[str, ...]) -> Result:
@@ -240,18 +331,37 @@ def _stand(controller: Controller, now_ms: int) -> Result:
     image, node_epoch = controller.observer.image, controller.node_epoch
     assert node_epoch is not None
     assert image.epoch is not None
+    is_early = now_ms < controller.stand_after_ms
     if _holds(controller, image.epoch.version):
+        if is_early:  # the outcome of giving it up was lost
+            return _clear(controller)
         office = Office(image.epoch.value.epoch, image.epoch.version, now_ms, now_ms + controller.settings.balance_ms)
         controller = replace(controller, office=office)
         return _observe(controller, ReadAnew(OF_A_CONTROLLER), now_ms)
     former = None
-    if now_ms < controller.stand_after_ms:
-        return controller, ()
     if image.active is not None:
+        controller = replace(controller, vacant_since_ms=None)
         if (image.active.value.node_id, image.active.value.node_epoch) not in controller.refused:
             return controller, ()
         former = image.active.version
+    elif controller.vacant_since_ms is None:
+        controller = replace(controller, vacant_since_ms=now_ms)
+    if is_early or _is_drained_and_early(controller, now_ms):
+        return controller, ()
     return _ask(controller, become_controller(image.epoch, controller.node_id, node_epoch, former_active=former))
+
+
+def _is_drained_and_early(controller: Controller, now_ms: int) -> bool:
+    """Say whether this node is being drained and others have not had the time to stand."""
+    live, since_ms = controller.observer.image.live.get(controller.node_id), controller.vacant_since_ms
+    if live is None or live.value.state is NodeState.READY:
+        return False
+    return since_ms is None or now_ms < since_ms + controller.settings.stand_wait_ms
+
+
+def _due(controller: Controller, office: Office, now_ms: int) -> Due:
+    by, image = f"controller {controller.node_id}", controller.observer.image
+    return Due(image, office, controller.settings, controller.refused, by, now_ms)
 
 
 def _decide(controller: Controller, office: Office, now_ms: int) -> Result:
@@ -264,10 +374,17 @@ def _decide(controller: Controller, office: Office, now_ms: int) -> Result:
         effects += (TookOffice(office.controller_epoch),)
     elif changed := {shard: entry for shard, entry in entries.items() if office.told.get(shard) != entry}:
         effects += (Published(changed),)
-    told = {**(office.told or {}), **entries}
-    office = replace(office, told=told, in_sync_since_ms=_in_sync_since(office, entries, now_ms))
-    due = Due(image, office, controller.settings, controller.refused, f"controller {controller.node_id}", now_ms)
-    changes = due.changes(image.cluster.value, entries)
+    office = replace(
+        office,
+        told={**(office.told or {}), **entries},
+        in_sync_since_ms=_in_sync_since(office, entries, now_ms),
+        wanted={
+            shard: wanted
+            for shard, wanted in office.wanted.items()
+            if shard in entries and target_of(entries[shard]) != wanted
+        },
+    )
+    changes = _due(controller, office, now_ms).changes(image.cluster.value, entries)
     if now_ms >= office.balance_due_ms:
         office = replace(office, balance_due_ms=now_ms + controller.settings.balance_ms)
     elect_due_ms = office.since_ms + controller.settings.elect_wait_ms

@@ -22,6 +22,7 @@ from coordinator.core.cluster.office.election import (
     move_away,
 )
 from coordinator.core.cluster.office.placement import place
+from coordinator.core.cluster.office.reassignment import begin, finish, target_of
 from coordinator.core.cluster.transactions import BucketChange
 from coordinator.core.cluster.troubles import is_counted, removed_buckets
 from coordinator.core.cluster.znodes import Bucket, Cluster, NodeState, ShardEntry, Versioned, bucket_of, bucket_path
@@ -39,6 +40,8 @@ class ControllerSettings:
     moves_at_once: int = 5
     stand_wait_ms: int = 10_000
     """How long a controller that has left the office while its session goes on lets others stand first."""
+    reach_wait_ms: int = 12_000
+    """How long a controller that reaches fewer than half of the nodes stays: two session time-outs of ZooKeeper's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,10 @@ class Office:
     """By shard: the leader epoch in which its leader has asked to be relieved, and why."""
     unfit: frozenset[tuple[int, int, int]] = frozenset()
     """Shard, node and node epoch: who cannot load what."""
+    wanted: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """By shard: the replicas that a person wants, until they are in ZooKeeper."""
+    few_since_ms: int | None = None
+    """Since when fewer than half of the nodes have been reached."""
 
 
 class Due:
@@ -91,6 +98,11 @@ class Due:
         )
         self._racks = {node: nodes[node].rack for node in self._ready}
         self._moves = settings.moves_at_once
+
+    @property
+    def ready(self) -> frozenset[int]:
+        """Return the nodes that may be given something to lead or to follow."""
+        return self._ready
 
     def changes(self, cluster: Cluster, entries: Mapping[int, ShardEntry]) -> list[BucketChange]:
         """Return the buckets to write; a bucket that cannot be read is not among them."""
@@ -141,6 +153,9 @@ class Due:
 
     def _next(self, shard: int, entry: ShardEntry, min_insync: int, *, is_starting: bool) -> ShardEntry | None:
         candidates = self._candidates(shard, entry)
+        wanted = self._office.wanted.get(shard)
+        if wanted is not None and wanted != target_of(entry):
+            return begin(entry, wanted, self._changed_by)
         is_unfit = (shard, entry.leader, entry.leader_node_epoch) in self._office.unfit
         if not is_led(entry, candidates) or is_unfit:
             if not is_starting:
@@ -156,6 +171,9 @@ class Due:
             return elect_longest(entry, candidates, min_insync, log_ends, self._changed_by)
         if self._office.stepped_down.get(shard, (None, None))[0] == entry.leader_epoch:
             return move_away(entry, candidates, self._changed_by)
+        finished = finish(entry, candidates, min_insync, self._changed_by)
+        if finished is not None:
+            return finished
         if self._moves <= 0:
             return None
         moved = None

@@ -49,9 +49,9 @@ def elect_longest(
 
     Any member is right if disks keep what they promise. This one is right even if one of them did not.
     """
-    may_lead = [node for node in entry.replicas if _may_lead(entry, candidates, node)]
+    possible = [node for node in entry.replicas if may_lead(entry, candidates, node)]
     nothing = LogEnd(leader_epoch=0, end=0)
-    leader = max(may_lead, key=lambda node: log_ends.get(node, nothing), default=None)  # the first of equal ones
+    leader = max(possible, key=lambda node: log_ends.get(node, nothing), default=None)  # the first of equal ones
     return _chosen(entry, leader, candidates, min_insync, changed_by)
 
 
@@ -67,7 +67,7 @@ def give_back(
     preferred = entry.replicas[0]
     if entry.leader in (None, preferred) or preferred not in long_in_sync:
         return None
-    if not _may_lead(entry, candidates, preferred):
+    if not may_lead(entry, candidates, preferred):
         return None
     return _next(entry, preferred, candidates.live[preferred], entry.isr, changed_by)
 
@@ -119,14 +119,15 @@ def is_led(entry: ShardEntry, candidates: Candidates) -> bool:
     return candidates.live.get(entry.leader) == entry.leader_node_epoch
 
 
-def _may_lead(entry: ShardEntry, candidates: Candidates, node: int) -> bool:
+def may_lead(entry: ShardEntry, candidates: Candidates, node: int) -> bool:
+    """Say whether a node may be elected for a shard: a member of its in-sync set that lives and is able to."""
     return (
         node in entry.isr and node in candidates.live and node in candidates.eligible and node not in candidates.lacking
     )
 
 
 def _first(entry: ShardEntry, candidates: Candidates) -> int | None:
-    return next((node for node in entry.replicas if _may_lead(entry, candidates, node)), None)
+    return next((node for node in entry.replicas if may_lead(entry, candidates, node)), None)
 
 
 def _chosen(

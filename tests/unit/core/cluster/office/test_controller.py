@@ -3,238 +3,25 @@
 from dataclasses import replace
 from random import Random
 
-import msgspec.structs
 import pytest
 
-from coordinator.core.cluster.effects import ControllerEffect, LeftOffice, Published, Stuck, TookOffice
-from coordinator.core.cluster.events import ControllerEvent, NodeRefused, Registered, StepDown, StepDownReason, Ticked
-from coordinator.core.cluster.image import Image, read_node
-from coordinator.core.cluster.office.controller import Controller, step
-from coordinator.core.cluster.office.due import ControllerSettings
-from coordinator.core.cluster.transactions import BucketChange, change_isr, change_state, form_cluster, register
-from coordinator.core.cluster.znodes import ActiveController, Cluster, LiveNode, LogEnd, NodeState, ShardEntry, encode
-from coordinator.core.cluster.zookeeper import (
-    ZkApplied,
-    ZkCreate,
-    ZkDelete,
-    ZkEvent,
-    ZkMulti,
-    ZkOperation,
-    ZkRead,
-    ZkSession,
-    ZkSet,
-    ZkState,
+from coordinator.core.cluster.effects import (
+    LeftOffice,
+    Published,
+    TookOffice,
 )
-from tests.sim.schedule import Schedule
-from tests.sim.zookeeper import Manners, SimulatedZooKeeper
-from tests.sim.zookeeper_servers import Change, Servers
-
-SHARDS = 6
-CLUSTER = Cluster(cluster_id="c1", shards=SHARDS, buckets=3, replication_factor=3, min_insync_replicas=2)
-SETTINGS = ControllerSettings(balance_ms=1_000, balance_delay_ms=3_000)
-
-
-class World:
-    """ZooKeeper's servers, three nodes, and what has to hold of every change."""
-
-    def __init__(self, seed: int, manners: Manners | None = None) -> None:
-        self.dice = Random(seed)
-        self.schedule = Schedule()
-        self.manners = manners or Manners()
-        self.servers = Servers(self.schedule, self.dice, on_commit=self._check)
-        self.entries: dict[int, ShardEntry] = {}
-        self.published: set[tuple[int, ShardEntry]] = set()
-        self.history: list[tuple[int, int | None]] = []
-        self.write(0, form_cluster(CLUSTER))
-        self.nodes = {number: Node(self, number) for number in (1, 2, 3)}
-
-    def write(self, owner: int, operations: tuple[ZkOperation, ...]) -> bool:
-        """Write as somebody whose connection is of no interest here."""
-        return isinstance(self.servers.multi(self.servers.servers[0], owner, operations), ZkApplied)
-
-    def run(self, ms: int) -> None:
-        self.schedule.run_until(self.schedule.now_ms + ms)
-
-    def image(self) -> Image:
-        image = Image()
-        for path, node in self.servers.tree.items():
-            image = read_node(image, path, node)
-        return image
-
-    def shard(self, shard: int) -> ShardEntry:
-        entry = self.image().shard(shard)
-        assert entry is not None
-        return entry
-
-    def change_isr(self, shard: int, isr: tuple[int, ...]) -> None:
-        """Have a shard's leader change its in-sync set."""
-        bucket = self.image().buckets[shard % 3]
-        entry = msgspec.structs.replace(bucket.value.shards[shard], isr=isr, changed_by="leader")
-        value = msgspec.structs.replace(bucket.value, shards={**bucket.value.shards, shard: entry})
-        assert self.write(0, change_isr(BucketChange(shard % 3, value, bucket.version)))
-
-    def epoch(self) -> int:
-        epoch = self.image().epoch
-        assert epoch is not None
-        return epoch.value.epoch
-
-    def led_first_by(self, node: int) -> int:
-        """Return a shard whose preferred replica this node is."""
-        return next(shard for shard in range(SHARDS) if self.shard(shard).replicas[0] == node)
-
-    def controllers(self) -> list[int]:
-        return [node.number for node in self.nodes.values() if node.is_up and node.machine.office is not None]
-
-    def is_at_rest(self) -> bool:
-        """Every shard has a leader that lives, and the one controller has told of all that there is."""
-        image = self.image()
-        lives = {number: live.value.node_epoch for number, live in image.live.items()}
-        entries = dict(image.shards())
-        if len(entries) != SHARDS or len(self.controllers()) != 1:
-            return False
-        office = self.nodes[self.controllers()[0]].machine.office
-        is_led = all(lives.get(entry.leader or 0, -1) == entry.leader_node_epoch for entry in entries.values())
-        return is_led and office is not None and office.told == entries
-
-    def _check(self, change: Change) -> None:
-        for path, node in change.items():
-            if path == "/controller/active" and node is not None:
-                image = self.image()
-                assert image.active is not None
-                live = image.live[image.active.value.node_id]
-                assert (live.owner, live.value.node_epoch) == (node.owner, image.active.value.node_epoch)
-            if path.startswith("/shards/") and node is not None:
-                read = read_node(Image(), path, node)
-                assert not read.unreadable, read.unreadable
-                (bucket,) = read.buckets.values()
-                for shard, entry in bucket.value.shards.items():
-                    self._check_entry(shard, self.entries.get(shard), entry)
-                    self.entries[shard] = entry
-                    self.published.add((shard, _key(entry)))
-
-    def _check_entry(self, shard: int, before: ShardEntry | None, after: ShardEntry) -> None:
-        if before is None or before == after:
-            return
-        assert after.leader_epoch in (before.leader_epoch, before.leader_epoch + 1), (before, after)
-        if after.leader_epoch == before.leader_epoch:
-            assert (after.leader, after.leader_node_epoch) == (before.leader, before.leader_node_epoch)
-            return
-        assert after.leader is None or after.leader in before.isr, (before, after)
-        assert len(after.isr) >= min(len(before.isr), CLUSTER.min_insync_replicas), (before, after)
-        self.history.append((shard, after.leader))
-
-
-class Node:
-    """One node: its connection and its controller."""
-
-    def __init__(self, world: World, number: int) -> None:
-        self.world = world
-        self.number = number
-        self.lives = 0
-        self.log_ends: dict[int, LogEnd] = {}
-        self.is_up = False
-        self.start()
-        self._tick()
-
-    def start(self) -> None:
-        self.lives += 1
-        self.machine = Controller(self.number, SETTINGS)
-        self.said: list[ControllerEffect] = []
-        self.registered = 0
-        life = self.lives
-        self.port = SimulatedZooKeeper(
-            self.world.servers,
-            self.world.schedule,
-            self.world.dice,
-            lambda event: self._take(life, event),
-            session_timeout_ms=2_000,
-            manners=self.world.manners,
-        )
-        self.is_up = True
-        self.port.start()
-
-    def kill(self) -> None:
-        self.is_up = False
-        self.port.die()
-
-    def take(self, event: ControllerEvent) -> None:
-        self.machine, effects = step(self.machine, event, self.world.schedule.now_ms)
-        self._perform(effects)
-
-    def draining(self) -> None:
-        live = self.world.image().live[self.number]
-        assert self.world.write(0, change_state(self.number, live, NodeState.DRAINING))
-
-    def _take(self, life: int, event: ZkEvent) -> None:
-        if life != self.lives or not self.is_up:
-            return
-        self.take(event)
-        if isinstance(event, ZkSession) and event.state is ZkState.CONNECTED and self.registered != event.session:
-            self.registered = event.session
-            self.world.schedule.after(self.world.dice.choice((0, 50)), self._register, life, event)
-
-    def _register(self, life: int, event: ZkSession) -> None:
-        if life != self.lives or not self.is_up or self.machine.owner != event.owner:
-            return
-        image = self.world.image()
-        known, former = image.known.get(self.number), image.live.get(self.number)
-        live = LiveNode(
-            node_epoch=0,
-            directory_id="d",
-            addresses={},
-            rack=f"r{self.number}",
-            release="1",
-            log_ends=self.log_ends,
-        )
-        starts = self.lives
-        former_live = None if former is None else former.version
-        (operations,) = register(self.number, known, live, starts=starts, former_live=former_live)
-        if self.world.servers.is_over(event.owner) or not self.world.write(event.owner, operations):
-            return
-        node_epoch = 0 if known is None else known.version + 1
-        self.take(Registered(node_epoch))
-
-    def _tick(self) -> None:
-        if self.is_up:
-            self.take(Ticked())
-        self.world.schedule.after(100, self._tick)
-
-    def _perform(self, effects: tuple[ControllerEffect, ...]) -> None:
-        for effect in effects:
-            match effect:
-                case ZkRead():
-                    self.port.read(effect)
-                case ZkMulti():
-                    self.port.commit(effect)
-                case Published(shards):
-                    told = {(shard, _key(entry)) for shard, entry in shards.items()}
-                    assert told <= self.world.published, "told before it was published"
-                    self.said.append(effect)
-                case TookOffice():
-                    self._check_what_is_known(effect)
-                    self.said.append(effect)
-                case LeftOffice() | Stuck():
-                    self.said.append(effect)
-
-    def _check_what_is_known(self, took: TookOffice) -> None:
-        """Who takes office tells everybody everything, and what it leaves out would be taken for deleted."""
-        image, office = self.world.image(), self.machine.office
-        assert office is not None
-        assert office.told is not None
-        if image.epoch is not None and image.epoch.value.epoch == took.controller_epoch:
-            epochs = {shard: entry.leader_epoch for shard, entry in office.told.items()}
-            assert epochs == {shard: entry.leader_epoch for shard, entry in image.shards()}
-
-
-def _key(entry: ShardEntry) -> ShardEntry:
-    return msgspec.structs.replace(entry, unknown=())  # type: ignore[arg-type] # a dict has no hash
-
-
-def at_rest(seed: int = 0) -> World:
-    world = World(seed)
-    world.run(6_000)
-    assert world.is_at_rest()
-    return world
+from coordinator.core.cluster.events import (
+    NodeRefused,
+    PeerReached,
+    StepDown,
+    StepDownReason,
+)
+from coordinator.core.cluster.znodes import LogEnd
+from coordinator.core.cluster.zookeeper import (
+    ZkSet,
+)
+from tests.helpers.controller_world import CLUSTER, SHARDS, World, at_rest
+from tests.sim.zookeeper import Manners
 
 
 def test_a_new_cluster_gets_one_controller_and_all_its_shards() -> None:
@@ -454,121 +241,73 @@ def test_a_controller_that_was_deposed_stands_again_when_nobody_else_is_there() 
     assert world.controllers() == [old]
 
 
-def test_a_node_whose_lives_are_not_counted_is_named_and_given_nothing_to_lead() -> None:
+def test_a_controller_that_is_drained_leaves_the_office_to_one_that_is_ready() -> None:
     world = at_rest()
-    (controller,) = world.controllers()
-    other = next(number for number in world.nodes if number != controller)
-    known = world.servers.tree[f"/nodes/known/{other}"]
-    assert world.write(0, (ZkDelete(f"/nodes/known/{other}", known.version),))
-    world.run(1_000)
-    why = (
-        f"/nodes/live/{other} has node epoch 0, and there is no /nodes/known/{other}: it can be taken into no in-sync "
-        "set and is given nothing to lead; put ZooKeeper's data back, or stop that node"
-    )
-    assert world.nodes[controller].said[-1] == Stuck((why,)) or Stuck((why,)) in world.nodes[controller].said
-    assert other not in {world.shard(shard).leader for shard in range(SHARDS)}
-    assert all(other in world.shard(shard).isr for shard in range(SHARDS))
-    assert world.write(0, (ZkCreate(f"/nodes/known/{other}", known.data),))
+    (old,) = world.controllers()
+    world.nodes[old].draining()
+    world.run(500)
+    (new,) = world.controllers()
+    assert new != old
+    assert LeftOffice("this node is being drained, and others are ready") in world.nodes[old].said
+    world.run(30_000)
+    assert world.controllers() == [new]
+    assert old not in {world.shard(shard).leader for shard in range(SHARDS)}
+
+
+def test_a_node_that_is_drained_stands_when_nobody_else_does() -> None:
+    world = at_rest()
+    (old,) = world.controllers()
+    drained, last = (node for node in world.nodes.values() if node.number != old)
+    drained.draining()
+    last.kill()
+    world.nodes[old].kill()
+    world.run(9_000)
+    assert world.controllers() == []
     world.run(6_000)
-    assert [said for said in world.nodes[controller].said if isinstance(said, Stuck)] == [Stuck((why,)), Stuck(())]
-    assert world.shard(world.led_first_by(other)).leader == other
+    assert world.controllers() == [drained.number]
 
 
-def test_when_no_life_is_counted_every_leader_goes_on() -> None:
+def test_a_controller_that_reaches_few_nodes_leaves_the_office_to_others() -> None:
     world = at_rest()
-    before = dict(world.image().shards())
-    removed = [f"/nodes/known/{number}" for number in world.nodes]
-    assert world.write(0, tuple(ZkDelete(path, world.servers.tree[path].version) for path in removed))
-    world.run(5_000)
-    assert dict(world.image().shards()) == before
+    (old,) = world.controllers()
+    world.cut = {frozenset((old, number)) for number in world.nodes if number != old}
+    world.run(11_500)
+    assert world.controllers() == [old], "it may be short"
+    world.run(1_500)
+    (new,) = world.controllers()
+    assert new != old
+    assert LeftOffice("1 of the 3 nodes that live can be reached from here") in world.nodes[old].said
+    assert world.epoch() == 2
+    world.run(60_000)
+    assert world.controllers() == [new]
 
 
-def test_a_live_node_of_no_session_is_named_and_counts_as_dead() -> None:
+def test_a_controller_that_reaches_half_of_the_nodes_or_whose_others_are_dead_stays() -> None:
+    world = at_rest()
+    (old,) = world.controllers()
+    one, two = (node for node in world.nodes.values() if node.number != old)
+    world.cut = {frozenset((old, one.number))}
+    world.run(30_000)
+    assert world.controllers() == [old]
+    two.kill()
+    world.run(30_000)
+    assert world.controllers() == [old]
+
+
+def test_a_node_that_is_reached_again_is_not_dead() -> None:
     world = at_rest()
     (controller,) = world.controllers()
-    dead = next(number for number in world.nodes if number != controller)
-    world.nodes[dead].kill()
-    world.run(4_000)
-    known = world.servers.tree[f"/nodes/known/{dead}"]
-    live = LiveNode(node_epoch=known.version, directory_id="d", addresses={}, rack="r", release="1")
-    assert world.write(0, (ZkCreate(f"/nodes/live/{dead}", encode(live)),))
+    other = next(node for node in world.nodes.values() if node.number != controller)
+    life = (other.number, 0)
+    world.nodes[controller].take(NodeRefused(*life))
+    world.run(1_000)
+    assert other.number not in {world.shard(shard).leader for shard in range(SHARDS)}
+    world.nodes[controller].take(PeerReached(*life))
     for shard in range(SHARDS):
-        world.change_isr(shard, (*(node for node in world.shard(shard).isr if node != dead), dead))
-    world.run(15_000)
-    assert dead not in {world.shard(shard).leader for shard in range(SHARDS)}
-    why = f"/nodes/live/{dead} is of no session and never ends by itself, so it counts as not there: remove it"
-    assert world.nodes[controller].said[-1] == Stuck((why,)) or Stuck((why,)) in world.nodes[controller].said
-
-
-@pytest.mark.parametrize(
-    ("data", "why"),
-    [
-        (
-            encode(ActiveController(node_id=9, node_epoch=0, controller_epoch=7)),
-            "/controller/active is of no session and never ends by itself, so nobody can become controller: remove it",
-        ),
-        (b"garbage", "/controller/active cannot be read, so nobody can become controller: JSON is malformed"),
-    ],
-)
-def test_garbage_in_the_way_of_every_candidate_is_named_by_each(data: bytes, why: str) -> None:
-    world = World(0)
-    check, world.servers.on_commit = world.servers.on_commit, lambda _change: None
-    assert world.write(0, (ZkCreate("/controller/active", data),))
-    world.run(4_000)
-    for node in world.nodes.values():
-        (said,) = node.said
-        assert isinstance(said, Stuck)
-        assert len(said.whys) == 1
-        assert said.whys[0].startswith(why)
-    world.servers.on_commit = check
-    assert world.write(0, (ZkDelete("/controller/active", 0),))
-    world.run(4_000)
-    assert world.is_at_rest()
-    assert all(Stuck(()) in node.said for node in world.nodes.values())
-
-
-def test_a_folder_that_was_removed_is_named_and_not_asked_for_without_end() -> None:
-    world = World(0)
-    assert world.write(0, (ZkDelete("/shards", 0),))
-    world.run(10_000)
-    (controller,) = world.controllers()
-    assert world.nodes[controller].machine.request_id <= 12
-    why = "ZooKeeper has a cluster and no /shards: a part of its data was removed; put it back"
-    assert world.nodes[controller].said == [TookOffice(1), Stuck((why,))]
-    assert world.write(0, (ZkCreate("/shards", b""),))
-    world.run(2_000)
-    assert world.is_at_rest()
-
-
-@pytest.mark.parametrize("is_controller_new", [False, True])
-def test_shards_that_were_removed_are_named_and_not_made_anew_from_the_first_epoch(is_controller_new: bool) -> None:
-    world = at_rest()
-    (controller,) = world.controllers()
-    bucket = world.servers.tree["/shards/1"]
-    trace = "shard 1 was found in it, in leader epoch 1"
-    if is_controller_new:
-        world.nodes[1].log_ends = {4: LogEnd(leader_epoch=1, end=7)}
-        for node in world.nodes.values():
-            node.kill()
-        trace = "node 1 has a log of shard 4"
-    assert world.write(0, (ZkDelete("/shards/1", bucket.version),))
-    if is_controller_new:
-        world.run(4_000)
-        for node in world.nodes.values():
-            node.start()
-    world.run(5_000)
-    (controller,) = world.controllers()
-    why = (
-        f"ZooKeeper has no /shards/1, and {trace}: a part of its data was removed, and leader epochs would be given "
-        "again; put it back"
-    )
-    assert Stuck((why,)) in world.nodes[controller].said
-    assert sorted(shard for shard, _ in world.image().shards()) == [0, 2, 3, 5]
-    check, world.servers.on_commit = world.servers.on_commit, lambda _change: None
-    assert world.write(0, (ZkCreate("/shards/1", bucket.data),))
-    world.servers.on_commit = check
-    world.run(2_000)
-    assert world.nodes[controller].machine.stuck == ()
+        isr = world.shard(shard).isr
+        world.change_isr(shard, isr if other.number in isr else (*isr, other.number))
+    world.run(8_000)
+    assert world.shard(world.led_first_by(other.number)).leader == other.number
 
 
 def test_nothing_is_asked_again_at_rest() -> None:

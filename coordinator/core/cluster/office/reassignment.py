@@ -1,0 +1,81 @@
+"""Moves the replicas of a shard to other nodes, while it is led and what it has acknowledged is on as many disks.
+
+The shard's entry holds the whole state, so the next controller goes on with it. First the new replicas are added; they
+follow, and the leader takes them into the in-sync set. When that holds all that are to stay, the others leave it and
+the replicas, all at once. Whoever is given another set before that goes there from where it is, or back.
+"""
+
+from collections.abc import Sequence, Set
+
+import msgspec.structs
+
+from coordinator.core.cluster.office.election import Candidates, may_lead
+from coordinator.core.cluster.znodes import ShardEntry
+
+
+def target_of(entry: ShardEntry) -> tuple[int, ...]:
+    """Return the replicas that a shard has, or is to have when its reassignment is done."""
+    return tuple(node for node in entry.replicas if node not in entry.removing)
+
+
+def why_not(entry: ShardEntry | None, target: Sequence[int], min_insync: int, ready: Set[int]) -> str:
+    """Say why a shard cannot be given these replicas; empty if it can."""
+    if entry is None:
+        return "there is no such shard, or its entry cannot be read"
+    if len(set(target)) != len(target):
+        return "a node is named twice"
+    if len(target) < min_insync:
+        return f"{len(target)} replicas are fewer than the {min_insync} that have to be in sync (min_insync_replicas)"
+    missing = [node for node in target if node not in entry.replicas and node not in ready]
+    if missing:
+        return f"node {missing[0]} is not there or is being drained, so it cannot be a new replica"
+    return ""
+
+
+def begin(entry: ShardEntry, target: Sequence[int], changed_by: str = "") -> ShardEntry:
+    """Return the entry with the new replicas added; a set that differs in its order alone is there at once.
+
+    A replica that a former reassignment was adding and that is not wanted any more is dropped, unless it is in sync.
+    """
+    before = [node for node in entry.replicas if node not in entry.adding or node in entry.isr]
+    whole = {node for node in entry.replicas if node not in entry.adding}
+    replicas = (*target, *(node for node in before if node not in target))
+    return msgspec.structs.replace(
+        entry,
+        replicas=replicas,
+        adding=tuple(node for node in target if node not in whole),
+        removing=tuple(node for node in replicas if node not in target),
+        leader_epoch=entry.leader_epoch + 1,
+        changed_by=changed_by,
+    )
+
+
+def finish(entry: ShardEntry, candidates: Candidates, min_insync: int, changed_by: str = "") -> ShardEntry | None:
+    """Return the entry with the new replicas alone, if it may be so now; None if not, or if nothing is under way.
+
+    With replicas that are added the whole new set has to be in sync. Where none is, as when a reassignment is taken
+    back, the rest has to be as many as may commit. A leader that leaves is followed by the first that may lead.
+    """
+    if not entry.adding and not entry.removing:
+        return None
+    target = target_of(entry)
+    isr = tuple(node for node in entry.isr if node in target)
+    if len(isr) < (len(target) if entry.adding else min_insync):
+        return None
+    leader, node_epoch = entry.leader, entry.leader_node_epoch
+    if leader not in target:
+        leader = next((node for node in target if may_lead(entry, candidates, node)), None)
+        if leader is None:
+            return None
+        node_epoch = candidates.live[leader]
+    return msgspec.structs.replace(
+        entry,
+        leader=leader,
+        leader_node_epoch=node_epoch,
+        leader_epoch=entry.leader_epoch + 1,
+        isr=isr,
+        replicas=target,
+        adding=(),
+        removing=(),
+        changed_by=changed_by,
+    )
