@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 
+from tests.model.invariants import OPTIONAL
 from tests.model.node import BrokenInvariantError
 from tests.model.state import Name, Scope, State
 from tests.model.world import Model
@@ -54,8 +55,10 @@ def _every_state(
     while waiting:
         state = waiting.popleft()
         try:
+            is_at_rest = True
             for name, after in model.successors(state):
                 steps += 1
+                is_at_rest = is_at_rest and (name[0] == "elected:" or name[1] in OPTIONAL)
                 known = model.canonical(after)
                 if known in came_from:
                     continue
@@ -64,6 +67,8 @@ def _every_state(
                 waiting.append(known)
                 if progress is not None and len(came_from) % 50_000 == 0:
                     progress(len(came_from), len(waiting))
+            if is_at_rest:
+                model.check_rest(state)
         except BrokenInvariantError as error:
             raise ViolationError(f"{error}\n{_way(state, came_from)}") from error
     return Explored(len(came_from), steps)

@@ -16,7 +16,7 @@ from coordinator.core.replica import events as i
 from coordinator.core.replica import follower, leader, membership, step
 from coordinator.core.replica.epochs import ReplicaLog
 from coordinator.core.replica.isr import Isr
-from coordinator.core.replica.replica import ALL_ROUNDS, Leader, Replica, StandingFetch
+from coordinator.core.replica.replica import NOT_MATCHED, Leader, Replica, StandingFetch
 from tests.model.state import Scope
 
 Patches = list[tuple[Any, str, Any]]
@@ -131,7 +131,113 @@ def _min_isr_ignored() -> Patches:
 
 def _no_round() -> Patches:
     """A reply leaves when the records it was decided upon are committed."""
-    return [(leader, "round_of_all", lambda replica, role: ALL_ROUNDS)]
+    return [(leader, "round_of_all", lambda replica, role: leader.NOBODY_ELSE)]
+
+
+def _alone_for_ever() -> Patches:
+    """A leader that was its whole ISR once needs no round for the rest of its epoch."""
+    return [(leader, "has_others", lambda replica, role: True)]
+
+
+def _sends_outlive_deposition() -> Patches:
+    """A leader that is deposed keeps what it has not said yet."""
+
+    def leave(replica: Replica, effects: list[o.Effect]) -> None:
+        pass
+
+    return [(step, "_leave", leave)]
+
+
+def _older_leader_followed() -> Patches:
+    """A command is obeyed whatever epoch it is of."""
+    rightly = step._commanded
+
+    def commanded(replica: Replica, command: i.LeaderAndIsr, effects: list[o.Effect]) -> Replica:
+        is_new = command.leader_epoch != replica.leader_epoch
+        return rightly(replace(replica, leader_epoch=-1) if is_new else replica, command, effects)
+
+    return [(step, "_commanded", commanded)]
+
+
+def _reported_before_sync() -> Patches:
+    """A follower reports what it has written, on disk or not."""
+
+    rightly = follower.pushed
+
+    def pushed(replica: Replica, event: i.RecordsPushed, effects: list[o.Effect]) -> Replica:
+        after = rightly(replica, event, effects)
+        role, end = follower.follower_of(after), after.log.end
+        effects.append(o.ReportProgress(after.shard, role.leader, after.leader_epoch, role.fetch, end))
+        return after
+
+    return [(follower, "pushed", pushed)]
+
+
+def _asked_is_durable() -> Patches:
+    """A leader takes the end that a follower asks from for durable there, as soon as it matches."""
+    rightly = leader.with_fetch
+
+    def with_fetch(role: Leader, changed: StandingFetch) -> Leader:
+        is_matched = changed.is_open and changed.durable_end == NOT_MATCHED
+        return rightly(role, replace(changed, durable_end=changed.sent_end) if is_matched else changed)
+
+    return [(leader, "with_fetch", with_fetch)]
+
+
+def _acknowledged_at_own_disk() -> Patches:
+    """A leader takes for committed what is on its own disk."""
+    return [(leader, "committed_end", lambda replica, role: replica.log.durable_end)]
+
+
+def _late_outcome_believed() -> Patches:
+    """The end of any write of the ISR is taken for that of the one under way."""
+    rightly = step._isr_written
+
+    def isr_written(replica: Replica, role: Leader, event: i.IsrWritten, effects: list[o.Effect]) -> Replica:
+        return rightly(replica, role, replace(event, request=role.isr.requests), effects)
+
+    return [(step, "_isr_written", isr_written)]
+
+
+def _joins_in_any_life() -> Patches:
+    """A follower is taken into the ISR whether or not it is registered as it was when it fetched."""
+    rightly = membership.write_of
+    return [(membership, "write_of", lambda replica, isr: replace(rightly(replica, isr), joining=()))]
+
+
+def _progress_of_former_life() -> Patches:
+    """What a node reported before it was started anew counts for the fetch that it asks afterwards."""
+
+    def is_current(replica: Replica, fetch: StandingFetch, event: i.ProgressMade) -> bool:
+        return event.fetch == fetch.fetch and fetch.is_open and event.leader_epoch == replica.leader_epoch
+
+    return [(leader, "_is_current", is_current)]
+
+
+def _cut_and_silent() -> Patches:
+    """A follower that has cut its log does not ask again."""
+    return [(follower, "was_cut", lambda replica, event, effects: replica)]
+
+
+def _refused_fetch_closed() -> Patches:
+    """The fetch of a follower that may not join is pushed nothing more, and nobody tells the follower."""
+    rightly = membership.not_registered
+
+    def not_registered(role: Leader, now_ms: int) -> Leader:
+        after = rightly(role, now_ms)
+        fetches = (replace(fetch, is_open=fetch.is_open and fetch.refused_ms is None) for fetch in after.fetches)
+        return replace(after, fetches=tuple(fetches))
+
+    return [(membership, "not_registered", not_registered)]
+
+
+def _refused_is_settled() -> Patches:
+    """A write that met another version is given up without looking what was written."""
+
+    def refused(replica: Replica, role: Leader, effects: list[o.Effect]) -> Leader:
+        return replace(role, isr=role.isr.given_up())
+
+    return [(membership, "refused", refused)]
 
 
 def _confirms_while_leading() -> Patches:
@@ -166,6 +272,22 @@ MISTAKES: Final[dict[str, Mistake]] = {
     "isr-without-version": Mistake(_isr_without_version, Scope(2, 1, 0, 0, changes=1), ("LeaderInIsr", "StrongIsr")),
     "min-isr-ignored": Mistake(_min_isr_ignored, Scope(1, 1, 0, 0, changes=2), ("IsrNotBelowMin",)),
     "no-round": Mistake(_no_round, Scope(2, 0, 0, 1, changes=0), ("FreshRead",)),
+    "alone-for-ever": Mistake(
+        _alone_for_ever, Scope(2, 1, 0, 1, changes=2, min_insync=1), ("FreshRead",), is_quick=False
+    ),
+    "sends-outlive-deposition": Mistake(_sends_outlive_deposition, Scope(2, 0, 0, 0, changes=0), ("SentIsDropped",)),
+    "older-leader-followed": Mistake(
+        _older_leader_followed, Scope(2, 0, 0, 0, changes=0, warm=0), ("MonotonicEpochs",)
+    ),
+    "reported-before-sync": Mistake(_reported_before_sync, Scope(1, 1, 0, 0, changes=0), ("StrongIsr",)),
+    "asked-is-durable": Mistake(_asked_is_durable, Scope(2, 1, 0, 0, changes=0), ("StrongIsr",)),
+    "acknowledged-at-own-disk": Mistake(_acknowledged_at_own_disk, Scope(1, 1, 0, 0, changes=0), ("StrongIsr",)),
+    "late-outcome-believed": Mistake(_late_outcome_believed, Scope(1, 2, 0, 0, changes=3), ("StrongIsr", "NoBug")),
+    "joins-in-any-life": Mistake(_joins_in_any_life, Scope(1, 1, 0, 0, changes=2, wiped=1), ("StrongIsr",)),
+    "progress-of-former-life": Mistake(_progress_of_former_life, Scope(1, 1, 0, 0, changes=2, wiped=1), ("StrongIsr",)),
+    "cut-and-silent": Mistake(_cut_and_silent, Scope(2, 1, 0, 0, changes=0), ("ComesToRest",)),
+    "refused-fetch-closed": Mistake(_refused_fetch_closed, Scope(1, 1, 0, 0, changes=2, wiped=1), ("ComesToRest",)),
+    "refused-is-settled": Mistake(_refused_is_settled, Scope(1, 1, 1, 0, changes=3), ("StrongIsr", "LeaderInIsr")),
     "confirms-while-leading": Mistake(_confirms_while_leading, Scope(2, 0, 0, 1, changes=0), ("FreshRead",)),
     "reported-after-cut": Mistake(_reported_after_cut, Scope(2, 1, 0, 0, changes=0), ("StrongIsr",), forgets=False),
 }

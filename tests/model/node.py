@@ -10,21 +10,25 @@ from typing import Final
 from coordinator.core.log.entry import Batch
 from coordinator.core.replica import effects as o
 from coordinator.core.replica import events as i
-from coordinator.core.replica.replica import Follower, Goal, Leader, Replica, Settings
+from coordinator.core.replica.epochs import ReplicaLog
+from coordinator.core.replica.replica import Follower, Goal, Leader, Offline, Replica, Settings
 from coordinator.core.replica.step import step
 
 SHARD: Final = 0
-MIN_INSYNC: Final = 2
 NEVER_MS: Final = 10**9
-SETTINGS: Final = Settings(
-    min_insync_replicas=MIN_INSYNC,
-    lag_ms=0,
-    closed_grace_ms=0,
-    fetch_retry_ms=0,
-    stall_ms=NEVER_MS,
-    step_down_ms=NEVER_MS,
-)
 NO_TIME: Final = Goal(0, 0)
+
+
+def settings_with(min_insync: int) -> Settings:
+    """Return settings in which whoever is behind is late at once, and nothing else depends on time."""
+    return Settings(
+        min_insync_replicas=min_insync,
+        lag_ms=0,
+        closed_grace_ms=0,
+        fetch_retry_ms=0,
+        stall_ms=NEVER_MS,
+        step_down_ms=NEVER_MS,
+    )
 
 
 class BrokenInvariantError(AssertionError):
@@ -33,11 +37,16 @@ class BrokenInvariantError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A replica and the records in its log, each told by its epoch; those below `synced` are really on disk."""
+    """A replica and the records in its log, each told by its epoch; those below `synced` are really on disk.
+
+    `life` counts its restarts; what it is told from `obeys_from` on is meant for this life.
+    """
 
     replica: Replica
     records: tuple[int, ...]
     synced: int = 0
+    life: int = 0
+    obeys_from: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +63,19 @@ Said = i.Event | Confirm
 
 @dataclass(slots=True)
 class Reaction:
-    """All that a step of one node has done; `late` are reports of the disk about what has been cut since."""
+    """All that a step of one node has done; `late` are reports of the disk about what has been cut since.
+
+    With `needs_no_round` nothing that waits needs one any more; with `resigns` nothing that waits is ever said.
+    """
 
     node: Node
     messages: list[tuple[int, Said]]
     writes: list[o.ChangeIsr]
     late: list[tuple[int, int]]
     committed: tuple[int, ...] | None = None
-    reads_isr: bool = False
+    reads_above: int | None = None
+    needs_no_round: bool = False
+    resigns: bool = False
     cuts: list[o.TruncateLog] = field(default_factory=list)
 
 
@@ -69,7 +83,7 @@ def react(node: Node, event: Said) -> Reaction:
     """Have a node take in one event, and perform all of its effects that concern nobody else."""
     reaction = Reaction(node, [], [], [])
     if isinstance(event, Confirm):
-        _confirm(node.replica, event, reaction)
+        _confirm(node, event, reaction)
         return reaction
     replica, records, steps = node.replica, list(node.records), [event]
     if isinstance(event, i.Appended):
@@ -80,13 +94,15 @@ def react(node: Node, event: Said) -> Reaction:
         _check_step(before, replica)
         for effect in effects:
             _perform(effect, before, replica, records, steps, reaction)
+    was_led, is_led = isinstance(node.replica.role, Leader), isinstance(replica.role, Leader)
+    _check(is_led or not was_led or reaction.resigns, "SentIsDropped", replica)
     if _records_of(replica) != records:
         raise BrokenInvariantError(f"TrueImage: {replica.log} is not {records}")
     synced = node.synced
     if isinstance(event, i.LogSynced) and event.log_number == node.replica.log.number:
         synced = event.end
     cuts = [cut.end for cut in reaction.cuts]
-    reaction.node = Node(_normal(replica), tuple(records), min([synced, *cuts]))
+    reaction.node = replace(node, replica=_normal(replica), records=tuple(records), synced=min([synced, *cuts]))
     return reaction
 
 
@@ -97,29 +113,40 @@ def _step(replica: Replica, event: i.Event) -> tuple[Replica, list[o.Effect]]:
         raise BrokenInvariantError(f"NoBug: {error}, upon {event} at {replica}") from error
 
 
-def _confirm(replica: Replica, event: Confirm, reaction: Reaction) -> None:
+def restarted(node: Node, records: tuple[int, ...], obeys_from: int) -> Node:
+    """Return a node in its next life, of which nothing is left but the records on its disk."""
+    log = ReplicaLog()
+    for end, epoch in enumerate(records, 1):
+        log = log.appended(epoch, end)
+    former = node.replica
+    replica = Replica(SHARD, former.node, former.settings, log.synced(len(records)), 0, 0, Offline())
+    return Node(replica, records, len(records), node.life + 1, obeys_from)
+
+
+def _confirm(node: Node, event: Confirm, reaction: Reaction) -> None:
+    replica = node.replica
     if not replica.confirms(event.leader, event.leader_epoch):
         return
     fetch = replica.role.fetch if isinstance(replica.role, Follower) else 1
-    progress = i.ProgressMade(0, SHARD, replica.node, 0, event.leader_epoch, fetch, -1, event.round)
+    progress = i.ProgressMade(0, SHARD, replica.node, node.life, event.leader_epoch, fetch, -1, event.round)
     reaction.messages.append((event.leader, progress))
 
 
 def _perform(
     effect: o.Effect, before: Replica, after: Replica, records: list[int], steps: list[i.Event], reaction: Reaction
 ) -> None:
-    me = after.node
+    me, life = after.node, reaction.node.life
     match effect:
         case o.BeginEpoch():
-            _check(effect.base_offset == len(records), "TrueImage", "an epoch begins at the end of the log")
+            _check(effect.base_offset == len(records), "TrueImage", effect)
             records.append(effect.leader_epoch)
         case o.LoadShard():
             steps.append(i.ShardLoaded(0, SHARD, effect.leader_epoch))
         case o.AppendBatches():
-            _check(effect.batches[0].base_offset == len(records), "TrueImage", "an append continues the log")
+            _check(effect.batches[0].base_offset == len(records), "TrueImage", effect)
             records += [batch.leader_epoch for batch in effect.batches for _ in batch.records]
         case o.TruncateLog():
-            _check(effect.end >= before.high_watermark, "NoCutBelowHighWatermark", f"{me} cuts to {effect.end}")
+            _check(effect.end >= before.high_watermark, "NoCutBelowHighWatermark", effect)
             reaction.cuts.append(effect)
             if before.log.durable_end < len(records):
                 reaction.late.append((len(records), before.log.number))
@@ -131,6 +158,9 @@ def _perform(
             raise BrokenInvariantError(f"CommittedForEver: {me} steps down, since {effect.why}")
         case o.GateMoved():
             reaction.committed = tuple(records[: effect.high_watermark])
+            reaction.needs_no_round |= effect.confirmed_round is None
+        case o.Resign():
+            reaction.resigns = True
         case o.PushRecords():
             batches = tuple(Batch(offset, records[offset], (b"",)) for offset in range(effect.begin, effect.end))
             push = i.RecordsPushed(0, SHARD, effect.leader_epoch, effect.fetch, batches, effect.high_watermark)
@@ -139,29 +169,31 @@ def _perform(
             answer = i.FetchAnswered(0, SHARD, effect.leader_epoch, effect.fetch, effect.answer)
             reaction.messages.append((effect.follower, answer))
         case o.AskFetch():
-            ask = i.FetchAsked(0, SHARD, me, 0, effect.leader_epoch, effect.fetch, effect.end, effect.last_epoch)
+            ask = i.FetchAsked(0, SHARD, me, life, effect.leader_epoch, effect.fetch, effect.end, effect.last_epoch)
             reaction.messages.append((effect.leader, ask))
         case o.ReportProgress():
-            progress = i.ProgressMade(0, SHARD, me, 0, effect.leader_epoch, effect.fetch, effect.durable_end, 0)
+            progress = i.ProgressMade(0, SHARD, me, life, effect.leader_epoch, effect.fetch, effect.durable_end, 0)
             reaction.messages.append((effect.leader, progress))
         case o.ChangeIsr():
             reaction.writes.append(effect)
         case o.ReadIsr():
-            reaction.reads_isr = True
+            reaction.reads_above = effect.above_version
         case _:
             pass
 
 
 def _check_step(before: Replica, after: Replica) -> None:
-    _check(after.leader_epoch >= before.leader_epoch, "MonotonicEpochs", f"{before} to {after}")
-    _check(after.high_watermark >= before.high_watermark, "MonotonicHighWatermark", f"{before} to {after}")
+    _check(after.leader_epoch >= before.leader_epoch, "MonotonicEpochs", before, after)
+    _check(after.high_watermark >= before.high_watermark, "MonotonicHighWatermark", before, after)
     if isinstance(after.role, Leader):
-        _check(not any(f.has_lost for f in after.role.fetches), "StrongIsr", f"a member has lost records at {after}")
+        lost = any(fetch.has_lost and fetch.node_epoch == 0 for fetch in after.role.fetches)
+        _check(not lost, "StrongIsr", after)
 
 
-def _check(holds: bool, invariant: str, what: str) -> None:
+def _check(holds: bool, invariant: str, *what: object) -> None:
+    """Raise unless an invariant holds; the words are made only then, for they cost more than a step."""
     if not holds:
-        raise BrokenInvariantError(f"{invariant}: {what}")
+        raise BrokenInvariantError(f"{invariant}: {', '.join(map(str, what))}")
 
 
 def _records_of(replica: Replica) -> list[int]:
@@ -175,7 +207,7 @@ def _normal(replica: Replica) -> Replica:
     role = replica.role
     pending = role.isr.pending and replace(role.isr.pending, request=1)
     isr = replace(role.isr, pending=pending, requests=1 if pending else 0)
-    fetches = tuple(replace(fetch, goal=NO_TIME) for fetch in role.fetches)
+    fetches = tuple(replace(fetch, goal=NO_TIME, refused_ms=None) for fetch in role.fetches)
     return replace(replica, role=replace(role, isr=isr, fetches=fetches, own_goal=NO_TIME))
 
 
@@ -200,7 +232,7 @@ def renamed(node: Node, names: Names) -> Node:
         fetches = sorted((replace(f, node=names[f.node]) for f in role.fetches), key=lambda fetch: fetch.node)
         isr = replace(isr, members=renamed_set(isr.members, names), pending=pending)
         role = replace(role, isr=isr, fetches=tuple(fetches))
-    return Node(replace(replica, node=names[replica.node], role=role), node.records, node.synced)
+    return replace(node, replica=replace(replica, node=names[replica.node], role=role))
 
 
 def renamed_set(members: tuple[int, ...], names: Names) -> tuple[int, ...]:

@@ -28,17 +28,29 @@ class Walks:
 
 
 QUICK_SCOPES: Final = {
-    "stale-replies": Counted(Scope(epochs=2, records=0, unknown=1, reads=1, changes=3), 14_423),
-    "records": Counted(Scope(epochs=2, records=1, unknown=0, reads=0, changes=1), 92_880),
-    "any-order": Counted(Scope(epochs=1, records=1, unknown=1, reads=0, changes=2, in_order=False), 431),
+    "stale-replies": Counted(Scope(epochs=2, records=0, unknown=0, reads=1, changes=1), 4_684),
+    "restarts": Counted(Scope(epochs=1, records=1, unknown=0, reads=0, changes=1, restarts=1), 1_875),
+    "lost-disks": Counted(Scope(epochs=1, records=1, unknown=0, reads=0, changes=2, wiped=1), 12_061),
+    "restarts-of-leaders": Counted(Scope(epochs=2, records=0, unknown=0, reads=0, changes=0, restarts=1), 13_529),
+    "records": Counted(Scope(epochs=2, records=1, unknown=0, reads=0, changes=0), 33_607),
+    "any-order": Counted(Scope(epochs=1, records=1, unknown=1, reads=0, changes=2, in_order=False), 1_207),
 }
-QUICK_WALKS: Final = Walks(Scope(epochs=4, records=6, unknown=2, reads=2, changes=8, in_order=False), 50, 150)
+QUICK_WALKS: Final = Walks(
+    Scope(epochs=4, records=6, unknown=2, reads=2, changes=8, in_order=False, restarts=2, wiped=1), 30, 150
+)
 
 LARGE_SCOPES: Final = {
-    "one-record-two-changes": Scope(epochs=2, records=1, unknown=1, reads=1, changes=2),
+    "records-and-changes": Scope(epochs=2, records=1, unknown=0, reads=0, changes=1),
+    "stale-replies-and-lost-outcomes": Scope(epochs=2, records=0, unknown=1, reads=1, changes=3),
+    "alone": Scope(epochs=2, records=1, unknown=0, reads=1, changes=2, min_insync=1),
     "two-records": Scope(epochs=2, records=2, unknown=0, reads=0, changes=0),
     "from-nothing": Scope(epochs=2, records=0, unknown=0, reads=0, changes=0, warm=0),
     "three-epochs": Scope(epochs=3, records=0, unknown=0, reads=1, changes=1),
+    "lost-outcomes": Scope(epochs=1, records=2, unknown=2, reads=0, changes=4),
+    "restarts-and-records": Scope(epochs=2, records=1, unknown=0, reads=0, changes=0, restarts=1),
+    "lost-disks-and-elections": Scope(epochs=2, records=0, unknown=0, reads=0, changes=2, wiped=1),
     "any-order-two-epochs": Scope(epochs=2, records=0, unknown=1, reads=1, changes=1, in_order=False),
 }
-LARGE_WALKS: Final = Walks(Scope(epochs=6, records=9, unknown=4, reads=4, changes=12, in_order=False), 4_000, 400)
+LARGE_WALKS: Final = Walks(
+    Scope(epochs=6, records=9, unknown=4, reads=4, changes=12, in_order=False, restarts=4, wiped=2), 2_000, 400
+)

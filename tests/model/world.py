@@ -6,19 +6,20 @@ are equal up to the names of the nodes, and versions count back from the present
 
 Invariants are checked in every state and step: StrongIsr, LeaderInIsr, ValidHighWatermark, MonotonicHighWatermark,
 MonotonicEpochs, OneLeaderAnEpoch, NoCutBelowHighWatermark, LogMatching, CommittedForEver, SpokenIsCommitted, FreshRead,
-IsrNotBelowMin, TrueImage (a replica knows what is in its log) and NoBug (no assertion of the product's fails).
+IsrNotBelowMin, SentIsDropped (whoever is deposed ends what it had to say), TrueImage (a replica knows what is in its
+log) and NoBug (no assertion of the product's fails).
 """
 
 from collections.abc import Iterator
-from itertools import combinations, permutations
-from typing import Any
+from itertools import combinations
 
 from coordinator.core.replica import events as i
+from coordinator.core.replica import leader as leading
 from coordinator.core.replica.epochs import NO_EPOCH, ReplicaLog
-from coordinator.core.replica.replica import Follower, FollowerPhase, Leader, Offline, Replica
+from coordinator.core.replica.replica import NO_ROUND, Follower, FollowerPhase, Leader, Offline, Replica
+from tests.model.invariants import check_rest, check_state, extended
+from tests.model.names import Renaming
 from tests.model.node import (
-    MIN_INSYNC,
-    SETTINGS,
     SHARD,
     BrokenInvariantError,
     Confirm,
@@ -27,11 +28,26 @@ from tests.model.node import (
     Said,
     one_version_later,
     react,
-    renamed,
-    renamed_said,
-    renamed_set,
+    restarted,
+    settings_with,
 )
-from tests.model.state import DONE, LOST, NODES, REFUSED, SENT, Command, Name, Read, Scope, State, Table, Write
+from tests.model.state import (
+    DONE,
+    LOST,
+    NODES,
+    NOT_READY,
+    REFUSED,
+    SENT,
+    Command,
+    Left,
+    Name,
+    Read,
+    Scope,
+    State,
+    Table,
+    Write,
+    in_order,
+)
 
 
 class Model:
@@ -43,15 +59,14 @@ class Model:
         self._nodes, self._said = Table(), Table()
         self._reactions: dict[tuple[int, i.Event | int], tuple[int, Reaction]] = {}
         self._void: dict[tuple[int, int], bool] = {}
-        self._renamed: dict[tuple[int, tuple[int, ...]], int] = {}
-        self._renamed_said: dict[tuple[int, tuple[int, ...]], int] = {}
         self._later: dict[int, int] = {}
-        self._looks: dict[int, Any] = {}
+        self.canonical = Renaming(self._nodes, self._said).canonical
 
     def first(self) -> State:
         """Return the state in which nothing has happened but that epoch 1 was published."""
         log = ReplicaLog()
-        nodes = [Node(Replica(SHARD, node, SETTINGS, log, 0, 0, Offline()), ()) for node in NODES]
+        settings = settings_with(self.scope.min_insync)
+        nodes = [Node(Replica(SHARD, node, settings, log, 0, 0, Offline()), ()) for node in NODES]
         command = Command(1, 0, NODES, 0)
         scope = self.scope
         cold = State(
@@ -63,7 +78,7 @@ class Model:
             (),
             (),
             (None, None, None),
-            (scope.records, scope.unknown, scope.reads, scope.changes),
+            Left(scope.records, scope.unknown, scope.reads, scope.changes, scope.restarts, scope.wiped),
         )
 
         return self._warmed(cold) if scope.warm else cold
@@ -89,23 +104,39 @@ class Model:
         value: Node = self._nodes.values[state.nodes[node]]
         return value
 
+    def check(self, state: State) -> None:
+        """Raise BrokenInvariantError unless every invariant holds in a state."""
+        check_state(self.scope, state, [self._nodes.values[number] for number in state.nodes])
+
+    def check_rest(self, state: State) -> None:
+        """Raise BrokenInvariantError unless all is well in a state of which all steps are optional."""
+        check_rest(self.scope, state, [self._nodes.values[number] for number in state.nodes])
+
     # ---- steps ------------------------------------------------------------------------------------------------------
 
     def successors(self, state: State) -> Iterator[tuple[Name, State]]:
         """Yield every step that can be taken, with its name and the state it leads to."""
         for node in NODES:
-            replica = self.node(state, node).replica
+            value = self.node(state, node)
+            replica = value.replica
             for command in state.commands:
-                if command.epoch > replica.leader_epoch:
-                    event = i.LeaderAndIsr(0, SHARD, command.epoch, command.leader, command.isr, NODES, command.version)
-                    yield (node, "is told", command), self._stepped(state, node, event)
-            if self.node(state, node).synced < replica.log.end:
+                if command.epoch < value.obeys_from:
+                    continue
+                event = i.LeaderAndIsr(0, SHARD, command.epoch, command.leader, command.isr, NODES, command.version)
+                told = self._stepped(state, node, event)
+                if told is not state:
+                    yield (node, "is told", command), told
+            if value.synced < replica.log.end:
                 synced = i.LogSynced(0, SHARD, replica.log.number, replica.log.end)
                 yield (node, "syncs"), self._stepped(state, node, synced)
             if isinstance(replica.role, Leader):
                 yield from self._led(state, node, replica, replica.role)
             elif self.scope.in_order and isinstance(replica.role, Follower):
                 yield from self._fetched(state, node, replica, replica.role)
+            if state.left.restarts:
+                yield (node, "restarts"), self._restarted(state, node, is_wiped=False)
+            if state.left.wiped and node != state.zookeeper.leader:
+                yield (node, "is wiped"), self._restarted(state, node, is_wiped=True)
         for to, said in state.messages:
             if self.scope.in_order and self._is_early(state, to, said):
                 continue
@@ -122,27 +153,32 @@ class Model:
             yield from self._elections(state)
 
     def _led(self, state: State, node: int, replica: Replica, role: Leader) -> Iterator[tuple[Name, State]]:
-        records, unknown, reads, changes = state.left
-        if records:
-            spent = state._replace(left=(records - 1, unknown, reads, changes))
+        left = state.left
+        if left.records:
+            spent = state._replace(left=left._replace(records=left.records - 1))
             event = i.Appended(0, SHARD, replica.leader_epoch, replica.log.end + 1)
             yield (node, "appends"), self._stepped(spent, node, event)
         if role.isr.pending is None:
             ticked = self._stepped(state, node, i.Ticked(0))
             if ticked is not state:
                 yield (node, "sees who is late"), ticked
-        if reads and state.reads[node] is None:
+        if replica.leader_epoch == state.zookeeper.epoch and role.isr.version < 0:
+            yield (node, "sees the ISR"), self._seen(state, node)
+        if left.reads and state.reads[node] is None:
             records_there = self.node(state, node).records
             if records_there[: len(state.committed)] == state.committed and len(records_there) >= len(state.committed):
                 return  # what it knows is fresh, so that its reply may leave whenever it does
-            round_ = 1 + max(fetch.round for fetch in role.fetches)
+            has_others = leading.has_others(replica, role)
+            round_ = 1 + max(fetch.round for fetch in role.fetches) if has_others else NO_ROUND
             confirms = {
-                (peer, self._said.number(Confirm(node, replica.leader_epoch, round_))) for peer in NODES if peer != node
+                (peer, self._said.number(Confirm(node, replica.leader_epoch, round_)))
+                for peer in NODES
+                if peer != node and has_others
             }
             stale = [*state.reads]
             stale[node] = Read(replica.leader_epoch, replica.log.end, round_)
             asked = state._replace(
-                reads=tuple(stale), left=(records, unknown, reads - 1, changes), messages=state.messages | confirms
+                reads=tuple(stale), left=left._replace(reads=left.reads - 1), messages=state.messages | confirms
             )
             yield (node, "decides a stale reply"), self._checked_reads(asked, node)
 
@@ -151,7 +187,8 @@ class Model:
         leader, log = self.node(state, role.leader).replica, replica.log
         if role.phase is not FollowerPhase.MATCHING or leader.leader_epoch < replica.leader_epoch:
             return
-        asked = i.FetchAsked(0, SHARD, node, 0, replica.leader_epoch, role.fetch, log.end, log.last_epoch)
+        life = self.node(state, node).life
+        asked = i.FetchAsked(0, SHARD, node, life, replica.leader_epoch, role.fetch, log.end, log.last_epoch)
         after = self._stepped(state, role.leader, asked)
         answers = [
             (to, said)
@@ -167,36 +204,75 @@ class Model:
         return isinstance(message, i.RecordsPushed) and message.batches[0].base_offset > replica.log.end
 
     def _write_ends(self, state: State, at: int, write: Write) -> Iterator[tuple[Name, State]]:
-        records, unknown, reads, changes = state.left
         others = state.writes[:at] + state.writes[at + 1 :]
         if write.status in (SENT, LOST):
             is_expected = write.expected is None or write.expected == 0
-            ended = () if write.status is LOST else (write._replace(status=DONE if is_expected else REFUSED),)
+            is_ready = all(self.node(state, joins).life == life for joins, life in write.joining)
+            end = REFUSED if not is_expected else DONE if is_ready else NOT_READY
+            ended = () if write.status is LOST else (write._replace(status=end),)
             after = state._replace(writes=others + ended)
-            if is_expected:
+            if end is DONE:
                 after = self._later_version(after)
                 after = after._replace(zookeeper=after.zookeeper._replace(isr=write.members))
             yield (write, "arrives"), self._tidy(after)
         else:
-            outcome = i.WriteOutcome.DONE if write.status is DONE else i.WriteOutcome.VERSION_MISMATCH
-            told = self._stepped(state._replace(writes=others), write.writer, i.IsrWritten(0, SHARD, 1, outcome))
+            heard = i.IsrWritten(0, SHARD, int(write.is_current), _OUTCOMES[write.status])
+            told = self._stepped(state._replace(writes=others), write.writer, heard)
             yield (write.writer, "hears of", write), told
-        if unknown and write.status is not LOST:
+        if state.left.unknown and write.status is not LOST:
             rest = (write._replace(status=LOST),) if write.status is SENT else ()
-            lost = state._replace(writes=others + rest, left=(records, unknown - 1, reads, changes))
-            event = i.IsrWritten(0, SHARD, 1, i.WriteOutcome.UNKNOWN)
+            left = state.left._replace(unknown=state.left.unknown - 1)
+            lost = state._replace(writes=others + rest, left=left)
+            event = i.IsrWritten(0, SHARD, int(write.is_current), i.WriteOutcome.UNKNOWN)
             yield (write.writer, "does not hear of", write), self._stepped(lost, write.writer, event)
 
     def _elections(self, state: State) -> Iterator[tuple[Name, State]]:
         isr = state.zookeeper.isr
         for leader in isr:
             rest = [node for node in isr if node != leader]
-            for kept in range(max(0, MIN_INSYNC - 1), len(rest) + 1):
+            for kept in range(min(self.scope.min_insync - 1, len(rest)), len(rest) + 1):
                 for others in combinations(rest, kept):
                     after = self._later_version(state)
                     command = Command(state.zookeeper.epoch + 1, leader, tuple(sorted((leader, *others))), 0)
                     after = after._replace(zookeeper=command, commands=(*after.commands, command))
                     yield ("elected:", command), self._tidy(after)
+
+    def _seen(self, state: State, node: int) -> State:
+        """Have a leader see its ISR as it is; the ends of its writes that it has not heard of tell it nothing more."""
+        writes = tuple(
+            write._replace(is_current=False) if write.writer == node and write.status is not LOST else write
+            for write in state.writes
+        )
+        zookeeper = state.zookeeper
+        seen = i.IsrSeen(0, SHARD, zookeeper.epoch, 0, zookeeper.isr)
+        return self._stepped(state._replace(writes=in_order([*writes])), node, seen)
+
+    def _restarted(self, state: State, node: int, *, is_wiped: bool) -> State:
+        """Return the state in which a node lives anew with what is on its disk, and is told what is in ZooKeeper.
+
+        A node with nothing on it leaves the ISR. What it led in its former life it does not lead.
+        """
+        left, zookeeper, former = state.left, state.zookeeper, self.node(state, node)
+        left = left._replace(wiped=left.wiped - 1) if is_wiped else left._replace(restarts=left.restarts - 1)
+        if is_wiped and node in zookeeper.isr:
+            state = self._later_version(state)
+            zookeeper = zookeeper._replace(isr=tuple(member for member in zookeeper.isr if member != node))
+        records = () if is_wiped else former.records[: former.synced]
+        fresh = restarted(former, records, zookeeper.epoch + (node == zookeeper.leader))
+        nodes, reads = [*state.nodes], [*state.reads]
+        nodes[node], reads[node] = self._nodes.number(fresh), None
+        is_told = any(command.epoch == zookeeper.epoch for command in state.commands)
+        return self._tidy(
+            state._replace(
+                nodes=tuple(nodes),
+                zookeeper=zookeeper,
+                commands=state.commands if is_told else (*state.commands, zookeeper),
+                messages=frozenset(each for each in state.messages if each[0] != node),
+                late=tuple(each for each in state.late if each[0] != node),
+                reads=tuple(reads),
+                left=left,
+            )
+        )
 
     def _later_version(self, state: State) -> State:
         """Return the state under the next version of the bucket."""
@@ -217,30 +293,54 @@ class Model:
     def _stepped(self, state: State, node: int, event: i.Event | int) -> State:
         """Return the state after a node has taken in an event, or a message by its number."""
         number, reaction = self._reaction(state.nodes[node], event)
-        is_quiet = not (reaction.messages or reaction.writes or reaction.late or reaction.reads_isr)
+        is_quiet = not (reaction.messages or reaction.writes or reaction.late) and reaction.reads_above is None
         if is_quiet and number == state.nodes[node] and reaction.committed is None:
             return state
         nodes = [*state.nodes]
         nodes[node] = number
         messages = self._sent(state.messages, reaction.messages)
         writes, left = state.writes, state.left
-        if reaction.writes and left[3]:
-            left = (*left[:3], left[3] - 1)
+        if reaction.writes and left.changes:
+            left = left._replace(changes=left.changes - 1)
             writes += tuple(
-                Write(node, write.leader_epoch, write.expected_version, write.isr, SENT) for write in reaction.writes
+                Write(node, write.leader_epoch, write.expected_version, write.isr, write.joining, SENT)
+                for write in reaction.writes
             )
         late = state.late + tuple((node, end, log) for end, log in reaction.late)
         committed = state.committed
         if reaction.committed is not None:
-            committed = _extended(committed, reaction.committed)
+            committed = extended(committed, reaction.committed)
+        reads = state.reads
+        if any(reads):
+            reads, confirms = self._reads_after(reads, node, number, reaction)
+            messages |= confirms
         after = state._replace(
-            nodes=tuple(nodes), messages=messages, writes=writes, late=late, committed=committed, left=left
+            reads=reads, nodes=tuple(nodes), messages=messages, writes=writes, late=late, committed=committed, left=left
         )
-        if reaction.reads_isr:
+        if reaction.reads_above is not None and reaction.reads_above < 0:
             zookeeper = state.zookeeper
             seen = i.IsrSeen(0, SHARD, zookeeper.epoch, 0, zookeeper.isr)
             return self._stepped(after, node, seen)
         return self._tidy(self._checked_reads(after, node))
+
+    def _reads_after(
+        self, reads: tuple[Read | None, ...], node: int, number: int, reaction: Reaction
+    ) -> tuple[tuple[Read | None, ...], frozenset[tuple[int, int]]]:
+        """Return the reads after a step of a node, and what it asks again for one that goes on into the next epoch."""
+        read, replica = reads[node], self._nodes.values[number].replica
+        if read is None:
+            return reads, frozenset()
+        confirms: frozenset[tuple[int, int]] = frozenset()
+        if reaction.resigns:
+            read = None
+        else:
+            if reaction.needs_no_round:
+                read = read._replace(round=NO_ROUND)
+            if isinstance(replica.role, Leader) and replica.leader_epoch != read.epoch:
+                read = read._replace(epoch=replica.leader_epoch)
+                question = self._said.number(Confirm(node, replica.leader_epoch, read.round))
+                confirms = frozenset((peer, question) for peer in NODES if peer != node)
+        return (*reads[:node], read, *reads[node + 1 :]), confirms
 
     def _sent(self, messages: frozenset[tuple[int, int]], new: list[tuple[int, Said]]) -> frozenset[tuple[int, int]]:
         if not self.scope.in_order:
@@ -261,6 +361,7 @@ class Model:
             and not said.round
             and said.follower == progress.follower
             and said.leader_epoch == progress.leader_epoch
+            and (said.node_epoch, said.fetch) == (progress.node_epoch, progress.fetch)
         )
 
     def _reaction(self, node: int, event: i.Event | int) -> tuple[int, Reaction]:
@@ -277,16 +378,22 @@ class Model:
         messages, nodes = state.messages, state.nodes
         kept = frozenset(each for each in messages if not self._is_void(nodes[each[0]], each[1]))
         replicas = [self._nodes.values[number].replica for number in nodes]
-        oldest = min(replica.leader_epoch for replica in replicas)
+        oldest = min(
+            max(self._nodes.values[number].replica.leader_epoch, self._nodes.values[number].obeys_from - 1)
+            for number in nodes
+        )
         commands = tuple(command for command in state.commands if command.epoch > oldest)
         writes: list[Write] = []
         for write in state.writes:
             writer = replicas[write.writer]
             is_heard = isinstance(writer.role, Leader) and writer.leader_epoch == write.epoch
             status = write.status if is_heard else LOST if write.status is SENT else write.status
-            if not is_heard and status in (DONE, REFUSED):
+            if not is_heard and status in _OUTCOMES:
                 continue
-            if status is LOST and write.expected is not None and write.expected < 0:
+            is_over = write.expected is not None and write.expected < 0
+            if is_over and (status is LOST or (status is SENT and not write.is_current)):
+                continue
+            if status is LOST and any(self._nodes.values[nodes[joins]].life != life for joins, life in write.joining):
                 continue
             writes.append(write._replace(status=status))
         late = state.late
@@ -300,7 +407,7 @@ class Model:
                 else None
                 for read, replica in zip(reads, replicas, strict=True)
             )
-        return state._replace(commands=commands, messages=kept, writes=_in_order(writes), late=late, reads=reads)
+        return state._replace(commands=commands, messages=kept, writes=in_order(writes), late=late, reads=reads)
 
     def _is_void(self, node: int, said: int) -> bool:
         """Return whether a message changes nothing at a node, now or ever: epochs, fetches and ends only grow."""
@@ -322,14 +429,13 @@ class Model:
                 return True  # it was answered, or will never be
             case i.FetchAsked() | i.ProgressMade() if isinstance(replica.role, Leader):
                 fetch = next(f for f in replica.role.fetches if f.node == message.follower)
-                return isinstance(message, i.FetchAsked) or message.fetch <= fetch.fetch
+                is_known = (message.node_epoch, message.fetch) <= (fetch.node_epoch, fetch.fetch)
+                return isinstance(message, i.FetchAsked) or is_known
             case i.RecordsPushed() if isinstance(replica.role, Follower):
                 is_over = message.fetch < replica.role.fetch or message.batches == ()
                 return is_over or message.batches[-1].end <= replica.log.end
             case _:
                 return True
-
-    # ---- invariants -------------------------------------------------------------------------------------------------
 
     def _checked_reads(self, state: State, node: int) -> State:
         read, replica = state.reads[node], self.node(state, node).replica
@@ -341,147 +447,9 @@ class Model:
             )
         return state
 
-    def check(self, state: State) -> None:
-        """Raise BrokenInvariantError unless every invariant holds in a state."""
-        nodes = [self._nodes.values[number] for number in state.nodes]
-        committed, zookeeper = state.committed, state.zookeeper
-        _require(zookeeper.leader in zookeeper.isr, "LeaderInIsr", zookeeper)
-        _require(len(zookeeper.isr) >= MIN_INSYNC, "IsrNotBelowMin", zookeeper)
-        leaders = [node.replica.leader_epoch for node in nodes if isinstance(node.replica.role, Leader)]
-        _require(len(leaders) == len(set(leaders)), "OneLeaderAnEpoch", leaders)
-        for member in zookeeper.isr:
-            node = nodes[member]
-            durable = node.records[: node.synced]
-            _require(durable[: len(committed)] == committed, "StrongIsr", (member, node, committed))
-        for node in nodes:
-            replica, records = node.replica, node.records
-            known = replica.high_watermark
-            is_valid = known <= len(records) and records[:known] == committed[:known] and known <= len(committed)
-            _require(is_valid, "ValidHighWatermark", (node, committed))
-            if isinstance(replica.role, Leader):
-                _require(replica.node in replica.role.isr.maximal, "LeaderInIsr", node)
-                if replica.leader_epoch == zookeeper.epoch:
-                    _require(records[: len(committed)] == committed, "CommittedForEver", (node, committed))
-        for one, other in combinations(nodes, 2):
-            _require(_match(one.records, other.records), "LogMatching", (one, other))
 
-    # ---- states by other names --------------------------------------------------------------------------------------
-
-    def canonical(self, state: State) -> State:
-        """Return the same state for all that differ in nothing but the names of the nodes."""
-        looks = [self._look(state, node) for node in NODES]
-        ordered = sorted(NODES, key=looks.__getitem__)
-        if looks[ordered[0]] != looks[ordered[1]] != looks[ordered[2]]:
-            names = [0, 0, 0]
-            for name, node in enumerate(ordered):
-                names[node] = name
-            return self._renamed_state(state, tuple(names))
-        in_order = sorted(looks)
-        candidates = []
-        for order in permutations(NODES):
-            if [looks[node] for node in order] == in_order:
-                names = [0, 0, 0]
-                for name, node in enumerate(order):
-                    names[node] = name
-                candidates.append(self._renamed_state(state, tuple(names)))
-        return min(candidates, key=_sortable)
-
-    def _look(self, state: State, node: int) -> Any:
-        """Return what a node is without the names of others."""
-        number = state.nodes[node]
-        look = self._looks.get(number)
-        if look is None:
-            value = self._nodes.values[number]
-            replica = value.replica
-            role = replica.role
-            look = self._looks[number] = (
-                replica.leader_epoch,
-                type(role).__name__,
-                value.records,
-                value.synced,
-                replica.log.number,
-                replica.high_watermark,
-                getattr(role, "fetch", -1),
-                str(getattr(role, "phase", "")),
-            )
-        return (look, node in state.zookeeper.isr, node == state.zookeeper.leader)
-
-    def _renamed_state(self, state: State, names: tuple[int, ...]) -> State:
-        if names == NODES:
-            return state
-        nodes = [0, 0, 0]
-        for node, number in enumerate(state.nodes):
-            key = number, names
-            if key not in self._renamed:
-                self._renamed[key] = self._nodes.number(renamed(self._nodes.values[number], names))
-            nodes[names[node]] = self._renamed[key]
-        messages = []
-        for to, said in state.messages:
-            key = said, names
-            if key not in self._renamed_said:
-                self._renamed_said[key] = self._said.number(renamed_said(self._said.values[said], names))
-            messages.append((names[to], self._renamed_said[key]))
-        reads: list[Read | None] = [None, None, None]
-        for node, read in enumerate(state.reads):
-            reads[names[node]] = read
-        return State(
-            tuple(nodes),
-            _renamed_command(state.zookeeper, names),
-            tuple(_renamed_command(command, names) for command in state.commands),
-            frozenset(messages),
-            tuple(
-                sorted(
-                    (
-                        write._replace(writer=names[write.writer], members=renamed_set(write.members, names))
-                        for write in state.writes
-                    ),
-                    key=repr,
-                )
-            )
-            if state.writes
-            else (),
-            tuple(sorted((names[node], end, number) for node, end, number in state.late)),
-            state.committed,
-            tuple(reads),
-            state.left,
-        )
-
-
-def _in_order(writes: list[Write]) -> tuple[Write, ...]:
-    return tuple(sorted(set(writes), key=repr)) if len(writes) > 1 else tuple(writes)
-
-
-def _renamed_command(command: Command, names: tuple[int, ...]) -> Command:
-    return command._replace(leader=names[command.leader], isr=renamed_set(command.isr, names))
-
-
-def _sortable(state: State) -> Any:
-    return (
-        state.nodes,
-        state.zookeeper,
-        state.commands,
-        sorted(state.messages),
-        repr(state.writes),
-        state.late,
-        repr(state.reads),
-    )
-
-
-def _extended(committed: tuple[int, ...], more: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the committed records with those of a leader's high watermark, which are the same as far as both go."""
-    both = min(len(committed), len(more))
-    _require(committed[:both] == more[:both], "CommittedForEver", (committed, more))
-    return committed if both == len(more) else more
-
-
-def _match(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Return whether two logs are equal up to the last offset at which they have a record of the same epoch."""
-    for end in range(min(len(one), len(other)), 0, -1):
-        if one[end - 1] == other[end - 1]:
-            return one[:end] == other[:end]
-    return True
-
-
-def _require(holds: bool, invariant: str, what: object) -> None:
-    if not holds:
-        raise BrokenInvariantError(f"{invariant}: {what}")
+_OUTCOMES = {
+    DONE: i.WriteOutcome.DONE,
+    REFUSED: i.WriteOutcome.VERSION_MISMATCH,
+    NOT_READY: i.WriteOutcome.NOT_REGISTERED,
+}

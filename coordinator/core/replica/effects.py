@@ -14,9 +14,10 @@ from coordinator.core.replica.events import FetchAnswer
 
 @dataclass(frozen=True, slots=True)
 class OpenReplica:
-    """Open the shard's log, or make an empty one; ReplicaOpened reports completion."""
+    """Open the shard's log, or make an empty one, under a number; ReplicaOpened reports completion."""
 
     shard: int
+    log_number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,11 @@ class TruncateLog:
 
 @dataclass(frozen=True, slots=True)
 class InstallSnapshot:
-    """Fetch the leader's snapshot and put it in the place of the log; SnapshotInstalled reports completion."""
+    """Fetch the leader's snapshot and put it in the place of the log, which gets this number in the same moment.
+
+    The log stays as it is until the snapshot is on disk whole. SnapshotInstalled or SnapshotFailed reports the end,
+    also when the shard has another leader meanwhile.
+    """
 
     shard: int
     leader: int
@@ -105,12 +110,16 @@ class BecomeStalled:
 
 @dataclass(frozen=True, slots=True)
 class GateMoved:
-    """Let go what waits in this epoch for records below `high_watermark` and for rounds up to `confirmed_round`."""
+    """Let go what waits in this epoch for records below `high_watermark` and for rounds up to `confirmed_round`.
+
+    Without one the leader is its whole ISR: no round is needed by what waits now. What is decided later is not covered
+    by that: `needed_round` of `leader.py` says what each decision has to wait for.
+    """
 
     shard: int
     leader_epoch: int
     high_watermark: int
-    confirmed_round: int
+    confirmed_round: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +132,10 @@ class Resign:
 
 @dataclass(frozen=True, slots=True)
 class StepDown:
-    """Ask the controller for another leader; `lacks_committed` says that this replica is to leave the ISR as well."""
+    """Ask the controller for another leader; `lacks_committed` says that this replica is to leave the ISR as well.
+
+    It comes again from time to time until there is a command: there may have been no controller to hear it.
+    """
 
     shard: int
     leader_epoch: int

@@ -17,8 +17,9 @@ class ReplicaLog:
     """The log of one replica: the records of `start` to `end`, of which those below `durable_end` are synced.
 
     `number` grows whenever the log is cut, replaced or deleted, so that a late report about records that are gone is
-    told from one about those that came after. `epochs` holds each epoch with the offset of its first record, ascending;
-    the first one may begin below `start`, for the record that a snapshot ends with has an epoch too.
+    told from one about those that came after; it had `first_number` when it was opened or installed. `epochs` holds
+    each epoch with the offset of its first record, ascending; the first one may begin below `start`, for the record
+    that a snapshot ends with has an epoch too.
     """
 
     start: int = 0
@@ -26,6 +27,7 @@ class ReplicaLog:
     durable_end: int = 0
     number: int = 0
     epochs: tuple[tuple[int, int], ...] = ()
+    first_number: int = 0
 
     @property
     def last_epoch(self) -> int:
@@ -81,6 +83,14 @@ class ReplicaLog:
             return self
         known = self.epoch_before(start)
         return replace(self, start=start, epochs=tuple(pair for pair in self.epochs if pair[0] >= known))
+
+    def is_about(self, number: int) -> bool:
+        """Return whether what was said under a number is true of what this log begins with, whatever was cut since."""
+        return self.first_number <= number <= self.number
+
+    def renumbered(self, number: int) -> "ReplicaLog":
+        """Return the log as one that was opened under a number."""
+        return replace(self, number=number, first_number=number)
 
 
 EMPTY_LOG: Final = ReplicaLog()

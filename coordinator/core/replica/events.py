@@ -18,7 +18,8 @@ class LeaderAndIsr:
     """The controller has published who leads a shard, with which ISR; `version` is that of the bucket in ZooKeeper.
 
     A leader epoch that is not above the replica's is a repetition and changes nothing. Without a leader the replica
-    waits for the next command.
+    waits for the next command. `leader_node_epoch` is the life of the leader's node in which it was elected: another
+    life does not lead, for what that one has given to followers may be lost here.
     """
 
     now_ms: int
@@ -28,6 +29,7 @@ class LeaderAndIsr:
     isr: tuple[int, ...]
     replicas: tuple[int, ...]
     version: int
+    leader_node_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,8 @@ class StopReplica:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaOpened:
-    """The log is open for appends, and this is what it holds, all of it durable: completes OpenReplica.
+    """The log is open for appends, and this is what it holds, all of it durable: completes OpenReplica, whose number
+    it has.
 
     The records that its snapshot stands for were committed, so they end at the least high watermark there is.
     """
@@ -57,7 +60,7 @@ class ReplicaOpened:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """A turn has appended records of this leader up to `end`."""
+    """A turn has appended records of this leader up to `end`; it is told of before any command that comes after it."""
 
     now_ms: int
     shard: int
@@ -96,11 +99,28 @@ class SnapshotInstalled:
 
 
 @dataclass(frozen=True, slots=True)
-class LogStartMoved:
-    """A snapshot of the shard is on disk, and the records below `start` are let go."""
+class SnapshotFailed:
+    """The leader's snapshot did not come, and the log is as it was: the other end of InstallSnapshot.
+
+    The connection broke, or the node that was asked leads no longer or has no snapshot.
+    """
 
     now_ms: int
     shard: int
+    log_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogStartMoved:
+    """A snapshot of the shard is on disk, and the records below `start` are let go.
+
+    `log_number` is the one that the log had when the snapshot was begun: a cut since then takes nothing from a
+    snapshot, which holds what was committed, but another log may have taken the place of this one.
+    """
+
+    now_ms: int
+    shard: int
+    log_number: int
     start: int
 
 
@@ -188,7 +208,9 @@ class Diverged:
 
 @dataclass(frozen=True, slots=True)
 class BelowLogStart:
-    """The records that the follower lacks are gone from the leader's log; its snapshot stands for them."""
+    """The logs differ below the leader's `start`, or the follower ends there: a snapshot stands for those records."""
+
+    start: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +318,13 @@ class PeerDraining:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeRegistered:
+    """This node is registered anew, and its fetches are to be asked under its new node epoch."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ticked:
     """Time has passed. `waiting_since_ms` is when the oldest of the shard's sends that has not left was decided."""
 
@@ -311,6 +340,7 @@ Event: TypeAlias = (
     | LogSynced
     | LogCut
     | SnapshotInstalled
+    | SnapshotFailed
     | LogStartMoved
     | ShardLoaded
     | FetchAsked
@@ -324,5 +354,6 @@ Event: TypeAlias = (
     | PeerUp
     | PeerDown
     | PeerDraining
+    | NodeRegistered
     | Ticked
 )

@@ -25,6 +25,7 @@ from coordinator.core.replica.events import (
     LogCut,
     LogSynced,
     RecordsPushed,
+    SnapshotFailed,
     SnapshotInstalled,
     Streaming,
     UnknownEpoch,
@@ -60,10 +61,9 @@ def answered(replica: Replica, event: FetchAnswered, effects: list[Effect]) -> R
         case Diverged():
             return _cut(replica, cut_point(replica.log, event.answer), effects)
         case BelowLogStart():
-            return _install(replica, effects)
+            return _install(replica, event.answer, effects)
         case UnknownEpoch():
-            again_ms = event.now_ms + replica.settings.fetch_retry_ms
-            return replace(replica, role=replace(role, ask_again_ms=again_ms))
+            return _asking_again(replica, role, event.now_ms)
         case _:  # Fenced: a command will say who leads
             return replica
 
@@ -73,11 +73,15 @@ def cut_point(log: ReplicaLog, answer: Diverged) -> int:
     return min(answer.end, log.end_of(answer.epoch)[1])
 
 
+def _asking_again(replica: Replica, role: Follower, now_ms: int) -> Replica:
+    again_ms = now_ms + replica.settings.fetch_retry_ms
+    return replace(replica, role=replace(role, phase=FollowerPhase.MATCHING, ask_again_ms=again_ms))
+
+
 def _cut(replica: Replica, end: int, effects: list[Effect]) -> Replica:
     role = follower_of(replica)
     if end < replica.high_watermark:
-        effects.append(RefuseCut(replica.shard, role.leader, replica.leader_epoch, replica.high_watermark))
-        return replace(replica, role=replace(role, phase=FollowerPhase.REFUSING))
+        return _refuse(replica, role, effects)
     if end == replica.log.end:
         return replica  # nothing is left to cut, so the answer makes no sense; the next command mends it
     log = replica.log.cut(end)
@@ -85,10 +89,22 @@ def _cut(replica: Replica, end: int, effects: list[Effect]) -> Replica:
     return replace(replica, log=log, role=replace(role, phase=FollowerPhase.CUTTING))
 
 
-def _install(replica: Replica, effects: list[Effect]) -> Replica:
-    role, log = follower_of(replica), ReplicaLog(number=replica.log.number + 1)
-    effects.append(InstallSnapshot(replica.shard, role.leader, replica.leader_epoch, log.number))
-    return replace(replica, log=log, is_replaced=True, role=replace(role, phase=FollowerPhase.INSTALLING))
+def _refuse(replica: Replica, role: Follower, effects: list[Effect]) -> Replica:
+    effects.append(RefuseCut(replica.shard, role.leader, replica.leader_epoch, replica.high_watermark))
+    return replace(replica, role=replace(role, phase=FollowerPhase.REFUSING))
+
+
+def _install(replica: Replica, answer: BelowLogStart, effects: list[Effect]) -> Replica:
+    """Have the log replaced, unless that takes what is committed.
+
+    Whoever knows of committed records above the leader's start has them in its log, so that the logs do not differ
+    below them unless the leader lacks them.
+    """
+    role = follower_of(replica)
+    if replica.high_watermark > answer.start:
+        return _refuse(replica, role, effects)
+    effects.append(InstallSnapshot(replica.shard, role.leader, replica.leader_epoch, replica.log.number + 1))
+    return replace(replica, is_replaced=True, role=replace(role, phase=FollowerPhase.INSTALLING))
 
 
 def was_cut(replica: Replica, event: LogCut, effects: list[Effect]) -> Replica:
@@ -101,12 +117,25 @@ def was_cut(replica: Replica, event: LogCut, effects: list[Effect]) -> Replica:
 
 def was_installed(replica: Replica, event: SnapshotInstalled, effects: list[Effect]) -> Replica:
     """Go on from the end of the leader's snapshot, all of which was committed."""
-    if event.log_number != replica.log.number or not replica.is_replaced:
+    if not _is_of_install(replica, event):
         return replica
-    log = ReplicaLog(event.end, event.end, event.end, event.log_number, ((event.last_epoch, event.end - 1),))
+    log = ReplicaLog(event.end, event.end, event.end, epochs=((event.last_epoch, event.end - 1),))
+    log = log.renumbered(event.log_number)
     installed = replace(replica, log=log, is_replaced=False)
     installed = _committed_to(installed, event.end, effects)
     return ask(installed, effects) if isinstance(installed.role, Follower) else installed
+
+
+def was_not_installed(replica: Replica, event: SnapshotFailed) -> Replica:
+    """Keep the log there was, and ask again a little later whoever leads then."""
+    if not _is_of_install(replica, event):
+        return replica
+    kept = replace(replica, is_replaced=False)
+    return _asking_again(kept, kept.role, event.now_ms) if isinstance(kept.role, Follower) else kept
+
+
+def _is_of_install(replica: Replica, event: SnapshotInstalled | SnapshotFailed) -> bool:
+    return replica.is_replaced and event.log_number == replica.log.number + 1
 
 
 def pushed(replica: Replica, event: RecordsPushed, effects: list[Effect]) -> Replica:

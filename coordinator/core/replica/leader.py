@@ -8,6 +8,7 @@ second that nobody led a later epoch when it was decided.
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from coordinator.core.replica.effects import (
     AnswerFetch,
@@ -38,17 +39,20 @@ from coordinator.core.replica.events import (
     Ticked,
 )
 from coordinator.core.replica.isr import Isr
-from coordinator.core.replica.membership import considered, is_behind
+from coordinator.core.replica.membership import NOT_IN_ISR, considered, is_behind, tried_again
 from coordinator.core.replica.replica import (
-    ALL_ROUNDS,
+    NO_ROUND,
     NOT_MATCHED,
+    Declined,
     Goal,
     Leader,
     LeaderPhase,
-    Offline,
     Replica,
     StandingFetch,
 )
+
+NOBODY_ELSE: Final = 2**62
+"""The least durable end of no followers: only the leader's own counts."""
 
 
 def lead(replica: Replica, command: LeaderAndIsr, effects: list[Effect]) -> Replica:
@@ -83,10 +87,19 @@ def lead(replica: Replica, command: LeaderAndIsr, effects: list[Effect]) -> Repl
     return settled(replace(replica, log=log, role=leader), effects)
 
 
-def resign(replica: Replica, effects: list[Effect]) -> Replica:
-    """Lead no longer, and follow nobody until a command says whom."""
-    effects.append(Resign(replica.shard, replica.leader_epoch))
-    return replace(replica, role=Offline())
+def decline(
+    replica: Replica, why: str, now_ms: int, effects: list[Effect], *, lacks_committed: bool = False
+) -> Replica:
+    """Do not lead in the epoch there is, and follow nobody until a command says whom."""
+    effects.append(StepDown(replica.shard, replica.leader_epoch, why, lacks_committed))
+    return replace(replica, role=Declined(why, lacks_committed, now_ms))
+
+
+def asked_to_be_replaced(replica: Replica, declined: Declined, event: Ticked, effects: list[Effect]) -> Replica:
+    """Ask the controller again: it has changed, or the question was lost."""
+    if event.now_ms - declined.asked_ms < replica.settings.step_down_ms:
+        return replica
+    return decline(replica, declined.why, event.now_ms, effects, lacks_committed=declined.lacks_committed)
 
 
 def loaded(replica: Replica, event: ShardLoaded, effects: list[Effect]) -> Replica:
@@ -188,7 +201,7 @@ def answer_to(log: ReplicaLog, event: FetchAsked) -> FetchAnswer:
         return Streaming()
     epoch, end = log.end_of(event.last_epoch)
     if event.end < log.start or end < log.start:
-        return BelowLogStart()
+        return BelowLogStart(log.start)
     return Diverged(epoch, end)
 
 
@@ -230,8 +243,8 @@ def cut_refused(replica: Replica, event: CutRefused, effects: list[Effect]) -> R
     if event.leader_epoch != replica.leader_epoch:
         return replica
     why = f"node {event.follower} has records committed up to {event.high_watermark} that this log does not have"
-    effects.append(StepDown(replica.shard, replica.leader_epoch, why, lacks_committed=True))
-    return resign(replica, effects)
+    effects.append(Resign(replica.shard, replica.leader_epoch))
+    return decline(replica, why, event.now_ms, effects, lacks_committed=True)
 
 
 # ---- what follows from it ------------------------------------------------------------------------------------------
@@ -241,12 +254,26 @@ def settled(replica: Replica, effects: list[Effect]) -> Replica:
     """Move the gate as far as it goes, and begin the change of the ISR that is due."""
     leader = leader_of(replica)
     high_watermark = max(replica.high_watermark, committed_end(replica, leader))
-    confirmed_round = max(leader.confirmed_round, round_of_all(replica, leader))
-    if high_watermark != replica.high_watermark or confirmed_round != leader.confirmed_round:
-        effects.append(GateMoved(replica.shard, replica.leader_epoch, high_watermark, confirmed_round))
-        leader = replace(leader, confirmed_round=confirmed_round)
+    has_to_ask, confirmed_round = has_others(replica, leader), leader.confirmed_round
+    if has_to_ask:
+        confirmed_round = max(confirmed_round, round_of_all(replica, leader))
+    before = replica.high_watermark, leader.confirmed_round, leader.has_to_ask
+    if (high_watermark, confirmed_round, has_to_ask) != before:
+        confirmed = confirmed_round if has_to_ask else None
+        effects.append(GateMoved(replica.shard, replica.leader_epoch, high_watermark, confirmed))
+        leader = replace(leader, confirmed_round=confirmed_round, has_to_ask=has_to_ask)
         replica = replace(replica, high_watermark=high_watermark, role=leader)
     return considered(replica, leader, effects)
+
+
+def has_others(replica: Replica, leader: Leader) -> bool:
+    """Return whether anybody else is, or may be, in the ISR, and so might have been elected since."""
+    return leader.isr.maximal != (replica.node,)
+
+
+def needed_round(replica: Replica, next_round: int) -> int:
+    """Return the round that a decision of this moment waits for: none while nobody else could have been elected."""
+    return next_round if has_others(replica, leader_of(replica)) else NO_ROUND
 
 
 def committed_end(replica: Replica, leader: Leader) -> int:
@@ -268,7 +295,8 @@ def round_of_all(replica: Replica, leader: Leader) -> int:
 
 def _least_of_others(leader: Leader, node: int, of: Callable[[StandingFetch], int]) -> int:
     known = {fetch.node: of(fetch) for fetch in leader.fetches}
-    return min((known.get(member, NOT_MATCHED) for member in leader.isr.maximal if member != node), default=ALL_ROUNDS)
+    others = (known.get(member, NOT_MATCHED) for member in leader.isr.maximal if member != node)
+    return min(others, default=NOBODY_ELSE)
 
 
 # ---- time ----------------------------------------------------------------------------------------------------------
@@ -283,15 +311,20 @@ def ticked(replica: Replica, event: Ticked, effects: list[Effect]) -> Replica:
         leader = replace(leader, phase=LeaderPhase.STALLED)
     elif leader.phase is LeaderPhase.STALLED and waited_ms < settings.stall_ms:
         effects.append(BecomeServing(replica.shard, replica.leader_epoch))
-        leader = replace(leader, phase=LeaderPhase.SERVING, has_asked_to_step_down=False)
+        leader = replace(leader, phase=LeaderPhase.SERVING, asked_to_step_down_ms=None)
     why = ""
     if waited_ms >= settings.step_down_ms:
         why = f"what it decided {waited_ms} ms ago has not left"
     elif is_behind(replica.log.durable_end, leader.own_goal, replica.log.end, event.now_ms, settings.step_down_ms):
         why = f"its own disk is {settings.step_down_ms} ms behind"
-    if why and not leader.has_asked_to_step_down:
+    elif replica.node not in leader.isr.members:
+        why = NOT_IN_ISR
+    asked_ms = leader.asked_to_step_down_ms
+    if why and (asked_ms is None or event.now_ms - asked_ms >= settings.step_down_ms):
         effects.append(StepDown(replica.shard, replica.leader_epoch, why))
-        leader = replace(leader, has_asked_to_step_down=True)
+        leader = replace(leader, asked_to_step_down_ms=event.now_ms)
+    fetches = tuple(tried_again(fetch, event.now_ms, settings.lag_ms) for fetch in leader.fetches)
+    leader = replace(leader, fetches=fetches)
     return considered(replace(replica, role=leader), leader, effects, now_ms=event.now_ms)
 
 
@@ -319,7 +352,8 @@ def peer_draining(replica: Replica, peer: int, effects: list[Effect], *, is_drai
     fetch = _fetch_of(leader, peer)
     if fetch is None or fetch.is_draining == is_draining:
         return replica
-    return settled(replace(replica, role=with_fetch(leader, replace(fetch, is_draining=is_draining))), effects)
+    changed = replace(fetch, is_draining=is_draining, refused_ms=None)
+    return settled(replace(replica, role=with_fetch(leader, changed)), effects)
 
 
 def with_fetch(leader: Leader, changed: StandingFetch) -> Leader:

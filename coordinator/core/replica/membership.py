@@ -7,10 +7,15 @@ besides: one that was late a moment ago would be taken in and out by turns.
 """
 
 from dataclasses import replace
+from typing import Final
 
 from coordinator.core.replica.effects import ChangeIsr, Effect, ReadIsr, StepDown
+from coordinator.core.replica.events import IsrSeen
 from coordinator.core.replica.isr import Isr
 from coordinator.core.replica.replica import Goal, Leader, Replica, StandingFetch
+
+NOT_IN_ISR: Final = "it is not in its ISR any more"
+"""The reason of a leader that was taken out by another's write."""
 
 
 def considered(replica: Replica, leader: Leader, effects: list[Effect], now_ms: int | None = None) -> Replica:
@@ -34,7 +39,7 @@ def considered(replica: Replica, leader: Leader, effects: list[Effect], now_ms: 
         return replica
     isr = leader.isr.changing_to(changed, joining)
     effects.append(write_of(replica, isr))
-    return replace(replica, role=replace(leader, isr=isr))
+    return replace(replica, role=replace(leader, isr=isr, has_to_ask=True))
 
 
 def least_members(replica: Replica) -> int:
@@ -61,7 +66,7 @@ def is_behind(durable_end: int, goal: Goal, log_end: int, now_ms: int, most_ms: 
 
 def may_join(replica: Replica, leader: Leader, fetch: StandingFetch) -> bool:
     """Return whether everything committed is on a follower's disk, also what this leader does not know to be."""
-    is_ready = fetch.is_open and not fetch.is_draining
+    is_ready = fetch.is_open and not fetch.is_draining and fetch.refused_ms is None
     return is_ready and fetch.durable_end >= max(replica.high_watermark, leader.epoch_start, fetch.goal.end)
 
 
@@ -80,12 +85,21 @@ def refused(replica: Replica, leader: Leader, effects: list[Effect]) -> Leader:
     return replace(leader, isr=leader.isr.refused())
 
 
-def not_registered(leader: Leader) -> Leader:
-    """Give the change up, and wait for those who were to join to fetch again."""
+def not_registered(leader: Leader, now_ms: int) -> Leader:
+    """Give the change up, and let those who were to join try again when they fetch again, or a while later.
+
+    Which of them it was is not known, and it may be registered as ready again: what this node knows of that is late.
+    """
     assert leader.isr.pending is not None, "there is a write that was refused"
-    gone = {node for node, _ in leader.isr.pending.joining}
-    fetches = tuple(replace(fetch, is_open=False) if fetch.node in gone else fetch for fetch in leader.fetches)
-    return replace(leader, isr=leader.isr.given_up(), fetches=fetches)
+    isr, gone = leader.isr.given_up(), {node for node, _ in leader.isr.pending.joining}
+    fetches = (replace(fetch, refused_ms=now_ms) if fetch.node in gone else fetch for fetch in leader.fetches)
+    return replace(leader, isr=isr, fetches=tuple(_forgiven(fetch, isr) for fetch in fetches))
+
+
+def tried_again(fetch: StandingFetch, now_ms: int, after_ms: int) -> StandingFetch:
+    """Return a fetch whose follower may be tried again, when it was refused long enough ago."""
+    is_over = fetch.refused_ms is not None and now_ms - fetch.refused_ms >= after_ms
+    return replace(fetch, refused_ms=None) if is_over else fetch
 
 
 def unknown(replica: Replica, leader: Leader, effects: list[Effect]) -> Leader:
@@ -95,16 +109,16 @@ def unknown(replica: Replica, leader: Leader, effects: list[Effect]) -> Leader:
     return replace(leader, isr=isr)
 
 
-def seen(replica: Replica, leader: Leader, version: int, members: tuple[int, ...], effects: list[Effect]) -> Leader:
+def seen(replica: Replica, leader: Leader, event: IsrSeen, effects: list[Effect]) -> Leader:
     """Take over what is in ZooKeeper, if it is news; a leader that was taken out of its ISR asks to be replaced."""
-    if not leader.isr.is_settled_by(version):
+    if not leader.isr.is_settled_by(event.version):
         if leader.isr.pending is not None and leader.isr.pending.is_refused:
             effects.append(ReadIsr(replica.shard, leader.isr.version))
         return leader
-    isr = leader.isr.seen(version, members)
-    if replica.node not in members and not leader.has_asked_to_step_down:
-        effects.append(StepDown(replica.shard, replica.leader_epoch, "it is not in its ISR any more"))
-        leader = replace(leader, has_asked_to_step_down=True)
+    isr = leader.isr.seen(event.version, event.isr)
+    if replica.node not in isr.members and leader.asked_to_step_down_ms is None:
+        effects.append(StepDown(replica.shard, replica.leader_epoch, NOT_IN_ISR))
+        leader = replace(leader, asked_to_step_down_ms=event.now_ms)
     return replace(leader, isr=isr, fetches=tuple(_forgiven(fetch, isr) for fetch in leader.fetches))
 
 

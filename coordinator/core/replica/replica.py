@@ -9,6 +9,7 @@
 | Leader: serving | stalled, when the oldest send has waited too long |
 | Leader: stalled | serving, when it has left |
 | Offline | Follower or Leader, by LeaderAndIsr |
+| Declined | Follower, Leader or Offline, by LeaderAndIsr |
 
 Each leads to Absent by StopReplica. Only `step` makes one value of another.
 """
@@ -23,8 +24,8 @@ from coordinator.core.replica.isr import Isr
 
 NOT_MATCHED: Final = -1
 """The durable end of a follower that has reported none in this epoch."""
-ALL_ROUNDS: Final = 2**62
-"""The round that is confirmed for a leader which has to ask nobody."""
+NO_ROUND: Final = 0
+"""The round that a decision waits for which needs none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,8 @@ class StandingFetch:
     """All that a leader knows of another replica in its epoch; `durable_end` is NOT_MATCHED until it has reported one.
 
     `is_open` says that pushes go to it. `closed_since_ms` is set while there is no connection. A follower that
-    `has_lost` something it had acknowledged leaves the ISR whatever is left of it.
+    `has_lost` something it had acknowledged leaves the ISR whatever is left of it. `refused_ms` is when it was refused
+    to join since it was not registered as ready.
     """
 
     node: int
@@ -66,6 +68,7 @@ class StandingFetch:
     durable_end: int = NOT_MATCHED
     round: int = 0
     closed_since_ms: int | None = None
+    refused_ms: int | None = None
 
 
 class LeaderPhase(Enum):
@@ -78,7 +81,10 @@ class LeaderPhase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The replica leads in its epoch, which begins in the log at `epoch_start`."""
+    """The replica leads in its epoch, which begins in the log at `epoch_start`.
+
+    `has_to_ask` is what the gate was told last: whether anybody else is in the maximal ISR, so that rounds are needed.
+    """
 
     phase: LeaderPhase
     epoch_start: int
@@ -86,7 +92,8 @@ class Leader:
     fetches: tuple[StandingFetch, ...]
     own_goal: Goal
     confirmed_round: int = 0
-    has_asked_to_step_down: bool = False
+    has_to_ask: bool = True
+    asked_to_step_down_ms: int | None = None
 
 
 class FollowerPhase(Enum):
@@ -114,7 +121,16 @@ class Follower:
 
 @dataclass(frozen=True, slots=True)
 class Offline:
-    """The replica has a log and no leader: there is none, or it has stepped down or may not lead."""
+    """The replica has a log and no leader, for there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """The replica was made leader of its epoch and does not lead: it asks to be replaced until a command comes."""
+
+    why: str
+    lacks_committed: bool
+    asked_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +145,14 @@ class Absent:
     """There is no replica here, as far as this node knows."""
 
 
-Role: TypeAlias = Absent | Opening | Follower | Leader | Offline
+Role: TypeAlias = Absent | Opening | Follower | Leader | Offline | Declined
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
     """One replica of `shard` on `node`; `high_watermark` never goes back while the node lives.
 
-    `is_replaced` says that a snapshot is taking the place of the log, which is no log to follow or lead with before.
+    `is_replaced` says that a snapshot is taking the place of the log, which is no log to follow or lead with meanwhile.
     """
 
     shard: int

@@ -16,9 +16,8 @@ from coordinator.core.replica.effects import (
     HaltNode,
     OpenReplica,
     Resign,
-    StepDown,
 )
-from coordinator.core.replica.epochs import ReplicaLog
+from coordinator.core.replica.epochs import EMPTY_LOG, ReplicaLog
 from coordinator.core.replica.events import (
     Appended,
     CutRefused,
@@ -33,6 +32,7 @@ from coordinator.core.replica.events import (
     LogCut,
     LogStartMoved,
     LogSynced,
+    NodeRegistered,
     PeerDown,
     PeerDraining,
     PeerUp,
@@ -40,13 +40,23 @@ from coordinator.core.replica.events import (
     RecordsPushed,
     ReplicaOpened,
     ShardLoaded,
+    SnapshotFailed,
     SnapshotInstalled,
     StopReplica,
     Ticked,
     UnknownEpoch,
     WriteOutcome,
 )
-from coordinator.core.replica.replica import Absent, Follower, FollowerPhase, Leader, Offline, Opening, Replica
+from coordinator.core.replica.replica import (
+    Absent,
+    Declined,
+    Follower,
+    FollowerPhase,
+    Leader,
+    Offline,
+    Opening,
+    Replica,
+)
 
 
 def step(replica: Replica, event: Event) -> tuple[Replica, list[Effect]]:
@@ -60,11 +70,13 @@ def step(replica: Replica, event: Event) -> tuple[Replica, list[Effect]]:
         case ReplicaOpened():
             replica = _opened(replica, event, effects)
         case LogStartMoved():
-            replica = replace(replica, log=replica.log.started_at(event.start))
+            replica = _started(replica, event)
         case FetchAsked():
             replica = _asked(replica, event, effects)
         case SnapshotInstalled():
             replica = follower.was_installed(replica, event, effects)
+        case SnapshotFailed():
+            replica = follower.was_not_installed(replica, event)
         case _:
             if isinstance(replica.role, Leader):
                 replica = _leading(replica, replica.role, event, effects)
@@ -72,6 +84,8 @@ def step(replica: Replica, event: Event) -> tuple[Replica, list[Effect]]:
                 replica = _following(replica, replica.role, event, effects)
             elif isinstance(event, LogSynced):
                 replica = follower.with_synced(replica, event)
+            elif isinstance(replica.role, Declined) and isinstance(event, Ticked):
+                replica = leader.asked_to_be_replaced(replica, replica.role, event, effects)
     return replica, effects
 
 
@@ -80,17 +94,18 @@ def _commanded(replica: Replica, command: LeaderAndIsr, effects: list[Effect]) -
         return replica
     if isinstance(replica.role, Absent | Opening):
         if isinstance(replica.role, Absent):
-            effects.append(OpenReplica(replica.shard))
+            effects.append(OpenReplica(replica.shard, replica.log.number))
         return replace(replica, leader_epoch=command.leader_epoch, role=Opening(command))
     return _obeyed(replica, command, effects)
 
 
 def _opened(replica: Replica, event: ReplicaOpened, effects: list[Effect]) -> Replica:
-    if not isinstance(replica.role, Opening):
+    if not isinstance(replica.role, Opening) or event.log.number != replica.log.number:
         return replica
     command = replica.role.command
     high_watermark = max(replica.high_watermark, event.log.start)
-    return _obeyed(replace(replica, log=event.log, high_watermark=high_watermark, role=Offline()), command, effects)
+    log = event.log.renumbered(event.log.number)
+    return _obeyed(replace(replica, log=log, high_watermark=high_watermark, role=Offline()), command, effects)
 
 
 def _obeyed(replica: Replica, command: LeaderAndIsr, effects: list[Effect]) -> Replica:
@@ -115,14 +130,21 @@ def _obeyed(replica: Replica, command: LeaderAndIsr, effects: list[Effect]) -> R
         return follower.follow(replica, command.leader, effects)
     if replica.is_replaced:
         why = "a snapshot is taking the place of its log"
-        effects.append(StepDown(replica.shard, replica.leader_epoch, why, lacks_committed=True))
-        return replica
+        return leader.decline(replica, why, command.now_ms, effects, lacks_committed=True)
+    if has_been_led(replica.log, command):
+        why = "a former life of this node has led in this epoch, and may have given others what is not in this log"
+        return leader.decline(replica, why, command.now_ms, effects)
     return leader.lead(replica, command, effects)
 
 
 def is_older_than(log: ReplicaLog, command: LeaderAndIsr) -> bool:
     """Return whether a command is of an epoch that is over, as the log shows that has records of a later one."""
     return command.leader_epoch < log.last_epoch
+
+
+def has_been_led(log: ReplicaLog, command: LeaderAndIsr) -> bool:
+    """Return whether the epoch that a replica is to begin is in its log already, so that it would begin twice."""
+    return command.leader_epoch == log.last_epoch
 
 
 def _leave(replica: Replica, effects: list[Effect]) -> None:
@@ -138,7 +160,15 @@ def _stopped(replica: Replica, event: StopReplica, effects: list[Effect]) -> Rep
         return replica
     _leave(replica, effects)
     effects.append(DropReplica(replica.shard, event.deletes))
-    return Replica(replica.shard, replica.node, replica.settings, leader_epoch=event.leader_epoch)
+    log = EMPTY_LOG.renumbered(replica.log.number + 1)
+    return Replica(replica.shard, replica.node, replica.settings, log, event.leader_epoch)
+
+
+def _started(replica: Replica, event: LogStartMoved) -> Replica:
+    is_there = not isinstance(replica.role, Absent | Opening)
+    if not is_there or not replica.log.is_about(event.log_number):
+        return replica
+    return replace(replica, log=replica.log.started_at(event.start))
 
 
 def _asked(replica: Replica, event: FetchAsked, effects: list[Effect]) -> Replica:
@@ -169,7 +199,7 @@ def _leading(replica: Replica, role: Leader, event: Event, effects: list[Effect]
         case IsrSeen():
             if event.leader_epoch != replica.leader_epoch:
                 return replica
-            role = membership.seen(replica, role, event.version, event.isr, effects)
+            role = membership.seen(replica, role, event, effects)
             return leader.settled(replace(replica, role=role), effects)
         case PeerUp():
             return leader.peer_up(replica, event.peer)
@@ -193,7 +223,7 @@ def _isr_written(replica: Replica, role: Leader, event: IsrWritten, effects: lis
         case WriteOutcome.VERSION_MISMATCH:
             role = membership.refused(replica, role, effects)
         case WriteOutcome.NOT_REGISTERED:
-            role = membership.not_registered(role)
+            role = membership.not_registered(role, event.now_ms)
         case WriteOutcome.UNKNOWN:
             role = membership.unknown(replica, role, effects)
         case _:
@@ -213,6 +243,8 @@ def _following(replica: Replica, role: Follower, event: Event, effects: list[Eff
             return follower.was_cut(replica, event, effects)
         case PeerUp(_, peer) if peer == role.leader and role.phase in _ASKING:
             return follower.ask(replica, effects)
+        case NodeRegistered() if role.phase in _REGISTERING:
+            return follower.ask(replica, effects)
         case PeerDown(_, peer) if peer == role.leader and role.phase is FollowerPhase.FOLLOWING:
             return replace(replica, role=replace(role, phase=FollowerPhase.MATCHING))
         case Ticked() if role.ask_again_ms is not None and event.now_ms >= role.ask_again_ms:
@@ -222,3 +254,4 @@ def _following(replica: Replica, role: Follower, event: Event, effects: list[Eff
 
 
 _ASKING = (FollowerPhase.MATCHING, FollowerPhase.REFUSING)
+_REGISTERING = (*_ASKING, FollowerPhase.FOLLOWING)

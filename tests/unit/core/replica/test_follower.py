@@ -3,7 +3,7 @@
 from coordinator.core.replica import effects as o
 from coordinator.core.replica import events as i
 from coordinator.core.replica.epochs import ReplicaLog
-from coordinator.core.replica.replica import Follower, FollowerPhase
+from coordinator.core.replica.replica import Follower, FollowerPhase, Replica
 from tests.helpers.replica_builder import LOG, after, command, follower, opened, push
 
 TORN = ReplicaLog(end=6, durable_end=6, epochs=((1, 0), (2, 4)))
@@ -84,20 +84,55 @@ def test_it_fetches_again_when_the_connection_is_there_again() -> None:
     assert after(replica, i.PeerUp(0, 2))[1] == [o.AskFetch(0, 2, 2, 2, 3, 1)]
 
 
+def installing() -> Replica:
+    """Node 1 takes the snapshot of node 2, whose log starts above its end."""
+    return after(opened(1, command(2, 2))[0], i.FetchAnswered(0, 0, 2, 1, i.BelowLogStart(40)))[0]
+
+
 def test_a_snapshot_takes_the_place_of_a_log_that_lags_too_far() -> None:
-    replica, effects = after(opened(1, command(2, 2))[0], i.FetchAnswered(0, 0, 2, 1, i.BelowLogStart()))
+    replica, effects = after(opened(1, command(2, 2))[0], i.FetchAnswered(0, 0, 2, 1, i.BelowLogStart(40)))
     assert effects == [o.InstallSnapshot(0, 2, 2, 1)]
     replica, effects = after(replica, i.SnapshotInstalled(0, 0, 1, 50, 2))
     assert effects == [o.CommittedTo(0, 50), o.AskFetch(0, 2, 2, 2, 50, 2)]
-    assert replica.log == ReplicaLog(50, 50, 50, 1, ((2, 49),))
+    assert replica.log == ReplicaLog(50, 50, 50, 1, ((2, 49),), 1)
 
 
 def test_a_log_that_is_being_replaced_is_neither_led_nor_followed_with() -> None:
-    replica = after(opened(1, command(2, 2))[0], i.FetchAnswered(0, 0, 2, 1, i.BelowLogStart()))[0]
-    assert [type(effect) for effect in after(replica, command(3, 1))[1]] == [o.EndFetch, o.StepDown]
-    moved, effects = after(replica, command(3, 3))
+    assert [type(effect) for effect in after(installing(), command(3, 1))[1]] == [o.EndFetch, o.StepDown]
+    moved, effects = after(installing(), command(3, 3))
     assert effects == [o.EndFetch(0, 2, 2)]
     assert after(moved, i.SnapshotInstalled(0, 0, 1, 50, 2))[1][-1] == o.AskFetch(0, 3, 3, 1, 50, 2)
+
+
+def test_a_snapshot_that_does_not_come_leaves_the_log_as_it_was_and_whoever_leads_then_is_asked() -> None:
+    for told, asked in ((), o.AskFetch(0, 2, 2, 2, 3, 1)), ((command(3, 3),), o.AskFetch(0, 3, 3, 1, 3, 1)):
+        replica, effects = after(installing(), *told, i.SnapshotFailed(100, 0, 1))
+        assert (effects, replica.log) == ([], LOG)
+        assert after(replica, i.Ticked(119))[1] == []
+        assert after(replica, i.Ticked(120))[1] == [asked]
+    leads = after(installing(), i.SnapshotFailed(100, 0, 1), command(3, 1))[1]
+    assert o.BeginEpoch(0, 3, 3, goes_on=False) in leads, "its log is whole"
+
+
+def test_the_end_of_another_install_is_dropped() -> None:
+    for odd in (i.SnapshotInstalled(0, 0, 0, 50, 2), i.SnapshotInstalled(0, 0, 2, 50, 2), i.SnapshotFailed(0, 0, 2)):
+        assert after(installing(), odd) == (installing(), [])
+    assert after(follower(), i.SnapshotInstalled(0, 0, 1, 50, 2)) == (follower(), [])
+
+
+def test_it_refuses_a_snapshot_in_the_place_of_what_it_knows_to_be_committed() -> None:
+    replica = after(follower(), push(3, 2, high_watermark=4), command(3, 3))[0]
+    refusing, effects = after(replica, i.FetchAnswered(0, 0, 3, 1, i.BelowLogStart(3)))
+    assert effects == [o.RefuseCut(0, 3, 3, 4)]
+    assert (refusing.log, refusing.is_replaced) == (replica.log, False)
+    effects = after(replica, i.FetchAnswered(0, 0, 3, 1, i.BelowLogStart(4)))[1]
+    assert effects == [o.InstallSnapshot(0, 3, 3, 1)], "all that it knows of is in the snapshot"
+
+
+def test_a_node_that_is_registered_anew_asks_again_under_its_new_node_epoch() -> None:
+    asked = after(follower(), i.NodeRegistered(0))[1]
+    assert asked == [o.AskFetch(0, 2, 2, 2, 3, 1)]
+    assert after(installing(), i.NodeRegistered(0)) == (installing(), []), "it asks when that is over"
 
 
 def test_it_confirms_the_leader_of_exactly_its_epoch() -> None:

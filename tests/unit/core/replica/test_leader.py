@@ -4,7 +4,9 @@ import pytest
 
 from coordinator.core.replica import effects as o
 from coordinator.core.replica import events as i
-from coordinator.core.replica.replica import ALL_ROUNDS, Leader, LeaderPhase, Offline, Replica
+from coordinator.core.replica.epochs import ReplicaLog
+from coordinator.core.replica.leader import needed_round
+from coordinator.core.replica.replica import NO_ROUND, Declined, Leader, LeaderPhase, Replica
 from tests.helpers.replica_builder import after, asks, command, has, leader, opened
 
 
@@ -65,7 +67,8 @@ def test_a_round_is_confirmed_when_all_others_of_the_maximal_isr_have_answered_i
 def test_a_leader_that_is_its_whole_isr_asks_nobody() -> None:
     alone = i.LeaderAndIsr(0, 0, 2, 1, (1,), (1,), 0)
     replica, effects = opened(1, alone)
-    assert o.GateMoved(0, 2, 0, ALL_ROUNDS) in effects
+    assert o.GateMoved(0, 2, 0, None) in effects
+    assert needed_round(replica, 8) == NO_ROUND
     assert after(replica, i.LogSynced(0, 0, 0, 4))[0].high_watermark == 0, "min.insync.replicas is 2"
 
 
@@ -84,8 +87,8 @@ def test_a_follower_that_left_the_epoch_is_pushed_nothing_and_counts_for_nothing
 
 def test_it_steps_down_when_a_follower_holds_committed_records_that_it_lacks() -> None:
     replica, effects = after(serving(), i.CutRefused(0, 0, 2, 2, 9))
-    assert [type(effect) for effect in effects] == [o.StepDown, o.Resign]
-    assert isinstance(replica.role, Offline)
+    assert [type(effect) for effect in effects] == [o.Resign, o.StepDown]
+    assert isinstance(replica.role, Declined)
 
 
 def test_a_member_that_asks_for_what_it_had_leaves_the_isr_whatever_is_left_of_it() -> None:
@@ -101,7 +104,9 @@ def test_it_stalls_when_what_it_said_does_not_leave_then_asks_to_be_replaced_and
     assert effects == [o.BecomeStalled(0, 2)]
     replica, effects = after(replica, i.Ticked(5_000, waiting_since_ms=0))
     assert [type(effect) for effect in effects] == [o.StepDown]
-    assert after(replica, i.Ticked(5_100, waiting_since_ms=0))[1] == [], "once is enough"
+    assert after(replica, i.Ticked(9_900, waiting_since_ms=0))[1] == [], "it has just asked"
+    again = after(replica, i.Ticked(10_000, waiting_since_ms=0))[1]
+    assert [type(effect) for effect in again] == [o.StepDown], "there may have been no controller to hear it"
     replica, effects = after(replica, i.Ticked(5_200))
     assert effects == [o.BecomeServing(0, 2)]
     assert isinstance(replica.role, Leader)
@@ -114,3 +119,46 @@ def test_the_same_leader_goes_on_in_the_next_epoch_and_asks_for_rounds_anew() ->
     assert effects == [o.BeginEpoch(0, 3, 4, goes_on=True)]
     assert isinstance(replica.role, Leader)
     assert (replica.role.phase, replica.role.confirmed_round, replica.high_watermark) == (LeaderPhase.SERVING, 0, 4)
+
+
+def test_a_leader_that_was_its_whole_isr_asks_for_rounds_again_as_soon_as_another_may_be_in_it() -> None:
+    alone = after(leader((1,)), asks(2))[0]
+    growing, effects = after(alone, has(2, 4, round_=3))
+    assert o.ChangeIsr(0, 2, 10, (1, 2), 1, ((2, 5),)) in effects
+    assert needed_round(growing, 8) == 8, "the write may be done: another can be elected"
+    grown, effects = after(growing, i.IsrWritten(0, 0, 1, i.WriteOutcome.DONE))
+    assert effects == [o.GateMoved(0, 2, 4, 3)], "what was answered is confirmed, and nothing above it"
+    assert isinstance(grown.role, Leader)
+    assert grown.role.confirmed_round == 3
+
+
+def test_a_leader_whose_isr_did_not_grow_lets_go_what_was_decided_meanwhile() -> None:
+    growing = after(leader((1,)), asks(2), has(2, 4))[0]
+    assert after(growing, i.IsrWritten(0, 0, 1, i.WriteOutcome.NOT_REGISTERED))[1] == [o.GateMoved(0, 2, 0, None)]
+
+
+def test_an_epoch_that_a_former_life_of_this_node_has_begun_is_not_led_again() -> None:
+    log = ReplicaLog(end=6, durable_end=6, epochs=((1, 0), (2, 4)))
+    replica, effects = opened(1, command(2, 1), log)
+    assert [type(effect) for effect in effects] == [o.StepDown]
+    assert (replica.log, type(replica.role)) == (log, Declined)
+    assert after(replica, command(3, 1))[1][0] == o.BeginEpoch(0, 3, 6, goes_on=False)
+
+
+def test_a_replica_that_does_not_lead_asks_to_be_replaced_until_it_is() -> None:
+    replica = after(serving(), i.CutRefused(100, 0, 2, 2, 9))[0]
+    assert after(replica, i.Ticked(5_099)) == (replica, [])
+    replica, effects = after(replica, i.Ticked(5_100))
+    (asked,) = effects
+    assert isinstance(asked, o.StepDown)
+    assert asked.lacks_committed
+    assert after(replica, i.Ticked(5_200))[1] == []
+    assert after(replica, command(3, 2), i.Ticked(20_000))[1] == []
+
+
+def test_a_fetch_from_exactly_where_the_log_starts_is_answered_with_what_follows() -> None:
+    replica = after(serving(), i.LogStartMoved(0, 0, 0, 3))[0]
+    answers = [after(replica, asks(2, fetch=2, end=end))[1][0] for end in (3, 2)]
+    assert answers == [o.AnswerFetch(0, 2, 2, 2, i.Streaming()), o.AnswerFetch(0, 2, 2, 2, i.BelowLogStart(3))]
+    differs = after(replica, asks(2, fetch=2, end=4, last_epoch=0))[1][0]
+    assert differs == o.AnswerFetch(0, 2, 2, 2, i.BelowLogStart(3)), "the logs differ below the start"

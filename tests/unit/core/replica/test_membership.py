@@ -86,16 +86,31 @@ def test_an_unknown_end_is_settled_by_writing_again_and_never_by_reading_the_sam
     assert isr_of(after(replica, i.IsrWritten(0, 0, 2, i.WriteOutcome.DONE))[0]) == (1, 2)
 
 
-def test_a_follower_that_is_not_ready_any_more_joins_only_with_another_fetch() -> None:
+def test_a_follower_that_is_not_ready_any_more_joins_with_another_fetch_or_a_while_later() -> None:
     replica = after(leader((1, 2)), asks(3), has(3, 4))[0]
-    replica = after(replica, i.IsrWritten(0, 0, 1, i.WriteOutcome.NOT_REGISTERED))[0]
-    assert after(replica, has(3, 4)) == (replica, [])
-    again = replace(asks(3, fetch=1, end=4, last_epoch=2), node_epoch=6)
+    replica = after(replica, i.IsrWritten(100, 0, 1, i.WriteOutcome.NOT_REGISTERED))[0]
+    assert after(replica, has(3, 4)) == (replica, []), "a write that is refused is not made again and again"
+    pushes = after(replica, i.Appended(0, 0, 2, 5))[1]
+    assert [type(effect) for effect in pushes] == [o.PushRecords], "it is not known to the follower, who asks nothing"
+    anew = replace(asks(3, fetch=1, end=4, last_epoch=2), node_epoch=6)
     fresh = replace(has(3, 4), node_epoch=6)
-    assert after(replica, again, fresh)[1] == [o.ChangeIsr(0, 2, 10, (1, 2, 3), 2, ((3, 6),))]
+    assert after(replica, anew, fresh)[1] == [o.ChangeIsr(0, 2, 10, (1, 2, 3), 2, ((3, 6),))]
+    assert after(replica, i.Ticked(2_099))[1] == []
+    assert o.ChangeIsr(0, 2, 10, (1, 2, 3), 2, ((3, 5),)) in after(replica, i.Ticked(2_100))[1]
+    ready = i.PeerDraining(0, 3, is_draining=True), i.PeerDraining(0, 3, is_draining=False)
+    assert after(replica, *ready)[1] == [o.ChangeIsr(0, 2, 10, (1, 2, 3), 2, ((3, 5),))], "it has said so itself"
+
+
+def test_a_follower_that_lost_records_while_it_was_to_join_is_not_taken_out_again_when_it_has_them() -> None:
+    replica = after(leader((1, 2)), asks(2), asks(3), has(2, 4), has(3, 4))[0]
+    replica = after(replica, asks(3, fetch=2, end=0, last_epoch=-1))[0]
+    replica = after(replica, i.IsrWritten(0, 0, 1, i.WriteOutcome.NOT_REGISTERED), has(3, 4, fetch=2))[0]
+    replica = after(replica, i.Ticked(2_000), i.IsrWritten(0, 0, 2, i.WriteOutcome.DONE))[0]
+    assert isr_of(replica) == (1, 2, 3)
 
 
 def test_a_leader_that_was_taken_out_of_its_isr_asks_to_be_replaced_and_writes_no_isr() -> None:
     replica, effects = after(serving(), i.IsrSeen(0, 0, 2, 11, (2, 3)))
     assert [type(effect) for effect in effects] == [o.StepDown]
     assert after(replica, i.PeerDraining(0, 3, is_draining=True))[1] == []
+    assert [type(effect) for effect in after(replica, i.Ticked(5_000))[1]] == [o.StepDown], "and asks again"

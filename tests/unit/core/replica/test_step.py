@@ -6,12 +6,12 @@ from coordinator.core.replica import effects as o
 from coordinator.core.replica import events as i
 from coordinator.core.replica.epochs import ReplicaLog
 from coordinator.core.replica.replica import Absent, Offline, Opening, Replica
-from tests.helpers.replica_builder import LOG, SETTINGS, after, asks, command, follower, leader, opened
+from tests.helpers.replica_builder import LOG, SETTINGS, after, asks, command, follower, leader, opened, push
 
 
 def test_a_first_command_opens_the_log_and_the_latest_one_is_obeyed_then() -> None:
     replica, effects = after(Replica(0, 1, SETTINGS), command(2, 1))
-    assert (effects, replica.role) == ([o.OpenReplica(0)], Opening(command(2, 1)))
+    assert (effects, replica.role) == ([o.OpenReplica(0, 0)], Opening(command(2, 1)))
     replica, effects = after(replica, command(3, 2))
     assert effects == []
     assert after(replica, i.ReplicaOpened(0, 0, LOG))[1] == [o.AskFetch(0, 2, 3, 1, 3, 1)]
@@ -52,7 +52,7 @@ def test_a_fetch_of_an_epoch_not_heard_of_yet_is_asked_again_and_one_of_another_
 def test_a_replica_that_is_stopped_leaves_and_forgets_all_but_the_epoch() -> None:
     replica, effects = after(leader(), i.StopReplica(0, 0, 3, deletes=True))
     assert effects == [o.Resign(0, 2), o.DropReplica(0, deletes=True)]
-    assert (replica.role, replica.leader_epoch, replica.log) == (Absent(), 3, ReplicaLog())
+    assert (replica.role, replica.leader_epoch, replica.log.end) == (Absent(), 3, 0)
     assert after(leader(), i.StopReplica(0, 0, 1, deletes=True)) == (leader(), [])
 
 
@@ -61,3 +61,34 @@ def test_a_command_of_an_epoch_below_that_of_the_log_halts_the_node() -> None:
     (halt,) = opened(1, command(2, 1), log)[1]
     assert isinstance(halt, o.HaltNode)
     assert "older than this log" in halt.why
+
+
+def test_a_log_that_is_opened_again_has_another_number_than_the_one_that_was_dropped() -> None:
+    stopped = after(leader(), i.StopReplica(0, 0, 3, deletes=True))[0]
+    opening, effects = after(stopped, command(4, 2))
+    assert effects == [o.OpenReplica(0, 1)]
+    assert after(opening, i.ReplicaOpened(0, 0, LOG)) == (opening, []), "that is the one that was dropped"
+    replica, effects = after(opening, i.ReplicaOpened(0, 0, ReplicaLog(number=1)))
+    assert effects == [o.AskFetch(0, 2, 4, 1, 0, -1)]
+    streamed = after(
+        replica, i.FetchAnswered(0, 0, 4, 1, i.Streaming()), push(0, 1, 1, 1, 1, high_watermark=0, leader_epoch=4)
+    )[0]
+    assert after(streamed, i.LogSynced(0, 0, 0, 4)) == (streamed, []), "said of the log that was dropped"
+    assert after(streamed, i.LogSynced(0, 0, 1, 4))[1] == [o.ReportProgress(0, 2, 4, 1, 4)]
+
+
+def test_a_snapshot_of_a_log_that_was_replaced_moves_no_start() -> None:
+    installed = after(
+        opened(1, command(2, 2))[0],
+        i.FetchAnswered(0, 0, 2, 1, i.BelowLogStart(40)),
+        i.SnapshotInstalled(0, 0, 1, 50, 2),
+    )[0]
+    stopped = after(leader(), i.StopReplica(0, 0, 3, deletes=True))[0]
+    for replica in (installed, stopped, after(stopped, command(4, 2))[0]):
+        assert after(replica, i.LogStartMoved(0, 0, 0, 2)) == (replica, [])
+
+
+def test_a_snapshot_that_was_begun_before_a_cut_moves_the_start_of_what_is_left() -> None:
+    torn = ReplicaLog(end=6, durable_end=6, epochs=((1, 0), (2, 4)))
+    cut = after(opened(1, command(3, 2), torn)[0], i.FetchAnswered(0, 0, 3, 1, i.Diverged(1, 4)))[0]
+    assert after(cut, i.LogStartMoved(0, 0, 0, 3))[0].log.start == 3
