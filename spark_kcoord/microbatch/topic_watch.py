@@ -3,14 +3,15 @@
 A topic that is deleted is taken out of its owners' assignments, and one that is made again comes back under the same
 name as another topic. Either looks like a rebalance to a member, and what it had not read is gone. So the ids of all
 that a checkpoint shows and of all that a plan was ever made with are kept, and compared whenever grants change; Kafka
-is asked about topics of which partitions have left or are wanted back. A topic that came and went between two plans was
-never read here. What is to be done about a loss is not decided here.
+is asked about topics of which partitions have left or are wanted back, also of those that came back and left between
+two plans. A topic that came and went so for the first time was never read here. What is to be done about a loss is not
+decided here.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from coordinator.protocol.ids import TopicPartition
@@ -67,7 +68,8 @@ class TopicWatch:
             return lost
         # What is wanted back is asked about too: the next micro-batch leaves it out, and so does what a restart knows.
         staying = {(one.topic, one.partition) for one in assignment.partitions if not one.is_stopping}
-        departed = {key[0] for key in self._held if key not in staying} - lost.keys() - self._gone
+        departed = {key[0] for key in self._held if key not in staying} | self._came_and_went(assignment, staying)
+        departed -= lost.keys() | self._gone
         if departed:
             if self._clock() < self._ask_at:
                 return lost
@@ -83,6 +85,12 @@ class TopicWatch:
         self._held = {key: topic_id for key, topic_id in granted.items() if topic_id}
         self._read_to = {(one.topic, one.partition): one.start for one in assignment.partitions}
         return lost
+
+    def _came_and_went(self, assignment: Assignment, staying: Collection[TopicPartition]) -> set[str]:
+        """Return the topics known here that were granted since the last look and are not there to be planned with."""
+        before = self._seen.last_grants if self._seen is not None else {}
+        granted = {topic for topic, epoch in assignment.last_grants.items() if before.get(topic) != epoch}
+        return (granted & self._ids.keys()) - {topic for topic, _ in staying}
 
     def note_gone(self, topics: Iterable[str]) -> dict[str, str]:
         """Take note that Kafka does not know topics any more; return those not told of before, with a sentence."""

@@ -58,13 +58,18 @@ class FakeMember:
     """The partitions it owns after each wait for a change."""
     changes_awaited: list[float] = field(default_factory=list)
     held_by: Mapping[tuple[str, int], Holder] = field(default_factory=dict)
+    last_grants: Mapping[str, int] = field(default_factory=dict)
 
     def join(self) -> Joined:
         return Joined(member_id="m-1", kafka_cluster_id="c", kafka_bootstrap=("127.0.0.1:1",), claims=())
 
     def assignment(self) -> Assignment:
         return Assignment(
-            partitions=self.partitions, is_complete=self.is_complete, member_epoch=1, finished=self.finished
+            partitions=self.partitions,
+            is_complete=self.is_complete,
+            member_epoch=1,
+            finished=self.finished,
+            last_grants=self.last_grants,
         )
 
     def wait_for_assignment(self, *, complete: bool, timeout_s: float) -> Assignment:

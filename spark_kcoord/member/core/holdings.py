@@ -8,8 +8,8 @@ keeps its position. A partition has at most one open claim.
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Final
 
@@ -70,6 +70,8 @@ class Assignment:
     """The claims that were committed by somebody who saw their micro-batch end; the last of each partition."""
     notes: tuple[str, ...] = ()
     """Sentences about partitions that were granted without a committed offset: where they start and why; the last."""
+    last_grants: Mapping[str, int] = field(default_factory=dict, compare=False)
+    """The owner epoch of the last grant of each topic; it is also there when its partitions have left again."""
 
     def is_awaited(self, *, complete: bool) -> bool:
         """True when it ends a wait for any partition, or with `complete` for the whole target, which may be empty."""
@@ -114,6 +116,7 @@ class Holdings:
         self._noted: dict[TopicPartition, OffsetToCommit] = {}
         self._finished: dict[TopicPartition, Claim] = {}
         self._notes: deque[str] = deque(maxlen=MOST_NOTES)
+        self._last_grants: dict[str, int] = {}
         self._is_complete = False
         self._member_epoch = 0
         self._assignment: Assignment | None = None
@@ -140,6 +143,7 @@ class Holdings:
                 self._member_epoch,
                 tuple(self._finished[key] for key in sorted(self._finished)),
                 tuple(self._notes),
+                dict(self._last_grants),
             )
         return self._assignment
 
@@ -197,6 +201,7 @@ class Holdings:
             if known is not None and known.owner_epoch == part.owner_epoch:
                 committed = max(committed, known.committed)
             self._grants[key] = _Grant(part.topic_id, part.owner_epoch, part.offset, committed, stream=part.stream)
+            self._last_grants[part.topic] = part.owner_epoch
             claim = self._claims.get(key)
             if claim is not None and claim.claim.owner_epoch != part.owner_epoch:
                 del self._claims[key]

@@ -49,6 +49,27 @@ def test_topic_made_again_whose_partitions_another_member_gets_is_data_loss() ->
         session.next_offset(first, None, is_single_run=False)
 
 
+def test_topic_that_came_back_and_was_deleted_between_two_plans_is_data_loss() -> None:
+    # Its partition was handed over, came back while the micro-batch was read, and left again for good.
+    member, kafka = FakeMember((owned(0, 0),), last_grants={"t": 7}), FakeEnds({0: 40})
+    session = a_session(member, kafka)
+    first = session.next_offset(session.identity, None, is_single_run=False)
+    member.partitions = ()
+    assert session.next_offset(first, None, is_single_run=False) == first
+    member.last_grants, kafka.ids = {"t": 9}, {}
+    with pytest.raises(DataLossError, match="topic t any more"):
+        session.next_offset(first, None, is_single_run=False)
+
+
+def test_topic_that_came_and_went_between_two_plans_and_was_never_read_is_not_asked_about() -> None:
+    member, kafka = FakeMember((owned(0, 0),), last_grants={"t": 7}), FakeEnds({0: 40})
+    session = a_session(member, kafka)
+    first = session.next_offset(session.identity, None, is_single_run=False)
+    member.last_grants = {"t": 7, "other": 9}
+    assert session.next_offset(first, None, is_single_run=False) == first
+    assert kafka.ids_asked == []
+
+
 def test_partition_that_left_in_a_rebalance_is_no_loss_and_is_asked_about_once() -> None:
     member, kafka = FakeMember((owned(0, 0), owned(1, 0))), FakeEnds({0: 40, 1: 40})
     session = a_session(member, kafka)
