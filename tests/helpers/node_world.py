@@ -333,6 +333,7 @@ class NodeWorld:
         is_returning: bool = False,
         isolation_level: str = "read_uncommitted",
         log: LogPosition | None = None,
+        is_rejoining: bool = False,
     ) -> Member:
         """Connect a member that has its registration ready and has not sent it."""
         member = self.connect()
@@ -361,6 +362,7 @@ class NodeWorld:
             is_returning=is_returning,
             isolation_level=isolation_level,
             log=log,
+            is_rejoining=is_rejoining,
         )
         return member
 

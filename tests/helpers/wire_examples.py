@@ -76,6 +76,7 @@ REQUESTS: tuple[m.Request, ...] = (
         is_returning=True,
         isolation_level="read_committed",
         log=LOG,
+        is_rejoining=True,
     ),
     m.Ping(12, (TO_COMMIT,)),
     m.FetcherStarted((OWNED,)),

@@ -35,6 +35,8 @@ SOON_MS = 1_500
 PATIENCE_MS = 6_000
 """How long a query asks for ends, and how long when it waits for a Kafka that is away; longer in the product."""
 ORPHAN_MS = 2_000
+LONG_ORPHAN_MS = 5_000
+"""How long the process of a killed driver goes on: until it notices, and when its connection breaks meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,7 +444,18 @@ class Query(MemberProcess):
         self.is_running = False
         self.is_paused = False
         self.drain()
-        self.world.schedule.after(self.world.dice.choice((0, 60, 700, ORPHAN_MS)), self.end)
+        schedule, dice = self.world.schedule, self.world.dice
+        lives_ms = dice.choice((0, 60, 700, ORPHAN_MS, LONG_ORPHAN_MS))
+        if lives_ms == LONG_ORPHAN_MS:
+            schedule.after(dice.randint(0, ORPHAN_MS), self._break_connections)
+        schedule.after(lives_ms, self.end)
+
+    def _break_connections(self) -> None:
+        """Have a process that is a member already find its way in again, beside the one that comes after it."""
+        network = self.world.network
+        for link in network.live_links():
+            if link.peer is self:
+                network.reset(link)
 
     def stop(self) -> None:
         """Stop the query in order: the reader closes its connections, without leave or commit."""

@@ -4,9 +4,16 @@ An identity comes from a checkpoint, as a member id, or from an instance id; who
 is, who has it, and what to give itself instead. Who of them lives is decided elsewhere.
 """
 
+from collections.abc import Sequence
+from typing import Final
+
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import MemberFacts
 from coordinator.core.groups.state import GroupState
 from coordinator.protocol.messages import RegisterConsumer
+
+SHOWN: Final = 5
+"""The number of partitions that a refusal names."""
 
 
 def why_id_in_use(group: GroupState, request: RegisterConsumer, member_id: str) -> str:
@@ -25,6 +32,17 @@ def why_id_in_use(group: GroupState, request: RegisterConsumer, member_id: str) 
             "within a query, load a topic once and use that DataFrame wherever it is needed"
         )
     return f"{where}; stop it, or give this one an instance id of its own"
+
+
+def why_replaced(group: GroupState, member_id: str, claimed: Sequence[TopicPartition]) -> str:
+    """Say that a later process has been the member, whose running claims the one that comes back does not know."""
+    shown = ", ".join(f"{topic}-{number}" for topic, number in claimed[:SHOWN])
+    what = shown if len(claimed) <= SHOWN else f"{shown} and {len(claimed) - SHOWN} more"
+    by = f", {_say_process(group.members[member_id].facts)}," if member_id in group.members else ""
+    return (
+        f"another process{by} has been member {member_id} since this one was, and has left running claims on {what}, "
+        "which only a process that begins with its checkpoint can finish; stop this one, and start its query again"
+    )
 
 
 def why_fenced_instance(group: GroupState, request: RegisterConsumer) -> str:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from coordinator.core.groups.claim_table import ClaimPlace, OpenClaims
 from coordinator.core.groups.committed_table import positions
 from coordinator.core.groups.in_topics import TopicNumbers, by_topic
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.state import GroupState
 from coordinator.protocol.parts import ClaimState, ClaimStatus, ClaimStatuses, ClosedClaims, TopicClaims
 
@@ -28,6 +29,11 @@ class Listed(NamedTuple):
 
     statuses: ClaimStatuses
     dropped: tuple[TopicNumbers, ...]
+
+    def running(self, group: GroupState) -> list[TopicPartition]:
+        """Return the partitions whose claims run among those that are dropped."""
+        dropped = ((one.topic, number) for one in self.dropped for number in one.partitions)
+        return [partition for partition in dropped if group.claims.is_running(partition)]
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from coordinator.core.groups.applications import rivals, why_second
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.gone_back import GoneBack, end_shown
-from coordinator.core.groups.identities import why_fenced_instance, why_id_in_use
+from coordinator.core.groups.identities import why_fenced_instance, why_id_in_use, why_replaced
 from coordinator.core.groups.listed_claims import look_at_listed
 from coordinator.core.groups.member import Refusal, facts_of, why_malformed, why_unfit
 from coordinator.core.groups.ownership import Ownership
@@ -287,6 +287,15 @@ class Membership:
         elif no_room is not None:
             self._refuse(registration, *no_room)
             return
+        # Who is gone and left something commits: of a reader nothing stays.
+        lets_go = facts.commits != (old.facts.commits if old is not None else True)
+        listed = None
+        if before is not None and not has_gone_back and not lets_go:
+            listed = look_at_listed(before, member_id, shown.claims)
+            unknown = listed.running(before) if request.is_rejoining else []
+            if unknown:
+                self._refuse(registration, ErrorCode.MEMBER_ID_IN_USE, why_replaced(before, member_id, unknown))
+                return
         is_new_group = before is None or is_yet_to_begin(before)
         is_known = old is not None and old.facts.commits
         earliest_why = self._recovery.why_earliest(request, shown, before, is_new_group=is_new_group, is_known=is_known)
@@ -298,14 +307,14 @@ class Membership:
         soft = desk.soft_of(request.group_id)
         was_empty = not group.members
         old_facts = old.facts if old is not None else None
-        # Who is gone and left something commits: of a reader nothing stays.
-        if facts.commits != (old_facts.commits if old_facts is not None else True):
+        if lets_go:
             self._let_go_of_all(group, member_id)
         if old_facts != facts:
             soft.hints = None
             desk.journal.decide(MemberJoined(group.group_id, facts, old.member_epoch if old is not None else 0))
         self._give_up_former(group, facts.instance_id, member_id)
-        listed = look_at_listed(group, member_id, shown.claims)
+        if listed is None:
+            listed = look_at_listed(group, member_id, shown.claims)
         if listed.dropped:
             desk.journal.decide(ClaimsClosed(group.group_id, listed.dropped))
         session = soft.sessions.get(member_id)

@@ -62,6 +62,8 @@ class RegisterConsumer(WireRequest, frozen=True, tag=2):
     of the session time-out; no reset policy and no claim time-out mean the group's. With `wants_streams` the
     coordinator spreads the member's partitions over its streams. `is_returning` says that the member has been in the
     group before, as its checkpoint or the process itself knows; then topics it brings start at earliest.
+    `is_rejoining` says that this very process has been this member: it knows each claim that it has, and one that it
+    does not name is a later process's. Such a claim is not dropped; the registration is refused.
 
     `application` names the program that the member belongs to, the same for each of its members and for those of no
     other program. Two members of one program whose subscriptions overlap halve what each is to read; the second is
@@ -122,6 +124,7 @@ class RegisterConsumer(WireRequest, frozen=True, tag=2):
     is_returning: bool = False
     isolation_level: Annotated[str, IsolationLevel] = IsolationLevel.READ_UNCOMMITTED
     log: LogPosition | None = None
+    is_rejoining: bool = False
 
 
 class RegisterConsumerResponse(WireMessage, frozen=True, tag=102):

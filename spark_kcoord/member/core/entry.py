@@ -189,6 +189,7 @@ class Entry:
             incarnation=self._incarnation,
             pid=self._pid,
             log=self._log.position,
+            is_rejoining=self.joined is not None,
         )
         try:
             for listed in self.introduction.before:

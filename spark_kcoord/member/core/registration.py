@@ -30,8 +30,12 @@ def introduce(
     incarnation: str,
     pid: int,
     log: LogPosition | None = None,
+    is_rejoining: bool = False,
 ) -> Registration:
-    """Return the registration of a process that has these holdings; `hints` are a checkpoint's, then an option's."""
+    """Return the registration of a process that has these holdings; `hints` are a checkpoint's, then an option's.
+
+    `is_rejoining` when this process has been the member before.
+    """
     request = RegisterConsumer(
         group_id=settings.group_id,
         member_id=member_id,
@@ -57,6 +61,7 @@ def introduce(
         is_returning=bool(member_id),
         isolation_level=settings.isolation_level,
         log=log,
+        is_rejoining=is_rejoining,
     )
     claims = holdings.open_claims()
     known = _start_hints(holdings, hints)

@@ -51,6 +51,39 @@ def test_same_identity_resumes_under_the_same_owner_epoch_without_a_rebalance_of
     assert again.advance([claim]).finished == (PartitionResult("t", 1, committed=110),)
 
 
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_process_that_was_replaced_does_not_give_up_what_its_successor_wrote(is_gone: bool) -> None:
+    # The source of a query whose driver was killed lives on for a while, and its connection is made anew.
+    world = NodeWorld({"t": 2})
+    first = join(world, "m2", incarnation="first")
+    first.close()
+    second = join(world, "m2", incarnation="second")
+    claim = second.run(T1, 100, 110)
+    second.close()
+    if is_gone:
+        world.advance(5_000)
+    orphan = world.joining("m2", incarnation="first", handover="hold", instance_id="i-m2", is_rejoining=True)
+    refused = orphan.register()
+    assert refused.error is ErrorCode.MEMBER_ID_IN_USE
+    assert (
+        "left running claims on t-1, which only a process that begins with its checkpoint can finish" in refused.message
+    )
+    third = join(world, "m2", incarnation="third", claims=[claim])
+    assert third.advance([claim]).finished == (PartitionResult("t", 1, committed=110),)
+
+
+def test_process_that_comes_back_after_one_that_left_nothing_is_the_member_again() -> None:
+    world = NodeWorld({"t": 2})
+    first = join(world, "m2", incarnation="first")
+    claim = first.run(T1, 100, 110)
+    first.close()
+    second = join(world, "m2", incarnation="second", claims=[claim])
+    second.advance([claim])
+    second.close()
+    again = join(world, "m2", incarnation="first", claims=[claim], is_rejoining=True)
+    assert sorted(again.owned) == [T0, T1]
+
+
 def test_owner_that_comes_back_after_its_topic_was_made_again_finishes_its_claim_and_lets_go() -> None:
     world, m1, claim, _ = world_with_a_dead_owner()
     world.kafka.ids["t"] = "id-t-2"

@@ -250,6 +250,15 @@ def test_coordinator_that_lost_a_group_is_told_how_far_it_was_read_and_not_where
 
     assert request.hints == (StartHint("t", "id", 0, 8, True, 10),)
     assert request.is_returning
+    assert request.is_rejoining
+
+
+def test_first_registration_of_a_process_is_no_return_of_that_process() -> None:
+    pair = MemberPair(member_id="m1")
+    pair.join()
+    request = pair.register()
+    assert request.is_returning
+    assert not request.is_rejoining
 
 
 def test_member_goes_to_the_node_that_coordinates_its_group() -> None:
