@@ -139,6 +139,17 @@ def leave_crowd(held: Held) -> None:
     held.advance(1_000)
 
 
+def resign_crowd(held: Held) -> None:
+    """Lead the shard of thousands of members no longer."""
+    held.resign("crowd")
+
+
+def lead_crowd(held: Held) -> None:
+    """Lead that shard again, all of its log."""
+    held.lead("crowd")
+    held.advance(1_000)
+
+
 def join_alone(held: Held) -> None:
     """Have one member join a group and be given everything."""
     held.register(RegisterConsumer("alone", "m", "m", Subscription(("t",)), "c", 1, 600_000, 60_000), ALONE)

@@ -8,15 +8,18 @@ import time
 from collections import deque
 from typing import Final
 
-from coordinator.core.effects import Append, Effect, ResolveOffsets, Respond, SendPush, WakeAt
+from coordinator.core.effects import Append, Effect, LoadShard, ResolveOffsets, Respond, SendPush, WakeAt
 from coordinator.core.events import (
     BecameDurable,
     ConnectionClosed,
     ConnectionOpened,
     Event,
+    LeadershipGiven,
+    LeadershipTaken,
     OffsetsResolved,
     RequestArrived,
     ResolvedOffset,
+    ShardRecovered,
     Ticked,
     TopicMetadata,
     TopicsRead,
@@ -29,6 +32,7 @@ from coordinator.protocol.pages import ask_for_all
 from coordinator.protocol.parts import NodeAddress
 
 WALL_MS: Final = 1_700_000_000_000
+SHARDS: Final = 8
 
 
 class Held:
@@ -37,11 +41,12 @@ class Held:
     def __init__(self, partitions: int, connections: int) -> None:
         self.partitions = partitions
         self.longest_ms = 0.0
-        self._node = Node(Limits(), 8, NodeAddress(1, "h", 1), ("k:1",))
+        self._node = Node(Limits(), SHARDS, NodeAddress(1, "h", 1), ("k:1",))
         self._now_ms = 1_000
         self._due: deque[Event] = deque()
         self._answers: dict[int, Response] = {}
         self._asked = 0
+        self._logs: list[list[Append]] = [[] for _ in range(SHARDS)]
         self._perform(self._node.start(self._now_ms, WALL_MS, "bench"))
         self.granted: dict[int, int] = {}
         """The owner epoch of each partition that was told last."""
@@ -88,6 +93,15 @@ class Held:
         """Have Kafka say how many partitions there are."""
         self._happen(TopicsRead({"t": self._topic}, frozenset(), {}, {1: ("b", 1)}, "c"))
 
+    def resign(self, group_id: str) -> None:
+        """Have the node lead the shard of a group no longer."""
+        self._happen(LeadershipTaken(self._node.shard_of(group_id), "another node leads it"))
+
+    def lead(self, group_id: str) -> None:
+        """Have the node lead the shard of a group again."""
+        shard = self._node.shard_of(group_id)
+        self._happen(LeadershipGiven(shard, self._logs[shard][-1].leader_epoch + 1))
+
     def _happen(self, event: Event) -> None:
         self._due.append(event)
         while self._due:
@@ -108,10 +122,15 @@ class Held:
                 case Respond(_, correlation_id, response):
                     self._answers[correlation_id] = response
                 case Append(shard, base_offset, _, records):
+                    self._logs[shard].append(effect)
                     self._due.append(BecameDurable(shard, base_offset + len(records)))
                 case SendPush(connection_id, StartFetcher(partitions)):
                     self.granted.update((part.partition, part.owner_epoch) for part in partitions)
                     self.told.setdefault(connection_id, set()).update(part.partition for part in partitions)
+                case LoadShard(shard, leader_epoch):
+                    log = self._logs[shard]
+                    pieces = [(False, append.base_offset, append.records) for append in log]
+                    self._due.append(ShardRecovered(shard, leader_epoch, log[-1].leader_epoch, pieces))
                 case WakeAt():
                     self._due.append(Ticked(WALL_MS + self._now_ms))
                 case ResolveOffsets(lookup_id, asked):

@@ -47,6 +47,8 @@ CASES: Final[dict[str, tuple[Callable[[Held], None], bool]]] = {
     "20,000 claims are refused": (lambda held: cases.refuse_micro_batch(held, 20_000), False),
     "thousands of members join": (cases.join_crowd, True),
     "one of thousands leaves": (cases.leave_crowd, True),
+    "their shard is resigned": (cases.resign_crowd, False),
+    "their shard is led again": (cases.lead_crowd, False),
     "a member joins alone": (cases.join_alone, False),
     "resets are planned": (cases.plan_resets, True),
     "all resets are cancelled": (cases.cancel_resets, True),

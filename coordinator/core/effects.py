@@ -111,12 +111,16 @@ class Notice(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class ReloadShard:
-    """Read a shard's log again, after a pause and with all its records on disk; ShardRecovered or ShardUnreadable
-    reports completion. Nothing is appended to it meanwhile."""
+class LoadShard:
+    """Read the log of a shard that is led here, after a pause and with all its records on disk.
+
+    ShardRecovered or ShardUnreadable reports completion, under the epoch in which the shard is led: one that is not the
+    newest any more is void. Nothing is appended to the log meanwhile.
+    """
 
     shard: int
-    after_ms: int
+    leader_epoch: int
+    after_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,7 @@ Effect: TypeAlias = (
     | ResolveOffsets
     | WakeAt
     | Notice
-    | ReloadShard
+    | LoadShard
     | BugMet
     | Halt
 )

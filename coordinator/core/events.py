@@ -74,21 +74,44 @@ class DiskFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class ShardRecovered:
-    """A shard's log has been read again: completes ReloadShard.
+class LeadershipGiven:
+    """This node leads a shard from now on, in an epoch above all those in which anybody has led it.
 
-    A piece says whether it is of the snapshot, with the end of that, or of the log, with its first record's offset.
+    An epoch that is not above the last one given here is old news and changes nothing.
     """
 
     shard: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipTaken:
+    """This node leads a shard no longer, for a reason to show to people."""
+
+    shard: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShardRecovered:
+    """A shard's log has been read: completes LoadShard, of the same leader epoch.
+
+    A piece says whether it is of the snapshot, with the end of that, or of the log, with its first record's offset.
+    `last_epoch` is the leader epoch of the log's last record, 0 for one without any.
+    """
+
+    shard: int
+    leader_epoch: int
+    last_epoch: int
     pieces: Iterable[tuple[bool, int, Sequence[bytes]]]
 
 
 @dataclass(frozen=True, slots=True)
 class ShardUnreadable:
-    """A shard's log could not be read again: completes ReloadShard too."""
+    """A shard's log could not be read: completes LoadShard too."""
 
     shard: int
+    leader_epoch: int
     why: str
 
 
@@ -178,6 +201,8 @@ Event: TypeAlias = (
     | BecameDurable
     | SnapshotWritten
     | DiskFailed
+    | LeadershipGiven
+    | LeadershipTaken
     | ShardRecovered
     | ShardUnreadable
     | AppendRefused

@@ -4,12 +4,14 @@ Everything a shard says was decided on a state that may not be committed yet, by
 without knowing. So each send waits for the end of the log of its moment to be committed, and for a round that began
 after it to be confirmed. What waits for one shard leaves in the order in which it came. A gate belongs to one leader
 epoch and only opens further within it; when the shard is led no longer it is dropped, and nothing of it is ever said.
-Nothing here knows what is in an effect.
+On a node that is alone what is on its disk is committed, and no round is needed. Nothing here knows what is in an
+effect.
 """
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 Sent = TypeVar("Sent")
 
@@ -18,25 +20,32 @@ NO_ROUND: Final = 0
 
 
 class Wait(NamedTuple):
-    """What an effect waits for in one shard: its log committed up to `end`, and a round confirmed."""
+    """The end of a shard's records that an effect waits for, and the round."""
 
     shard: int
-    leader_epoch: int
     end: int
     round: int = NO_ROUND
 
 
+_Waiting: TypeAlias = tuple[int, int, Sent, tuple[Wait, ...]]
+"""The end and the round that are waited for at this gate, the effect, and what else it waits for, at other gates."""
+
+
 @dataclass(slots=True)
 class _Gate(Generic[Sent]):
-    """How far a shard's gate is open, and what waits at it, with what else that waits for."""
+    """How far a shard's gate is open, and what waits at it."""
 
     leader_epoch: int
     high_watermark: int
     confirmed_round: int = NO_ROUND
-    waiting: deque[tuple[Wait, Sent, tuple[Wait, ...]]] = field(default_factory=deque)
+    waiting: deque[_Waiting[Sent]] = field(default_factory=deque)
 
-    def lets(self, wait: Wait) -> bool:
-        return wait.end <= self.high_watermark and wait.round <= self.confirmed_round
+    def take_out(self, is_void: Callable[[_Waiting[Sent]], bool]) -> list[Sent]:
+        """Forget what will never be, and return it."""
+        void = [each[2] for each in self.waiting if is_void(each)]
+        if void:
+            self.waiting = deque(each for each in self.waiting if not is_void(each))
+        return void
 
 
 class Gates(Generic[Sent]):
@@ -64,61 +73,71 @@ class Gates(Generic[Sent]):
         assert leader_epoch > gate.leader_epoch, "leader epochs only grow"
         gate.leader_epoch, gate.confirmed_round = leader_epoch, NO_ROUND
         gate.high_watermark = max(gate.high_watermark, high_watermark)
-        gate.waiting = deque(
-            (wait._replace(leader_epoch=leader_epoch), sent, rest) for wait, sent, rest in gate.waiting
-        )
 
     def high_watermark(self, shard: int) -> int:
         """Return the end of a shard's committed records, as far as they are known here."""
         return self._gates[shard].high_watermark
 
-    def park(self, sent: Sent, waits: tuple[Wait, ...]) -> bool:
-        """Hold an effect until every one of `waits` is over; False if one is of an epoch that is, so it is void."""
-        assert waits, "an effect that waits for nothing need not be held"
-        first = waits[0]
-        gate = self._gates.get(first.shard)
-        if gate is None or gate.leader_epoch != first.leader_epoch:
-            return False
-        gate.waiting.append((first, sent, waits[1:]))
-        if gate.lets(first):
-            self._to_look_at.add(first.shard)
-        return True
+    def park(self, shard: int, sends: Sequence[Sent], end: int, round_: int = NO_ROUND) -> None:
+        """Hold effects of one shard, in their order, until it is committed up to `end` and the round is confirmed."""
+        gate = self._gates[shard]
+        for sent in sends:
+            gate.waiting.append((end, round_, sent, ()))
+        if end <= gate.high_watermark and round_ <= gate.confirmed_round:
+            self._to_look_at.add(shard)
 
-    def move(self, shard: int, leader_epoch: int, high_watermark: int, confirmed_round: int) -> None:
+    def park_for_all(self, sent: Sent, waits: tuple[Wait, ...]) -> None:
+        """Hold an effect until every one of `waits` is over, each of another shard that is led here."""
+        (shard, end, round_), *rest = waits
+        gate = self._gates[shard]
+        gate.waiting.append((end, round_, sent, tuple(rest)))
+        if end <= gate.high_watermark and round_ <= gate.confirmed_round:
+            self._to_look_at.add(shard)
+
+    def move(self, shard: int, leader_epoch: int, high_watermark: int, confirmed_round: int = NO_ROUND) -> None:
         """Open a shard's gate as far as its replica says; what is said of another epoch is void, and no gate closes."""
         gate = self._gates.get(shard)
         if gate is None or gate.leader_epoch != leader_epoch:
             return
         gate.high_watermark = max(gate.high_watermark, high_watermark)
         gate.confirmed_round = max(gate.confirmed_round, confirmed_round)
-        self._to_look_at.add(shard)
+        if gate.waiting:
+            self._to_look_at.add(shard)
 
-    def release(self) -> tuple[list[Sent], list[Sent]]:
-        """Take out what may be said, in order, and what turned out to wait for an epoch that is over elsewhere."""
+    def release(self) -> list[Sent]:
+        """Take out what may be said, in order."""
         released: list[Sent] = []
-        void: list[Sent] = []
         while self._to_look_at:
             shard = min(self._to_look_at)
             self._to_look_at.discard(shard)
-            gate = self._gates.get(shard)
-            while gate is not None and gate.waiting and gate.lets(gate.waiting[0][0]):
-                _, sent, rest = gate.waiting.popleft()
-                if not rest:
+            gate = self._gates[shard]
+            waiting, end, confirmed = gate.waiting, gate.high_watermark, gate.confirmed_round
+            while waiting and waiting[0][0] <= end and waiting[0][1] <= confirmed:
+                _, _, sent, rest = waiting.popleft()
+                if rest:
+                    self.park_for_all(sent, rest)
+                else:
                     released.append(sent)
-                elif not self.park(sent, rest):
-                    void.append(sent)
-        return released, void
+        return released
+
+    def cut(self, shard: int, end: int) -> list[Sent]:
+        """Forget what waits, at any gate, for records of a shard from `end` on, which will never be; returns it."""
+        gate = self._gates.get(shard)
+        dropped = [] if gate is None else gate.take_out(lambda each: each[0] > end)
+        for other in self._gates.values():
+            dropped += other.take_out(lambda each: any(wait.shard == shard and wait.end > end for wait in each[3]))
+        return dropped
 
     def drop(self, shard: int) -> list[Sent]:
-        """Forget a shard's gate, and return what waited for it, also behind the gates of others: it is never said."""
+        """Forget a shard's gate, and return what waited for it, also at the gates of others: it is never said."""
         gate = self._gates.pop(shard, None)
-        dropped = [] if gate is None else [sent for _, sent, _ in gate.waiting]
+        self._to_look_at.discard(shard)
+        dropped = [] if gate is None else [sent for _, _, sent, _ in gate.waiting]
         for other in self._gates.values():
-            kept: deque[tuple[Wait, Sent, tuple[Wait, ...]]] = deque()
-            for waiting in other.waiting:
-                if any(wait.shard == shard for wait in waiting[2]):
-                    dropped.append(waiting[1])
-                else:
-                    kept.append(waiting)
-            other.waiting = kept
+            dropped += other.take_out(lambda each: any(wait.shard == shard for wait in each[3]))
         return dropped
+
+    def drop_all(self) -> None:
+        """Forget everything that waits: it will never be said."""
+        for gate in self._gates.values():
+            gate.waiting.clear()

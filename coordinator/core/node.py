@@ -21,6 +21,8 @@ from coordinator.core.events import (
     EndOffsetsRead,
     Event,
     KafkaFailed,
+    LeadershipGiven,
+    LeadershipTaken,
     OffsetsResolved,
     RequestArrived,
     ShardRecovered,
@@ -29,6 +31,7 @@ from coordinator.core.events import (
     Ticked,
     TopicsRead,
 )
+from coordinator.core.gates import Gates
 from coordinator.core.groups.account import Usage
 from coordinator.core.groups.assignors import ASSIGNORS, Assignor
 from coordinator.core.groups.catalog import Catalog
@@ -41,10 +44,9 @@ from coordinator.core.groups.timeline_room import TimelineRoom
 from coordinator.core.limits import Limits
 from coordinator.core.log.storage import LogSink, RecoveredShard
 from coordinator.core.meter import Meter
-from coordinator.core.parking import Parking
 from coordinator.core.request_shape import where_of
 from coordinator.core.routing import Router
-from coordinator.core.shard_rack import NotLoadedError, ShardRack
+from coordinator.core.shard_rack import NotServedError, ShardRack
 from coordinator.protocol.parts import NodeAddress
 
 
@@ -54,7 +56,8 @@ class Node:
     `load` raises UnreadableRecordError; after it, nothing that comes from outside makes a method raise. The effects
     a call returns are to be performed in their order.
 
-    A bug of ours costs one request and one load of a shard (see `shard_rack`).
+    A node begins as the only replica of every shard, and leads all of them from its start. A bug of ours costs one
+    request and one load of a shard (see `shard_rack`).
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class Node:
         self._clock = Clock()
         self._meter = Meter()
         self._connections: dict[int, Connection] = {}
-        self._parking = Parking(shards)
+        self._gates: Gates[Effect] = Gates()
         self._first_shard = 0
         self._next_lookup_id = 0
         self._usage = Usage()
@@ -80,19 +83,20 @@ class Node:
         self._rack = ShardRack(
             [partial(self._new_shard, index) for index in range(shards)],
             partial(_shard_of, shards=shards),
+            self_address.node_id,
             self._clock,
             self._connections,
-            self._parking,
+            self._gates,
             limits,
         )
         self._router = Router(
-            limits, self_address, self._catalog, self._meter, self._connections, self._parking, self._rack
+            limits, self_address, self._catalog, self._meter, self._connections, self._gates, self._rack
         )
         self._waiting = self._router.waiting
         self._shards = self._rack.shards
         self._snapshots = self._rack.snapshots
         self._due = self._snapshots.due
-        self._away = self._rack.reloads.waiting
+        self._away = self._rack.loads.waiting
         self._usage.states += [partial(self.hard_state, index) for index in range(shards)]
         self._watched = WatchTopics(frozenset())
         self._watch_marks = [(0, 0, 0)] * shards
@@ -112,9 +116,7 @@ class Node:
         assert not self._is_started, "shards are loaded before the start"
         journal = self._shards[shard].desk.journal
         recovered = recover(journal)
-        self._parking.lift(shard, journal.log_end_offset)
-        self._shards[shard].became_durable(journal.log_end_offset)
-        self._rack.handed_out[shard] = journal.log_end_offset
+        journal.leader_epoch = recovered.leader_epoch
         return recovered
 
     @property
@@ -126,7 +128,7 @@ class Node:
         )
 
     def start(self, now_ms: int, wall_ms: int, incarnation: str) -> list[Effect]:
-        """Begin to live: members get a full session time-out from now, stops in progress a full deadline.
+        """Begin to live and to lead: members get a full session time-out from now, stops in progress a full deadline.
 
         `incarnation` is random and names this life of the logs; no other start of a node may have the same.
         """
@@ -134,9 +136,7 @@ class Node:
         self._is_started = True
         self._clock.now_ms = now_ms
         self._clock.wall_offset_ms = wall_ms - now_ms
-        self._rack.incarnation = incarnation
-        for index, shard in enumerate(self._shards):
-            self._rack.contained(index, None, shard.start, incarnation)
+        self._rack.start(incarnation)
         return self._finish(now_ms, looks_at_all_timers=True)
 
     # ---- step -------------------------------------------------------------------------------------------------------
@@ -155,17 +155,20 @@ class Node:
                 case RequestArrived():
                     self._router.handle(event)
                 case BecameDurable():
-                    self._parking.lift(event.shard, event.end_offset)
+                    # A node that is alone is the whole in-sync set: what is on its disk is committed.
+                    self._gates.move(event.shard, self._rack.leader_epochs[event.shard], event.end_offset)
                     self._rack.working = event.shard
                     if self._shards[event.shard].became_durable(event.end_offset):
                         self._touched.add(event.shard)
+                    if self._snapshots.held is not None:
+                        self._hand_out_snapshot()
                 case Ticked():
                     looks_at_all_timers = True
                     self._clock.wall_offset_ms = event.wall_ms - now_ms
                     self._pass_time(event)
                     self._router.take_turn()
                     if self._away:
-                        self._rack.load_slices(event, self._limits.slice_bytes)
+                        self._rack.load_slice(event, self._limits.slice_bytes)
                     self._grow_snapshot()
                 case ConnectionOpened():
                     self._connections[event.connection_id] = Connection(event.connection_id, event.host)
@@ -188,6 +191,10 @@ class Node:
                 case SnapshotWritten():
                     self._snapshots.piece_written(event.shard, event.end_offset, is_whole=event.is_whole)
                     self._grow_snapshot()
+                case LeadershipGiven():
+                    self._rack.lead(event.shard, event.leader_epoch)
+                case LeadershipTaken():
+                    self._rack.resign(event.shard, event.why)
                 case ShardRecovered():
                     self._rack.recovered(event)
                 case ShardUnreadable():
@@ -196,11 +203,11 @@ class Node:
                     self._rack.refused(event)
                 case DiskFailed():
                     self._is_halted = True
-                    self._parking.drop_all()
+                    self._gates.drop_all()
                     return [Halt(f"the disk failed, so nothing more can be promised: {event.why}")]
                 case _:
                     assert_never(event)
-        except NotLoadedError as error:
+        except NotServedError as error:
             assert isinstance(event, RequestArrived), "only a request is refused"
             self._router.refuse_for_now(event, error)
         except Exception as error:  # noqa: BLE001 - a bug of ours costs one request, whatever it is
@@ -266,14 +273,12 @@ class Node:
                 others += desk.effects
                 desk.effects.clear()
             if desk.sends:
-                waits = ((index, desk.journal.log_end_offset),)
-                for effect in desk.sends:
-                    self._parking.park(effect, waits)
+                self._gates.park(index, desk.sends, desk.journal.log_end_offset)
                 desk.sends.clear()
         effects += others
         effects += self._direct
         effects += self._watch()
-        effects += self._parking.release()
+        effects += self._gates.release()
         effects += self._wake(now_ms, range(len(self._shards)) if looks_at_all_timers else self._touched)
         self._direct.clear()
         self._touched.clear()
@@ -295,14 +300,20 @@ class Node:
         if shard is None:
             return
         try:
-            effect = self._snapshots.grow()
+            self._snapshots.grow()
         except Exception as error:  # noqa: BLE001 - a snapshot that cannot be made costs a longer load, and no more
             self._snapshots.abandon(shard)
             why = f"the snapshot of shard {shard} met a bug at {where_of(error)}; another is made later"
             self._direct.append(BugMet(why, error))
             return
-        if effect is not None:
-            self._parking.park(effect, ((shard, effect.end_offset),))
+        self._hand_out_snapshot()
+
+    def _hand_out_snapshot(self) -> None:
+        """Have the piece of a snapshot that is held written, once what it stands for is committed."""
+        if self._snapshots.held is not None:
+            piece = self._snapshots.take_held(self._gates.high_watermark(self._snapshots.held.shard))
+            if piece is not None:
+                self._direct.append(piece)
 
     def _watch(self) -> list[Effect]:
         is_same = not self._rack.has_loaded
@@ -315,7 +326,7 @@ class Node:
         if is_same:
             return []
         # What a shard that is loaded watches is not known, and is not to be forgotten.
-        kept = self._watched if self._away else WatchTopics(frozenset())
+        kept = self._watched if self._rack.loads.is_loading else WatchTopics(frozenset())
         watched = WatchTopics(
             kept.topics.union(*(shard.watched_topics() for shard in self._shards)),
             kept.lists_all or any(shard.watches_all_topics() for shard in self._shards),
@@ -329,7 +340,7 @@ class Node:
     @property
     def _is_more_to_do(self) -> bool:
         """True when something was left to a step of its own that can be taken at once."""
-        is_asked = bool(self._waiting) or bool(self._rack.reloads.under_way)
+        is_asked = bool(self._waiting) or bool(self._rack.loads.under_way)
         return is_asked or self._snapshots.next_shard is not None
 
     def _wake(self, now_ms: int, shards: Iterable[int]) -> list[Effect]:

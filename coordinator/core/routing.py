@@ -7,8 +7,9 @@ answered in one step as the step is for, and the rest waits, in order, for steps
 from collections import deque
 from typing import TypeAlias
 
-from coordinator.core.effects import CloseConnection, Respond
+from coordinator.core.effects import CloseConnection, Effect, Respond
 from coordinator.core.events import RequestArrived
+from coordinator.core.gates import Gates, Wait
 from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.describe import summaries
 from coordinator.core.groups.shown import Shown
@@ -17,9 +18,8 @@ from coordinator.core.groups.subscriptions import named_topics
 from coordinator.core.limits import Limits
 from coordinator.core.listing import Listings, take_listed
 from coordinator.core.meter import Meter
-from coordinator.core.parking import Parking
 from coordinator.core.reads import answer_read
-from coordinator.core.shard_rack import NotLoadedError, ShardRack
+from coordinator.core.shard_rack import NotServedError, ShardRack
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import why_bad_id
 from coordinator.protocol.messages import (
@@ -63,7 +63,7 @@ class Router:
         catalog: Catalog,
         meter: Meter,
         connections: dict[int, Connection],
-        parking: Parking,
+        gates: Gates[Effect],
         rack: ShardRack,
     ) -> None:
         self._limits = limits
@@ -71,7 +71,7 @@ class Router:
         self._catalog = catalog
         self._meter = meter
         self._connections = connections
-        self._parking = parking
+        self._gates = gates
         self._rack = rack
         self.waiting: deque[tuple[RequestArrived, AskedByPeople]] = deque()
         """Requests that wait for a turn, in the order in which they came."""
@@ -79,7 +79,7 @@ class Router:
         self._listings = Listings(connections, limits.listed_total_bytes)
 
     def handle(self, event: RequestArrived) -> None:
-        """Answer a request, or have it wait; raises NotLoadedError."""
+        """Answer a request, or have it wait; raises NotServedError."""
         connection = self._connections.get(event.connection_id)
         if connection is None or connection.is_closing:
             return
@@ -122,9 +122,9 @@ class Router:
                 else:
                     self._answer(event, request)
 
-    def refuse_for_now(self, event: RequestArrived, error: NotLoadedError) -> None:
-        """Refuse a request for a shard that is being loaded."""
-        self._respond_now(event, ErrorResponse(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, message=str(error)))
+    def refuse_for_now(self, event: RequestArrived, error: NotServedError) -> None:
+        """Refuse a request for a shard that is not in service here: nothing of it was decided."""
+        self._respond_now(event, ErrorResponse(error=error.code, message=str(error)))
 
     def _respond_now(
         self, event: RequestArrived, response: FindCoordinatorResponse | ListClaimsResponse | ErrorResponse
@@ -146,7 +146,7 @@ class Router:
         """Answer a request in a step that is about others too: what goes wrong is its own."""
         try:
             self._answer(event, request)
-        except NotLoadedError as error:
+        except NotServedError as error:
             self.refuse_for_now(event, error)
         except Exception as error:  # noqa: BLE001 - a bug of ours costs one request, whatever it is
             self._rack.contain(error, event)
@@ -181,8 +181,8 @@ class Router:
                 break
         self._meter.note(len(lines))
         response = ListGroupsResponse(tuple(sorted(lines, key=lambda line: line.group_id)), up_to)
-        waits = tuple((index, shard.desk.journal.log_end_offset) for index, shard in enumerate(shards))
-        self._parking.park(Respond(event.connection_id, event.correlation_id, response), waits)
+        waits = tuple(Wait(index, shard.desk.journal.log_end_offset) for index, shard in enumerate(shards))
+        self._gates.park_for_all(Respond(event.connection_id, event.correlation_id, response), waits)
 
     def _read(self, event: RequestArrived, request: FetchOffsets | DescribeGroup | ListGroupEvents) -> None:
         desk = self._rack.at_work(request.group_id).desk
@@ -196,10 +196,13 @@ class Router:
             message = f"the group id is not allowed: {why}"
             return FindCoordinatorResponse(error=ErrorCode.INVALID_GROUP_ID, message=message)
         shard = self._rack.shard_of(request.group_id)
+        if not self._rack.is_led(shard):
+            message = f"shard {shard} is not led by this node, which does not know by whom it is; try again"
+            return FindCoordinatorResponse(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message, shard=shard)
         return FindCoordinatorResponse(
             coordinator=self._address,
             shard=shard,
-            leader_epoch=self._rack.shards[shard].desk.journal.leader_epoch,
+            leader_epoch=self._rack.leader_epochs[shard],
             nodes=(self._address,),
             kafka_bootstrap=self._catalog.bootstrap,
             kafka_cluster_id=self._catalog.cluster_id,

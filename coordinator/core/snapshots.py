@@ -27,6 +27,8 @@ class Snapshots:
         self._is_growing = False
         self._under_way: tuple[int, bool] | None = None
         """The end offset of the piece that is on its way to the disk, and whether it is the last."""
+        self.held: WriteSnapshot | None = None
+        """That piece, until the records that it stands for are committed: a snapshot is never of what may be cut."""
 
     def look_at(self, shard: int) -> bool:
         """Take note of what was written to a shard's log; True when its snapshot is due since then."""
@@ -44,8 +46,8 @@ class Snapshots:
         """The shard whose snapshot a step can make grow; None while there is nothing to do but wait."""
         return self.due[0] if self.due and self._under_way is None else None
 
-    def grow(self) -> WriteSnapshot | None:
-        """Encode the next slice for `next_shard`, and return a piece once that is full."""
+    def grow(self) -> None:
+        """Encode the next slice for `next_shard`, and hold a piece once that is full."""
         shard = self.due[0]
         journal = self._journal(shard)
         if not self._is_growing:
@@ -53,9 +55,18 @@ class Snapshots:
             journal.begin_snapshot()
         piece = journal.grow_snapshot(self._limits.slice_bytes, self._limits.snapshot_piece_bytes)
         if piece is None:
-            return None
+            return
         self._under_way = (piece.end_offset, piece.is_last)
-        return WriteSnapshot(shard, piece.end_offset, journal.leader_epoch, piece.records, piece.index, piece.is_last)
+        epoch = journal.leader_epoch
+        self.held = WriteSnapshot(shard, piece.end_offset, epoch, piece.records, piece.index, piece.is_last)
+
+    def take_held(self, high_watermark: int) -> WriteSnapshot | None:
+        """Return the piece that is held if its shard is committed to where it was made of."""
+        held = self.held
+        if held is None or held.end_offset > high_watermark:
+            return None
+        self.held = None
+        return held
 
     def piece_written(self, shard: int, end_offset: int, *, is_whole: bool) -> None:
         """Take note that the piece under way is on disk.
@@ -79,7 +90,7 @@ class Snapshots:
             return
         if self.due[0] == shard:
             self._is_growing = False
-            self._under_way = None
+            self._under_way = self.held = None
         self.due.remove(shard)
         self._is_due[shard] = False
 

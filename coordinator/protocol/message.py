@@ -15,10 +15,15 @@ Codes: TypeAlias = frozenset[ErrorCode]
 NO_CODES: Final[Codes] = frozenset()
 
 ANY_REQUEST_REFUSED_WITH: Final[Codes] = frozenset(
-    {ErrorCode.UNSUPPORTED_VERSION, ErrorCode.FRAME_TOO_LARGE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    {
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.FRAME_TOO_LARGE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+    }
 )
 """Codes of ErrorResponse that belong to no request in particular: an unknown number, an answer over its limit, and what
-it asks about is being loaded again."""
+it asks about is being loaded here, or is not led here."""
 
 
 def codes(*errors: ErrorCode) -> Codes:

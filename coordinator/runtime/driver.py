@@ -25,9 +25,9 @@ from coordinator.core.effects import (
     CloseConnection,
     Effect,
     Halt,
+    LoadShard,
     Notice,
     OffsetToResolve,
-    ReloadShard,
     ResolveOffsets,
     Respond,
     SendPush,
@@ -368,9 +368,9 @@ class Driver:
                     return
                 self._write()
                 self._disk.write_snapshot(shard, end_offset, leader_epoch, records, index=index, is_last=is_last)
-            case ReloadShard(shard, after_ms):
+            case LoadShard(shard, leader_epoch, after_ms):
                 self._write()
-                self._reader.read(shard, after_ms)
+                self._reader.read(shard, leader_epoch, after_ms)
             case BugMet():
                 self._log.critical("bug", why=effect.why, exc_info=effect.error)
             case Halt(why):

@@ -1,6 +1,7 @@
-"""Reading a shard's log again while the node runs, on a thread of its own: it takes as long as the disk does.
+"""Reading a shard's log while the node runs, on a thread of its own: it takes as long as the disk does.
 
-It decides nothing: when to read is said to it, and what was found, or why nothing was, is posted as an event.
+It decides nothing: when to read is said to it, and what was found, or why nothing was, is posted as an event. One
+thread at a time reads a shard, for the newest epoch that was asked for.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from coordinator.core.log.storage import DiskPort
 
 
 class ShardReader:
-    """Reads shards again; `post` takes an event from any thread."""
+    """Reads shards; `post` takes an event from any thread. Its methods belong to the loop's thread."""
 
     def __init__(
         self,
@@ -23,22 +24,50 @@ class ShardReader:
         self._loop = loop
         self._disk = disk
         self._post = post
+        self._wanted: dict[int, int] = {}
+        """The newest leader epoch in which each shard is to be read."""
+        self._reading: set[int] = set()
+        """The shards that are being read."""
+        self._held_back: dict[int, int] = {}
+        """The epochs for which shards are to be read as soon as the reading under way ends."""
 
-    def read(self, shard: int, after_ms: int) -> None:
-        """Read a shard after a pause, and post ShardRecovered or ShardUnreadable."""
-        self._loop.call_later(after_ms / 1000, self._begin, shard)
+    def read(self, shard: int, leader_epoch: int, after_ms: int) -> None:
+        """Read a shard after a pause, and post ShardRecovered or ShardUnreadable.
 
-    def _begin(self, shard: int) -> None:
-        threading.Thread(target=self._read, args=(shard,), name=f"kcoord-read-{shard}", daemon=True).start()
+        Whatever was asked for in a former epoch and has not begun is not read any more.
+        """
+        self._wanted[shard] = leader_epoch
+        self._loop.call_later(after_ms / 1000, self._begin, shard, leader_epoch)
 
-    def _read(self, shard: int) -> None:
+    def _begin(self, shard: int, leader_epoch: int) -> None:
+        if self._wanted[shard] != leader_epoch:
+            return
+        if shard in self._reading:
+            self._held_back[shard] = leader_epoch
+            return
+        self._reading.add(shard)
+        arguments = (shard, leader_epoch)
+        threading.Thread(target=self._read, args=arguments, name=f"kcoord-read-{shard}", daemon=True).start()
+
+    def _read(self, shard: int, leader_epoch: int) -> None:
         found = _Pieces()
         try:
-            self._disk.recover(shard, found)
+            recovered = self._disk.recover(shard, found)
         except Exception as error:  # noqa: BLE001 - whatever keeps a shard from being read is tried again, and said
-            self._post(ShardUnreadable(shard, str(error) or repr(error)))
+            event: Event = ShardUnreadable(shard, leader_epoch, str(error) or repr(error))
         else:
-            self._post(ShardRecovered(shard, found.pieces))
+            event = ShardRecovered(shard, leader_epoch, recovered.leader_epoch, found.pieces)
+        try:
+            self._loop.call_soon_threadsafe(self._has_read, shard)
+        except RuntimeError:
+            return  # the loop has ended, and nobody waits for the shard
+        self._post(event)
+
+    def _has_read(self, shard: int) -> None:
+        self._reading.discard(shard)
+        leader_epoch = self._held_back.pop(shard, None)
+        if leader_epoch is not None:
+            self._begin(shard, leader_epoch)
 
 
 class _Pieces:

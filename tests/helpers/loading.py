@@ -39,7 +39,10 @@ def read_shard(disk: DiskPort, shard: int) -> Found:
 
 
 def given(
-    snapshot: Sequence[bytes] | None, snapshot_end: int, batches: Iterable[tuple[int, Sequence[bytes]]]
+    snapshot: Sequence[bytes] | None,
+    snapshot_end: int,
+    batches: Iterable[tuple[int, Sequence[bytes]]],
+    leader_epoch: int = 0,
 ) -> Callable[[LogSink], RecoveredShard]:
     """Return a reader of a shard that consists of these records."""
 
@@ -50,7 +53,7 @@ def given(
         for base_offset, records in batches:
             sink.take_batch(base_offset, records)
             end = base_offset + len(records)
-        return RecoveredShard(snapshot_end, end, 0, ())
+        return RecoveredShard(snapshot_end, end, leader_epoch, ())
 
     return recover
 

@@ -15,8 +15,8 @@ from coordinator.core.effects import (
     CloseConnection,
     Effect,
     Halt,
+    LoadShard,
     Notice,
-    ReloadShard,
     ResolveOffsets,
     Respond,
     SendPush,
@@ -91,6 +91,8 @@ class NodeWorld:
         self.shards = shards
         self.is_durable_at_once = is_durable_at_once
         self.is_snapshot_written_at_once = True
+        self.is_load_late = False
+        """True while nothing is read of shards that are to be loaded."""
         self.kafka = FakeKafka(dict(topics if topics is not None else {"t": 4}))
         self.now_ms = 1_000_000
         self.wall_offset_ms = WALL_OFFSET_MS
@@ -104,8 +106,10 @@ class NodeWorld:
         self.halted: Halt | None = None
         self.bugs: list[BugMet] | None = None
         """The bugs that were met, where some are expected."""
-        self.reloads: list[tuple[int, int]] = []
-        """The times at which shards are to be read again."""
+        self.epochs = [0] * shards
+        """The leader epoch of each log's last record."""
+        self.loads: list[tuple[int, LoadShard]] = []
+        """The times at which shards are to be read."""
         self.members: dict[int, Member] = {}
         self._events: deque[Event] = deque()
         self._late: list[OffsetsResolved] = []
@@ -122,7 +126,7 @@ class NodeWorld:
         for shard in range(self.shards):
             end, snapshot = self.snapshots.get(shard, (0, None))
             tail = self.written[shard][end : self.synced[shard]]
-            node.load(shard, given(snapshot, end, [(end, tail)] if tail else []))
+            node.load(shard, given(snapshot, end, [(end, tail)] if tail else [], self.epochs[shard]))
         return node
 
     def _start_node(self) -> None:
@@ -183,8 +187,10 @@ class NodeWorld:
         for effect in effects:
             self.effects.append(effect)
             match effect:
-                case Append(shard, base_offset, _, records):
+                case Append(shard, base_offset, leader_epoch, records):
                     assert base_offset == len(self.written[shard])
+                    assert leader_epoch >= self.epochs[shard]
+                    self.epochs[shard] = leader_epoch
                     self.written[shard].extend(records)
                     if self.is_durable_at_once:
                         self.sync(shard)
@@ -217,9 +223,9 @@ class NodeWorld:
                     self._wake_at_ms = now_ms
                 case Halt():
                     self.halted = effect
-                case ReloadShard(shard, after_ms):
-                    self.reloads.append((self.now_ms + after_ms, shard))
-                    self._reload_those_due()
+                case LoadShard():
+                    self.loads.append((self.now_ms + effect.after_ms, effect))
+                    self._load_those_due()
                 case BugMet():
                     assert self.bugs is not None, f"{effect.why}: {effect.error!r}"
                     self.bugs.append(effect)
@@ -228,14 +234,22 @@ class NodeWorld:
                 case _:
                     assert_never(effect)
 
-    def _reload_those_due(self) -> None:
-        due = [shard for at_ms, shard in self.reloads if at_ms <= self.now_ms]
-        self.reloads = [(at_ms, shard) for at_ms, shard in self.reloads if at_ms > self.now_ms]
-        for shard in due:
-            self.sync(shard)
-            end, snapshot = self.snapshots.get(shard, (0, None))
-            pieces = [] if snapshot is None else [(True, end, snapshot)]
-            self.happen(ShardRecovered(shard, [*pieces, (False, end, self.written[shard][end:])]))
+    def _load_those_due(self) -> None:
+        if self.is_load_late:
+            return
+        due = [load for at_ms, load in self.loads if at_ms <= self.now_ms]
+        self.loads = [(at_ms, load) for at_ms, load in self.loads if at_ms > self.now_ms]
+        for load in due:
+            self.happen(self.read(load))
+
+    def read(self, load: LoadShard) -> ShardRecovered:
+        """Return what a shard's log has, once all of it is durable."""
+        shard = load.shard
+        self.sync(shard)
+        end, snapshot = self.snapshots.get(shard, (0, None))
+        pieces = [] if snapshot is None else [(True, end, snapshot)]
+        log = (False, end, self.written[shard][end:])
+        return ShardRecovered(shard, load.leader_epoch, self.epochs[shard], [*pieces, log])
 
     def sync(self, shard: int | None = None) -> None:
         """Make what was written durable."""
@@ -259,7 +273,7 @@ class NodeWorld:
             if self._wake_at_ms is not None and self._wake_at_ms <= next_ms:
                 self._wake_at_ms = None
             self.now_ms = next_ms
-            self._reload_those_due()
+            self._load_those_due()
             self.happen(Ticked(self.now_ms + self.wall_offset_ms))
         self.now_ms = end_ms
 

@@ -16,8 +16,8 @@ from coordinator.core.effects import (
     CloseConnection,
     Effect,
     Halt,
+    LoadShard,
     Notice,
-    ReloadShard,
     ResolveOffsets,
     Respond,
     SendPush,
@@ -281,7 +281,7 @@ class Transcript:
                 return [f"halt: {why}"]
             case BugMet():
                 return [f"bug: {effect.why}"]
-            case Append() | WriteSnapshot() | WakeAt() | ReloadShard():
+            case Append() | WriteSnapshot() | WakeAt() | LoadShard():
                 return []
             case _:
                 assert_never(effect)

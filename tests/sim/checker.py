@@ -12,7 +12,20 @@ from coordinator.core.groups.operator_records import GroupDeleted
 from coordinator.core.groups.records import GroupExpired, MemberRemoved
 from coordinator.core.groups.state import ShardState
 from coordinator.core.limits import Limits
-from coordinator.protocol.messages import Push, Request, Response
+from coordinator.protocol.messages import (
+    Advance,
+    BeginClaims,
+    CommitOffsets,
+    ConfirmClaims,
+    FetcherStarted,
+    FetcherStopped,
+    FinishClaims,
+    LeaveGroup,
+    Ping,
+    Push,
+    Request,
+    Response,
+)
 from tests.sim.facts import WorldFacts
 from tests.sim.kafka import Kafka
 from tests.sim.log.model import NO_LOG, LogCopy, LogModel
@@ -20,10 +33,22 @@ from tests.sim.log.state import GroupModel, ViolationError
 from tests.sim.said.answers import check_answer
 from tests.sim.said.notices import check_notice
 from tests.sim.said.pushes import check_push
-from tests.sim.said.state import Asked, Life, Said
+from tests.sim.said.state import Asked, Life, Said, Session
 
 LONGEST_ANSWER_MS = 15_000
 """An answer waits for Kafka and for the disk, for no longer than this once nothing is disturbed any more."""
+DECIDED_AT_ONCE = (
+    Advance
+    | BeginClaims
+    | CommitOffsets
+    | ConfirmClaims
+    | FetcherStarted
+    | FetcherStopped
+    | FinishClaims
+    | LeaveGroup
+    | Ping
+)
+"""Requests that are decided in the step in which they come, so that their answers wait for nothing but the log."""
 
 
 class Checker:
@@ -95,6 +120,28 @@ class Checker:
         self._said.durable[shard] = end_offset
         # What a node remembers beside its log, such as who was late, is gone as with a restart.
         self.logs[shard].cut(end_offset)
+
+    def resigned(self, shard: int) -> None:
+        """Note that the node leads a shard no longer: nothing is said any more of what it has decided there."""
+        life = self._said.life
+        for (connection_id, correlation_id), asked in life.asked.items():
+            if asked.shard == shard and isinstance(asked.request, DECIDED_AT_ONCE):
+                life.void.add((connection_id, correlation_id))
+                self.coverage["resigned with what waited"] += connection_id not in life.gone
+        groups = self.logs[shard].groups
+        for connection_id, member in tuple(life.bound.items()):
+            if member[0] in groups:
+                life.deposed.add(connection_id)
+                del life.bound[connection_id]
+        life.removed = {key: found for key, found in life.removed.items() if found[0][0] not in groups}
+        for member in [member for member in life.accepted if member[0] in groups]:
+            del life.accepted[member]
+
+    def led(self, shard: int, now_ms: int) -> None:
+        """Note that the node begins to lead a shard: members have all their time from now on, whatever was before."""
+        for group_id, group in self.logs[shard].groups.items():
+            for member_id in group.facts:
+                self._said.life.sessions[group_id, member_id] = Session(now_ms)
 
     def copy_logs(self) -> list[tuple[LogCopy, int]]:
         """Return what a copy of the disk has of each log, and its end."""
@@ -183,10 +230,14 @@ class Checker:
 
     def responded(self, connection_id: int, correlation_id: int, response: Response) -> None:
         """Check an answer that leaves the node."""
+        if (connection_id, correlation_id) in self._said.life.void:
+            raise ViolationError("said-after-resign", f"{response} was decided by a leader that has resigned")
         check_answer(self._said, connection_id, correlation_id, response)
 
     def pushed(self, connection_id: int, push: Push, shard: int) -> None:
         """Check a push that leaves the node."""
+        if connection_id in self._said.life.deposed:
+            raise ViolationError("said-after-resign", f"{push} was decided by a leader that has resigned")
         check_push(self._said, connection_id, push, shard)
 
     def noticed(self, notice: Notice, shard: int, now_ms: int) -> None:

@@ -27,12 +27,13 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.parts import NodeAddress
 from coordinator.runtime.files import DiskError
-from tests.helpers.loading import read_shard
 from tests.helpers.memory_disk import MemoryDisk
 from tests.helpers.planted_bugs import PlantedBugError, plant
 from tests.sim.bounds import WakeWatch, check_account, check_things
 from tests.sim.checker import Checker
 from tests.sim.kafka import BROKERS, CLUSTER, Kafka
+from tests.sim.leading import Leading
+from tests.sim.log.state import ViolationError
 from tests.sim.mix import Mix
 from tests.sim.probes import ProbeWatch
 from tests.sim.room import RoomWatch, check_nobody_is_half
@@ -69,17 +70,18 @@ class Coordinator:
     """One coordinator through all its lives."""
 
     def __init__(self, dice: Random, schedule: Schedule, mix: Mix, kafka: Kafka, checker: Checker) -> None:
-        self._dice = dice
-        self._schedule = schedule
-        self._mix = mix
+        self.dice = dice
+        self.schedule = schedule
+        self.mix = mix
         self._kafka = kafka
-        self._checker = checker
+        self.checker = checker
         self._probes = ProbeWatch(mix.limits.probe_timeout_ms)
         self._wakes = WakeWatch()
         self._limits = mix.limits
         self._room = RoomWatch(mix.limits, checker.coverage)
         self.sender: Sender
         self.node: Node
+        self.leading: Leading
         self.life = 0
         self.starts = 0
         self.is_up = False
@@ -90,10 +92,10 @@ class Coordinator:
         self._waiting: list[Callable[[], None]] = []
         self._fresh_ids = 0
         self._watched = e.WatchTopics(frozenset())
-        self._is_disk_busy = False
+        self.is_disk_busy = False
         self._pieces: dict[int, int] = {}
         """The pieces that are written, of each shard's snapshot that is not whole."""
-        self._disk = MemoryDisk(
+        self.disk = MemoryDisk(
             mix.shards,
             on_durable=self._on_durable,
             on_failure=self._on_disk_failure,
@@ -110,51 +112,52 @@ class Coordinator:
         """Recover the logs and begin a life, unless one is under way."""
         if self.is_up or not self.is_powered:
             return
-        schedule = self._schedule
-        self._base_ms = self._dice.randint(0, 10**9) - schedule.now_ms
+        schedule = self.schedule
+        self._base_ms = self.dice.randint(0, 10**9) - schedule.now_ms
         self._last_read_ms, self._not_lived_ms = schedule.now_ms, 0
         now_ms = self.now_ms()
-        node = Node(self._limits, self._mix.shards, ADDRESS, ("k1:9092",))
+        node = Node(self._limits, self.mix.shards, ADDRESS, ("k1:9092",))
         try:
-            logs = [node.load(shard, partial(self._disk.recover, shard)) for shard in range(self._mix.shards)]
+            logs = [node.load(shard, partial(self.disk.recover, shard)) for shard in range(self.mix.shards)]
         except DiskError as error:
             schedule.tell("coordinator", f"cannot start: {error}")
-            self._disk.restart()
+            self.disk.restart()
             schedule.after(300, self.start)
             return
+        self.leading = Leading(self, [found.leader_epoch + 1 for found in logs])
         for shard, found in enumerate(logs):
-            self._checker.coverage["snapshot read"] += found.snapshot_end > 0
+            self.checker.coverage["snapshot read"] += found.snapshot_end > 0
             schedule.tell("coordinator", f"recovers shard {shard} up to {found.log_end_offset}")
-            self._checker.recovered(shard, found.log_end_offset, node.hard_state(shard), now_ms)
+            self.checker.recovered(shard, found.log_end_offset, node.hard_state(shard), now_ms)
         self.node = node
         self.life += 1
         self.starts += 1
         self.is_up, self.is_paused = True, False
         self._waiting.clear()
         self._watched = e.WatchTopics(frozenset())
-        self._is_disk_busy = False
+        self.is_disk_busy = False
         self._perform(node.start(now_ms, self._wall_ms(), f"life-{self.starts}"))
-        self._later(0, self._tick)
-        self._later(0, self._poll_kafka)
+        self.later(0, self._tick)
+        self.later(0, self._poll_kafka)
 
     def kill(self, *, loses_power: bool) -> None:
         """End the process; `start` begins the next life."""
         self._end("loses power" if loses_power else "is killed", is_silent=loses_power)
         if loses_power:
             self.is_powered = False
-            self._disk.crash(self._dice)
+            self.disk.crash(self.dice)
         else:
-            self._disk.restart()
+            self.disk.restart()
 
     def disk_copy(self) -> dict[Path, bytes]:
         """Return a copy of what is durable."""
-        return self._disk.files.durable_copy()
+        return self.disk.files.durable_copy()
 
     def exchange_disk(self, copy: dict[Path, bytes] | None) -> None:
         """End the process and put in another disk, an empty one or one with a copy; `power_on` begins the next life."""
         self._end("loses its disk" if copy is None else "gets an old copy for its disk", is_silent=True)
         self.is_powered = False
-        self._disk.exchange(copy)
+        self.disk.exchange(copy)
 
     def power_on(self) -> None:
         self.is_powered = True
@@ -170,13 +173,13 @@ class Coordinator:
         room = {"principal_max_bytes": usual.principal_max_bytes, "node_max_bytes": usual.node_max_bytes}
         self._limits = replace(self._limits, **room)
         self._room.take_limits(self._limits)
-        self._checker.coverage["room raised"] += 1
+        self.checker.coverage["room raised"] += 1
         self.kill(loses_power=False)
         self.start()
 
     def _end(self, why: str, *, is_silent: bool) -> None:
-        self._schedule.tell("coordinator", why)
-        self._checker.coverage["snapshot cut off"] += len(self._pieces)
+        self.schedule.tell("coordinator", why)
+        self.checker.coverage["snapshot cut off"] += len(self._pieces)
         self._pieces.clear()
         self.is_up = self.is_paused = False
         self._waiting.clear()
@@ -185,14 +188,14 @@ class Coordinator:
 
     def pause(self) -> None:
         if self.is_up:
-            self._schedule.tell("coordinator", "is stopped (SIGSTOP)")
+            self.schedule.tell("coordinator", "is stopped (SIGSTOP)")
             self.is_paused = True
 
     def resume(self) -> None:
         """Let the process go on, with everything that came meanwhile."""
         if not self.is_paused:
             return
-        self._schedule.tell("coordinator", "goes on (SIGCONT)")
+        self.schedule.tell("coordinator", "goes on (SIGCONT)")
         self.is_paused = False
         waiting, self._waiting = self._waiting, []
         for work in waiting:
@@ -205,8 +208,8 @@ class Coordinator:
         elif self.is_up:
             work()
 
-    def _later(self, ms: int, work: Callable[[], None]) -> None:
-        self._schedule.after(ms, self._in_life, self.life, work)
+    def later(self, ms: int, work: Callable[[], None]) -> None:
+        self.schedule.after(ms, self._in_life, self.life, work)
 
     def _in_life(self, life: int, work: Callable[[], None]) -> None:
         if life == self.life:
@@ -216,7 +219,7 @@ class Coordinator:
 
     def now_ms(self) -> int:
         """The monotonic time of this process."""
-        machine_ms = self._schedule.now_ms
+        machine_ms = self.schedule.now_ms
         too_long_ms = machine_ms - self._last_read_ms - LONGEST_GAP_MS
         self._last_read_ms = machine_ms
         if too_long_ms > 0:
@@ -224,25 +227,25 @@ class Coordinator:
         return self._base_ms + machine_ms - self._not_lived_ms
 
     def _wall_ms(self) -> int:
-        return self._schedule.now_ms + self.wall_offset_ms
+        return self.schedule.now_ms + self.wall_offset_ms
 
     def _tick(self) -> None:
-        self._later(TICK_MS, self._tick)
+        self.later(TICK_MS, self._tick)
         self._wake()
 
     def _wake(self) -> None:
-        self._wakes.woke(self._schedule.now_ms)
-        self._step(events.Ticked(self._wall_ms()))
+        self._wakes.woke(self.schedule.now_ms)
+        self.step(events.Ticked(self._wall_ms()))
 
     # ---- events -----------------------------------------------------------------------------------------------------
 
     def opened(self, connection_id: int, host: str) -> None:
         """Take in a new connection; call it within `do`."""
-        self._step(events.ConnectionOpened(connection_id, host))
+        self.step(events.ConnectionOpened(connection_id, host))
 
     def closed(self, connection_id: int, why: str) -> None:
-        self._checker.closed(connection_id, self.now_ms())
-        self._step(events.ConnectionClosed(connection_id, why))
+        self.checker.closed(connection_id, self.now_ms())
+        self.step(events.ConnectionClosed(connection_id, why))
 
     def arrived(self, connection_id: int, correlation_id: int, request: Request, known_end: int | None = None) -> None:
         """Take in a request; `known_end` comes with an operator's."""
@@ -253,13 +256,13 @@ class Coordinator:
             fresh_id = f"m{self._fresh_ids}"
         shard = self._shard(request)
         if known_end is None:
-            self._checker.asked(connection_id, correlation_id, request, shard, now_ms)
+            self.checker.asked(connection_id, correlation_id, request, shard, now_ms)
         else:
-            self._checker.asked_by_operator(connection_id, correlation_id, request, shard, known_end, now_ms)
+            self.checker.asked_by_operator(connection_id, correlation_id, request, shard, known_end, now_ms)
         state = self._state_of(request)
         self._room.asked(connection_id, correlation_id, request, state, is_operator=known_end is not None)
-        self._schedule.tell(f"-> {connection_id}", request)
-        self._step(events.RequestArrived(connection_id, correlation_id, request, fresh_id))
+        self.schedule.tell(f"-> {connection_id}", request)
+        self.step(events.RequestArrived(connection_id, correlation_id, request, fresh_id))
 
     def _shard(self, request: Request) -> int:
         return self.node.shard_of(getattr(request, "group_id", GROUP))
@@ -267,10 +270,10 @@ class Coordinator:
     def _state_of(self, request: Request) -> ShardState:
         return self.node.hard_state(self._shard(request))
 
-    def _step(self, event: events.Event) -> None:
+    def step(self, event: events.Event) -> None:
         effects = self.node.step(event, self.now_ms())
-        check_things(self.node.things_done, self._mix.limits)
-        self._room.stepped(map(self.node.hard_state, range(self._mix.shards)))
+        check_things(self.node.things_done, self.mix.limits)
+        self._room.stepped(map(self.node.hard_state, range(self.mix.shards)))
         self._perform(effects)
 
     # ---- effects ----------------------------------------------------------------------------------------------------
@@ -280,95 +283,82 @@ class Coordinator:
             try:
                 _PERFORM[type(effect)](self, effect)
             except StorageError as error:
-                self._later(0, partial(self._fail, str(error)))
+                self.later(0, partial(self._fail, str(error)))
                 return
             if not self.is_up:
                 return
 
     def _append(self, effect: e.Append) -> None:
         for record in effect.records:
-            self._schedule.stamp(record)
-        self._checker.appended(
+            self.schedule.stamp(record)
+        epoch_before = self.checker.logs[effect.shard].leader_epoch
+        self.checker.appended(
             effect.shard,
             effect.base_offset,
             effect.records,
             self.node.hard_state(effect.shard),
-            self._schedule.now_ms,
+            self.schedule.now_ms,
         )
+        epoch = self.checker.logs[effect.shard].leader_epoch
+        if effect.leader_epoch != epoch:
+            raise ViolationError("epoch-without-record", f"shard {effect.shard}: {effect} in epoch {epoch}")
+        if epoch > epoch_before:
+            self.checker.led(effect.shard, self.now_ms())
         check_account(self.node.hard_state(effect.shard))
         check_nobody_is_half(self.node.hard_state(effect.shard))
-        self._schedule.tell(f"log {effect.base_offset}", self._checker.logs[effect.shard].records[effect.base_offset :])
-        self._disk.append(effect.shard, effect.base_offset, effect.leader_epoch, effect.records)
+        self.schedule.tell(f"log {effect.base_offset}", self.checker.logs[effect.shard].records[effect.base_offset :])
+        self.disk.append(effect.shard, effect.base_offset, effect.leader_epoch, effect.records)
         self._use_disk()
 
     def _write_snapshot(self, effect: e.WriteSnapshot) -> None:
         piece = {"index": effect.index, "is_last": effect.is_last}
-        self._disk.write_snapshot(effect.shard, effect.end_offset, effect.leader_epoch, effect.records, **piece)
+        self.disk.write_snapshot(effect.shard, effect.end_offset, effect.leader_epoch, effect.records, **piece)
         self._use_disk()
 
     def _respond(self, effect: e.Respond) -> None:
-        self._checker.responded(effect.connection_id, effect.correlation_id, effect.response)
+        self.checker.responded(effect.connection_id, effect.correlation_id, effect.response)
         self._room.responded(effect.connection_id, effect.correlation_id, effect.response, self._state_of)
-        self._schedule.tell(f"<- {effect.connection_id}", effect.response)
+        self.schedule.tell(f"<- {effect.connection_id}", effect.response)
         self.sender.send_response(effect.connection_id, effect.correlation_id, effect.response)
 
     def _push(self, effect: e.SendPush) -> None:
-        self._checker.pushed(effect.connection_id, effect.push, self.node.shard_of(GROUP))
+        self.checker.pushed(effect.connection_id, effect.push, self.node.shard_of(GROUP))
         self._probes.pushed(effect.connection_id, effect.push, self.now_ms())
-        self._schedule.tell(f"<- {effect.connection_id}", effect.push)
+        self.schedule.tell(f"<- {effect.connection_id}", effect.push)
         self.sender.send_push(effect.connection_id, effect.push)
 
     def _close(self, effect: e.CloseConnection) -> None:
-        self._schedule.tell(f"<- {effect.connection_id}", effect)
-        self._checker.closes(effect.connection_id)
+        self.schedule.tell(f"<- {effect.connection_id}", effect)
+        self.checker.closes(effect.connection_id)
         self._probes.closes(effect.connection_id, effect.why, self.now_ms())
         self.sender.close(effect.connection_id, effect.why)
 
     def _notice(self, effect: e.Notice) -> None:
-        self._schedule.tell("notice", effect)
-        self._checker.noticed(effect, self.node.shard_of(effect.group_id), self.now_ms())
+        self.schedule.tell("notice", effect)
+        self.checker.noticed(effect, self.node.shard_of(effect.group_id), self.now_ms())
 
     def _wake_at(self, effect: e.WakeAt) -> None:
-        self._later(max(0, effect.now_ms - self.now_ms()), self._wake)
+        self.later(max(0, effect.now_ms - self.now_ms()), self._wake)
 
     def _bug_met(self, effect: e.BugMet) -> None:
         if not isinstance(effect.error, PlantedBugError):
             raise effect.error
-        self._schedule.tell("coordinator", f"bug: {effect.why}")
+        self.schedule.tell("coordinator", f"bug: {effect.why}")
 
     def plant_bug(self) -> bool:
         """Have a handler of some shard fail soon; not more often than shards are forgiven within a run."""
-        now_ms = self._schedule.now_ms
+        now_ms = self.schedule.now_ms
         if not self.is_up or now_ms < self._no_bug_before_ms:
             return False
         self._no_bug_before_ms = now_ms + LEAST_BETWEEN_BUGS_MS
-        shard = self._dice.randrange(self._mix.shards)
-        plant(self.node, shard, self._dice.choice((1, 1, 2, 5)), is_after=self._dice.random() < 0.7)
+        shard = self.dice.randrange(self.mix.shards)
+        plant(self.node, shard, self.dice.choice((1, 1, 2, 5)), is_after=self.dice.random() < 0.7)
         return True
-
-    def _reload(self, effect: e.ReloadShard) -> None:
-        self._schedule.tell("coordinator", f"drops shard {effect.shard}, to load it in {effect.after_ms} ms")
-        self._later(effect.after_ms + self._dice.choice((0, 1, 40)), partial(self._recover, effect.shard))
-
-    def _recover(self, shard: int) -> None:
-        """Read a shard again once nothing of it is being written, as the product's disk does."""
-        if self._is_disk_busy:
-            self._later(1, partial(self._recover, shard))
-            return
-        try:
-            found = read_shard(self._disk, shard)
-        except DiskError as error:
-            self._step(events.ShardUnreadable(shard, str(error)))
-            return
-        self._checker.read_again(shard, found.shard.log_end_offset)
-        pieces = [] if found.snapshot is None else [(True, *found.snapshot)]
-        batches = [(False, base_offset, records) for base_offset, records in found.batches]
-        self._step(events.ShardRecovered(shard, [*pieces, *batches]))
 
     def _halt(self, effect: e.Halt) -> None:
         self._end(f"halts: {effect.why}", is_silent=False)
-        self._disk.restart()
-        self._schedule.after(self._dice.randint(50, 1_500), self.start)
+        self.disk.restart()
+        self.schedule.after(self.dice.randint(50, 1_500), self.start)
 
     # ---- disk -------------------------------------------------------------------------------------------------------
 
@@ -377,62 +367,62 @@ class Coordinator:
 
         def fail(call: str, path: Path) -> None:
             if call == "sync":
-                self._disk.files.fail = lambda _call, _path: None
+                self.disk.files.fail = lambda _call, _path: None
                 raise OSError(errno.EIO, "Input/output error", str(path))
 
-        self._disk.files.fail = fail
+        self.disk.files.fail = fail
 
     def heal_disk(self) -> None:
-        self._disk.files.fail = lambda _call, _path: None
+        self.disk.files.fail = lambda _call, _path: None
         self.extra_sync_ms = 0
 
     def _use_disk(self) -> None:
-        if not self._is_disk_busy:
-            self._is_disk_busy = True
-            self._later(0, self._write)
+        if not self.is_disk_busy:
+            self.is_disk_busy = True
+            self.later(0, self._write)
 
     def _write(self) -> None:
-        if self._disk.write_without_sync():
-            delay_ms = self._dice.choice(self._mix.sync_delays_ms) + self.extra_sync_ms
-            self._later(delay_ms, self._sync)
+        if self.disk.write_without_sync():
+            delay_ms = self.dice.choice(self.mix.sync_delays_ms) + self.extra_sync_ms
+            self.later(delay_ms, self._sync)
             return
-        self._is_disk_busy = False
-        for shard, piece in self._disk.write_snapshots().items():
+        self.is_disk_busy = False
+        for shard, piece in self.disk.write_snapshots().items():
             if piece.is_last:
-                self._checker.coverage["snapshot in pieces" if piece.index else "snapshot whole"] += 1
+                self.checker.coverage["snapshot in pieces" if piece.index else "snapshot whole"] += 1
                 self._pieces.pop(shard, None)
             else:
                 self._pieces[shard] = piece.index + 1
-            self._later(1, partial(self._snapshot_written, shard, piece.end_offset, is_whole=piece.is_last))
+            self.later(1, partial(self._snapshot_written, shard, piece.end_offset, is_whole=piece.is_last))
 
     def _sync(self) -> None:
-        self._disk.sync_group()
-        self._later(0, self._write)
+        self.disk.sync_group()
+        self.later(0, self._write)
 
     def _on_durable(self, shard: int, end_offset: int) -> None:
-        self._checker.became_durable(shard, end_offset)
-        self._later(self._dice.choice((0, 0, 1)), partial(self._durable, shard, end_offset))
+        self.checker.became_durable(shard, end_offset)
+        self.later(self.dice.choice((0, 0, 1)), partial(self._durable, shard, end_offset))
 
     def _durable(self, shard: int, end_offset: int) -> None:
-        self._step(events.BecameDurable(shard, end_offset))
+        self.step(events.BecameDurable(shard, end_offset))
 
     def _snapshot_written(self, shard: int, end_offset: int, *, is_whole: bool) -> None:
-        self._step(events.SnapshotWritten(shard, end_offset, is_whole))
+        self.step(events.SnapshotWritten(shard, end_offset, is_whole))
 
     def _on_disk_failure(self, why: str) -> None:
-        self._later(0, partial(self._fail, why))
+        self.later(0, partial(self._fail, why))
 
     def _fail(self, why: str) -> None:
-        self._step(events.DiskFailed(why))
+        self.step(events.DiskFailed(why))
 
     # ---- Kafka ------------------------------------------------------------------------------------------------------
 
     def _watch(self, effect: e.WatchTopics) -> None:
         self._watched = effect
-        self._later(self._dice.choice((1, 5, 60)), self._read_topics)
+        self.later(self.dice.choice((1, 5, 60)), self._read_topics)
 
     def _poll_kafka(self) -> None:
-        self._later(KAFKA_POLL_MS, self._poll_kafka)
+        self.later(KAFKA_POLL_MS, self._poll_kafka)
         self._read_topics()
 
     def _read_topics(self) -> None:
@@ -440,27 +430,27 @@ class Coordinator:
         if not watched.topics and not watched.lists_all:
             return
         if self._kafka.is_away:
-            self._later(5, partial(self._kafka_failed, "connection refused"))
+            self.later(5, partial(self._kafka_failed, "connection refused"))
             return
         topics, absent = self._kafka.metadata(watched.topics, lists_all=watched.lists_all)
         read = partial(self._topics_read, topics, absent, is_whole=watched.lists_all)
-        self._later(self._dice.choice((1, 5, 60)), read)
+        self.later(self.dice.choice((1, 5, 60)), read)
 
     def _kafka_failed(self, why: str) -> None:
-        self._step(events.KafkaFailed(why))
+        self.step(events.KafkaFailed(why))
 
     def _topics_read(self, topics: Any, absent: frozenset[str], *, is_whole: bool) -> None:
-        self._step(events.TopicsRead(topics, absent, {}, BROKERS, CLUSTER, is_whole))
+        self.step(events.TopicsRead(topics, absent, {}, BROKERS, CLUSTER, is_whole))
 
     def _resolve(self, effect: e.ResolveOffsets) -> None:
-        self._later(self._dice.choice((1, 5, 60)), partial(self._ask_kafka, effect))
+        self.later(self.dice.choice((1, 5, 60)), partial(self._ask_kafka, effect))
 
     def _ask_kafka(self, effect: e.ResolveOffsets) -> None:
         answers = self._kafka.resolve(effect.offsets)
-        self._later(self._dice.choice((1, 5, 60)), partial(self._resolved, effect.lookup_id, answers))
+        self.later(self.dice.choice((1, 5, 60)), partial(self._resolved, effect.lookup_id, answers))
 
     def _resolved(self, lookup_id: int, answers: tuple[events.ResolvedOffset, ...]) -> None:
-        self._step(events.OffsetsResolved(lookup_id, answers))
+        self.step(events.OffsetsResolved(lookup_id, answers))
 
 
 GROUP = "g"
@@ -476,7 +466,7 @@ _PERFORM: dict[type, Callable[[Coordinator, Any], None]] = {
     e.WakeAt: Coordinator._wake_at,
     e.Halt: Coordinator._halt,
     e.BugMet: Coordinator._bug_met,
-    e.ReloadShard: Coordinator._reload,
+    e.LoadShard: lambda coordinator, effect: coordinator.leading.load(effect),
     e.WatchTopics: Coordinator._watch,
     e.ResolveOffsets: Coordinator._resolve,
 }

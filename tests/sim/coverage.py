@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from typing import get_args
 
 from coordinator.core.groups.assignors import ASSIGNORS
-from coordinator.core.groups.life_records import LeaderBegan
 from coordinator.core.groups.records import (
     GroupSettings,
     IdentityAwaited,
@@ -27,7 +26,7 @@ from tests.sim.reading import ANSWERS
 
 ENOUGH_RUNS = 500
 """From so many runs on everything has to have happened."""
-RECORD_KINDS = tuple(kind.__name__ for kind in get_args(Record) if kind not in (IdentityAwaited, LeaderBegan))
+RECORD_KINDS = tuple(kind.__name__ for kind in get_args(Record) if kind is not IdentityAwaited)
 REFUSALS = (
     "CLAIM_CLOSED",
     "CLAIM_NOT_RUNNING",
@@ -35,6 +34,7 @@ REFUSALS = (
     "FENCED_OWNER_EPOCH",
     "GROUP_ID_NOT_FOUND",
     "MEMBER_ID_IN_USE",
+    "NOT_COORDINATOR",
     "NON_EMPTY_GROUP",
     "OFFSET_OUT_OF_RANGE",
     "PARTITION_OWNED",
@@ -76,6 +76,8 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "answer": ANSWERS,
     "listed": ("claims", "starts"),
     "page": ("last", "of more"),
+    "led": ("again", "again while it was loaded"),
+    "resigned": ("with what waited", "while it was loaded"),
     "run": ("ended", "left to others", "lost data", "missed its coordinator"),
     "snapshot": ("whole", "in pieces", "cut off", "read"),
     "transaction": ("open", "committed", "aborted", "read up to an open one"),

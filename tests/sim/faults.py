@@ -266,6 +266,11 @@ def pass_retention(world: "World") -> bool:
     return True
 
 
+def resign_shard(world: "World") -> bool:
+    """Have the node lead a shard no longer for a while, as an operator or a replica of it would."""
+    return world.coordinator.leading.resign(world.dice.choice((0, 0, 20, 400, 2_500, 7_000)))
+
+
 MOST_APPLICATIONS = 14
 FAULT_OF: dict[str, Callable[["World"], bool]] = {
     "connection-reset": reset_connection,
@@ -276,6 +281,7 @@ FAULT_OF: dict[str, Callable[["World"], bool]] = {
     "node-paused": pause_node,
     "disk-slow": slow_disk,
     "disk-failed": fail_disk,
+    "shard-resigned": resign_shard,
     "handler-bug": lambda world: world.coordinator.plant_bug(),
     "clock-jumped": jump_clock,
     "clock-set-while-node-away": set_clock_while_node_is_away,

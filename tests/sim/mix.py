@@ -17,6 +17,7 @@ from tests.sim.policies import POLICIES
 from tests.sim.reading import ReadingMix, draw_reading
 from tests.sim.slow import maybe_slow
 
+RESIGNED = "shard-resigned"
 RARE = {
     "topic-recreated": 0.15,
     "topic-vanished": 0.3,
@@ -24,6 +25,7 @@ RARE = {
     "checkpoint-lost": 0.4,
     "disk-failed": 0.5,
     "handler-bug": 0.5,
+    RESIGNED: 0.5,
     "kafka-away": 0.6,
     "node-power-lost": 0.8,
     "group-paused": 0.2,
@@ -134,7 +136,8 @@ def draw_mix(dice: Random) -> Mix:
     topics = {f"t{number}": dice.randint(1, 6) for number in range(1, dice.choice((1, 2, 2)) + 1)}
     subscriptions = dice.choice(KINDS_OF_SUBSCRIPTIONS)
     passing_topics = ("p1", "p2") if "pattern" in subscriptions else ()
-    weights = {name: dice.choice((0.0, 0.0, 0.0, 0.5, 1.0, 1.0, 4.0)) * RARE.get(name, 1.0) for name in FAULT_OF}
+    drawn = [name for name in FAULT_OF if name != RESIGNED]
+    weights = {name: dice.choice((0.0, 0.0, 0.0, 0.5, 1.0, 1.0, 4.0)) * RARE.get(name, 1.0) for name in drawn}
     handover = dice.choice(("takeover", "takeover", "hold"))
     for name in _impossible(handover, passing_topics):
         weights.pop(name)
@@ -151,6 +154,9 @@ def draw_mix(dice: Random) -> Mix:
         # What is given up in time is what nobody comes back for.
         weights["member-left"] = 2.0
     aside = Random()  # drawn aside, so that the rest of the world of a seed stays as it is
+    aside.setstate(dice.getstate())
+    if (weight := Random(aside.getrandbits(32)).choice((0.0, 0.0, 0.5, 1.0, 4.0)) * RARE.get(RESIGNED, 1.0)) > 0:
+        weights[RESIGNED] = weight
     aside.setstate(dice.getstate())
     mix = Mix(
         safety_ms=dice.choice((15_000, 30_000, 45_000)),

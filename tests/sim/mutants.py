@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from coordinator.core import effects as e
 from coordinator.core.events import OffsetsResolved
+from coordinator.core.gates import Gates
 from coordinator.core.groups import claims, grants, journal, ownership, targets
 from coordinator.core.groups.assignors import run_whole
 from coordinator.core.groups.committed_table import CommittedTable
@@ -28,7 +29,6 @@ from coordinator.core.groups.resets import Resets
 from coordinator.core.groups.shard import Shard
 from coordinator.core.groups.soft import Connection, Registration
 from coordinator.core.groups.state import GroupState, ShardState
-from coordinator.core.parking import Parking
 from coordinator.protocol.messages import StartFetcher
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
 from spark_kcoord.consumer import Consumer
@@ -38,6 +38,7 @@ from tests.sim import (
     mutants_gone_back,
     mutants_isolation,
     mutants_late,
+    mutants_leading,
     mutants_outputs,
     mutants_reading,
     mutants_room,
@@ -303,23 +304,23 @@ def _dry_run_done() -> Patches:
 
 
 def _release_early(is_early: Callable[[e.Effect, Sequence[e.Effect]], bool]) -> Patches:
-    """Let some of what is parked leave at once; it is shown what is parked before it."""
-    release = Parking.release
+    """Let some of what waits leave at once; it is shown what waits before it."""
+    release = Gates.release
 
-    def release_too_early(self: Parking) -> list[e.Effect]:
+    def release_too_early(self: Gates[e.Effect]) -> list[e.Effect]:
         early: list[e.Effect] = []
-        for queue in self._parked:
+        for gate in self._gates.values():
             kept: list[Any] = []
-            for entry in queue:
-                if is_early(entry[1], [other[1] for other in kept]):
-                    early.append(entry[1])
+            for entry in gate.waiting:
+                if is_early(entry[2], [other[2] for other in kept]):
+                    early.append(entry[2])
                 else:
                     kept.append(entry)
-            queue.clear()
-            queue.extend(kept)
+            gate.waiting.clear()
+            gate.waiting.extend(kept)
         return [*early, *release(self)]
 
-    return [(Parking, "release", release_too_early)]
+    return [(Gates, "release", release_too_early)]
 
 
 def _grant_before_durable() -> Patches:
@@ -463,6 +464,7 @@ OWN: Mapping[str, Mutant] = {
     **{name: Mutant(*mistake) for name, mistake in mutants_words.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_bugs.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_room.MISTAKES.items()},
+    **{name: Mutant(*mistake) for name, mistake in mutants_leading.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_gone_back.MISTAKES.items()},
 }
 """Mistakes beside the fifteen that were known from the start: in what operators do, and in what is decided at once."""

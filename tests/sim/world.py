@@ -202,6 +202,7 @@ class World:
         self.coordinator.heal_disk()
         self.coordinator.resume()
         self.coordinator.power_on()
+        self.coordinator.leading.lead_all()
         self.fleet.heal()
         self.operator.choose_what_stays_paused()
         self.operator.tidy()

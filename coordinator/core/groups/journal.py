@@ -1,6 +1,6 @@
 """A shard's hard state and the one way to change it: a record, encoded for the log and replayed at once.
 
-State is therefore ahead of the disk, and everything that is said waits (see `parking`). There are no rollbacks: when
+State is therefore ahead of the disk, and everything that is said waits (see `gates`). There are no rollbacks: when
 the disk fails, the node stops and the shard is loaded again from what is durable.
 """
 
@@ -15,8 +15,8 @@ from coordinator.core.groups.snapshot import GrowingSnapshot, Piece
 from coordinator.core.groups.state import ShardState
 from coordinator.protocol.parts import LogPosition
 
-ALONE_EPOCH = 0
-"""The leader epoch of a shard with one replica, which no record begins."""
+NO_EPOCH = 0
+"""The leader epoch of a log in which nobody has led yet."""
 
 _RECORDS_AT_ONCE = 100
 
@@ -48,8 +48,8 @@ class Journal:
         self.shard = shard
         self.state = ShardState()
         self.incarnation = ""
-        self.leader_epoch = ALONE_EPOCH
-        """The epoch in which this node leads the shard, and in which records are appended."""
+        self.leader_epoch = NO_EPOCH
+        """The epoch in which this node leads the shard, and in which records are appended; after a load, the log's."""
         self.log_end_offset = 0
         self.snapshot_weight = 0
         """The weight of the last snapshot."""

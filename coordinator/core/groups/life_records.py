@@ -26,7 +26,7 @@ class LeaderBegan(_Record, frozen=True, tag=57):
     """A node leads the shard in this epoch from here, by the wall clock at `began_at_ms`. It is of no group.
 
     It is the first record of its epoch, so every epoch is in the log, and nothing that was decided in the epoch is said
-    before this record is committed. The log of one node alone has none.
+    before this record is committed. A node that is alone begins one with each start.
     """
 
     leader_epoch: int

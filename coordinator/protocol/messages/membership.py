@@ -35,7 +35,7 @@ from coordinator.protocol.vocabulary import Handover, IsolationLevel
 class FindCoordinator(WireRequest, frozen=True, tag=1):
     """Ask any node which node coordinates a group."""
 
-    refused_with: ClassVar = codes(ErrorCode.INVALID_GROUP_ID)
+    refused_with: ClassVar = codes(ErrorCode.INVALID_GROUP_ID, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     group_id: str
 

@@ -1,4 +1,4 @@
-"""Rules about a log's lives: each has a name of its own, and when the log went back owner epochs begin above."""
+"""Rules about a log's lives and epochs: each life has a name of its own, epochs grow, and owner epochs after a loss."""
 
 from coordinator.core.groups import life_records as r
 from tests.sim.log.ownership import end_grant
@@ -28,9 +28,11 @@ def log_went_back(log: Log, group: GroupModel, at: int, record: r.LogWentBack) -
 
 
 def leader_began(log: Log, group: GroupModel, at: int, record: r.LeaderBegan) -> None:
-    """Find fault with it: a node that is alone begins no epoch."""
+    """See that epochs grow, and that each is led by the one node that there is."""
     del group
-    raise log.broken("phantom-epoch", at, f"one node is all there is: {record}")
+    if record.leader_epoch <= log.leader_epoch:
+        raise log.broken("epoch-regress", at, f"epoch {log.leader_epoch} was led before: {record}")
+    log.leader_epoch = record.leader_epoch
 
 
 RULES: dict[type, Rule] = {r.LeaderBegan: leader_began, r.LogOpened: log_opened, r.LogWentBack: log_went_back}

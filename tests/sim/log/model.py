@@ -52,6 +52,8 @@ class LogModel:
         self.numbers: list[int] = []
         """When each record was written, as a number that no other has, whatever disk it was on."""
         self.newest_epoch = -1
+        self.leader_epoch = 0
+        """The last one that a record begins."""
         self.epochs_ahead = 0
         self.lives: list[str] = []
         self.places: dict[int, int] = {}
@@ -105,7 +107,7 @@ class LogModel:
         kept, times_ms, self.numbers = self.records[:end], self.times_ms[:end], self.numbers[:end]
         counted = self.handovers, self.resets, self.takings
         self.records, self.times_ms, self.groups, self.newest_epoch = [], [], {}, -1
-        self.epochs_ahead, self.lives, self.places = 0, [], {}
+        self.leader_epoch, self.epochs_ahead, self.lives, self.places = 0, 0, [], {}
         self.newest_lived_at = None
         self.known_members = {}
         self.known_before = [(min(place, end), known) for place, known in self.known_before]

@@ -200,6 +200,7 @@ class Log(Protocol):
     limits: Limits
     records: list[Any]
     newest_epoch: int
+    leader_epoch: int
     epochs_ahead: int
     lives: list[str]
     places: dict[int, int]

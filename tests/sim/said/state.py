@@ -65,6 +65,10 @@ class Life:
     closing: set[int] = field(default_factory=set)
     """Connections that the node has closed."""
     sessions: dict[tuple[str, str], Session] = field(default_factory=dict)
+    void: set[tuple[int, int]] = field(default_factory=set)
+    """Requests that were decided by a leader which resigned before it answered."""
+    deposed: set[int] = field(default_factory=set)
+    """Connections of those who were members of a shard when its leader resigned."""
     listed: Listed = field(default_factory=Listed)
 
 

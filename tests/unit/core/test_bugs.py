@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.effects import CloseConnection, ReloadShard
+from coordinator.core.effects import CloseConnection, LoadShard
 from coordinator.core.events import AppendRefused, ShardUnreadable, Ticked, TopicsRead
 from coordinator.core.groups.journal import Journal
 from coordinator.core.groups.life_records import LogOpened
 from coordinator.core.groups.records import Record
 from coordinator.core.limits import Limits
-from coordinator.core.reloads import LONGEST_PAUSE_MS
+from coordinator.core.loads import LONGEST_PAUSE_MS
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
@@ -159,7 +159,7 @@ def test_shard_that_is_loaded_says_so(plant: Callable[..., None]) -> None:
     world.advance(100)
     refused = tool.ask(FetchOffsets("g"), ErrorResponse)
     assert refused.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert refused.message == f"shard {world.node.shard_of('g')} is being loaded again after a bug; try again"
+    assert refused.message == f"shard {world.node.shard_of('g')} is being loaded; try again"
     assert tool.ask(ListGroups(), ErrorResponse).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     late = world.connect()
     assert late.ask(member.registration, ErrorResponse).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # type: ignore[arg-type]
@@ -176,7 +176,7 @@ def test_pause_before_a_load_grows_with_each_bug_and_is_forgiven(plant: Callable
         plant()
         before = len(world.effects)
         member.send(committing(member))
-        (reload,) = [effect for effect in world.effects[before:] if isinstance(effect, ReloadShard)]
+        (reload,) = [effect for effect in world.effects[before:] if isinstance(effect, LoadShard)]
         pauses.append(reload.after_ms)
         world.advance(reload.after_ms + 200)
         member = world.reconnect(member)
@@ -187,7 +187,7 @@ def test_pause_before_a_load_grows_with_each_bug_and_is_forgiven(plant: Callable
     plant()
     before = len(world.effects)
     member.send(committing(member))
-    assert [effect.after_ms for effect in world.effects[before:] if isinstance(effect, ReloadShard)] == [0]
+    assert [effect.after_ms for effect in world.effects[before:] if isinstance(effect, LoadShard)] == [0]
 
 
 def test_bug_in_what_a_timer_does_costs_its_shard_a_load(plant: Callable[..., None]) -> None:
@@ -278,9 +278,9 @@ def test_shard_whose_log_cannot_be_read_is_read_again_later(plant: Callable[...,
     world.advance(100)
     member = world.reconnect(member)
     member.send(committing(member))
-    world.reloads.clear()
-    done = world.happen(ShardUnreadable(shard, "its writes have not finished in 30 s"))
-    assert [effect.after_ms for effect in done if isinstance(effect, ReloadShard)] == [1_000]
+    world.loads.clear()
+    done = world.happen(ShardUnreadable(shard, world.epochs[shard], "its writes have not finished in 30 s"))
+    assert [effect.after_ms for effect in done if isinstance(effect, LoadShard)] == [1_000]
     world.advance(1_200)
     assert world.reconnect(member).commit(T0, 150).error is ErrorCode.NONE
 
@@ -321,4 +321,4 @@ def test_snapshot_that_cannot_be_made_costs_no_load(monkeypatch: pytest.MonkeyPa
     assert world.bugs
     assert all("another is made later" in bug.why for bug in world.bugs)
     assert len(world.bugs) < 5
-    assert not any(isinstance(effect, ReloadShard | CloseConnection) for effect in world.effects)
+    assert not any(isinstance(effect, LoadShard | CloseConnection) for effect in world.effects)

@@ -12,18 +12,18 @@ def gates(*shards: int) -> Gates[str]:
 
 def test_effect_waits_for_its_records_and_for_its_round() -> None:
     held = gates()
-    held.park("a", (Wait(0, 1, 5, 3),))
+    held.park(0, ["a"], 5, 3)
     held.move(0, 1, 5, 2)
-    assert held.release() == ([], [])
+    assert held.release() == []
     held.move(0, 1, 5, 3)
-    assert held.release() == (["a"], [])
+    assert held.release() == ["a"]
 
 
 def test_effect_that_waits_for_nothing_that_is_still_to_come_leaves_at_once() -> None:
     held = gates()
     held.move(0, 1, 5, 3)
-    held.park("a", (Wait(0, 1, 5, 3),))
-    assert held.release() == (["a"], [])
+    held.park(0, ["a"], 5, 3)
+    assert held.release() == ["a"]
 
 
 def test_a_gate_only_opens_and_what_is_said_of_another_epoch_does_not_move_it() -> None:
@@ -33,65 +33,92 @@ def test_a_gate_only_opens_and_what_is_said_of_another_epoch_does_not_move_it() 
     held.move(0, 2, 9, 9)
     held.move(7, 1, 9, 9)
     assert held.high_watermark(0) == 5
-    held.park("a", (Wait(0, 1, 6),))
-    assert held.release() == ([], [])
+    held.park(0, ["a"], 6)
+    assert held.release() == []
 
 
 def test_order_is_kept_within_a_shard_and_shards_do_not_wait_for_each_other() -> None:
     held = gates(0, 1)
-    for name, wait in (("a", Wait(0, 1, 2)), ("b", Wait(1, 1, 9)), ("c", Wait(0, 1, 2)), ("d", Wait(0, 1, 3))):
-        held.park(name, (wait,))
-    held.move(0, 1, 3, 0)
-    assert held.release() == (["a", "c", "d"], [])
-    assert len(held) == 1
+    for names, shard, end in ((["a"], 0, 2), (["b"], 1, 9), (["c", "d"], 0, 2), (["e"], 0, 3), (["f"], 0, 4)):
+        held.park(shard, names, end)
+    held.move(0, 1, 3)
+    assert held.release() == ["a", "c", "d", "e"]
+    assert len(held) == 2
 
 
 def test_a_read_behind_a_round_keeps_what_came_after_it_waiting() -> None:
     held = gates()
-    held.park("read", (Wait(0, 1, 0, 1),))
-    held.park("commit", (Wait(0, 1, 1),))
-    held.move(0, 1, 1, 0)
-    assert held.release() == ([], [])
+    held.park(0, ["read"], 0, 1)
+    held.park(0, ["commit"], 1)
+    held.move(0, 1, 1)
+    assert held.release() == []
     held.move(0, 1, 1, 1)
-    assert held.release() == (["read", "commit"], [])
+    assert held.release() == ["read", "commit"]
 
 
 def test_effect_may_wait_for_several_shards() -> None:
     held = gates(0, 1)
-    held.park("a", (Wait(0, 1, 1), Wait(1, 1, 1)))
-    held.move(1, 1, 1, 0)
-    assert held.release() == ([], [])
-    held.move(0, 1, 1, 0)
-    assert held.release() == (["a"], [])
+    held.park_for_all("a", (Wait(0, 1), Wait(1, 1)))
+    held.move(1, 1, 1)
+    assert held.release() == []
+    held.move(0, 1, 1)
+    assert held.release() == ["a"]
 
 
 def test_what_waits_for_a_dropped_shard_is_returned_and_never_said_wherever_it_waits() -> None:
     held = gates(0, 1)
-    held.park("a", (Wait(0, 1, 1),))
-    held.park("b", (Wait(1, 1, 1), Wait(0, 1, 1)))
-    held.park("c", (Wait(1, 1, 1),))
+    held.park(0, ["a"], 1)
+    held.park_for_all("b", (Wait(1, 1), Wait(0, 1)))
+    held.park(1, ["c"], 1)
     assert held.drop(0) == ["a", "b"]
     held.begin(0, 3, 9)
-    held.move(1, 1, 1, 0)
-    assert held.release() == (["c"], [])
+    held.move(1, 1, 1)
+    assert held.release() == ["c"]
+
+
+def test_a_shard_that_may_be_let_go_and_is_dropped_before_that_says_nothing() -> None:
+    held = gates()
+    held.park(0, ["a"], 1)
+    held.move(0, 1, 1)
+    assert held.drop(0) == ["a"]
+    assert held.release() == []
+
+
+def test_what_waits_for_records_that_will_never_be_is_returned_and_what_was_decided_before_them_is_said() -> None:
+    held = gates(0, 1)
+    held.park(0, ["a"], 3)
+    held.park(0, ["b"], 4)
+    held.park_for_all("c", (Wait(1, 1), Wait(0, 4)))
+    held.park_for_all("d", (Wait(1, 1), Wait(0, 3)))
+    assert held.cut(0, 3) == ["b", "c"]
+    held.move(0, 1, 9)
+    held.move(1, 1, 9)
+    assert held.release() == ["a", "d"]
 
 
 def test_replies_of_a_first_leadership_do_not_leave_in_the_second() -> None:
     held = gates()
-    held.park("old", (Wait(0, 1, 5),))
+    held.park(0, ["old"], 5)
     assert held.drop(0) == ["old"]
     held.begin(0, 3, 0)
     held.move(0, 3, 9, 9)
-    assert held.release() == ([], [])
-    assert not held.park("late", (Wait(0, 1, 5),)), "its epoch is over"
+    assert held.release() == []
 
 
 def test_a_leader_that_goes_on_keeps_what_waits_and_has_its_rounds_confirmed_anew() -> None:
     held = gates()
     held.move(0, 1, 5, 3)
-    held.park("a", (Wait(0, 1, 5, 4),))
+    held.park(0, ["a"], 5, 4)
     held.begin(0, 2, 5)
     held.move(0, 1, 5, 4)
-    assert held.release() == ([], []), "that was confirmed in the epoch before"
+    assert held.release() == [], "that was confirmed in the epoch before"
     held.move(0, 2, 5, 4)
-    assert held.release() == (["a"], [])
+    assert held.release() == ["a"]
+
+
+def test_what_is_dropped_with_all_is_never_released() -> None:
+    held = gates()
+    held.park(0, ["a"], 1)
+    held.drop_all()
+    held.move(0, 1, 1)
+    assert held.release() == []

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinator.core.effects import ReloadShard
+from coordinator.core.effects import LoadShard
 from coordinator.core.events import Ticked
 from coordinator.core.groups.journal import Journal
 from coordinator.core.groups.life_records import LogOpened
@@ -134,7 +134,7 @@ def test_bug_in_a_list_of_groups_costs_no_shard_a_load(monkeypatch: pytest.Monke
     monkeypatch.setattr("coordinator.core.routing.summaries", failing)
     member.send(ListGroups())
     assert member.closed_why is not None
-    assert not [effect for effect in world.effects if isinstance(effect, ReloadShard)]
+    assert not [effect for effect in world.effects if isinstance(effect, LoadShard)]
     assert [bug.why.count("is loaded again") for bug in world.bugs or ()] == [0]
 
 

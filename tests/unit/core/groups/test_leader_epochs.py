@@ -1,17 +1,17 @@
 """A shard's records are appended in the epoch in which its node leads, which begins with a record."""
 
-from coordinator.core.groups.journal import ALONE_EPOCH, Journal
+from coordinator.core.groups.journal import NO_EPOCH, Journal
 from coordinator.core.groups.life_records import LeaderBegan
 from coordinator.core.groups.records import decode_record
 from coordinator.core.groups.state import ShardState
 
 
-def test_a_node_that_is_alone_appends_in_one_epoch_that_no_record_begins() -> None:
+def test_a_log_in_which_nobody_has_led_yet_is_in_no_epoch() -> None:
     journal = Journal(0)
     journal.open("life")
     append = journal.take_append()
     assert append is not None
-    assert (append.leader_epoch, len(append.records)) == (ALONE_EPOCH, 1)
+    assert (append.leader_epoch, len(append.records)) == (NO_EPOCH, 1)
 
 
 def test_an_epoch_begins_with_a_record_that_belongs_to_no_group_and_changes_none() -> None:
