@@ -5,6 +5,7 @@ thread at a time reads a shard, for the newest epoch that was asked for.
 """
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 
@@ -57,11 +58,9 @@ class ShardReader:
             event: Event = ShardUnreadable(shard, leader_epoch, str(error) or repr(error))
         else:
             event = ShardRecovered(shard, leader_epoch, recovered.leader_epoch, found.pieces)
-        try:
-            self._loop.call_soon_threadsafe(self._has_read, shard)
-        except RuntimeError:
-            return  # the loop has ended, and nobody waits for the shard
         self._post(event)
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits for the shard
+            self._loop.call_soon_threadsafe(self._has_read, shard)
 
     def _has_read(self, shard: int) -> None:
         self._reading.discard(shard)

@@ -121,6 +121,14 @@ class Checker:
         # What a node remembers beside its log, such as who was late, is gone as with a restart.
         self.logs[shard].cut(end_offset)
 
+    def is_asked(self, shard: int) -> bool:
+        """Return whether a decision of a shard waits to be said."""
+        life = self._said.life
+        return any(
+            asked.shard == shard and isinstance(asked.request, DECIDED_AT_ONCE) and key[0] not in life.gone
+            for key, asked in life.asked.items()
+        )
+
     def resigned(self, shard: int) -> None:
         """Note that the node leads a shard no longer: nothing is said any more of what it has decided there."""
         life = self._said.life

@@ -268,7 +268,7 @@ def pass_retention(world: "World") -> bool:
 
 def resign_shard(world: "World") -> bool:
     """Have the node lead a shard no longer for a while, as an operator or a replica of it would."""
-    return world.coordinator.leading.resign(world.dice.choice((0, 0, 20, 400, 2_500, 7_000)))
+    return world.coordinator.leading.resign_some(world.dice.choice((0, 0, 20, 400, 2_500, 7_000)))
 
 
 MOST_APPLICATIONS = 14

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from tests.sim.coordinator import Coordinator
 
 
+MOST_TRIES = 500
+"""So often, a millisecond apart, it is looked whether somebody waits for an answer of the shard to be resigned."""
+
+
 class Leading:
     """The leaderships of one process, which begins with all of them."""
 
@@ -27,27 +31,38 @@ class Leading:
         """The shards that are not led."""
         self._loading: set[int] = set()
         """The shards that are being read."""
+        self._is_over = False
 
-    def resign(self, away_ms: int) -> bool:
-        """Have some shard led no longer, and led again after a while."""
+    def resign_some(self, away_ms: int) -> bool:
+        """Have some shard led no longer, and led again after a while; most often amid something that is asked of it."""
         coordinator = self._coordinator
         if not coordinator.is_up or coordinator.is_paused:
             return False
         shard = coordinator.dice.randrange(len(self._epochs))
         if shard in self._resigned:
             return False
+        self._resign(shard, away_ms, coordinator.dice.choice((0, MOST_TRIES, MOST_TRIES)))
+        return True
+
+    def _resign(self, shard: int, away_ms: int, tries: int) -> None:
+        coordinator = self._coordinator
+        if shard in self._resigned or self._is_over:
+            return
+        if tries and not coordinator.checker.is_asked(shard):
+            coordinator.later(1, partial(self._resign, shard, away_ms, tries - 1))
+            return
         coordinator.schedule.tell("coordinator", f"resigns shard {shard} for {away_ms} ms")
         coordinator.checker.coverage["resigned while it was loaded"] += shard in self._loading
         self._resigned.add(shard)
         coordinator.checker.resigned(shard)
         coordinator.step(events.LeadershipTaken(shard, "somebody wanted it"))
         coordinator.later(away_ms, partial(self._lead, shard))
-        return True
 
     def lead_all(self) -> None:
-        """Have every shard led."""
+        """Have every shard led, to the end."""
+        self._is_over = True
         for shard in sorted(self._resigned):
-            self._lead(shard)
+            self._coordinator.do(partial(self._lead, shard))
 
     def _lead(self, shard: int) -> None:
         coordinator = self._coordinator
