@@ -168,7 +168,7 @@ class Node:
                     self._pass_time(event)
                     self._router.take_turn()
                     if self._away:
-                        self._rack.load_slice(event, self._limits.slice_bytes)
+                        self._rack.load_slice(self._limits.slice_bytes)
                     self._grow_snapshot()
                 case ConnectionOpened():
                     self._connections[event.connection_id] = Connection(event.connection_id, event.host)

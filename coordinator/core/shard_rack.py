@@ -12,7 +12,8 @@ shard's members, who come back as after a restart. What was decided before still
 and it is said first. The epoch goes on. Other shards go on in the same step.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from coordinator.core.effects import BugMet, CloseConnection, Effect, LoadShard, Notice, Respond, SendPush
 from coordinator.core.events import AppendRefused, Event, RequestArrived, ShardRecovered, ShardUnreadable
@@ -122,7 +123,8 @@ class ShardRack:
         for index, shard in enumerate(self.shards):
             journal = shard.desk.journal
             self._begin_epoch(index, journal.leader_epoch + 1, journal.log_end_offset)
-            self._serve(index, shard, None, incarnation)
+            self._serve(index, shard)
+            self.contained(index, None, _to_its_end, self._begin(index, shard, incarnation))
 
     def lead(self, index: int, leader_epoch: int) -> None:
         """Begin to lead a shard in an epoch: its log is read, and it is served once all of it is replayed."""
@@ -251,11 +253,15 @@ class ShardRack:
         index = event.shard
         if self._is_awaited(event):
             fresh = self._make[index]()
-            fresh.desk.journal.leader_epoch = event.last_epoch
-            self.loads.go_on_with(index, fresh, fresh.desk.journal.loading(event.pieces))
+            journal = fresh.desk.journal
+            journal.leader_epoch = event.last_epoch
+            self._lives += 1
+            # A life of the log's own: what a member was told of the one before ends where it did.
+            begin = self._begin(index, fresh, f"{self._incarnation}.{self._lives}")
+            self.loads.go_on_with(index, fresh, chain(journal.loading(event.pieces), begin))
 
-    def load_slice(self, event: Event, most_bytes: int) -> None:
-        """Replay about so many bytes more of a shard that is being loaded, and serve it once it is whole.
+    def load_slice(self, most_bytes: int) -> None:
+        """Replay about so many bytes more of a shard that is being loaded, and serve it once it is whole and has begun.
 
         One shard comes after the other, so that no step is longer for many of them, and the first is soon served.
         """
@@ -270,24 +276,27 @@ class ShardRack:
             self._load_after_bug(index)
             return
         if fresh is not None:
-            end_offset = fresh.desk.journal.log_end_offset
-            self.direct.append(Notice("shard-loaded", f"shard {index} is served again, to offset {end_offset}"))
-            self._lives += 1
-            # A life of the log's own: what a member was told of the one before ends where it did.
-            self._serve(index, fresh, event, f"{self._incarnation}.{self._lives}")
+            why = f"shard {index} is served again, to offset {self.handed_out[index]}"
+            self.direct.append(Notice("shard-loaded", why))
+            self._serve(index, fresh)
 
-    def _serve(self, index: int, shard: Shard, event: Event | None, incarnation: str) -> None:
-        """Have a shard in service whose log was replayed whole."""
+    def _serve(self, index: int, shard: Shard) -> None:
+        """Have a shard in service."""
         self.shards[index] = shard
-        self.handed_out[index] = shard.desk.journal.log_end_offset
         shard.became_durable(self._gates.high_watermark(index))
         self.loads.done(index)
         self.has_loaded = True
-        self.contained(index, event, self._begin, index, shard, incarnation)
+        self.touched.add(index)
 
-    def _begin(self, index: int, shard: Shard, incarnation: str) -> None:
-        """Begin to decide; the record of an epoch goes before all that is decided in it."""
+    def _begin(self, index: int, shard: Shard, incarnation: str) -> Iterator[int]:
+        """Begin to decide, bit by bit; the record of an epoch goes before all that is decided in it."""
         journal, leader_epoch = shard.desk.journal, self.leader_epochs[index]
+        self.handed_out[index] = journal.log_end_offset
         if journal.leader_epoch != leader_epoch:
             journal.begin_epoch(leader_epoch, self._node_id, self._clock.wall_ms)
-        shard.start(incarnation)
+        yield from shard.start(incarnation)
+
+
+def _to_its_end(work: Iterator[int]) -> None:
+    for _ in work:
+        pass

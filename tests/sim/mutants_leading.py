@@ -1,11 +1,10 @@
 """Known mistakes in beginning to lead a shard and in resigning; `mutants` has them beside its own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from coordinator.core.gates import Gates
 from coordinator.core.groups.shard import Shard
-from coordinator.core.loads import Loads
 from coordinator.core.shard_rack import ShardRack
 
 
@@ -50,8 +49,8 @@ def sessions_outlive_resign() -> list[tuple[Any, str, Any]]:
             }
         resign(self, index, why)
 
-    def serve_as_before(self: ShardRack, index: int, shard: Shard, event: Any, incarnation: str) -> None:
-        serve(self, index, shard, event, incarnation)
+    def serve_as_before(self: ShardRack, index: int, shard: Shard) -> None:
+        serve(self, index, shard)
         for key, heard_ms in heard.pop((id(self), index), {}).items():
             session = shard.desk.session_of(*key)
             if session is not None:
@@ -62,21 +61,12 @@ def sessions_outlive_resign() -> list[tuple[Any, str, Any]]:
 
 
 def epoch_without_record() -> list[tuple[Any, str, Any]]:
-    def begin(self: ShardRack, index: int, shard: Shard, incarnation: str) -> None:
+    def begin(self: ShardRack, index: int, shard: Shard, incarnation: str) -> Iterator[int]:
         shard.desk.journal.leader_epoch = self.leader_epochs[index]
-        shard.start(incarnation)
+        self.handed_out[index] = shard.desk.journal.log_end_offset
+        yield from shard.start(incarnation)
 
     return [(ShardRack, "_begin", begin)]
-
-
-def served_without_leading() -> list[tuple[Any, str, Any]]:
-    give_up = Loads.give_up
-
-    def stay(self: Loads, index: int) -> None:
-        give_up(self, index)
-        self.waiting.discard(index)
-
-    return [(Loads, "give_up", stay)]
 
 
 MISTAKES: dict[str, tuple[str, Callable[[], list[tuple[Any, str, Any]]]]] = {
@@ -84,5 +74,4 @@ MISTAKES: dict[str, tuple[str, Callable[[], list[tuple[Any, str, Any]]]]] = {
     "gate-goes-on": ("what waited in one leadership is said in the next", gate_goes_on),
     "sessions-outlive-resign": ("time in which nobody led counts against members", sessions_outlive_resign),
     "epoch-without-record": ("a leader begins its epoch without a record of it", epoch_without_record),
-    "served-without-leading": ("a shard that is not led is served, without its state", served_without_leading),
 }

@@ -4,7 +4,7 @@ All hard state of its groups lives in its journal; everything it says goes over 
 shard, and the node alone looks at this one.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -27,11 +27,7 @@ from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.operators import Operators
 from coordinator.core.groups.ownership import Ownership
 from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.records import (
-    ClaimsGivenUp,
-    ClaimsRunning,
-    Released,
-)
+from coordinator.core.groups.records import ClaimsGivenUp, ClaimsRunning, Released
 from coordinator.core.groups.recovery import Recovery
 from coordinator.core.groups.releases import after_release
 from coordinator.core.groups.reports import Reports
@@ -89,6 +85,9 @@ _OFFSETS_FOR_A_PARTITION = 50
 """So many offsets are forgotten in the time in which one partition changes hands."""
 _PARTITIONS_FOR_A_GROUP = 3
 """So many partitions change hands in the time in which a group without any offsets is forgotten."""
+_MEMBERS_BEGUN_AT_ONCE = 50
+BEGUN_MEMBER_WEIGHT = 100
+"""So many bytes of the log are replayed in the time in which a member is begun with after a load."""
 _PARTITIONS_LET_GO_OF_FOR_ONE_MOVED = 5
 """So many partitions are taken from a member that is gone in the time in which one partition changes hands."""
 
@@ -126,14 +125,19 @@ class Shard:
 
     # ---- start and time ---------------------------------------------------------------------------------------------
 
-    def start(self, incarnation: str) -> None:
-        """Give every member a full session time-out and every stop a full deadline, after the load."""
+    def start(self, incarnation: str) -> Iterator[int]:
+        """Begin after the load: every member has a full session time-out once this ends, every stop a full deadline.
+
+        Some members at a time, it yields how many bytes would take as long to replay; the shard serves after the end.
+        """
         desk = self.desk
         desk.journal.open(incarnation)
         self._lived.start()
         for group_id, group in desk.journal.state.groups.items():
             soft = desk.soft_of(group_id)
-            for member_id, member in group.members.items():
+            for number, (member_id, member) in enumerate(group.members.items(), 1):
+                if number % _MEMBERS_BEGUN_AT_ONCE == 0:
+                    yield _MEMBERS_BEGUN_AT_ONCE * BEGUN_MEMBER_WEIGHT
                 timeout_ms = member.facts.session_timeout_ms
                 soft.sessions[member_id] = MemberSession(
                     None, desk.now_ms, timeout_ms, why_disconnected="the coordinator restarted"
@@ -142,6 +146,8 @@ class Shard:
                 self._ownership.stops.push(group_id, member_id, sorted(group.stopping.get(member_id, ())))
                 if not is_complete(group, member_id):
                     soft.unsettled.add(member_id)
+            if len(group.members) >= _MEMBERS_BEGUN_AT_ONCE:
+                yield desk.limits.slice_bytes  # its claims are looked at in a step of their own
             self._claim_watch.start(group)
             self._expiry.start(group)
             self._recovery.start(group)
@@ -151,6 +157,9 @@ class Shard:
                 soft.changing_since_ms = desk.now_ms
             if group.members or group.controls.resets:
                 self._ownership.begin_again(group_id)
+        for soft in desk.soft.values():
+            for session in soft.sessions.values():
+                session.last_heard_ms = desk.now_ms
 
     def time_passed(self, allowance: int) -> int:
         """Do what is due and return what is left of the allowance of this step.

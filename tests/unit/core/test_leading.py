@@ -283,6 +283,26 @@ def test_snapshot_that_waits_for_its_records_goes_with_its_leader_and_another_is
     assert world.group() == group
 
 
+def test_shard_with_very_many_members_begins_in_slices_and_all_have_their_time_from_the_end() -> None:
+    world = NodeWorld({"t": 2}, limits=Limits(slice_bytes=5_000))
+    for number in range(200):
+        world.join(f"m{number}", is_settled=False, session_timeout_ms=10_000)
+    world.settle()
+    resign(world)
+    world.happen(LeadershipGiven(world.node.shard_of("g"), 2))
+    tool, steps = world.connect(), 0
+    while isinstance(tool.ask(FetchOffsets("g"), Response), ErrorResponse):
+        world.now_ms += 500
+        world.happen(Ticked(world.now_ms + world.wall_offset_ms))
+        steps += 1
+    records = len(world.written[world.node.shard_of("g")])
+    assert steps > records // 100 + 4, "a hundred records are replayed in a step here, and fifty members begin in one"
+    world.advance(9_900)
+    assert len(world.group().members) == 200
+    world.advance(200)
+    assert len(world.group().members) < 200
+
+
 def test_shards_are_replayed_one_after_the_other_in_slices() -> None:
     world = NodeWorld({"t": 2}, limits=Limits(slice_bytes=200))
     groups = ("g", group_beside(world))
