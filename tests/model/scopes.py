@@ -51,6 +51,9 @@ LARGE_SCOPES: Final = {
     "lost-disks-and-elections": Scope(epochs=2, records=0, unknown=0, reads=0, changes=2, wiped=1),
     "any-order-two-epochs": Scope(epochs=2, records=0, unknown=1, reads=1, changes=1, in_order=False),
 }
+MOST_STATES: Final = 400_000
+"""How many states of a scope `make model` looks at, nearest first: about a minute of a processor."""
+
 LARGE_WALKS: Final = Walks(
     Scope(epochs=6, records=9, unknown=4, reads=4, changes=12, in_order=False, restarts=4, wiped=2), 2_000, 400
 )

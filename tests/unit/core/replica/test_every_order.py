@@ -12,6 +12,13 @@ def test_no_order_breaks_an_invariant(name: str) -> None:
     assert every_state(QUICK_SCOPES[name].scope).states == QUICK_SCOPES[name].states
 
 
+def test_a_scope_that_is_not_seen_to_its_end_says_so() -> None:
+    seen = every_state(QUICK_SCOPES["stale-replies"].scope, most=100)
+    assert (seen.is_whole, 100 <= seen.states < 200) == (False, True)
+    whole = every_state(QUICK_SCOPES["any-order"].scope, most=2_000)
+    assert (whole.is_whole, whole.states) == (True, QUICK_SCOPES["any-order"].states)
+
+
 def test_no_walk_through_a_larger_scope_breaks_an_invariant() -> None:
     assert random_walks(QUICK_WALKS.scope, seed=0, walks=QUICK_WALKS.walks, steps=QUICK_WALKS.steps) > 1_000
 
