@@ -3,6 +3,7 @@
 Every entry that is written is checked against the one before it, and nothing is told that is not published.
 """
 
+from collections import Counter
 from random import Random
 
 import msgspec.structs
@@ -13,12 +14,15 @@ from coordinator.core.cluster.effects import (
     Published,
     ReassignmentRefused,
     Stuck,
+    TellNode,
     TookOffice,
 )
 from coordinator.core.cluster.events import (
     ControllerEvent,
+    NodeAnswered,
     PeerLost,
     PeerReached,
+    ReassignShard,
     Registered,
     Ticked,
 )
@@ -55,6 +59,7 @@ class World:
         self.servers = Servers(self.schedule, self.dice, on_commit=self._check)
         self.entries: dict[int, ShardEntry] = {}
         self.published: set[tuple[int, ShardEntry]] = set()
+        self.leaders: set[tuple[int, int | None, int]] = set()
         self.history: list[tuple[int, int | None]] = []
         self.write(0, form_cluster(CLUSTER))
         self.cut: set[frozenset[int]] = set()
@@ -97,6 +102,11 @@ class World:
         """Return a shard whose preferred replica this node is."""
         return next(shard for shard in range(SHARDS) if self.shard(shard).replicas[0] == node)
 
+    def reassign(self, shard: int, replicas: tuple[int, ...]) -> None:
+        """Ask the controller for other replicas of a shard."""
+        (controller,) = self.controllers()
+        self.nodes[controller].take(ReassignShard(shard, replicas))
+
     def controllers(self) -> list[int]:
         return [node.number for node in self.nodes.values() if node.is_up and node.machine.office is not None]
 
@@ -109,7 +119,18 @@ class World:
             return False
         office = self.nodes[self.controllers()[0]].machine.office
         is_led = all(lives.get(entry.leader or 0, -1) == entry.leader_node_epoch for entry in entries.values())
-        return is_led and office is not None and office.told == entries
+        return is_led and office is not None and office.told == entries and self.is_everybody_told()
+
+    def is_everybody_told(self) -> bool:
+        """Every node knows all leaders, and has the replicas that it should have."""
+        entries = dict(self.image().shards())
+        leaders = {shard: (entry.leader, entry.leader_epoch) for shard, entry in entries.items()}
+        return all(
+            node.leaders == leaders
+            and node.replicas == {shard for shard, entry in entries.items() if node.number in entry.replicas}
+            for node in self.nodes.values()
+            if node.is_up
+        )
 
     def _check(self, change: Change) -> None:
         for path, node in change.items():
@@ -126,6 +147,7 @@ class World:
                     self._check_entry(shard, self.entries.get(shard), entry)
                     self.entries[shard] = entry
                     self.published.add((shard, _key(entry)))
+                    self.leaders.add((shard, entry.leader, entry.leader_epoch))
 
     def _check_entry(self, shard: int, before: ShardEntry | None, after: ShardEntry) -> None:
         if before is None or before == after:
@@ -149,6 +171,11 @@ class Node:
         self.lives = 0
         self.log_ends: dict[int, LogEnd] = {}
         self.is_up = False
+        self.is_deaf = False
+        """Connections to it are there, and it takes nothing in."""
+        self.controller_epoch = 0
+        self.breaks: Counter[int] = Counter()
+        """Counts, for each other node, the ends of the connection to it."""
         self.start()
         self._tick()
 
@@ -157,6 +184,9 @@ class Node:
         self.machine = Controller(self.number, SETTINGS)
         self.said: list[ControllerEffect] = []
         self.registered = 0
+        self.leaders: dict[int, tuple[int | None, int]] = {}
+        self.replicas: set[int] = set()
+        self.is_told = False
         self.node_epoch: int | None = None
         self.reached: set[tuple[int, int]] = set()
         life = self.lives
@@ -226,6 +256,7 @@ class Node:
             if frozenset((self.number, node.number)) not in self.world.cut
         }
         for gone in sorted(self.reached - there):
+            self.breaks[gone[0]] += 1
             self.take(PeerLost(*gone))
         for come in sorted(there - self.reached):
             self.take(PeerReached(*come))
@@ -245,8 +276,49 @@ class Node:
                 case TookOffice():
                     self._check_what_is_known(effect)
                     self.said.append(effect)
+                case TellNode():
+                    self.world.schedule.after(
+                        self.world.dice.choice((1, 1, 30)), self._deliver, effect, self.breaks[effect.node_id]
+                    )
                 case LeftOffice() | Stuck() | ReassignmentRefused():
                     self.said.append(effect)
+
+    def _deliver(self, told: TellNode, breaks: int) -> None:
+        """Carry a message to a node, and its answer back, unless the connection has ended meanwhile."""
+        other = self.world.nodes[told.node_id]
+        if (
+            not self.is_up
+            or self.breaks[other.number] != breaks
+            or not self._is_linked(other)
+            or other.node_epoch != told.node_epoch
+        ):
+            return
+        other.obey(told)
+        answer = NodeAnswered(told.node_id, told.node_epoch, told.number)
+        self.world.schedule.after(self.world.dice.choice((1, 1, 30)), self._hear, other, answer, breaks)
+
+    def _hear(self, other: "Node", answer: NodeAnswered, breaks: int) -> None:
+        if self.is_up and self.breaks[other.number] == breaks and self._is_linked(other) and not other.is_deaf:
+            self.take(answer)
+
+    def _is_linked(self, other: "Node") -> bool:
+        return other.is_up and frozenset((self.number, other.number)) not in self.world.cut
+
+    def obey(self, told: TellNode) -> None:
+        """Take what a controller says, as nodes do: no older controller's, and no older leader."""
+        if self.is_deaf or told.controller_epoch < self.controller_epoch:
+            return
+        self.controller_epoch = told.controller_epoch
+        assert told.is_init or self.is_told, "a life is told everything first"
+        if told.is_init:
+            self.is_told = True
+            self.replicas &= {state.shard for state in told.states} | set(told.unreadable)
+        for each in (*told.states, *told.leaders):
+            assert (each.shard, each.leader, each.leader_epoch) in self.world.leaders, "told before it was published"
+            if self.leaders.get(each.shard, (None, -1))[1] <= each.leader_epoch:
+                self.leaders[each.shard] = (each.leader, each.leader_epoch)
+        self.replicas |= {state.shard for state in told.states}
+        self.replicas -= {stop.shard for stop in told.stops}
 
     def _check_what_is_known(self, took: TookOffice) -> None:
         """A new controller tells everybody everything; what it leaves out would be taken for deleted."""

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from coordinator.core.cluster.effects import LeftOffice, TookOffice
-from coordinator.core.cluster.events import ControllerEvent, PeerReached, Registered, Ticked
+from coordinator.core.cluster.effects import LeftOffice, TellNode, TookOffice
+from coordinator.core.cluster.events import ControllerEvent, NodeAnswered, PeerReached, Registered, Ticked
 from coordinator.core.cluster.office.controller import Controller, step
 from coordinator.core.cluster.transactions import form_cluster, register
 from coordinator.core.cluster.znodes import Cluster, KnownNode, LiveNode, Unreadable, Versioned, decode, known_path
@@ -45,7 +45,7 @@ class Node:
         self.machine = Controller(number)
         self.said: list[TookOffice | LeftOffice] = []
         self.peers: list[Node] = []
-        self._events: queue.SimpleQueue[ZkEvent | PeerReached | None] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[ZkEvent | PeerReached | NodeAnswered | None] = queue.SimpleQueue()
         self._known: Versioned[KnownNode] | None = None
         self.port = ZooKeeper(
             ZooKeeperSettings(self.proxy.address, "/kcoord/controllers", 1_500),
@@ -65,8 +65,8 @@ class Node:
         self._thread.join(10)
         self.proxy.__exit__(None, None, None)
 
-    def reach(self, reached: PeerReached) -> None:
-        self._events.put(reached)
+    def reach(self, event: PeerReached | NodeAnswered) -> None:
+        self._events.put(event)
 
     def _run(self) -> None:
         while True:
@@ -79,7 +79,7 @@ class Node:
                 return
             self._take(event)
 
-    def _take(self, event: ZkEvent | PeerReached) -> None:
+    def _take(self, event: ZkEvent | PeerReached | NodeAnswered) -> None:
         match event:
             case ZkMultiDone(session, request_id) if request_id >= OWN:
                 self._go_on_registering(session, request_id)
@@ -123,6 +123,8 @@ class Node:
                     self.port.read(effect)
                 case ZkMulti():
                     self.port.commit(effect)
+                case TellNode(node_id, node_epoch=node_epoch, number=number):
+                    self.reach(NodeAnswered(node_id, node_epoch, number))
                 case TookOffice() | LeftOffice():
                     self.said.append(effect)
 

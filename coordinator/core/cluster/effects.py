@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from coordinator.core.cluster.znodes import ShardEntry
+from coordinator.core.cluster.znodes import NodeState, ShardEntry
 from coordinator.core.cluster.zookeeper import ZkMulti, ZkRead
 
 
@@ -48,7 +48,7 @@ RegistrationEffect: TypeAlias = ZkRead | ZkMulti | JoinedCluster | LifeBegan | M
 
 @dataclass(frozen=True, slots=True)
 class TookOffice:
-    """This node is the controller, in this epoch, and knows everything: all nodes are to be told everything (INIT)."""
+    """This node is the controller, in this epoch, and knows everything; all nodes are told everything (TellNode)."""
 
     controller_epoch: int
 
@@ -62,7 +62,7 @@ class LeftOffice:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """These entries are in ZooKeeper: to be told to their replicas, and with the next metadata to everybody."""
+    """These entries are in ZooKeeper, and not as they were before; the nodes are told of them (TellNode)."""
 
     shards: Mapping[int, ShardEntry]
 
@@ -75,4 +75,67 @@ class ReassignmentRefused:
     why: str
 
 
-ControllerEffect: TypeAlias = ZkRead | ZkMulti | TookOffice | LeftOffice | Published | Stuck | ReassignmentRefused
+@dataclass(frozen=True, slots=True)
+class ShardState:
+    """A shard of which the node has a replica. `version` is that of its bucket, which a change of the ISR expects."""
+
+    shard: int
+    leader: int | None
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShardLeader:
+    """A shard of which the node has no replica: whom to send its members to."""
+
+    shard: int
+    leader: int | None
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShardStop:
+    """A shard of which the node has a replica no longer: it is deleted there, in this leader epoch."""
+
+    shard: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInfo:
+    """A node that lives: where it is, and what a leader checks before it takes it into an in-sync set."""
+
+    node_id: int
+    node_epoch: int
+    addresses: tuple[tuple[str, str], ...]
+    live_version: int
+    state: NodeState
+
+
+@dataclass(frozen=True, slots=True)
+class TellNode:
+    """Say to a node what is in ZooKeeper and it has not acknowledged; NodeAnswered reports completion.
+
+    A node obeys the greatest controller epoch that it has seen, and what is said to its present node epoch. With
+    `is_init` everything is said: what the node has besides, and is not `unreadable`, it moves aside.
+    """
+
+    node_id: int
+    controller_id: int
+    controller_epoch: int
+    node_epoch: int
+    number: int
+    is_init: bool
+    states: tuple[ShardState, ...]
+    leaders: tuple[ShardLeader, ...]
+    stops: tuple[ShardStop, ...]
+    unreadable: tuple[int, ...]
+    nodes: tuple[NodeInfo, ...]
+
+
+ControllerEffect: TypeAlias = (
+    ZkRead | ZkMulti | TookOffice | LeftOffice | Published | TellNode | Stuck | ReassignmentRefused
+)

@@ -90,6 +90,15 @@ class PeerLost:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeAnswered:
+    """A node has taken in what it was told, durably as far as it has to be: completes TellNode."""
+
+    node_id: int
+    node_epoch: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReassignShard:
     """A person wants a shard to have these replicas, the preferred leader first."""
 
@@ -124,6 +133,7 @@ ControllerEvent: TypeAlias = (
     | PeerReached
     | PeerLost
     | NodeRefused
+    | NodeAnswered
     | StepDown
     | ReassignShard
 )

@@ -21,6 +21,7 @@ from coordinator.core.cluster.effects import (
 )
 from coordinator.core.cluster.events import (
     ControllerEvent,
+    NodeAnswered,
     NodeRefused,
     ObserverEvent,
     PeerLost,
@@ -37,6 +38,7 @@ from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.observer import OF_A_CONTROLLER, OF_A_NODE, Observer, of_a_candidate
 from coordinator.core.cluster.office.due import ControllerSettings, Due, Office
 from coordinator.core.cluster.office.reassignment import target_of, why_not
+from coordinator.core.cluster.office.telling import Outbox, late, take_answer, tell
 from coordinator.core.cluster.transactions import (
     OVERTAKEN,
     REFUSED_WAIT_MS,
@@ -134,12 +136,45 @@ def step(controller: Controller, event: ControllerEvent, now_ms: int) -> Result:
             controller = _meet(controller, (node_id, node_epoch), is_reached=False, is_refused=is_refused)
         case StepDown():
             controller = _hear_step_down(controller, event)
+        case NodeAnswered(node_id, node_epoch, number):
+            controller = _hear_answer(controller, node_id, node_epoch, number)
         case ReassignShard():
             controller, effects = _hear_wish(controller, event, now_ms)
         case _:
             assert_never(event)
     controller, more = _go_on(controller, now_ms)
-    return controller, effects + more
+    controller, messages = _tell(controller, now_ms)
+    return controller, effects + more + messages
+
+
+def _tell(controller: Controller, now_ms: int) -> Result:
+    """Say to the nodes what they do not know, and give up leaders who do not hear it.
+
+    Nothing is said while ZooKeeper does not answer, or before everything was read: another may hold the office.
+    """
+    office, observer = controller.office, controller.observer
+    if office is None or office.outbox is None or not _is_certain(observer):
+        return controller, ()
+    lives = _due(controller, office, now_ms).lives
+    outbox, messages = tell(office.outbox, observer.image, lives, _reached(controller), now_ms)
+    are_late = late(outbox, controller.settings.tell_timeout_ms, now_ms)
+    if are_late != office.late:
+        controller = replace(controller, decided_on=None)
+    return replace(controller, office=replace(office, outbox=outbox, late=are_late)), messages
+
+
+def _reached(controller: Controller) -> frozenset[tuple[int, int]]:
+    """Return the lives of nodes that can be told something, this one among them."""
+    assert controller.node_epoch is not None
+    return controller.reached | {(controller.node_id, controller.node_epoch)}
+
+
+def _hear_answer(controller: Controller, node_id: int, node_epoch: int, number: int) -> Controller:
+    office = controller.office
+    if office is None or office.outbox is None:
+        return controller
+    outbox = take_answer(office.outbox, node_id, node_epoch, number)
+    return replace(controller, office=replace(office, outbox=outbox))
 
 
 def _observe(controller: Controller, event: ObserverEvent, now_ms: int) -> Result:
@@ -267,8 +302,7 @@ def _take_in(controller: Controller, multi: ZkMulti, versions: tuple[int | None,
 
 def _go_on(controller: Controller, now_ms: int) -> Result:
     observer = controller.observer
-    is_certain = observer.is_connected and observer.is_whole and observer.asked is None
-    if controller.node_epoch is None or not is_certain or controller.asked is not None:
+    if controller.node_epoch is None or not _is_certain(observer) or controller.asked is not None:
         return controller, ()
     if now_ms < controller.write_after_ms:
         return _say(controller, controller.stuck)
@@ -305,6 +339,11 @@ def _look_around(controller: Controller, office: Office, now_ms: int) -> tuple[C
     if since_ms != office.few_since_ms:
         controller = replace(controller, office=replace(office, few_since_ms=since_ms))
     return controller, ""
+
+
+def _is_certain(observer: Observer) -> bool:
+    """Say whether everything is known and nothing is being asked."""
+    return observer.is_connected and observer.is_whole and observer.asked is None
 
 
 def _say(controller: Controller, troubles: tuple[str, ...]) -> Result:
@@ -374,8 +413,10 @@ def _decide(controller: Controller, office: Office, now_ms: int) -> Result:
         effects += (TookOffice(office.controller_epoch),)
     elif changed := {shard: entry for shard, entry in entries.items() if office.told.get(shard) != entry}:
         effects += (Published(changed),)
+    outbox = office.outbox or Outbox(controller.node_id, office.controller_epoch)
     office = replace(
         office,
+        outbox=outbox,
         told={**(office.told or {}), **entries},
         in_sync_since_ms=_in_sync_since(office, entries, now_ms),
         wanted={

@@ -4,8 +4,8 @@ It is found anew each time, so a change that was refused, or had no room, is due
 `election` and `placement`; when it is due and how much of it at once is decided here.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec.structs
@@ -19,10 +19,12 @@ from coordinator.core.cluster.office.election import (
     give_back,
     is_led,
     is_waited_for,
+    may_lead,
     move_away,
 )
 from coordinator.core.cluster.office.placement import place
 from coordinator.core.cluster.office.reassignment import begin, finish, target_of
+from coordinator.core.cluster.office.telling import Outbox, knows_that_it_leads
 from coordinator.core.cluster.transactions import BucketChange
 from coordinator.core.cluster.troubles import is_counted, removed_buckets
 from coordinator.core.cluster.znodes import Bucket, Cluster, NodeState, ShardEntry, Versioned, bucket_of, bucket_path
@@ -40,6 +42,8 @@ class ControllerSettings:
     moves_at_once: int = 5
     stand_wait_ms: int = 10_000
     """How long a controller that has left the office while its session goes on lets others stand first."""
+    tell_timeout_ms: int = 2_000
+    """How long a leader may not acknowledge that it leads until another is elected."""
     reach_wait_ms: int = 12_000
     """How long a controller that reaches fewer than half of the nodes stays: two session time-outs of ZooKeeper's."""
 
@@ -67,6 +71,10 @@ class Office:
     """By shard: the replicas that a person wants, until they are in ZooKeeper."""
     few_since_ms: int | None = None
     """Since when fewer than half of the nodes have been reached."""
+    outbox: Outbox | None = None
+    """What the nodes are to be told, None until everything was read for the first time."""
+    late: frozenset[tuple[int, int]] = frozenset()
+    """Node and node epoch: who does not acknowledge what it is told."""
 
 
 class Due:
@@ -77,7 +85,7 @@ class Due:
         image: Image,
         office: Office,
         settings: ControllerSettings,
-        refused: Iterable[tuple[int, int]],
+        refused: Set[tuple[int, int]],
         changed_by: str,
         now_ms: int,
     ) -> None:
@@ -90,14 +98,20 @@ class Due:
         self._live = {
             node: live.node_epoch
             for node, live in nodes.items()
-            if (node, live.node_epoch) not in set(refused) and image.live[node].owner
+            if (node, live.node_epoch) not in refused and image.live[node].owner
         }
         # One that is not counted goes on with what it leads, for else all would stop when the counts are lost.
         self._ready = frozenset(
             node for node in self._live if nodes[node].state is NodeState.READY and is_counted(image, node)
         )
         self._racks = {node: nodes[node].rack for node in self._ready}
+        self._late = frozenset(node for node, life in self._live.items() if (node, life) in office.late)
         self._moves = settings.moves_at_once
+
+    @property
+    def lives(self) -> Mapping[int, int]:
+        """Return the nodes that live, with their node epochs."""
+        return self._live
 
     @property
     def ready(self) -> frozenset[int]:
@@ -159,6 +173,10 @@ class Due:
         is_unfit = (shard, entry.leader, entry.leader_node_epoch) in self._office.unfit
         if not is_led(entry, candidates) or is_unfit:
             if not is_starting:
+                # One that does not answer leads only where nobody else can.
+                answering = replace(candidates, eligible=candidates.eligible - self._late)
+                if any(may_lead(entry, answering, node) for node in entry.replicas):
+                    candidates = answering
                 return elect(entry, candidates, min_insync, self._changed_by)
             # The whole cluster has started: others may come that have more.
             if self._now_ms < self._office.since_ms + self._settings.elect_wait_ms and is_waited_for(entry, candidates):
@@ -170,6 +188,10 @@ class Due:
             }
             return elect_longest(entry, candidates, min_insync, log_ends, self._changed_by)
         if self._office.stepped_down.get(shard, (None, None))[0] == entry.leader_epoch:
+            return move_away(entry, candidates, self._changed_by)
+        candidates = replace(candidates, eligible=candidates.eligible - self._late)
+        outbox = self._office.outbox
+        if entry.leader in self._late and outbox is not None and not knows_that_it_leads(outbox, shard, entry):
             return move_away(entry, candidates, self._changed_by)
         finished = finish(entry, candidates, min_insync, self._changed_by)
         if finished is not None:

@@ -267,8 +267,25 @@ def test_a_node_that_is_drained_stands_when_nobody_else_does() -> None:
     assert world.controllers() == [drained.number]
 
 
-def test_a_controller_that_reaches_few_nodes_leaves_the_office_to_others() -> None:
-    world = at_rest()
+@pytest.mark.parametrize("seed", range(12))
+def test_a_controller_that_gives_the_office_up_does_not_take_it_again_when_the_outcome_is_lost(seed: int) -> None:
+    world = at_rest(seed)
+    (old,) = world.controllers()
+    node = world.nodes[old]
+    world.cut = {frozenset((old, number)) for number in world.nodes if number != old}
+    while node.machine.office is not None:
+        world.run(1)
+    world.run(seed % 3)
+    node.port.cut()
+    world.run(5_000)
+    (new,) = world.controllers()
+    assert new != old
+    assert [said for said in node.said if isinstance(said, TookOffice)] == [TookOffice(1)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_controller_that_reaches_few_nodes_leaves_the_office_to_others(seed: int) -> None:
+    world = at_rest(seed)
     (old,) = world.controllers()
     world.cut = {frozenset((old, number)) for number in world.nodes if number != old}
     world.run(11_500)
