@@ -85,8 +85,8 @@ def test_a_long_trigger_interval_keeps_neither_commit_nor_partitions_waiting(
     try:
         wait_until(lambda: view.committed() == 60, query=query)
         with a_member(coordinator, name, name) as other:
-            wait_until(lambda: len(other.assignment().partitions) == 1, timeout_s=10, query=query)
-            wait_until(lambda: view.state() == "Stable", timeout_s=10)
+            wait_until(lambda: len(other.assignment().partitions) == 1, query=query)
+            wait_until(lambda: view.state() == "Stable")
     finally:
         query.stop()
     assert view.events("claim-skipped", "taken-over") == []
@@ -117,7 +117,7 @@ def test_a_query_that_never_commits_goes_on_by_its_checkpoint_and_lets_go_at_onc
         wait_until(lambda: stream.rows() == Counter(range(90)), query=query)
         attachment.wait(query, 30)
         with a_member(coordinator, name, name) as other:
-            wait_until(lambda: len(other.assignment().partitions) == 1, timeout_s=10, query=query)
+            wait_until(lambda: len(other.assignment().partitions) == 1, query=query)
             assert [partition.start for partition in other.assignment().partitions] == [0]
     finally:
         query.stop()

@@ -125,7 +125,7 @@ def test_two_blocks_share_a_group_and_read_everything_once(
     view = GroupView(coordinator.address, name)
     produce_numbers(kafka.bootstrap_servers, name, 4, 0, 80)
     with a_member(coordinator, name, name) as other:
-        wait_until(lambda: len(other.assignment().partitions) == 4, timeout_s=10)
+        wait_until(lambda: len(other.assignment().partitions) == 4)
         with spark_kcoord.batch(spark, options(coordinator, name)) as first:
             assert [one.end - one.start for one in first.ranges] == [20, 20]
             read = numbers(first.rows)
@@ -162,7 +162,7 @@ def test_a_claim_that_was_lost_meanwhile_fails_the_block_at_its_end(
     def outstay() -> None:
         with spark_kcoord.batch(spark, impatient) as rows, a_member(coordinator, name, name):
             assert numbers(rows.rows) == Counter(range(20))
-            wait_until(lambda: view.events("taken-late") != [], timeout_s=10)
+            wait_until(lambda: view.events("taken-late") != [])
 
     with pytest.raises(spark_kcoord.KcoordError, match=r"of 2 ranges .*kcoord\.rebalance\.timeout"):
         outstay()
@@ -237,7 +237,7 @@ def test_the_listener_reports_how_far_a_query_is_behind(
         wait_until(lambda: len(reports) >= 2, query=running)
     finally:
         running.stop()
-        wait_until(lambda: listener.latest() == [], timeout_s=10)
+        wait_until(lambda: listener.latest() == [])
         spark.streams.removeListener(listener)
     first, second = reports[:2]
     assert (first.query, first.group, first.batch_id, first.partitions) == ("lagging", name, 0, 2)

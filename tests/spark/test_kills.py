@@ -76,7 +76,7 @@ def test_a_killed_query_resumes_its_claims_and_writes_every_row_once(
         query.wait_for("held-after-0")
         query.kill()
         query.let_go("hold-after")
-        wait_until(lambda: view.describe().members == (), timeout_s=5)
+        wait_until(lambda: view.describe().members == ())
         assert len(running_claims(view)) == 3
         assert stream.rows().total() == 90
     produce_numbers(kafka.bootstrap_servers, name, 3, 300, 30)
@@ -110,7 +110,7 @@ def test_partitions_of_a_killed_query_are_handed_over_within_the_grace_and_a_lit
         produce_numbers(kafka.bootstrap_servers, name, 2, 100, 20)
         killed_at = time.monotonic()  # before the signal: the connections close while the processes' end is awaited
         query.kill()
-        wait_until(lambda: len(other.assignment().partitions) == 2, timeout_s=10)
+        wait_until(lambda: len(other.assignment().partitions) == 2)
         handover_s = time.monotonic() - killed_at
         taken = other.assignment().partitions
         assert [partition.start for partition in taken] == [0, 0]

@@ -181,7 +181,7 @@ def test_with_a_checkpoint_newer_than_the_group_the_group_wins_too(scene: Scene,
     reset = ResetOffsets(scene.name, targets, who="test", why="back", is_dry_run=False)
     response = ask(parse_addresses(scene.coordinator.address), reset, 5)
     assert isinstance(response, ResetOffsetsResponse)
-    wait_until(lambda: _committed(scene) == [25, 25], timeout_s=10)
+    wait_until(lambda: _committed(scene) == [25, 25])
     (scene.stream.folder / "batch-1.json").unlink()
     scene.run()
     assert scene.stream.rows() == Counter(range(40)) + Counter(range(50, 60))

@@ -21,6 +21,7 @@ from coordinator.runtime.kafka import ENDS_AT_ONCE, KafkaPort
 from coordinator.runtime.kafka_client import ClusterView, KafkaAwayError
 from coordinator.runtime.kafka_questions import ask_apart
 from tests.helpers.loopback import RememberedLog
+from tests.helpers.waiting import wait_until
 
 PATIENCE_S = 20
 
@@ -186,8 +187,7 @@ def test_closing_interrupts_the_call_in_progress_and_says_nothing_more() -> None
     kafka = ScriptedKafka()
     kafka.blocks = True
     with running(kafka) as (port, inbox):
-        with inbox.came:
-            inbox.came.wait_for(lambda: kafka.asked, 0.5)
+        wait_until(lambda: kafka.asked != [], what="the call that blocks")
         port.close(timeout_s=10)
     assert kafka.interrupted.is_set()
     assert inbox.events == []
