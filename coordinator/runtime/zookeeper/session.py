@@ -60,7 +60,7 @@ class ZooKeeperSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """What kazoo calls when something has changed; it keeps equal ones once, however often a path is read."""
+    """The word for kazoo that something has changed; it keeps equal ones once, however often a path is read."""
 
     session: "Session"
     path: str
