@@ -10,13 +10,13 @@ from coordinator.protocol.operator_messages import OperatorRequest
 Patches = list[tuple[Any, str, Any]]
 
 
-def _missing_group_is_elsewhere() -> Patches:
+def _missing_group_has_no_room() -> Patches:
     why_refused = Operators._why_refused
 
     def why(self: Operators, request: OperatorRequest) -> tuple[ErrorCode, str] | None:
         refusal = why_refused(self, request)
         is_missing = refusal is not None and refusal[0] is ErrorCode.GROUP_ID_NOT_FOUND
-        return (ErrorCode.NOT_COORDINATOR, "another node has it") if is_missing else refusal
+        return (ErrorCode.GROUP_MAX_SIZE_REACHED, "there is no room for it") if is_missing else refusal
 
     return [(Operators, "_why_refused", why)]
 
@@ -24,6 +24,6 @@ def _missing_group_is_elsewhere() -> Patches:
 MISTAKES: Mapping[str, tuple[str, Callable[[], Patches]]] = {
     "refused-with-another-code": (
         "a refusal has a code that its request does not declare",
-        _missing_group_is_elsewhere,
+        _missing_group_has_no_room,
     ),
 }
