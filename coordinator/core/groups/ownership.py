@@ -289,6 +289,9 @@ class Ownership:
         if wanted_by is not None:
             turn.granted.setdefault(wanted_by, []).append(partition)
             self._grants.end_wait(turn, partition, wanted_by, cut)
+        elif cut is not None:
+            # What was held for somebody gone is in no target, and is free now.
+            self.note_change(group.group_id, "running claims were released")
 
     def _begin_stops(self, turn: Round) -> None:
         desk = self._desk

@@ -4,8 +4,13 @@ import pytest
 
 from coordinator.core.limits import Limits
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.operator_messages import ReleaseClaims, ReleaseClaimsResponse
-from coordinator.protocol.parts import Claim, ClaimState, PartitionResult
+from coordinator.protocol.operator_messages import (
+    ReleaseClaims,
+    ReleaseClaimsResponse,
+    ResetOffsets,
+    ResetOffsetsResponse,
+)
+from coordinator.protocol.parts import Claim, ClaimState, PartitionResult, ResetTarget
 from tests.helpers.node_member import Member
 from tests.helpers.node_world import NodeWorld
 
@@ -49,6 +54,17 @@ def test_same_identity_resumes_under_the_same_owner_epoch_without_a_rebalance_of
     assert (again.epoch(T1), again.is_complete) == (m2.epoch(T1), True)
     assert (m1.stopping, sorted(m1.owned)) == ({}, [T0])
     assert again.advance([claim]).finished == (PartitionResult("t", 1, committed=110),)
+
+
+def test_reset_that_releases_a_held_claim_gives_its_partition_to_who_lives() -> None:
+    world, m1, _, _ = world_with_a_dead_owner()
+    world.settle()
+    asked = ResetOffsets(
+        "g", (ResetTarget(*T1, "offset", 20),), "ann@ops", "bad deploy", release_claims=True, is_dry_run=False
+    )
+    assert world.connect().ask(asked, ResetOffsetsResponse).error is ErrorCode.NONE
+    world.settle()
+    assert (world.owners(), m1.owned[T1].offset, m1.is_complete) == ({T0: "m1", T1: "m1"}, 20, True)
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
