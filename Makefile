@@ -2,7 +2,7 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help setup test lint types imports pytest demo sim mutants model promises standing chaos-spark ship \
-	bench-group bench-advance bench-hold bench-group-kafka bench-decoder bench-datapath bench-memory compare-kafka-source compat fuzz-decoder fuzz-node clean
+	bench-group bench-advance bench-start bench-hold bench-group-kafka bench-decoder bench-datapath bench-memory compare-kafka-source compat fuzz-decoder fuzz-node clean
 
 help:
 	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes)'
@@ -17,6 +17,7 @@ help:
 	@echo 'make compat    the same short suite on each Spark that kcoord runs on, classic and Connect (WORDS="4.2 connect" for some)'
 	@echo 'make bench-group     joins, deaths, pings and commits of a large group on one coordinator (2 minutes)'
 	@echo 'make bench-advance   micro-batches of 8, 100 and 1,000 partitions of 500 Spark members, and a start after them (4 minutes)'
+	@echo 'make bench-start     a start with 10,000 groups whose members own 100 partitions each (half a minute)'
 	@echo 'make bench-group-kafka   the same on the group coordinator of a real Kafka and on kcoord (3 minutes)'
 	@echo 'make chaos-spark SEED=0 KILLS=100    kill Spark drivers, sources, workers and executors of a shared group (under 25 minutes)'
 	@echo 'make ship      build what executors of a cluster need, for --archives'
@@ -81,6 +82,9 @@ bench-group: setup
 
 bench-advance: setup
 	@.venv/bin/python -m benchmarks.advance
+
+bench-start: setup
+	@.venv/bin/python -m benchmarks.owned_start
 
 bench-hold: setup
 	@.venv/bin/python -m benchmarks.longest_hold

@@ -19,8 +19,8 @@ stands still.
 Then the history: members of 10,000 groups commit 1,000,000 partitions by advancing, and all but 500 leave. These go on,
 each with many micro-batches more. Then the node is killed, and `start_s` is from the start of the process until it says
 that it listens, `start_rss_mib` the most memory that it has had by then. What is on disk must be no more than a few
-times a snapshot and what is written between two of them. With `--left 10000` all members stay: their claims, grants and
-targets are half a kilobyte a partition besides, and the bar on memory is not for them.
+times a snapshot and what is written between two of them. With `--left 10000` all members stay; what their claims,
+grants and targets take is measured by itself by `make bench-start`.
 
 Rates and latencies are medians of the rounds. The last line is OK when every bar is kept.
 """

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
+from coordinator.core.groups.changes import own
 from coordinator.core.groups.claim_table import OpenClaims, Owner
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import CommittedPart, TopicCommit
@@ -40,7 +41,7 @@ def group_of(
         grant = others.get(partition, MINE)
         if grant is not None:
             group.grants[partition] = grant
-            group.owned.setdefault(grant.member_id, set()).add(partition)
+            own(group, grant.member_id, partition[0], partition[1:])
         offset = committed.get(partition, 10)
         if offset is None:
             del group.offsets[partition]

@@ -4,10 +4,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from coordinator.core.groups.changes import own
 from coordinator.core.groups.claim_table import OpenClaim, OpenClaims, Owner
 from coordinator.core.groups.claims import advance_one_by_one, statuses
 from coordinator.core.groups.claims_together import advance_together, begin_together
 from coordinator.core.groups.in_topics import by_topic
+from coordinator.core.groups.partition_set import PartitionSet
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import ClaimsRunning, CommittedPart, TopicCommit, encode_record
 from coordinator.core.groups.replay import replay
@@ -39,7 +41,7 @@ def usual_group(how: str = "together", *, is_running: bool = True) -> GroupState
     group = GroupState("g")
     for partition in ALL:
         group.grants[partition] = MINE
-    group.owned["m1"] = set(ALL)
+    group.owned["m1"] = PartitionSet(ALL)
     for topic, numbers in (("t", (0, 1, 2, 3, 4)), ("u", (0, 1))):
         group.offsets.write_together(TopicCommit(topic, "id", 1, numbers, (10,) * len(numbers)))
         sizes = {"together": len(numbers), "in two": len(numbers) - 1, "alone": 1}
@@ -79,13 +81,15 @@ def groups(draw: st.DrawFn) -> GroupState:
 def _grant(group: GroupState, partition: TopicPartition, grant: Grant | None) -> None:
     if partition in group.grants:
         del group.grants[partition]
-    for partitions in (*group.owned.values(), *group.stopping.values()):
-        partitions.discard(partition)
+    for owned in group.owned.values():
+        owned.discard_all(partition[0], partition[1:])
+    for stopping in group.stopping.values():
+        stopping.discard(partition)
     if grant is None:
         group.claims.close(partition)
     else:
         group.grants[partition] = grant
-        group.owned.setdefault(grant.member_id, set()).add(partition)
+        own(group, grant.member_id, partition[0], partition[1:])
         if grant.is_stopping:
             group.stopping.setdefault(grant.member_id, set()).add(partition)
 

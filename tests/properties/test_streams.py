@@ -5,6 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator.core.groups.partition_set import PartitionSet
 from coordinator.core.groups.records import MemberFacts, StreamsAssigned
 from coordinator.core.groups.replay import replay
 from coordinator.core.groups.state import Grant, GroupState, MemberState, ShardState
@@ -19,7 +20,9 @@ def group_with(streams: int, recorded: dict[tuple[str, int], int | None], stoppi
     facts = MemberFacts(
         "m", "i", None, "c", "h", 1, ("t",), streams, ("sticky",), 10_000, 60_000, 3_000, wants_streams=True
     )
-    group = GroupState("g", members={"m": MemberState(facts)}, owned={"m": set(recorded)}, stopping={"m": stopping})
+    group = GroupState(
+        "g", members={"m": MemberState(facts)}, owned={"m": PartitionSet(recorded)}, stopping={"m": stopping}
+    )
     for epoch, (partition, stream) in enumerate(recorded.items()):
         group.grants[partition] = Grant("m", "id", epoch, stream=stream)
     return group

@@ -14,7 +14,6 @@ from coordinator.core import effects as e
 from coordinator.core.events import OffsetsResolved
 from coordinator.core.gates import Gates
 from coordinator.core.groups import claims, grants, journal, ownership, targets
-from coordinator.core.groups.assignors import run_whole
 from coordinator.core.groups.committed_table import CommittedTable
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.grants import Grants
@@ -264,15 +263,13 @@ def _paused_partition_granted() -> Patches:
 
 
 def _drained_member_granted() -> Patches:
-    assign = targets._assign
+    given = targets._given
 
-    def give_to_all(group: GroupState, assignor: Any) -> Any:
+    def give_to_all(group: GroupState) -> Any:
         with _replaced(group.controls, "drained", {}):
-            assigned = run_whole(assign(group, assignor))
-        yield
-        return assigned
+            return given(group)
 
-    return [(targets, "_assign", give_to_all)]
+    return [(targets, "_given", give_to_all)]
 
 
 def _delete_ignores_owner() -> Patches:

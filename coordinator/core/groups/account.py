@@ -66,7 +66,7 @@ def bytes_of(group: GroupState) -> int:
         + group.offsets.bytes
         + group.facts_bytes
         + group.topics_bytes
-        + TARGET_BYTES * len(group.target_owners)
+        + TARGET_BYTES * group.target_count
         + BY_POLICY_BYTES * len(group.by_policy)
         + group.controls.bytes
     )

@@ -5,16 +5,21 @@ state: what has not been looked at stays as it was. The backlog is soft, for wha
 alone: after a restart all of the group is looked at again.
 """
 
+from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from coordinator.core.groups.partition_set import PartitionSet
 from coordinator.core.groups.partition_table import TopicPartition, in_order
 from coordinator.core.groups.state import GroupState
+from coordinator.protocol.ids import MAX_PARTITION
 
 _SETTLED_FOR_ONE_THAT_MOVES = 10
 """So many partitions that stay where they are cost as much as one that moves."""
+_PORTION = 1_000
+"""So many partitions of a member are put in order at once."""
 
 
 class Slice(NamedTuple):
@@ -36,7 +41,8 @@ class Backlog:
     """Members to be looked at, in order; until then none of them is in the newest epoch."""
     _partitions: OrderedDict[TopicPartition, None] = field(default_factory=OrderedDict)
     """To take the first ones out of a plain dict costs a pass over all that were taken out before."""
-    _rest: list[TopicPartition] | None = None
+    _rest: Iterator[TopicPartition] | None = None
+    """What may have to move of the first member, once that was begun."""
 
     def __bool__(self) -> bool:
         return bool(self.members or self._partitions)
@@ -72,24 +78,20 @@ class Backlog:
             member_id = next(iter(self.members))
             if self._rest is None:
                 left -= _SETTLED_FOR_ONE_THAT_MOVES
-                self._rest = self._to_look_at(group, member_id) if member_id in group.members else []
-            left = self._look_at_rest(group, member_id, left, partitions, has_to_stop)
-            if not self._rest:
+                self._rest = self._to_look_at(group, member_id) if member_id in group.members else iter(())
+            left, is_through = self._look_at_rest(group, member_id, left, partitions, has_to_stop)
+            if is_through:
                 self._rest = None
                 del self.members[member_id]
                 members.append(member_id)
         return Slice(in_order(partitions), members)
 
-    def _to_look_at(self, group: GroupState, member_id: str) -> list[TopicPartition]:
-        """Return which partitions of a member may have to move; the last ones are looked at first."""
-        target, owned = group.members[member_id].target, group.owned.get(member_id)
-        if owned is None:
-            moving: Iterable[TopicPartition] = target
-        elif owned == target and not self.is_close:
-            return []
-        else:
-            moving = owned | target if self.is_close else owned ^ target
-        return in_order(moving)[::-1]
+    def _to_look_at(self, group: GroupState, member_id: str) -> Iterator[TopicPartition]:
+        """Yield which partitions of a member may have to move, as of now, in order."""
+        target, owned = group.members[member_id].target, group.owned_by(member_id)
+        if owned == target and not self.is_close:
+            return iter(())
+        return _in_either(owned.copy(), target, is_close=self.is_close)
 
     def _look_at_rest(
         self,
@@ -98,14 +100,16 @@ class Backlog:
         left: int,
         partitions: set[TopicPartition],
         has_to_stop: Callable[[GroupState, TopicPartition], bool],
-    ) -> int:
-        """Add to a slice what moves of a member's partitions, and return what is left of its size."""
+    ) -> tuple[int, bool]:
+        """Add to a slice what moves of a member's partitions; return what is left of its size, and if that was all."""
         rest, grants, members = self._rest, group.grants, group.members
         assert rest is not None, "a member is begun before it is looked at"
         if member_id not in members:
-            rest.clear()
-        while rest and left > 0:
-            partition = rest.pop()
+            return left, True
+        while left > 0:
+            partition = next(rest, None)
+            if partition is None:
+                return left, True
             grant = grants.get(partition)
             if grant is None or grant.member_id not in members:
                 moves = partition in members[member_id].target
@@ -114,4 +118,19 @@ class Backlog:
             if moves:
                 partitions.add(partition)
             left -= _SETTLED_FOR_ONE_THAT_MOVES if moves else 1
-        return left
+        return left, False
+
+
+def _in_either(owned: PartitionSet, target: PartitionSet, *, is_close: bool) -> Iterator[TopicPartition]:
+    """Yield in order what is in one of two sets, or also in both; a portion is put in order at a time."""
+    for topic in sorted({*dict(owned.columns()), *dict(target.columns())}):
+        one, other = owned.numbers(topic), target.numbers(topic)
+        at_one = at_other = 0
+        while at_one < len(one) or at_other < len(other):
+            both = ((one, at_one + _PORTION - 1), (other, at_other + _PORTION - 1))
+            last = min([column[at] for column, at in both if at < len(column)], default=MAX_PARTITION)
+            to_one, to_other = bisect_right(one, last), bisect_right(other, last)
+            some, others = set(one[at_one:to_one]), set(other[at_other:to_other])
+            for number in sorted(some | others if is_close else some ^ others):
+                yield topic, number
+            at_one, at_other = to_one, to_other

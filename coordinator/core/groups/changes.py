@@ -1,12 +1,13 @@
 """The small changes of which replay is made: an offset written, a claim closed, a partition let go, an index kept."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from coordinator.core.groups.committed_table import Together
-from coordinator.core.groups.partition_table import TopicPartition, numbers_by_topic
+from coordinator.core.groups.partition_set import NOTHING, PartitionSet
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import CommittedPart
 from coordinator.core.groups.state import GroupState
 
@@ -24,8 +25,40 @@ def release(group: GroupState, partition: TopicPartition) -> None:
     """End the grant of a partition and whatever hangs on it."""
     owner = group.grants.pop(partition).member_id
     group.claims.close(partition)
-    discard(group.owned, owner, partition)
-    discard(group.stopping, owner, partition)
+    _own_no_longer(group, owner, partition[0], partition[1:])
+
+
+def release_together(group: GroupState, topic: str, numbers: Sequence[int]) -> None:
+    """End the grants of partitions of a topic, whoever has them."""
+    rows = group.grants.rows_to_fill(topic)
+    by_owner: dict[str, list[int]] = {}
+    for number in numbers:
+        by_owner.setdefault(rows.pop(number).member_id, []).append(number)
+    if not rows:
+        group.grants.drop(topic)
+    group.claims.close_all(topic, numbers)
+    for owner, theirs in by_owner.items():
+        _own_no_longer(group, owner, topic, theirs)
+
+
+def own(group: GroupState, member_id: str, topic: str, numbers: Sequence[int]) -> None:
+    """Keep the index of what owners have, when a member is granted partitions of a topic, which ascend."""
+    owned = group.owned.get(member_id)
+    if owned is None:
+        owned = group.owned[member_id] = PartitionSet()
+    owned.add_all(topic, numbers)
+
+
+def _own_no_longer(group: GroupState, owner: str, topic: str, numbers: Sequence[int]) -> None:
+    """Keep the indexes of what owners have and have to let go of, when their grants are over."""
+    owned = group.owned.get(owner)
+    if owned is not None:
+        owned.discard_all(topic, numbers)
+        if not owned:
+            del group.owned[owner]
+    if owner in group.stopping:
+        for number in numbers:
+            discard(group.stopping, owner, (topic, number))
     if owner not in group.members and owner not in group.owned:
         await_no_longer(group, owner)
 
@@ -33,18 +66,20 @@ def release(group: GroupState, partition: TopicPartition) -> None:
 def release_all(group: GroupState, member_id: str, *, keeps_running_claims: bool) -> None:
     """End the grants of a member that is gone, but for running claims that are kept: those it lets go of no more."""
     group.stopping.pop(member_id, None)
-    owned = group.owned.pop(member_id, set())
-    kept: set[TopicPartition] = set()
-    for topic, ended in numbers_by_topic(owned).items():
+    kept = PartitionSet()
+    for topic, ended in group.owned.pop(member_id, NOTHING).columns():
         grants, claims = group.grants.rows_to_fill(topic), group.claims.rows(topic)
         if keeps_running_claims and claims:
-            running = {number for number in ended if number in claims and claims[number].is_running}
+            running = [number for number in ended if number in claims and claims[number].is_running]
             for number in running:
                 if grants[number].stop_why is not None:
                     grants[number] = replace(grants[number], stop_why=None)
-                kept.add((topic, number))
-            ended = [number for number in ended if number not in running]
-        for number in ended:
+            kept.add_all(topic, running)
+            are_kept = frozenset(running)
+            ended = [number for number in ended if number not in are_kept]
+        if len(ended) == len(grants):
+            grants.clear()
+        for number in ended if grants else ():
             del grants[number]
         group.claims.close_all(topic, ended)
         if not grants:

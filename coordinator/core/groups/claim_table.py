@@ -102,6 +102,15 @@ class ClaimTable:
         found = self._shared.get(partition)
         return found is not None and found.is_running
 
+    def any_running(self, topic: str, numbers: Iterable[int]) -> bool:
+        """True when a claim on one of a topic's partitions runs."""
+        rows = self._shared.rows(topic)
+        return bool(rows) and any(number in rows and rows[number].claims.is_running for number in numbers)
+
+    def places(self) -> Iterator[tuple[TopicPartition, ClaimPlace]]:
+        """Yield each claimed partition with the place where its claim is."""
+        return self._shared.items()
+
     def items(self) -> Iterator[tuple[TopicPartition, OpenClaim]]:
         """Yield each claimed partition with its claim."""
         for partition, found in self._shared.items():

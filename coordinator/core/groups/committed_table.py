@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
 from coordinator.core.groups.records import CommittedPart, TopicCommit
@@ -156,6 +157,10 @@ class CommittedTable:
             else:
                 rows.update(dict.fromkeys(numbers, Together(commit, len(numbers), self._copies)))
             return
+        epochs = commit.owner_epochs
+        if epochs and epochs.count(epochs[0]) == len(epochs):
+            # As they were decoded they are as many objects as partitions.
+            commit = replace(commit, owner_epochs=epochs[:1] * len(epochs))
         place = Together(commit, len(numbers), self._copies)
         self.bytes += OFFSET_BYTES * len(numbers) + _bytes_of_all(commit.metadata)
         for number in numbers:

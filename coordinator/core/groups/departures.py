@@ -9,6 +9,7 @@ from coordinator.core.groups.expiry import Expiry
 from coordinator.core.groups.holds import ClaimWatch
 from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.ownership import Ownership
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import MemberRemoved
 from coordinator.core.groups.soft import Connection, MemberSession, Timer, TimerKind
 from coordinator.core.groups.timeline import EventKind
@@ -51,7 +52,8 @@ class Departures:
             session = desk.session_of(group_id, member_id)
             if session is None or session.connection_id is not None:
                 return
-        has_running_claim = any(map(group.claims.is_running, group.owned.get(member_id, ())))
+        columns = group.owned_by(member_id).columns()
+        has_running_claim = any(group.claims.any_running(topic, numbers) for topic, numbers in columns)
         grace_ms = (
             desk.limits.closed_connection_grace_ms if has_running_claim else desk.limits.closed_connection_idle_grace_ms
         )
@@ -112,7 +114,7 @@ class Departures:
         desk = self._desk
         group = desk.group(group_id)
         assert group is not None
-        had = group.owned_by(member_id)
+        had = group.owned_by(member_id).copy()
         desk.journal.decide(MemberRemoved(group_id, member_id, keeps_running_claims))
         soft = desk.soft_of(group_id)
         soft.hints = None
@@ -134,5 +136,10 @@ class Departures:
         cause = f"{member_id} left" if kind is EventKind.MEMBER_LEFT else f"{member_id} expired: {why}"
         self._ownership.note_change(group_id, cause, is_urgent=True)
         # Most of it is nobody's until the next target.
-        wanted = (group.target_owners.keys() & had) | (group.controls.resets.keys() & had)
+        wanted: list[TopicPartition] = []
+        for topic, numbers in had.columns():
+            owners = group.target_owners.rows(topic)
+            wanted += [(topic, number) for number in numbers if number in owners]
+        resets = group.controls.resets
+        wanted += [partition for partition in had if partition in resets] if resets else []
         self._ownership.reconcile(group_id, wanted, ())

@@ -89,7 +89,7 @@ def _describe_member(desk: Desk, group: GroupState, member_id: str) -> MemberDes
         member_epoch=member.member_epoch,
         streams=member.facts.streams,
         connected=session is not None and session.connection_id is not None,
-        owned=len(group.owned.get(member_id, ())),
+        owned=len(group.owned_by(member_id)),
         target=len(member.target),
         commits=member.facts.commits,
         isolation_level=member.facts.isolation_level,

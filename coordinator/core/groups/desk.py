@@ -12,7 +12,6 @@ from coordinator.core.events import TopicsRead
 from coordinator.core.groups.account import Usage
 from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.journal import Journal
-from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.soft import (
     Connection,
     GroupSoft,
@@ -90,7 +89,7 @@ class Desk:
     sessions: Timers[tuple[str, str]] = field(default_factory=Timers)
     """When to look whether a group's member has said nothing for its session time-out, at the latest when that would be
     so: a message is only noted in the session, and the deadline is moved when it has come."""
-    remains: list[dict[TopicPartition, LostOwner]] = field(default_factory=list)
+    remains: list[dict[int, LostOwner]] = field(default_factory=list)
     """What is left of groups that are no more: to let go of very much memory at once takes long, too."""
     sends: list[Effect] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
@@ -123,7 +122,7 @@ class Desk:
         if soft is not None:
             soft.timeline.forget()
             if len(soft.lost_owners) > _REMAINS_A_STEP:
-                self.remains.append(soft.lost_owners)
+                self.remains += [soft.lost_owners.rows(topic) for topic in soft.lost_owners.topics()]
         for kind in _TIMERS_OF_A_GROUP:
             self.timers.cancel(Timer(kind, group_id))
 

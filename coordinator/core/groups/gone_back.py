@@ -73,7 +73,7 @@ class GoneBack:
             "right data directory (--data), and that no other node goes on with the newer one"
         )
         self._say_taken(group, why)
-        had = {owner: sorted(partitions) for owner, partitions in group.owned.items()}
+        had = {owner: partitions.in_order() for owner, partitions in group.owned.items()}
         journal.decide(LogWentBack(group_id, epochs_from, epochs_from - journal.log_end_offset - 1))
         for owner, partitions in had.items():
             self._forget(group_id, owner, partitions)
@@ -83,7 +83,7 @@ class GoneBack:
         """Tell members that are connected already that they have nothing any more."""
         desk, soft = self._desk, self._desk.soft_of(group.group_id)
         for member_id, session in sorted(soft.sessions.items()):
-            owned = sorted(group.owned_by(member_id))
+            owned = group.owned_by(member_id).in_order()
             if owned and session.connection_id is not None:
                 for push in fetchers_taken(group, owned, why, desk.limits.push_max_partitions):
                     desk.push(session.connection_id, push)

@@ -8,7 +8,7 @@ claim runs or is waited for is soft: after a restart both count anew, so nothing
 from collections.abc import Iterable
 
 from coordinator.core.groups.desk import Desk
-from coordinator.core.groups.in_topics import TopicNumbers, by_topic
+from coordinator.core.groups.in_topics import TopicNumbers
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import ClaimsGivenUp
 from coordinator.core.groups.soft import RunningSince, Timer, TimerKind
@@ -70,15 +70,21 @@ class ClaimWatch:
 
     def start(self, group: GroupState) -> None:
         """Begin to count after a load."""
+        desk = self._desk
         for owner, partitions in group.owned.items():
-            self.note_running(group, by_topic(filter(group.claims.is_running, partitions)))
+            if any(group.claims.any_running(topic, numbers) for topic, numbers in partitions.columns()):
+                # They are not noted one by one: there may be very many, and nearly all are over soon.
+                desk.soft_of(group.group_id).running_from_ms = desk.now_ms
+                desk.timers.set(
+                    Timer(TimerKind.CLAIM_AGE, group.group_id), desk.now_ms + desk.limits.claim_age_notice_ms
+                )
             if owner not in group.members:
                 self.note_abandoned(group, owner, is_said=False)
 
     def note_running(self, group: GroupState, topics: Iterable[TopicNumbers]) -> None:
         """Remember since when claims run."""
         desk, soft = self._desk, self._desk.soft_of(group.group_id)
-        is_first = not soft.running_since.topics()
+        is_first = not soft.running_since.topics() and soft.running_from_ms is None
         for each in topics:
             of_topic, running = group.claims.rows(each.topic), soft.running_since.rows_to_fill(each.topic)
             first, known = of_topic[each.partitions[0]], running.get(each.partitions[0])
@@ -101,6 +107,12 @@ class ClaimWatch:
         desk, soft = self._desk, self._desk.soft_of(group.group_id)
         limit_ms = desk.limits.claim_age_notice_ms
         old: dict[str, list[TopicPartition]] = {}
+        if soft.running_from_ms is not None and desk.now_ms - soft.running_from_ms >= limit_ms:
+            soft.running_from_ms = None
+            for partition, found in group.claims.places():
+                known = soft.running_since.get(partition)
+                if found.is_running and (known is None or known.claims is not found.claims):
+                    old.setdefault(group.grants[partition].member_id, []).append(partition)
         for partition, since in list(soft.running_since.items()):
             place = group.claims.rows(partition[0]).get(partition[1])
             if place is None or place.claims is not since.claims:
@@ -118,13 +130,17 @@ class ClaimWatch:
                 partitions=partitions,
                 duration_ms=limit_ms,
             )
-        if soft.running_since.topics():
-            earliest = min(since.at_ms for _, since in soft.running_since.items())
-            desk.timers.set(Timer(TimerKind.CLAIM_AGE, group.group_id), earliest + limit_ms)
+        begins = {since.at_ms for _, since in soft.running_since.items()}
+        if soft.running_from_ms is not None:
+            begins.add(soft.running_from_ms)
+        if begins:
+            desk.timers.set(Timer(TimerKind.CLAIM_AGE, group.group_id), min(begins) + limit_ms)
 
     def note_abandoned(self, group: GroupState, member_id: str, *, is_said: bool = True) -> None:
         """Begin to wait for a member that is gone and left running claims, if the group holds them."""
-        held = sorted(partition for partition in group.owned.get(member_id, ()) if is_held(group, partition))
+        if group.handover != Handover.HOLD or member_id in group.members:
+            return
+        held = [partition for partition in group.owned_by(member_id).in_order() if is_held(group, partition)]
         if not held:
             return
         desk, soft = self._desk, self._desk.soft_of(group.group_id)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from coordinator.core.groups.partition_set import PartitionSet
 from coordinator.core.groups.partition_table import TopicPartition, numbers_by_topic
 from coordinator.protocol.parts import StartHint
 
@@ -19,6 +20,11 @@ def by_topic(partitions: Iterable[TopicPartition]) -> tuple[TopicNumbers, ...]:
     """Return partitions by topic, ascending."""
     numbers = numbers_by_topic(partitions)
     return tuple(TopicNumbers(topic, tuple(sorted(numbers[topic]))) for topic in sorted(numbers))
+
+
+def columns_of(partitions: PartitionSet) -> tuple[TopicNumbers, ...]:
+    """Return a set of partitions by topic, ascending."""
+    return tuple([TopicNumbers(topic, tuple(numbers)) for topic, numbers in sorted(partitions.columns())])
 
 
 def one_by_one(topics: Iterable[TopicNumbers]) -> Iterator[TopicPartition]:

@@ -128,7 +128,7 @@ def _look_at(group: GroupState, member_id: str, asked: TopicClaims, first: int, 
 
 
 def _dropped(group: GroupState, member_id: str, listed: dict[str, set[int]]) -> tuple[TopicNumbers, ...]:
-    owned = group.owned.get(member_id)
+    owned = group.owned_by(member_id)
     if not owned or sum(map(len, listed.values())) == len(owned):
         return ()
     claimed = {topic: group.claims.rows(topic) for topic in group.claims.topics()}

@@ -54,7 +54,7 @@ def member_status(group: GroupState, member_id: str) -> MemberStatus:
     """Return the state of a member."""
     if member_id in group.stopping:
         return MemberStatus.UNREVOKED_PARTITIONS
-    owned = group.owned.get(member_id, set())
+    owned = group.owned_by(member_id)
     return MemberStatus.STABLE if group.due_to(member_id) <= owned else MemberStatus.UNRELEASED_PARTITIONS
 
 
@@ -64,7 +64,7 @@ def is_complete(group: GroupState, member_id: str) -> bool:
     return (
         member.member_epoch == group.group_epoch > 0
         and member_id not in group.stopping
-        and group.owned.get(member_id, set()) == group.due_to(member_id)
+        and group.owned_by(member_id) == group.due_to(member_id)
     )
 
 

@@ -19,7 +19,6 @@ from coordinator.core.groups.identities import why_fenced_instance, why_id_in_us
 from coordinator.core.groups.listed_claims import look_at_listed
 from coordinator.core.groups.member import Refusal, facts_of, why_malformed, why_unfit
 from coordinator.core.groups.ownership import Ownership
-from coordinator.core.groups.partition_table import in_order
 from coordinator.core.groups.records import (
     ClaimsClosed,
     ClaimsGivenUp,
@@ -331,7 +330,7 @@ class Membership:
         desk.timers.cancel(Timer(TimerKind.GRACE, group.group_id, member_id))
         self._note_accepted(group, member_id, old_facts.incarnation if old_facts is not None else None)
         self._respond_accepted(registration, group, member_id, listed.statuses)
-        owned = in_order(group.owned.get(member_id, ()))
+        owned = group.owned_by(member_id).in_order()
         self._ownership.tellings.whole(group.group_id, member_id, owned)
         self._recovery.note_registered(
             group, member_id, request, shown, is_new_group=is_new_group, has_gone_back=has_gone_back
@@ -353,7 +352,7 @@ class Membership:
 
     def _let_go_of_all(self, group: GroupState, member_id: str) -> None:
         """Release what a member has that commits from now on, or no longer: where it starts is decided anew."""
-        desk, partitions = self._desk, sorted(group.owned_by(member_id))
+        desk, partitions = self._desk, group.owned_by(member_id).in_order()
         if partitions:
             parts = tuple(ReleasedPart(*partition, group.grants[partition].owner_epoch) for partition in partitions)
             desk.journal.decide(Released(group.group_id, member_id, parts, ()))
@@ -369,7 +368,7 @@ class Membership:
             return
         desk = self._desk
         why = f"instance {instance_id} is back as {member_id}, whose checkpoint does not show the claims of {former}"
-        partitions = tuple(sorted(group.owned_by(former)))
+        partitions = tuple(group.owned_by(former).in_order())
         desk.journal.decide(ClaimsGivenUp(group.group_id, partitions, why))
         desk.note(group.group_id, EventKind.CLAIM_GIVEN_UP, why, member_id=former, partitions=partitions)
         self._ownership.note_lost(group.group_id, partitions, desk.now_ms, why)

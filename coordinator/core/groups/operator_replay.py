@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from coordinator.core.groups.account import bytes_of_decree, discharge
-from coordinator.core.groups.changes import commit, discard, release
+from coordinator.core.groups.changes import commit, discard, own, release
 from coordinator.core.groups.controls import Controls, Decree, PendingReset
 from coordinator.core.groups.operator_records import (
     ClaimsReleased,
@@ -85,7 +85,7 @@ def _reset_applied(group: GroupState, record: ResetApplied) -> None:
     if record.member_id is not None:
         assert record.owner_epoch is not None, "a grant has an owner epoch"
         group.grants[partition] = Grant(record.member_id, record.topic_id, record.owner_epoch)
-        group.owned.setdefault(record.member_id, set()).add(partition)
+        own(group, record.member_id, record.topic, (record.partition,))
 
 
 def _resets_cancelled(group: GroupState, record: ResetsCancelled) -> None:

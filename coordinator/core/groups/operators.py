@@ -152,7 +152,7 @@ class Operators:
     def _change_pause(self, group: GroupState, request: ChangePause) -> ChangePauseResponse:
         desk, controls = self._desk, group.controls
         touched: tuple[TopicPartition, ...]
-        is_large = request.partitions is None and len(group.target_owners) + len(group.grants) > MAX_NAMED
+        is_large = request.partitions is None and group.target_count + len(group.grants) > MAX_NAMED
         if request.partitions is None:
             is_news = (controls.group_pause is not None) != request.is_paused
             known = islice(group.grants, MAX_NAMED) if is_large else set(group.target_owners) | set(group.grants)
@@ -198,7 +198,7 @@ class Operators:
         if request.member_id not in group.members:
             why = f"group {group.group_id} has no member {request.member_id[:250]!r}; list its members"
             return ChangeDrainResponse(error=ErrorCode.UNKNOWN_MEMBER_ID, message=why)
-        owned = tuple(sorted(group.owned_by(request.member_id)))
+        owned = tuple(group.owned_by(request.member_id).in_order())
         is_news = (request.member_id in group.controls.drained) != request.is_drained
         if is_news and not request.is_dry_run:
             desk.journal.decide(

@@ -18,7 +18,8 @@ from coordinator.core.groups.holds import is_held
 from coordinator.core.groups.lookups import Lookups
 from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.operator_records import ResetApplied, ResetsCancelled
-from coordinator.core.groups.partition_table import TopicPartition, in_order
+from coordinator.core.groups.partition_set import PartitionSet
+from coordinator.core.groups.partition_table import TopicPartition, in_order, numbers_by_topic
 from coordinator.core.groups.plan import Plan
 from coordinator.core.groups.records import MemberEpochsAdvanced, StopBegan
 from coordinator.core.groups.rounds import Round, note_round
@@ -337,8 +338,10 @@ class Ownership:
 
     def note_lost(self, group_id: str, partitions: Iterable[TopicPartition], at_ms: int, why: str) -> None:
         """Remember since when partitions have no owner."""
-        lost = LostOwner(at_ms, why)
-        self._desk.soft_of(group_id).lost_owners.update(dict.fromkeys(partitions, lost))
+        lost, lost_owners = LostOwner(at_ms, why), self._desk.soft_of(group_id).lost_owners
+        by_topic = dict(partitions.columns() if isinstance(partitions, PartitionSet) else numbers_by_topic(partitions))
+        for topic, numbers in by_topic.items():
+            lost_owners.rows_to_fill(topic).update(dict.fromkeys(numbers, lost))
 
     # ---- questions to Kafka -----------------------------------------------------------------------------------------
 
@@ -353,11 +356,8 @@ class Ownership:
     def grant_what_is_free(self, group_id: str) -> None:
         """Try again to grant or reset everything that nobody owns and that the target gives to somebody or is reset."""
         group, soft = self._both(group_id)
-        nothing: frozenset[TopicPartition] = frozenset()
         soft.backlog.add_members(
-            member_id
-            for member_id, member in group.members.items()
-            if not member.target <= group.owned.get(member_id, nothing)
+            member_id for member_id, member in group.members.items() if not member.target <= group.owned_by(member_id)
         )
         soft.backlog.add(group.controls.resets)
         self.next_slice(group_id)

@@ -6,12 +6,12 @@ that is gained. Until the last part is there the target counts as stale: a load 
 """
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coordinator.core.groups.in_topics import by_topic, one_by_one
-from coordinator.core.groups.partition_table import TopicPartition, in_order
+from coordinator.core.groups.in_topics import TopicNumbers
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import MemberTarget, TargetsAssigned
 from coordinator.core.groups.state import GroupState
 
@@ -20,19 +20,30 @@ class Change(NamedTuple):
     """Partitions that a member is to have from now on, or no longer."""
 
     member_id: str
-    partitions: Collection[TopicPartition]
+    topics: tuple[TopicNumbers, ...]
     is_gain: bool
 
+    @property
+    def size(self) -> int:
+        """The number of its partitions."""
+        return sum([len(each.partitions) for each in self.topics])
 
-def cut(member_id: str, partitions: Collection[TopicPartition], most: int, *, is_gain: bool) -> Iterator[Change]:
+
+def cut(member_id: str, topics: Sequence[TopicNumbers], most: int, *, is_gain: bool) -> Iterator[Change]:
     """Yield what a member gains or loses in changes of at most so many partitions."""
-    if len(partitions) <= most:
-        if partitions:
-            yield Change(member_id, partitions, is_gain)
-        return
-    ordered = in_order(partitions)
-    for begin in range(0, len(ordered), most):
-        yield Change(member_id, ordered[begin : begin + most], is_gain)
+    piece: list[TopicNumbers] = []
+    left = most
+    for topic, numbers in [(each.topic, each.partitions) for each in topics]:
+        begin = 0
+        while begin < len(numbers):
+            some = numbers[begin : begin + left]
+            piece.append(TopicNumbers(topic, some))
+            begin, left = begin + len(some), left - len(some)
+            if not left:
+                yield Change(member_id, tuple(piece), is_gain)
+                piece, left = [], most
+    if piece:
+        yield Change(member_id, tuple(piece), is_gain)
 
 
 @dataclass(slots=True)
@@ -56,20 +67,26 @@ class Plan:
         gained: list[MemberTarget] = []
         count = 0
         while self.changes and count < most:
-            member_id, partitions, is_gain = self.changes.popleft()
+            change = self.changes.popleft()
+            member_id, topics, is_gain = change
             member = group.members.get(member_id)
             if member is None:
                 continue
-            count += len(partitions) + 1
+            count += change.size + 1
             if not is_gain:
-                lost.append(MemberTarget(member_id, by_topic(partitions)))
+                lost.append(MemberTarget(member_id, topics))
                 continue
             if is_outdated:
-                topics = set(member.facts.topics)
-                partitions = [partition for partition in partitions if partition[0] in topics]
-            topics_gained, owned = by_topic(partitions), group.owned.get(member_id, ())
-            gained.append(MemberTarget(member_id, topics_gained))
-            self.moves += [one for one in one_by_one(topics_gained) if one in group.grants and one not in owned]
+                still_read = set(member.facts.topics)
+                topics = tuple([each for each in topics if each.topic in still_read])
+            gained.append(MemberTarget(member_id, topics))
+            for each in topics:
+                grants = group.grants.rows(each.topic)
+                self.moves += [
+                    (each.topic, number)
+                    for number in each.partitions
+                    if number in grants and grants[number].member_id != member_id
+                ]
         is_stale = bool(self.changes) or is_outdated
         return TargetsAssigned(
             group.group_id, self.group_epoch, self.assignor, (), is_stale, tuple(lost), tuple(gained)

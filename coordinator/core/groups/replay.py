@@ -4,7 +4,7 @@ It trusts its records: they were decided by handlers that had checked them. An a
 damaged log, and stops the node.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import add, attrgetter
 from typing import Any, Final
 
@@ -16,16 +16,17 @@ from coordinator.core.groups.changes import (
     commit,
     discard,
     drop_offered,
+    own,
     positions_of,
     release,
     release_all,
+    release_together,
 )
 from coordinator.core.groups.claim_table import OpenClaims, Owner
-from coordinator.core.groups.in_topics import one_by_one
 from coordinator.core.groups.life_replay import LIFE_REPLAY
 from coordinator.core.groups.operator_records import GroupDeleted, ResetApplied
 from coordinator.core.groups.operator_replay import OPERATOR_REPLAY, delete_group
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.partition_set import NOTHING
 from coordinator.core.groups.records import (
     MOST_TOGETHER,
     Advanced,
@@ -41,6 +42,7 @@ from coordinator.core.groups.records import (
     MemberFacts,
     MemberJoined,
     MemberRemoved,
+    MemberTarget,
     OffsetsCommitted,
     Record,
     RecoveryChanged,
@@ -223,38 +225,58 @@ def _member_removed(group: GroupState, record: MemberRemoved) -> None:
     decree = group.controls.drained.pop(record.member_id, None)
     if decree is not None:
         group.controls.bytes -= bytes_of_decree(record.member_id, decree)
-    _want_no_longer(group, record.member_id, member.target)
+    for topic, numbers in member.target.columns():
+        _want_no_longer(group, record.member_id, topic, numbers)
     release_all(group, record.member_id, keeps_running_claims=record.keeps_running_claims)
     if member.facts.instance_id is not None and record.member_id in group.owned:
         group.awaited[member.facts.instance_id] = record.member_id
     group.is_target_stale = True
 
 
-def _want_no_longer(group: GroupState, member_id: str, partitions: Iterable[TopicPartition]) -> None:
+def _want(group: GroupState, target: MemberTarget) -> None:
+    """Have a member be due partitions besides those that it is due."""
+    member = group.members[target.member_id]
+    wanted = member.target.copy()
+    for each in target.topics:
+        wanted.add_all(each.topic, each.partitions)
+        if not each.partitions:
+            continue
+        owners = group.target_owners.rows_to_fill(each.topic)
+        before = len(owners)
+        owners.update(dict.fromkeys(each.partitions, target.member_id))
+        group.target_count += len(owners) - before
+    member.target = wanted
+
+
+def _want_no_longer(group: GroupState, member_id: str, topic: str, numbers: Sequence[int]) -> None:
     """Have a member be due partitions no longer, unless another is by now."""
-    owners = group.target_owners
-    for partition in partitions:
-        owner = owners.pop(partition, None)
+    owners = group.target_owners.rows(topic)
+    before = len(owners)
+    if len(numbers) == before and set(owners.values()) == {member_id} and owners.keys() == set(numbers):
+        owners.clear()
+    for number in numbers if owners else ():
+        owner = owners.pop(number, None)
         if owner is not None and owner != member_id:
-            owners[partition] = owner
+            owners[number] = owner
+    group.target_count += len(owners) - before
+    if before and not owners:
+        group.target_owners.drop(topic)
 
 
 def _targets_assigned(group: GroupState, record: TargetsAssigned) -> None:
     members = group.members
     for target in record.targets:
-        whole = frozenset(one_by_one(target.topics))
-        _want_no_longer(group, target.member_id, members[target.member_id].target - whole)
-        members[target.member_id].target = whole
+        for topic, numbers in members[target.member_id].target.columns():
+            _want_no_longer(group, target.member_id, topic, numbers)
+        members[target.member_id].target = NOTHING
     for target in record.lost:
-        lost = frozenset(one_by_one(target.topics))
-        members[target.member_id].target -= lost
-        _want_no_longer(group, target.member_id, lost)
-    for target in record.targets:
-        group.target_owners.update(dict.fromkeys(members[target.member_id].target, target.member_id))
-    for target in record.gained:
-        gained = frozenset(one_by_one(target.topics))
-        members[target.member_id].target |= gained
-        group.target_owners.update(dict.fromkeys(gained, target.member_id))
+        left = members[target.member_id].target.copy()
+        for each in target.topics:
+            left.discard_all(each.topic, each.partitions)
+            _want_no_longer(group, target.member_id, each.topic, each.partitions)
+        members[target.member_id].target = left
+    for target in (*record.targets, *record.gained):
+        _want(group, target)
     group.group_epoch = record.group_epoch
     group.assignor = record.assignor
     group.is_target_stale = record.is_stale
@@ -272,16 +294,14 @@ def _stop_began(group: GroupState, record: StopBegan) -> None:
 
 
 def _granted(group: GroupState, record: Granted) -> None:
-    partitions = [(record.topic, number) for number in record.partitions]
-    if not group.grants.rows(record.topic).keys().isdisjoint(record.partitions):
-        for partition in partitions:
-            if partition in group.grants:
-                release(group, partition)
+    granted = group.grants.rows(record.topic)
+    if not granted.keys().isdisjoint(record.partitions):
+        release_together(group, record.topic, [number for number in record.partitions if number in granted])
     grant = Grant(record.member_id, record.topic_id, record.owner_epoch)
     rows = group.grants.rows_to_fill(record.topic)
     for number in record.partitions:
         rows[number] = grant
-    group.owned.setdefault(record.member_id, set()).update(partitions)
+    own(group, record.member_id, record.topic, record.partitions)
     if record.is_read_only:
         if record.starts is not None:
             for number in record.partitions:
@@ -289,7 +309,7 @@ def _granted(group: GroupState, record: Granted) -> None:
                 rows[number] = replace(grant, start=start, start_leader_epoch=leader_epoch)
         return
     if group.by_policy:
-        group.by_policy.difference_update(partitions)
+        group.by_policy.difference_update([(record.topic, number) for number in record.partitions])
     if record.starts is not None:
         group.offsets.write_together(record.starts)
 

@@ -196,9 +196,9 @@ class Shard:
             return 0 if group.members else _PARTITIONS_FOR_A_GROUP + len(group.offsets) // _OFFSETS_FOR_A_PARTITION
         if timer.kind is TimerKind.GRACE:
             assert isinstance(timer.subject, str), "who is gone is a member"
-            return len(group.owned.get(timer.subject, ()))
+            return len(group.owned_by(timer.subject))
         if timer.kind in {TimerKind.WINDOW, TimerKind.SLICE, TimerKind.LOOKUP}:
-            return max(len(group.members), len(group.target_owners))
+            return max(len(group.members), group.target_count)
         return len(group.members)
 
     def _end_silent_sessions(self, now_ms: int) -> int:
@@ -216,7 +216,7 @@ class Shard:
                 continue  # it went with one before it
             if session.ends_ms <= now_ms:
                 group = desk.group(key[0])
-                its = len(group.owned.get(key[1], ())) if group is not None else 0
+                its = len(group.owned_by(key[1])) if group is not None else 0
                 left -= its // _PARTITIONS_FOR_A_MEMBER
                 had += its
                 self._departures.session_timed_out(*key)

@@ -12,7 +12,7 @@ from operator import sub
 from typing import Final, TypeVar
 
 from coordinator.core.groups.committed_table import Committed
-from coordinator.core.groups.in_topics import TopicNumbers, by_topic
+from coordinator.core.groups.in_topics import TopicNumbers, columns_of
 from coordinator.core.groups.life_records import LogOpened, LogWentBack
 from coordinator.core.groups.operator_records import DrainChanged, PauseChanged, PlannedReset, ResetsPlanned
 from coordinator.core.groups.partition_table import TopicPartition
@@ -214,7 +214,7 @@ def _records_of_targets(group: GroupState) -> Iterator[Record]:
     count = 0
     for member_id, member in group.members.items():
         if member.target:
-            targets.append(MemberTarget(member_id, by_topic(member.target)))
+            targets.append(MemberTarget(member_id, columns_of(member.target)))
             count += len(member.target)
         if count >= _PARTS_OF_A_RECORD:
             yield TargetsAssigned(group.group_id, group.group_epoch, group.assignor, tuple(targets))

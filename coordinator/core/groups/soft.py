@@ -222,11 +222,13 @@ class GroupSoft:
     """The question under way for each partition."""
     read_anew: dict[TopicPartition, ReadAnew] = field(default_factory=dict)
     """Partitions that a member which commits nothing starts by policy, because Kafka does not have its position."""
-    lost_owners: dict[TopicPartition, LostOwner] = field(default_factory=dict)
+    lost_owners: PartitionTable[LostOwner] = field(default_factory=PartitionTable)
     unresolved_why: dict[TopicPartition, str] = field(default_factory=dict)
     """Why a partition has no start, as last said."""
     running_since: PartitionTable[RunningSince] = field(default_factory=PartitionTable)
     """Claims whose age has not been said; a claim that is over may still be here."""
+    running_from_ms: int | None = None
+    """From when the claims are counted that ran when the node started, and are not in `running_since`."""
     matched_listing: int | None = None
     """The listing of all topics that the patterns were matched against last."""
     beyond_end: dict[TopicPartition, BeyondEnd] = field(default_factory=dict)

@@ -12,6 +12,7 @@ import msgspec
 from coordinator.core.groups.claim_table import ClaimTable
 from coordinator.core.groups.committed_table import CommittedTable
 from coordinator.core.groups.controls import Controls
+from coordinator.core.groups.partition_set import NOTHING, PartitionSet
 from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
 from coordinator.core.groups.records import GroupEmptied, MemberFacts
 from coordinator.protocol.parts import ResetPolicy
@@ -61,7 +62,8 @@ class MemberState(msgspec.Struct, gc=False):
 
     facts: MemberFacts
     member_epoch: int = 0
-    target: frozenset[TopicPartition] = frozenset()
+    target: PartitionSet = NOTHING
+    """Another set takes its place when it changes: a plan and a snapshot go on with the one before."""
 
 
 @dataclass(slots=True)
@@ -94,9 +96,11 @@ class GroupState:
     """How long it waits for the checkpoints of former members, while it does; see `recovery`."""
     controls: Controls = field(default_factory=Controls)
     """What operators decided."""
-    target_owners: dict[TopicPartition, str] = field(default_factory=dict)
+    target_owners: PartitionTable[str] = field(default_factory=PartitionTable)
     """Index: who is to have a partition."""
-    owned: dict[str, set[TopicPartition]] = field(default_factory=dict)
+    target_count: int = 0
+    """Account: how many partitions somebody is to have."""
+    owned: dict[str, PartitionSet] = field(default_factory=dict)
     """Index: what each owner has, members or not; no empty sets."""
     stopping: dict[str, set[TopicPartition]] = field(default_factory=dict)
     """Index: what each owner has to let go of; no empty sets."""
@@ -134,16 +138,16 @@ class GroupState:
             return None
         return self.target_owners.get(partition)
 
-    def due_to(self, member_id: str) -> frozenset[TopicPartition]:
-        """Return what a member is to have now: its target without what is paused."""
-        target = self.members[member_id].target
+    def due_to(self, member_id: str) -> PartitionSet:
+        """Return what a member is to have now, to read: its target without what is paused."""
+        target, paused = self.members[member_id].target, self.controls.paused
         if self.controls.group_pause:
-            return frozenset()
-        return target.difference(self.controls.paused) if self.controls.paused else target
+            return NOTHING
+        return PartitionSet(partition for partition in target if partition not in paused) if paused else target
 
-    def owned_by(self, member_id: str) -> frozenset[TopicPartition]:
-        """Return what a member has, including what it has to let go of."""
-        return frozenset(self.owned.get(member_id, ()))
+    def owned_by(self, member_id: str) -> PartitionSet:
+        """Return what a member has now, to read, including what it has to let go of."""
+        return self.owned.get(member_id, NOTHING)
 
     def grant_of(self, topic: str, partition: int, member_id: str, owner_epoch: int) -> Grant | None:
         """Return the grant of a partition if it is this member's under this owner epoch."""

@@ -27,10 +27,11 @@ def assign_streams(group: GroupState, member_id: str) -> StreamsAssigned | None:
     facts = group.members[member_id].facts
     if not facts.wants_streams:
         return None
-    kept = group.owned_by(member_id).difference(group.stopping.get(member_id, ()))
+    stopping = group.stopping.get(member_id, ())
+    kept = [partition for partition in group.owned_by(member_id).in_order() if partition not in stopping]
     loads: list[list[TopicPartition]] = [[] for _ in range(facts.streams)]
     homeless: list[TopicPartition] = []
-    for partition in sorted(kept):
+    for partition in kept:
         stream = group.grants[partition].stream
         (loads[stream] if stream is not None and stream < facts.streams else homeless).append(partition)
     least, ahead = divmod(len(kept), facts.streams)

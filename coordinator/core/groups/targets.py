@@ -6,16 +6,29 @@ name, and starts from the target before it so that little moves. Bringing partit
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
+from itertools import compress
 
-from coordinator.core.groups.assignors import Assignor, AssignorInput, AssignorMember, Pace, Turns
+from coordinator.core.groups.assignors import (
+    Assignor,
+    AssignorInput,
+    AssignorMember,
+    Pace,
+    Turns,
+    portions,
+)
 from coordinator.core.groups.holds import held_partitions
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.in_topics import TopicNumbers
+from coordinator.core.groups.partition_set import PartitionSet
+from coordinator.core.groups.partition_table import TopicPartition, numbers_by_topic
 from coordinator.core.groups.plan import Change, Plan, cut
 from coordinator.core.groups.reserved import assign_around
 from coordinator.core.groups.state import GroupState
 from coordinator.core.groups.subscriptions import explicit_target
 
 _NOTHING: frozenset[TopicPartition] = frozenset()
+_DENSE = 8
+"""Numbers are dense where one of so many is there, at least."""
 
 
 def choose_assignor(group: GroupState, known_assignors: Mapping[str, Assignor]) -> str:
@@ -33,27 +46,42 @@ def plan_targets(group: GroupState, known_assignors: Mapping[str, Assignor], mos
     if not group.members:
         return Plan(group.group_epoch + 1, group.assignor, deque())
     name = choose_assignor(group, known_assignors)
-    next_epoch, targets = group.group_epoch + 1, [(one.facts.member_id, one.target) for one in group.members.values()]
-    assigned = yield from _assign(group, known_assignors[name])
+    next_epoch, targets = group.group_epoch + 1, {key: member.target for key, member in group.members.items()}
+    given, assigned = _given(group)
+    # A member that has not been in an epoch yet starts from what it has.
+    owned = {
+        one.member_id: group.owned_by(one.member_id).copy()
+        for one in given.members
+        if not group.members[one.member_id].member_epoch
+    }
+    reserved = held_partitions(group) | group.explicit.keys()
+    pace = Pace()
+    before: dict[str, frozenset[TopicPartition]] = {}
+    for member_id, partitions in targets.items():
+        before[member_id] = yield from _one_by_one(partitions, pace)
+    if given.members:
+        current = {one.member_id: before[one.member_id] for one in given.members}
+        for member_id, its in owned.items():
+            current[member_id] = yield from _one_by_one(its, pace)
+        assigned |= yield from assign_around(known_assignors[name], replace(given, current=current), reserved)
     yield
     losses: list[Change] = []
     gains: list[Change] = []
-    pace = Pace()
-    for member_id, before in targets:
+    for member_id, had in before.items():
         target = assigned.get(member_id, _NOTHING)
-        if target is not before:
-            losses += cut(member_id, before - target, most, is_gain=False)
-            gains += cut(member_id, target - before, most, is_gain=True)
-            if pace.is_over(len(before) + len(target)):
-                yield
-    is_large = sum(len(change.partitions) + 1 for change in (*losses, *gains)) > most
+        if target is not had:
+            lost = yield from _in_columns(had - target if target else had, pace)
+            gained = yield from _in_columns(target - had if had else target, pace)
+            losses += cut(member_id, lost, most, is_gain=False)
+            gains += cut(member_id, gained, most, is_gain=True)
+    is_large = sum(change.size + 1 for change in (*losses, *gains)) > most
     return Plan(next_epoch, name, deque([*losses, *gains]), is_large)
 
 
-def _assign(group: GroupState, assignor: Assignor) -> Turns[Mapping[str, frozenset[TopicPartition]]]:
+def _given(group: GroupState) -> tuple[AssignorInput, dict[str, frozenset[TopicPartition]]]:
+    """Return what an assignor is told, but for what its members have, and the targets that none decides."""
     drained = group.controls.drained
     members: list[AssignorMember] = []
-    current: dict[str, frozenset[TopicPartition]] = {}
     assigned: dict[str, frozenset[TopicPartition]] = {}
     subscriptions: dict[tuple[str, ...], frozenset[str]] = {}
     for member_id, member in group.members.items():
@@ -67,9 +95,42 @@ def _assign(group: GroupState, assignor: Assignor) -> Turns[Mapping[str, frozens
         if topics is None:
             topics = subscriptions[facts.topics] = frozenset(facts.topics)
         members.append(AssignorMember(member_id, topics, facts.streams))
-        current[member_id] = member.target if member.member_epoch else group.owned_by(member_id)
-    if members:
-        sizes = {topic: group.topics[topic].partitions for topic in group.subscribers if topic in group.topics}
-        given = AssignorInput(tuple(members), sizes, current)
-        assigned |= yield from assign_around(assignor, given, held_partitions(group) | group.explicit.keys())
-    return assigned
+    sizes = {topic: group.topics[topic].partitions for topic in group.subscribers if topic in group.topics}
+    return AssignorInput(tuple(members), sizes, {}), assigned
+
+
+def _one_by_one(partitions: PartitionSet, pace: Pace) -> Turns[frozenset[TopicPartition]]:
+    """Return partitions as assignors have them."""
+    found = []
+    for some in portions(partitions):
+        found.append(frozenset(some))
+        if pace.is_over(len(some)):
+            yield
+    return found[0] if len(found) == 1 else _NOTHING.union(*found)
+
+
+def _in_columns(partitions: frozenset[TopicPartition], pace: Pace) -> Turns[tuple[TopicNumbers, ...]]:
+    """Return partitions by topic, ascending."""
+    found: dict[str, list[int]] = {}
+    for some in portions(partitions):
+        for topic, numbers in numbers_by_topic(some).items():
+            found.setdefault(topic, []).extend(numbers)
+        if pace.is_over(len(some)):
+            yield
+    columns = []
+    for topic in sorted(found):
+        columns.append(TopicNumbers(topic, _ascending(found[topic])))
+        if pace.is_over(len(found[topic])):
+            yield
+    return tuple(columns)
+
+
+def _ascending(numbers: list[int]) -> tuple[int, ...]:
+    """Return numbers in order; where they are dense, to mark each is sooner than to compare them."""
+    last = max(numbers)
+    if last > _DENSE * len(numbers):
+        return tuple(sorted(numbers))
+    marks = bytearray(last + 1)
+    for number in numbers:
+        marks[number] = 1
+    return tuple(compress(range(last + 1), marks))

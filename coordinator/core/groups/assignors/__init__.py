@@ -15,6 +15,7 @@ from coordinator.core.groups.assignors.assignor import (
     TopicPartition,
     Turns,
     TurnsAssignor,
+    portions,
     run_whole,
 )
 from coordinator.core.groups.assignors.range import assign_range
@@ -43,5 +44,6 @@ __all__ = [
     "TopicPartition",
     "Turns",
     "TurnsAssignor",
+    "portions",
     "run_whole",
 ]

@@ -4,7 +4,7 @@ An assignor sees names and numbers only. It knows nothing of epochs, of connecti
 says where partitions belong, and reconciliation brings them there.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, TypeAlias, TypeVar
@@ -94,7 +94,7 @@ class Pace:
         return True
 
 
-def portions(partitions: frozenset[TopicPartition]) -> Iterator[frozenset[TopicPartition] | tuple[TopicPartition, ...]]:
+def portions(partitions: Collection[TopicPartition]) -> Iterator[Collection[TopicPartition]]:
     """Yield what a member has in portions, of which each is looked at in one turn."""
     if len(partitions) <= PARTITIONS_A_TURN:
         yield partitions

@@ -7,8 +7,9 @@ move is taken from many topics and dealt in turns, so that the partitions of a b
 What does not change is passed on as it came: after one departure the work is to look once at what each member has.
 """
 
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import merge
+from itertools import chain, repeat
 from operator import itemgetter
 
 from coordinator.core.groups.assignors.assignor import AssignorMember, Pace, TopicPartition, Turns, portions
@@ -30,6 +31,8 @@ def assign_even(
         yield
         held, waiting = _what_counts(topics, held)
         is_in_order = False
+    if pace.is_over(len(waiting)):
+        yield
     shares = _shares([member.weight for member in members], [len(mine) for mine in held], sum(topics.values()))
     hands = list(held)
     receivers: dict[int, list[int]] = {}
@@ -112,16 +115,28 @@ def _deal(
     pace: Pace,
 ) -> Turns[None]:
     """Deal partitions to those who miss so many, by count; the turns of each are evenly spread over the whole list."""
-    dues = sorted(((turn + 0.5) / count, count) for count in receivers for turn in range(count))
-    turns: dict[int, list[Sequence[TopicPartition]]] = {count: [] for count in receivers}
+    dues: Iterable[tuple[float, int]] = merge(*[zip(_evenly(count), repeat(count)) for count in receivers])
+    dealt: dict[int, list[list[TopicPartition]]] = {count: [[] for _ in takers] for count, takers in receivers.items()}
     begin = 0
+    if len(receivers) == 1:
+        ((count, takers),) = receivers.items()
+        dealt[count] = [list(waiting[place :: len(takers)]) for place in range(len(takers))]
+        begin, dues = len(takers) * count, ()
     for _, count in dues:
         end = begin + len(receivers[count])
-        turns[count].append(waiting[begin:end])
+        for theirs, partition in zip(dealt[count], waiting[begin:end], strict=True):
+            theirs.append(partition)
+        if pace.is_over(end - begin + 1):
+            yield
         begin = end
     assert begin == len(waiting), f"{len(waiting)} partitions are to be dealt and {begin} are missing"
     for count, takers in receivers.items():
-        for index, dealt in zip(takers, zip(*turns[count], strict=True), strict=True):
-            hands[index] = hands[index].union(dealt)
-            if pace.is_over(len(hands[index])):
+        for index, theirs in zip(takers, dealt[count], strict=True):
+            if pace.is_over(len(hands[index]) + len(theirs)):
                 yield
+            hands[index] = hands[index].union(theirs)
+
+
+def _evenly(count: int) -> Iterator[float]:
+    """Yield so many places between 0 and 1, ascending and evenly spread."""
+    return ((turn + 0.5) / count for turn in range(count))

@@ -10,8 +10,8 @@ from coordinator.core.limits import Limits
 def test_what_is_left_of_a_large_group_is_let_go_of_in_turns() -> None:
     """It took longer than everything else that is done when a group is forgotten."""
     desk = Desk(Journal(0), Limits(), Catalog(("k:1",)), Clock(), {})
-    lost = {("t", number): LostOwner(1, "why") for number in range(25_000)}
-    desk.soft_of("g").lost_owners = lost
+    lost = desk.soft_of("g").lost_owners.rows_to_fill("t")
+    lost.update({number: LostOwner(1, "why") for number in range(25_000)})
     desk.forget_group("g")
     assert not desk.soft
     left = []

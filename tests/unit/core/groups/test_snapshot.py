@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from coordinator.core.groups.partition_set import PartitionSet
 from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
 from coordinator.core.groups.pieces import LARGE_BYTES, MAX_RECORD_BYTES, RecordTooLargeError
 from coordinator.core.groups.records import MOST_TOGETHER, CommittedPart, MemberFacts, decode_record, encode_record
@@ -165,7 +166,7 @@ def test_no_record_of_a_snapshot_grows_with_what_its_group_has() -> None:
     partitions = [(topic, number) for number in range(2_000)]
     group.by_policy.update(("u" * MAX_TOPIC_LENGTH, number) for _, number in partitions)
     group.members["m1"] = MemberState(facts())
-    group.owned["m1"], group.stopping["m1"] = set(partitions), set(partitions)
+    group.owned["m1"], group.stopping["m1"] = PartitionSet(partitions), set(partitions)
     for partition in partitions:
         group.grants[partition] = Grant("m1", "", 1, stop_why="the target has changed")
     largest = max(len(encode_record(record)) for record in records_of(state))
