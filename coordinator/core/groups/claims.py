@@ -74,8 +74,9 @@ class _Draft:
     def claim_of(self, partition: TopicPartition) -> OpenClaim | None:
         return None if partition in self.finished else self.group.claims.get(partition)
 
-    def refused(self, partition: TopicPartition, code: ErrorCode, why: str) -> PartitionResult:
-        return refused(partition, code, why, self.shown_offset(partition))
+    def refused(self, claim: Claim, code: ErrorCode, why: str) -> PartitionResult:
+        partition = (claim.topic, claim.partition)
+        return refused(partition, code, why, self.committed(partition, claim.topic_id))
 
 
 def advance(group: GroupState, member_id: str, request: Advance, commit_ms: int) -> Advancement:
@@ -192,7 +193,7 @@ def _finish(draft: _Draft, claim: Claim) -> PartitionResult:
     if grant is not None and open_claim is not None and _is_same_range(open_claim, claim):
         if not open_claim.is_running:
             why = f"the claim {_range(claim)} does not run: nobody has planned to read it, so that it is not done"
-            return draft.refused(partition, ErrorCode.CLAIM_NOT_RUNNING, why)
+            return draft.refused(claim, ErrorCode.CLAIM_NOT_RUNNING, why)
         draft.finished[partition] = committed_part(grant, partition, claim.until_offset, draft.commit_ms)
         return PartitionResult(claim.topic, claim.partition, committed=claim.until_offset)
     done = draft.finished.get(partition) or draft.group.offsets.get(partition)
@@ -200,8 +201,8 @@ def _finish(draft: _Draft, claim: Claim) -> PartitionResult:
         return PartitionResult(claim.topic, claim.partition, committed=done.offset)
     if grant is None:
         why = why_fenced(draft.group, partition, claim.owner_epoch, draft.member_id)
-        return draft.refused(partition, ErrorCode.FENCED_OWNER_EPOCH, f"{why}: {_range(claim)} is not committed")
-    return draft.refused(partition, ErrorCode.CLAIM_CLOSED, _why_not_open(open_claim, claim))
+        return draft.refused(claim, ErrorCode.FENCED_OWNER_EPOCH, f"{why}: {_range(claim)} is not committed")
+    return draft.refused(claim, ErrorCode.CLAIM_CLOSED, _why_not_open(open_claim, claim))
 
 
 def _release(draft: _Draft, final: FinalOffset) -> PartitionResult:
@@ -217,7 +218,7 @@ def _release(draft: _Draft, final: FinalOffset) -> PartitionResult:
         if bad is None and committed is not None and final.offset < committed:
             bad = ErrorCode.INVALID_REQUEST, why_backwards(final.offset, committed)
         if bad is not None:
-            result = draft.refused(partition, bad[0], f"{bad[1]}; the partition is released without it")
+            result = refused(partition, bad[0], f"{bad[1]}; the partition is released without it", committed)
         else:
             draft.finals[partition] = CommittedPart(
                 final.topic,
@@ -239,9 +240,9 @@ def _offer(draft: _Draft, claim: Claim) -> PartitionResult:
     partition = (claim.topic, claim.partition)
     why = _why_not_claimable(draft, claim)
     if why is not None:
-        return draft.refused(partition, *why)
+        return draft.refused(claim, *why)
     draft.offered[partition] = _Offer(claim.topic_id, claim.until_offset)
-    return PartitionResult(claim.topic, claim.partition, committed=draft.shown_offset(partition))
+    return PartitionResult(claim.topic, claim.partition, committed=draft.committed(partition, claim.topic_id))
 
 
 def _why_not_claimable(draft: _Draft, claim: Claim) -> tuple[ErrorCode, str] | None:
@@ -293,8 +294,7 @@ def statuses(group: GroupState, member_id: str, claims: Sequence[Claim]) -> tupl
 
 def _status(group: GroupState, member_id: str, claim: Claim) -> ClaimStatus:
     partition = (claim.topic, claim.partition)
-    committed = group.offsets.get(partition)
-    offset = committed.offset if committed is not None else None
+    offset = group.committed_offset(partition, claim.topic_id)
     grant = group.grant_of(*partition, member_id, claim.owner_epoch)
     if grant is None:
         why = why_fenced(group, partition, claim.owner_epoch, member_id)

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
+from coordinator.core.groups.partition_table import PartitionTable, TopicPartition, is_same_topic
 from coordinator.core.groups.records import CommittedPart, TopicCommit
 
 OFFSET_BYTES: Final = 48
@@ -51,13 +51,16 @@ class Together(msgspec.Struct, gc=False):
 Committed: TypeAlias = CommittedPart | Together
 
 
-def positions(rows: Mapping[int, Committed], numbers: Iterable[int]) -> Iterator[tuple[int, int | None] | None]:
+def positions(
+    rows: Mapping[int, Committed], numbers: Iterable[int], topic_id: str | None = None
+) -> Iterator[tuple[int, int | None] | None]:
     """Yield the committed offset of each of these partitions with its leader epoch, or None where there is none.
 
-    Partitions that follow each other as they were committed are not looked for.
+    With a topic id, the offset of another topic of that name is none. Partitions that follow each other as they were
+    committed are not looked for.
     """
     last: TopicCommit | None = None
-    at = -1
+    at, is_wanted = -1, True
     for number in numbers:
         known = rows.get(number)
         if known is None:
@@ -67,9 +70,13 @@ def positions(rows: Mapping[int, Committed], numbers: Iterable[int]) -> Iterator
             at += 1
             if commit is not last or at >= len(commit.partitions) or commit.partitions[at] != number:
                 last, at = commit, bisect_left(commit.partitions, number)
-            yield commit.offsets[at], commit.leader_epochs[at] if commit.leader_epochs else None
-        else:
+                is_wanted = topic_id is None or is_same_topic(commit.topic_id, topic_id)
+            leader_epoch = commit.leader_epochs[at] if commit.leader_epochs else None
+            yield (commit.offsets[at], leader_epoch) if is_wanted else None
+        elif topic_id is None or is_same_topic(known.topic_id, topic_id):
             yield known.offset, known.leader_epoch
+        else:
+            yield None
 
 
 @dataclass(slots=True, eq=False)

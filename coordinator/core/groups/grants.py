@@ -9,13 +9,13 @@ from typing import Final, TypeAlias
 
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.lookups import Lookups
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.partition_table import TopicPartition, is_same_topic
 from coordinator.core.groups.readers import reader_hints, reader_start
 from coordinator.core.groups.records import MOST_TOGETHER, Granted, TopicCommit
 from coordinator.core.groups.rounds import NotedStart, Round
 from coordinator.core.groups.soft import AskedOffset
 from coordinator.core.groups.starts import AskedStart, Hints, NoStart, start_of, usual_start
-from coordinator.core.groups.state import Grant, GroupState, is_same_topic
+from coordinator.core.groups.state import Grant, GroupState
 from coordinator.protocol.ids import EARLIEST
 from coordinator.protocol.vocabulary import IsolationLevel
 

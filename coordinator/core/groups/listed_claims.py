@@ -79,14 +79,16 @@ def _all_closed(group: GroupState, asked: TopicClaims, first: int, look: _Look) 
     closed.places += range(first, first + len(asked.partitions))
     rows = group.offsets.rows(asked.topic)
     if rows:
-        closed.committed += [None if known is None else known[0] for known in positions(rows, asked.partitions)]
+        closed.committed += [
+            None if known is None else known[0] for known in positions(rows, asked.partitions, asked.topic_id)
+        ]
     else:
         closed.committed += repeat(None, len(asked.partitions))
 
 
 def _look_at(group: GroupState, member_id: str, asked: TopicClaims, first: int, look: _Look) -> None:
     grants, open_claims = group.grants.rows(asked.topic), group.claims.rows(asked.topic)
-    offsets = positions(group.offsets.rows(asked.topic), asked.partitions)
+    offsets = positions(group.offsets.rows(asked.topic), asked.partitions, asked.topic_id)
     is_open = look.open.setdefault(asked.topic, set())
     last: OpenClaims | None = None
     at = -1

@@ -296,7 +296,8 @@ class Membership:
                 self._refuse(registration, ErrorCode.MEMBER_ID_IN_USE, why_replaced(before, member_id, unknown))
                 return
         is_new_group = before is None or is_yet_to_begin(before)
-        is_known = old is not None and old.facts.commits
+        # Of a reader nothing stays, so who left a running claim had committed.
+        is_known = old.facts.commits if old is not None else before is not None and bool(before.owned_by(member_id))
         earliest_why = self._recovery.why_earliest(request, shown, before, is_new_group=is_new_group, is_known=is_known)
         has_news_of_topics = self._settle_group(registration, topics, earliest_why)
         group = desk.group(request.group_id)

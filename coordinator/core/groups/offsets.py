@@ -11,9 +11,9 @@ from typing import Final
 
 from coordinator.core.groups.committed_table import Committed, Together
 from coordinator.core.groups.pages import next_names, next_numbers
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.partition_table import TopicPartition, is_same_topic
 from coordinator.core.groups.records import MOST_TOGETHER, CommittedPart, TopicCommit
-from coordinator.core.groups.state import Grant, GroupState, is_same_topic
+from coordinator.core.groups.state import Grant, GroupState
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import MAX_METADATA_BYTES, why_bad_partition

@@ -19,12 +19,12 @@ from coordinator.core.groups.lookups import Lookups
 from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.operator_records import ResetApplied, ResetsCancelled
 from coordinator.core.groups.partition_set import PartitionSet
-from coordinator.core.groups.partition_table import TopicPartition, in_order, numbers_by_topic
+from coordinator.core.groups.partition_table import TopicPartition, in_order, is_same_topic, numbers_by_topic
 from coordinator.core.groups.plan import Plan
 from coordinator.core.groups.records import MemberEpochsAdvanced, StopBegan
 from coordinator.core.groups.rounds import Round, note_round
 from coordinator.core.groups.soft import GroupSoft, LostOwner, Timer, TimerKind
-from coordinator.core.groups.state import Grant, GroupState, is_same_topic
+from coordinator.core.groups.state import Grant, GroupState
 from coordinator.core.groups.stops import Stops
 from coordinator.core.groups.targets import plan_targets
 from coordinator.core.groups.tellings import Tellings

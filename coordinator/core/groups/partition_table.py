@@ -112,3 +112,8 @@ class PartitionTable(Generic[V]):
     def copy(self) -> "PartitionTable[V]":
         """Return a table of its own with the same values."""
         return PartitionTable({topic: rows.copy() for topic, rows in self._topics.items()})
+
+
+def is_same_topic(recorded_id: str, topic_id: str) -> bool:
+    """True when a recorded topic id stands for this topic; an empty one stands for whichever there is."""
+    return recorded_id in ("", topic_id)

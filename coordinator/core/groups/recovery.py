@@ -13,10 +13,11 @@ from typing import Final
 
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.ownership import Ownership
+from coordinator.core.groups.partition_table import is_same_topic
 from coordinator.core.groups.records import RecoveryChanged, TopicSeen
 from coordinator.core.groups.shown import Shown
 from coordinator.core.groups.soft import Timer, TimerKind
-from coordinator.core.groups.state import GroupState, TopicState, is_same_topic
+from coordinator.core.groups.state import GroupState, TopicState
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.messages import RegisterConsumer
 
@@ -63,7 +64,7 @@ class Recovery:
     ) -> str:
         """Say why topics that a registration is the first to bring start at earliest; empty if the policy counts.
 
-        `is_known` says that its member is in the group already.
+        `is_known` says that its member is in the group already, or left a running claim there.
         """
         if group is not None and group.was_forgotten:
             return FORGOTTEN

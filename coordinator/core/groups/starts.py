@@ -15,8 +15,8 @@ from typing import Final, TypeAlias
 import msgspec
 
 from coordinator.core.groups.in_topics import TopicHints, hint_at
-from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.state import GroupState, TopicState, is_same_topic
+from coordinator.core.groups.partition_table import TopicPartition, is_same_topic
+from coordinator.core.groups.state import GroupState, TopicState
 from coordinator.protocol.ids import EARLIEST, LATEST
 from coordinator.protocol.parts import ResetPolicy, StartHint
 from coordinator.protocol.vocabulary import PolicyKind

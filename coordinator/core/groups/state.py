@@ -13,7 +13,7 @@ from coordinator.core.groups.claim_table import ClaimTable
 from coordinator.core.groups.committed_table import CommittedTable
 from coordinator.core.groups.controls import Controls
 from coordinator.core.groups.partition_set import NOTHING, PartitionSet
-from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
+from coordinator.core.groups.partition_table import PartitionTable, TopicPartition, is_same_topic
 from coordinator.core.groups.records import GroupEmptied, MemberFacts
 from coordinator.protocol.parts import ResetPolicy
 from coordinator.protocol.vocabulary import Handover
@@ -183,8 +183,3 @@ class ShardState:
     """Where nodes that went on with this log began, by incarnation, the newest last; counted as owner epochs are."""
     epochs_ahead: int = 0
     """By how much owner epochs are ahead of offsets of the log; it only grows."""
-
-
-def is_same_topic(recorded_id: str, topic_id: str) -> bool:
-    """True when a recorded topic id stands for this topic; an empty one stands for whichever there is."""
-    return recorded_id in ("", topic_id)

@@ -1,7 +1,9 @@
 """Claims: what is finished, what is offered, what runs, and what closes a claim for ever."""
 
 import pytest
+from msgspec.structs import replace
 
+from coordinator.protocol.claim_columns import each_status
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import RegisterConsumerResponse
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, ClaimStatuses, FinalOffset, PartitionResult
@@ -14,6 +16,12 @@ T0, T1 = ("t", 0), ("t", 1)
 def alone(partitions: int = 1) -> tuple[NodeWorld, Member]:
     world = NodeWorld({"t": partitions})
     return world, world.join("m1")
+
+
+def listed(world: NodeWorld, *claims: Claim) -> tuple[ClaimStatus, ...]:
+    """Return how claims stand that m1 lists when it registers."""
+    m1 = world.joining("m1", claims=claims)
+    return each_status(m1.register().claims, claims)
 
 
 def refusals(results: tuple[PartitionResult, ...]) -> list[ErrorCode]:
@@ -150,6 +158,27 @@ def test_confirmed_claims_run_and_those_that_are_closed_say_why() -> None:
     assert "is closed" in first[1].why
     assert m1.confirm(open_claim, closed).claims == first
     assert world.describe().partitions[0].claim_state is ClaimState.RUNNING
+
+
+def test_claims_of_a_topic_that_was_made_again_are_not_told_the_offset_of_the_new_one_or_the_old() -> None:
+    """The member would take it for its own end, and show it as a checkpoint's when the group is forgotten."""
+    world, m1 = alone(2)
+    old = m1.run(T0, 100, 110)
+    assert m1.advance([old]).finished[0].committed == 110
+    other = replace(old, topic_id="another", until_offset=120)
+    results = m1.advance([other], [other])
+    assert [result.committed for result in results.finished + results.claims] == [None, None]
+    assert [status.committed for status in m1.confirm(other, old).claims] == [None, 110]
+    assert [status.committed for status in listed(world, other, old)] == [None, 110]
+
+
+def test_listed_claims_of_a_topic_that_was_made_again_are_not_told_an_offset_where_nobody_has_anything() -> None:
+    world, m1 = alone()
+    claim = m1.claim(T0, 100, 110)
+    m1.leave()
+    (status,) = listed(world, replace(claim, topic_id="another"))
+    assert (status.state, status.committed) == (ClaimState.CLOSED, None)
+    assert listed(world, claim)[0].committed == 100
 
 
 def test_replayed_advance_skips_a_partition_that_went_away_and_came_back() -> None:

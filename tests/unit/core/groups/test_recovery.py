@@ -251,6 +251,19 @@ def test_topic_that_a_member_of_the_group_adds_starts_at_earliest() -> None:
     assert again.owned["u", 0].offset == BEGIN
 
 
+def test_topic_that_a_query_brings_which_left_a_running_claim_starts_at_earliest() -> None:
+    """It comes back without a checkpoint, in a process that knows nothing of the one before, and is no new member."""
+    world = NodeWorld({"t": 1, "u": 1})
+    hold = {"handover": "hold", "instance_id": "i"}
+    m1 = world.join("m1", **hold)
+    m1.run(("t", 0), END, END + 5)
+    m1.close()
+    world.advance(world.limits.closed_connection_grace_ms + 1_000)
+    again = world.join("", incarnation="second", topics=("t", "u"), **hold)
+    world.settle()
+    assert (again.member_id, again.owned["u", 0].offset) == ("m1", BEGIN)
+
+
 def test_topic_that_a_new_member_brings_starts_by_its_option_or_the_policy() -> None:
     world = NodeWorld({"t": 1, "u": 2})
     m1 = world.join("m1")
