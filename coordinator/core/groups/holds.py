@@ -152,6 +152,14 @@ class ClaimWatch:
             desk.note(group.group_id, EventKind.CLAIM_HELD, why, member_id=member_id, partitions=held)
         self._set_timeout(group)
 
+    def count_anew(self, group: GroupState) -> None:
+        """Begin to wait for all who are gone and left running claims, now that the group waits otherwise than before.
+
+        Who was waited for already has the whole of a claim time-out that was named only now.
+        """
+        for owner in group.owned:
+            self.note_abandoned(group, owner)
+
     def _set_timeout(self, group: GroupState) -> None:
         soft = self._desk.soft_of(group.group_id)
         timer = Timer(TimerKind.CLAIM_TIMEOUT, group.group_id)

@@ -15,6 +15,7 @@ from coordinator.core.groups.applications import rivals, why_second
 from coordinator.core.groups.assignors import Assignor
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.gone_back import GoneBack, end_shown
+from coordinator.core.groups.holds import ClaimWatch
 from coordinator.core.groups.identities import why_fenced_instance, why_id_in_use, why_replaced
 from coordinator.core.groups.listed_claims import look_at_listed
 from coordinator.core.groups.member import Refusal, facts_of, why_malformed, why_unfit
@@ -47,11 +48,13 @@ class Membership:
         desk: Desk,
         ownership: Ownership,
         recovery: Recovery,
+        claim_watch: ClaimWatch,
         assignors: Mapping[str, Assignor],
     ) -> None:
         self._desk = desk
         self._ownership = ownership
         self._recovery = recovery
+        self._claim_watch = claim_watch
         self._gone_back = GoneBack(desk, ownership)
         self._known_assignors = tuple(assignors)
         self.topics = SubscribedTopics(desk)
@@ -299,6 +302,7 @@ class Membership:
         # Of a reader nothing stays, so who left a running claim had committed.
         is_known = old.facts.commits if old is not None else before is not None and bool(before.owned_by(member_id))
         earliest_why = self._recovery.why_earliest(request, shown, before, is_new_group=is_new_group, is_known=is_known)
+        waited_before = (before.handover, before.claim_timeout_ms) if before is not None else None
         has_news_of_topics = self._settle_group(registration, topics, earliest_why)
         group = desk.group(request.group_id)
         assert group is not None
@@ -317,6 +321,8 @@ class Membership:
             listed = look_at_listed(group, member_id, shown.claims)
         if listed.dropped:
             desk.journal.decide(ClaimsClosed(group.group_id, listed.dropped))
+        if waited_before not in {None, (group.handover, group.claim_timeout_ms)}:
+            self._claim_watch.count_anew(group)
         session = soft.sessions.get(member_id)
         if session is not None and session.connection_id not in {None, registration.connection_id}:
             assert session.connection_id is not None

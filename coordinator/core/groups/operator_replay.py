@@ -75,6 +75,8 @@ def _resets_planned(group: GroupState, record: ResetsPlanned) -> None:
 def _reset_applied(group: GroupState, record: ResetApplied) -> None:
     partition = (record.topic, record.partition)
     _replace(group.controls, record.topic, group.controls.resets.pop(partition).decree, None)
+    if record.member_id is None and group.claims.is_running(partition):
+        group.is_target_stale = True  # what was held for somebody gone is in no target
     if partition in group.grants:
         release(group, partition)
     part = CommittedPart(

@@ -102,7 +102,7 @@ class Shard:
         self._lived = LivedTime(desk)
         self._expiry = Expiry(desk, self._lived)
         self._recovery = Recovery(desk, self._ownership)
-        self._membership = Membership(desk, self._ownership, self._recovery, assignors)
+        self._membership = Membership(desk, self._ownership, self._recovery, self._claim_watch, assignors)
         self._departures = Departures(desk, self._ownership, self._claim_watch, self._expiry, self._membership)
         self._late_stops = LateStops(desk, self._ownership)
         self._commits = Commits(desk, self._ownership, self._expiry)

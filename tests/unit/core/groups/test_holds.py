@@ -67,6 +67,17 @@ def test_reset_that_releases_a_held_claim_gives_its_partition_to_who_lives() -> 
     assert (world.owners(), m1.owned[T1].offset, m1.is_complete) == ({T0: "m1", T1: "m1"}, 20, True)
 
 
+def test_partition_that_a_reset_has_released_is_given_to_somebody_also_after_a_restart_amid_that() -> None:
+    world, _, _, _ = world_with_a_dead_owner()
+    asked = ResetOffsets(
+        "g", (ResetTarget(*T1, "offset", 20),), "ann@ops", "bad deploy", release_claims=True, is_dry_run=False
+    )
+    world.connect().ask(asked, ResetOffsetsResponse)
+    world.restart()
+    again = join(world, "m1")
+    assert (sorted(again.owned), again.owned[T1].offset, again.is_complete) == ([T0, T1], 20, True)
+
+
 @pytest.mark.parametrize("is_gone", [True, False])
 def test_process_that_was_replaced_does_not_give_up_what_its_successor_wrote(is_gone: bool) -> None:
     # The source of a query whose driver was killed lives on for a while, and its connection is made anew.
@@ -166,6 +177,32 @@ def test_claim_time_out_counts_anew_after_a_restart() -> None:
     assert world.owners()[T1] == "m2"
     world.advance(300)
     assert world.owners()[T1] == "m1"
+
+
+def test_claim_time_out_that_a_later_member_names_counts_from_then_on() -> None:
+    world, m1, _, _ = world_with_a_dead_owner()
+    world.advance(8_000)
+    m1.ping()
+    join(world, "m3", claim_timeout_ms=5_000)
+    world.advance(4_900)
+    assert world.owners()[T1] == "m2"
+    world.advance(200)
+    assert world.owners()[T1] in {"m1", "m3"}
+    limited = "running claims wait for m2 (instance i-m2) or an operator, for 5000 ms at most"
+    assert [event.why for event in world.events("claim-held")][-1] == limited
+
+
+def test_claim_that_was_left_under_takeover_is_waited_for_within_the_claim_time_out() -> None:
+    world = NodeWorld({"t": 2})
+    former = world.join("m1")
+    former.run(T1, 100, 110)
+    former.close()
+    world.advance(1_100)
+    m2 = join(world, "m2", claim_timeout_ms=5_000)
+    assert world.owners() == {T0: "m2", T1: "m1"}
+    assert [(event.member_id, event.partitions) for event in world.events("claim-held")] == [("m1", (T1,))]
+    world.advance(5_100)
+    assert (world.owners(), m2.owned[T1].offset) == ({T0: "m2", T1: "m2"}, 100)
 
 
 def test_operator_gives_a_held_partition_to_the_next_owner() -> None:
