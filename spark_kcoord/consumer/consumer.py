@@ -355,8 +355,16 @@ class Consumer:
         lost = [key for key, held in self._held.items() if epochs.get(key) != held.granted.owner_epoch]
         for key in lost:
             del self._held[key]
-        _tell(self._on_lost, lost)
-        self._give_back(now)
+        # Whatever a listener raises, the poll is over and everything that was to change hands has done so.
+        try:
+            _tell(self._on_lost, lost)
+        finally:
+            try:
+                self._give_back(now)
+            finally:
+                self._begin(now)
+
+    def _begin(self, now: Mapping[TopicPartition, AssignedPartition]) -> None:
         new = [part for key, part in now.items() if key not in self._held and not part.is_stopping]
         for part in new:
             self._held[part.topic, part.partition] = _Held(part, part.position, part.position)
@@ -365,14 +373,16 @@ class Consumer:
     def _give_back(self, now: Mapping[TopicPartition, AssignedPartition]) -> None:
         stopping = dict.fromkeys((*key, part.owner_epoch) for key, part in now.items() if part.is_stopping)
         revoked = [held for key, held in self._held.items() if (*key, held.granted.owner_epoch) in stopping]
-        _tell(self._on_revoked, [held.key for held in revoked])
-        for held in revoked:
-            self._given_back[*held.key, held.granted.owner_epoch] = self._final(held)
-            del self._held[held.key]
-        # One that is asked back once more lost its release with a connection.
-        self._given_back = {grant: self._given_back.get(grant, FinalOffset(*grant)) for grant in stopping}
-        if self._given_back:
-            self._member.release(tuple(self._given_back.values()))
+        try:
+            _tell(self._on_revoked, [held.key for held in revoked])
+        finally:
+            for held in revoked:
+                self._given_back[*held.key, held.granted.owner_epoch] = self._final(held)
+                del self._held[held.key]
+            # One that is asked back once more lost its release with a connection.
+            self._given_back = {grant: self._given_back.get(grant, FinalOffset(*grant)) for grant in stopping}
+            if self._given_back:
+                self._member.release(tuple(self._given_back.values()))
 
     def _final(self, held: _Held) -> FinalOffset:
         offset = held.done if self._settings.auto_commit and held.done > held.granted.position else None

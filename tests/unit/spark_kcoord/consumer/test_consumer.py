@@ -309,6 +309,24 @@ def test_offsets_can_be_committed_while_partitions_are_revoked() -> None:
     assert rig.member.committed == [(OffsetToCommit("t", 0, 4, 7),)]
 
 
+@pytest.mark.parametrize("listener", ["_on_lost", "_on_revoked", "_on_assigned"])
+def test_partitions_change_hands_whatever_a_listener_raises(listener: str) -> None:
+    rig = Rig(FakeKafka({("t", number): 4 for number in range(3)}))
+    rig.member.give(owned(0), owned(1))
+    rig.poll()
+
+    def fail(_: Sequence[Key]) -> None:
+        raise KcoordError("it cannot be committed")
+
+    setattr(rig.consumer, listener, fail)
+    rig.member.give(owned(1, is_stopping=True), owned(2))
+    with pytest.raises(KcoordError, match="it cannot be committed"):
+        rig.poll()
+    assert rig.consumer.assignment() == (("t", 2),)
+    assert [one.partition for released in rig.member.released for one in released] == [1]
+    assert rig.poll() == [(2, offset) for offset in range(4)]
+
+
 def test_a_partition_asked_back_again_after_a_lost_connection_is_given_back_with_the_same_offset() -> None:
     rig = Rig()
     rig.poll()
