@@ -41,7 +41,7 @@ _LIST_OFFSETS_MIN_VERSION: Final = 2
 _LOCAL_STARTS_MIN_VERSION: Final = 8
 _NO_OFFSET: Final = -1
 _ABSENCES_PROVE: Final = 2
-"""A partition that fresh metadata leaves out so often is not there; one broker may not have heard of it yet."""
+"""A topic or partition that fresh metadata leaves out so often is not there; one broker may not know it yet."""
 _UNKNOWN_TOPIC: Final = (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.InvalidTopicError)
 
 
@@ -253,11 +253,14 @@ async def local_log_starts(
 async def _topics(client: KafkaClient, names: Collection[str], deadline: float) -> dict[str, TopicMetadata]:
     """Return metadata of topics that exist; waits for a leader of each partition until ``deadline``."""
     backoff = Backoff(client.settings.retry_backoff_ms / 1000, deadline)
+    absences: Counter[str] = Counter()
     while True:
         failure: kafka_errors.KafkaError | None = None
         try:
             found = await client.refresh(names)
-            missing = sorted(name for name in names if name not in found or found[name].error in _UNKNOWN_TOPIC)
+            absences.update(name for name in names if name not in found or found[name].error in _UNKNOWN_TOPIC)
+            least = 1 if backoff.is_over() else _ABSENCES_PROVE
+            missing = sorted(name for name, times in absences.items() if times >= least)
             if missing:
                 raise UnknownTopicError(
                     f"Kafka at {', '.join(client.settings.servers)} has no topic {', '.join(missing)} "
@@ -266,8 +269,9 @@ async def _topics(client: KafkaClient, names: Collection[str], deadline: float) 
                     missing,
                 )
             failure = next((topic.error(name) for name, topic in found.items() if topic.error is not None), None)
-            if failure is None:
+            if failure is None and len(found) == len(set(names)):
                 return found
+            failure = failure or kafka_errors.UnknownTopicOrPartitionError("a broker does not know all topics yet")
         except kafka_errors.KafkaError as error:
             failure = error
         if not failure.retriable or backoff.is_over():

@@ -69,6 +69,24 @@ def test_partition_that_one_broker_has_not_heard_of_is_asked_for_again() -> None
     assert ask(kafka, {("t", 2): LATEST_POSITION}) == {("t", 2): 3}
 
 
+def test_topic_that_one_broker_has_not_heard_of_is_asked_for_again() -> None:
+    kafka = cluster(1)
+    made = kafka.logs.pop(("t", 0))
+    kafka.tell()
+    tell, times = kafka.tell, 0
+
+    def tell_late() -> None:
+        nonlocal times
+        times += 1
+        if times == 2:
+            kafka.logs["t", 0] = made
+        tell()
+
+    kafka.tell = tell_late  # type: ignore[method-assign]
+
+    assert ask(kafka, {("t", 0): LATEST_POSITION}) == {("t", 0): 1}
+
+
 def test_topic_that_is_gone_is_named() -> None:
     kafka = cluster()
     kafka.logs.clear()
