@@ -51,9 +51,15 @@ class Walk:
     def block(self, page: str, word: str) -> str:
         """Return the one block of a page with a word in it, with this walk's addresses and directories."""
         (found,) = [block for block in re.findall(r"```\w*\n(.*?)```", page, re.DOTALL) if word in block]
-        here = found.replace("127.0.0.1:9292", f"127.0.0.1:{self.port}").replace("/tmp/kcoord", str(self.home))
-        here = here.replace("--port 9292", f"--port {self.port}").replace("9092", str(self.kafka_port))
-        return here.replace(". .venv/bin/activate\n", "")
+        here = {
+            "127.0.0.1:9292": f"127.0.0.1:{self.port}",
+            "--port 9292": f"--port {self.port}",
+            "9092": str(self.kafka_port),
+            "/tmp/kcoord": str(self.home),
+            ". .venv/bin/activate\n": "",
+        }
+        # In one pass: what is put in may have 9092 in it.
+        return re.sub("|".join(map(re.escape, here)), lambda one: here[one[0]], found)
 
     def start(self, *command: str, log: str) -> subprocess.Popen[str]:
         """Start a command that goes on, with its output in a file."""
