@@ -230,4 +230,5 @@ class Router:
         shown.add(request.claims, request.hints)
         topics = named_topics(request.subscription)
         connection.may_wait_for |= {self._rack.shard_of(request.group_id)}
-        shard.register(Registration(event.connection_id, event.correlation_id, request, event.fresh_id, topics, shown))
+        asked = (event.connection_id, event.correlation_id, request, event.fresh_id)
+        shard.register(Registration(*asked, topics, shown, shard.desk.now_ms))

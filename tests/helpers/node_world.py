@@ -348,6 +348,7 @@ class NodeWorld:
         isolation_level: str = "read_uncommitted",
         log: LogPosition | None = None,
         is_rejoining: bool = False,
+        age_ms: int = 0,
     ) -> Member:
         """Connect a member that has its registration ready and has not sent it."""
         member = self.connect()
@@ -377,6 +378,7 @@ class NodeWorld:
             isolation_level=isolation_level,
             log=log,
             is_rejoining=is_rejoining,
+            age_ms=age_ms,
         )
         return member
 

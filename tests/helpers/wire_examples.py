@@ -77,6 +77,7 @@ REQUESTS: tuple[m.Request, ...] = (
         isolation_level="read_committed",
         log=LOG,
         is_rejoining=True,
+        age_ms=1_500,
     ),
     m.Ping(12, (TO_COMMIT,)),
     m.FetcherStarted((OWNED,)),

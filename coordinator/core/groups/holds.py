@@ -102,6 +102,14 @@ class ClaimWatch:
             timer = Timer(TimerKind.CLAIM_AGE, group.group_id)
             desk.timers.set(timer, desk.now_ms + desk.limits.claim_age_notice_ms)
 
+    def running_since_ms(self, group: GroupState, partition: TopicPartition) -> int | None:
+        """Return when a running claim began, or the node if that was later; None where it is too long ago."""
+        soft, place = self._desk.soft_of(group.group_id), group.claims.rows(partition[0]).get(partition[1])
+        since = soft.running_since.get(partition)
+        if since is not None and place is not None and since.claims is place.claims:
+            return since.at_ms
+        return soft.running_from_ms
+
     def ages_are_due(self, group: GroupState) -> None:
         """Say which claims have run for long; each is said once."""
         desk, soft = self._desk, self._desk.soft_of(group.group_id)

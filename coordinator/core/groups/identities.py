@@ -40,7 +40,7 @@ def why_replaced(group: GroupState, member_id: str, claimed: Sequence[TopicParti
     what = shown if len(claimed) <= SHOWN else f"{shown} and {len(claimed) - SHOWN} more"
     by = f", {_say_process(group.members[member_id].facts)}," if member_id in group.members else ""
     return (
-        f"another process{by} has been member {member_id} since this one was, and has left running claims on {what}, "
+        f"another process{by} has been member {member_id} since this one began, and has left running claims on {what}, "
         "which only a process that begins with its checkpoint can finish; stop this one, and start its query again"
     )
 

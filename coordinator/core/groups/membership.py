@@ -17,9 +17,10 @@ from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.gone_back import GoneBack, end_shown
 from coordinator.core.groups.holds import ClaimWatch
 from coordinator.core.groups.identities import why_fenced_instance, why_id_in_use, why_replaced
-from coordinator.core.groups.listed_claims import look_at_listed
+from coordinator.core.groups.listed_claims import Listed, look_at_listed
 from coordinator.core.groups.member import Refusal, facts_of, why_malformed, why_unfit
 from coordinator.core.groups.ownership import Ownership
+from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import (
     ClaimsClosed,
     ClaimsGivenUp,
@@ -294,7 +295,7 @@ class Membership:
         listed = None
         if before is not None and not has_gone_back and not lets_go:
             listed = look_at_listed(before, member_id, shown.claims)
-            unknown = listed.running(before) if request.is_rejoining else []
+            unknown = self._of_later_processes(before, registration, listed)
             if unknown:
                 self._refuse(registration, ErrorCode.MEMBER_ID_IN_USE, why_replaced(before, member_id, unknown))
                 return
@@ -356,6 +357,24 @@ class Membership:
             self._ownership.note_first(group.group_id)
         if has_gone_back:
             self._ownership.grant_what_is_free(group.group_id)
+
+    def _of_later_processes(
+        self, group: GroupState, registration: Registration, listed: Listed
+    ) -> list[TopicPartition]:
+        """Return where claims run that a registration does not name because a later process has made them.
+
+        A process that has been the member knows its claims. One that has not yet may have begun with a checkpoint that
+        a later process went on with; what runs since before it began, it does not have in its checkpoint.
+        """
+        unknown = listed.running(group)
+        if registration.request.is_rejoining:
+            return unknown
+        began_ms = registration.at_ms - registration.request.age_ms
+        return [
+            partition
+            for partition in unknown
+            if (since_ms := self._claim_watch.running_since_ms(group, partition)) is not None and since_ms > began_ms
+        ]
 
     def _let_go_of_all(self, group: GroupState, member_id: str) -> None:
         """Release what a member has that commits from now on, or no longer: where it starts is decided anew."""

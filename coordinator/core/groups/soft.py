@@ -90,7 +90,7 @@ class Connection:
 class Registration(msgspec.Struct, frozen=True):
     """A registration that could not be answered at once; `topics` are those that it names.
 
-    The claims and the starts that count are those in `shown`: some came before the request.
+    The claims and the starts that count are those in `shown`: some came before the request, which came `at_ms`.
     """
 
     connection_id: int
@@ -99,6 +99,7 @@ class Registration(msgspec.Struct, frozen=True):
     fresh_id: str
     topics: tuple[str, ...]
     shown: Shown
+    at_ms: int
 
 
 class Owned(msgspec.Struct, frozen=True, gc=False):

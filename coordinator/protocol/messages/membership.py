@@ -63,7 +63,8 @@ class RegisterConsumer(WireRequest, frozen=True, tag=2):
     coordinator spreads the member's partitions over its streams. `is_returning` says that the member has been in the
     group before, as its checkpoint or the process itself knows; then topics it brings start at earliest.
     `is_rejoining` says that this very process has been this member: it knows each claim that it has, and one that it
-    does not name is a later process's. Such a claim is not dropped; the registration is refused.
+    does not name is a later process's. So is one that began to run after this process had begun, `age_ms` ago. Such a
+    claim is not dropped; the registration is refused.
 
     `application` names the program that the member belongs to, the same for each of its members and for those of no
     other program. Two members of one program whose subscriptions overlap halve what each is to read; the second is
@@ -125,6 +126,7 @@ class RegisterConsumer(WireRequest, frozen=True, tag=2):
     isolation_level: Annotated[str, IsolationLevel] = IsolationLevel.READ_UNCOMMITTED
     log: LogPosition | None = None
     is_rejoining: bool = False
+    age_ms: int = 0
 
 
 class RegisterConsumerResponse(WireMessage, frozen=True, tag=102):

@@ -63,6 +63,7 @@ class Entry:
     """
 
     __slots__ = (
+        "_began_ms",
         "_holdings",
         "_in_use",
         "_in_use_since_ms",
@@ -107,6 +108,7 @@ class Entry:
         self._outbox = outbox
         self._incarnation = incarnation
         self._pid = pid
+        self._began_ms: int | None = None
         self._waiting: dict[int, int] = {}
         self._redirects = 0
         self._in_use_since_ms: int | None = None
@@ -122,6 +124,8 @@ class Entry:
     def await_entry(self, call_id: int, deadline_ms: int) -> None:
         """Complete a call when the member is in."""
         self._waiting[call_id] = deadline_ms
+        if self._began_ms is None:
+            self._began_ms = self._link.now_ms
 
     def overdue(self) -> list[int]:
         """Return the calls that have waited for too long."""
@@ -190,6 +194,7 @@ class Entry:
             pid=self._pid,
             log=self._log.position,
             is_rejoining=self.joined is not None,
+            age_ms=0 if self._began_ms is None else self._link.now_ms - self._began_ms,
         )
         try:
             for listed in self.introduction.before:

@@ -31,10 +31,11 @@ def introduce(
     pid: int,
     log: LogPosition | None = None,
     is_rejoining: bool = False,
+    age_ms: int = 0,
 ) -> Registration:
     """Return the registration of a process that has these holdings; `hints` are a checkpoint's, then an option's.
 
-    `is_rejoining` when this process has been the member before.
+    `is_rejoining` when this process has been the member before; it began with its checkpoint `age_ms` ago.
     """
     request = RegisterConsumer(
         group_id=settings.group_id,
@@ -62,6 +63,7 @@ def introduce(
         isolation_level=settings.isolation_level,
         log=log,
         is_rejoining=is_rejoining,
+        age_ms=age_ms,
     )
     claims = holdings.open_claims()
     known = _start_hints(holdings, hints)

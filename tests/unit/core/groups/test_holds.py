@@ -99,6 +99,31 @@ def test_process_that_was_replaced_does_not_give_up_what_its_successor_wrote(is_
     assert third.advance([claim]).finished == (PartitionResult("t", 1, committed=110),)
 
 
+@pytest.mark.parametrize("is_restarted", [True, False])
+def test_process_that_never_got_in_does_not_give_up_what_a_later_one_wrote(is_restarted: bool) -> None:
+    # Its driver was killed while it waited for its place, and it goes on asking with the checkpoint that it began with.
+    world = NodeWorld({"t": 2})
+    second = join(world, "m2", incarnation="second")
+    claim = second.run(T1, 100, 110)
+    second.close()
+    world.advance(5_000)
+    if is_restarted:
+        world.restart()
+    first = world.joining("m2", incarnation="first", handover="hold", instance_id="i-m2", age_ms=7_000)
+    refused = first.register()
+    assert refused.error is ErrorCode.MEMBER_ID_IN_USE
+    assert "has been member m2 since this one began, and has left running claims on t-1" in refused.message
+    third = join(world, "m2", incarnation="third", claims=[claim])
+    assert third.advance([claim]).finished == (PartitionResult("t", 1, committed=110),)
+
+
+def test_process_that_began_after_a_claim_which_its_checkpoint_lacks_gives_it_up() -> None:
+    world, _, claim, _ = world_with_a_dead_owner()
+    world.advance(5_000)
+    again = join(world, "m2", incarnation="second", age_ms=4_000)
+    assert [status.state for status in again.confirm(claim).claims] == [ClaimState.CLOSED]
+
+
 def test_process_that_comes_back_after_one_that_left_nothing_is_the_member_again() -> None:
     world = NodeWorld({"t": 2})
     first = join(world, "m2", incarnation="first")

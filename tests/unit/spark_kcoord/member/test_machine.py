@@ -258,7 +258,17 @@ def test_first_registration_of_a_process_is_no_return_of_that_process() -> None:
     pair.join()
     request = pair.register()
     assert request.is_returning
-    assert not request.is_rejoining
+    assert (request.is_rejoining, request.age_ms) == (False, 0)
+
+
+def test_registration_says_how_long_ago_its_process_began_to_ask_for_its_place() -> None:
+    pair = MemberPair(member_id="m1")
+    pair.join()
+    pair.pass_ms(30)
+    pair.find()
+    pair.answer(RegisterConsumer, RegisterConsumerResponse(error=ErrorCode.MEMBER_ID_IN_USE, message="m1 runs at h2"))
+    pair.pass_ms(200)
+    assert pair.find().age_ms == 230
 
 
 def test_member_goes_to_the_node_that_coordinates_its_group() -> None:
