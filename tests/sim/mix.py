@@ -104,6 +104,8 @@ class Mix:
     """Chance that an application reads committed records only."""
     portion_items: int
     """Partitions that one request of a member names at most; what it shows of more is listed before it registers."""
+    orphans_ms: tuple[int, ...] = (0, 60, 700, 2_000, 5_000)
+    """How long the Python process of a killed query goes on."""
     is_slow: bool = False
     """Every micro-batch outlasts the rebalance time-out, and nothing else goes wrong."""
     is_losing: bool = False

@@ -6,6 +6,7 @@ A mutant replaces named functions of the product while it is planted; the produc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 from msgspec.structs import replace
@@ -34,6 +35,7 @@ from spark_kcoord.consumer import Consumer
 from tests.sim import (
     mutants_bounds,
     mutants_bugs,
+    mutants_come_back,
     mutants_gone_back,
     mutants_isolation,
     mutants_late,
@@ -46,6 +48,7 @@ from tests.sim import (
     mutants_unread,
     mutants_words,
 )
+from tests.sim.mix import Mix, draw_mix
 from tests.sim.mutants_registration import (
     hints_of_a_reader_count,
     last_list_alone,
@@ -72,6 +75,8 @@ class Mutant:
 
     what: str
     plant: Callable[[], "Patches"]
+    world: Callable[[Random], Mix] = draw_mix
+    """Draws the worlds in which it is hunted: for most any world, for some one in which what it takes is frequent."""
 
 
 Patches = list[tuple[Any, str, Any]]
@@ -104,7 +109,7 @@ def hunt(name: str, seeds: int = SEEDS_A_MUTANT) -> tuple[Outcome | None, int]:
     events = 0
     with planted(name):
         for seed in range(seeds):
-            outcome = run_seed(seed)
+            outcome = run_seed(seed, draw=ALL[name].world)
             events += outcome.events
             if outcome.broken is None:
                 continue
@@ -463,6 +468,7 @@ OWN: Mapping[str, Mutant] = {
     **{name: Mutant(*mistake) for name, mistake in mutants_room.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_leading.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_gone_back.MISTAKES.items()},
+    **{name: Mutant(*mistake) for name, mistake in mutants_come_back.MISTAKES.items()},
 }
 """Mistakes beside the fifteen that were known from the start: in what operators do, and in what is decided at once."""
 

@@ -3,7 +3,7 @@
 Spark's calls come in Spark's order. After a restart whose last micro-batch is not in the commit log `partitions` comes
 first, else `latestOffset(end of the last batch)`; `initialOffset` opens nothing. Between any two steps the process can
 die, and what survives is the checkpoint: the offset log, the commit log and what reached the sink. The Python process
-beside the Spark driver can outlive its JVM for two seconds, with the member's session in it.
+beside the Spark driver can outlive its JVM for five seconds, with the member's session in it.
 """
 
 import re
@@ -35,8 +35,9 @@ SOON_MS = 1_500
 PATIENCE_MS = 6_000
 """How long a query asks for ends, and how long when it waits for a Kafka that is away; longer in the product."""
 ORPHAN_MS = 2_000
+"""How long the process of a killed driver goes on at most until it notices that."""
 LONG_ORPHAN_MS = 5_000
-"""How long the process of a killed driver goes on: until it notices, and when its connection breaks meanwhile."""
+"""How long it goes on when its connection breaks meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,7 +446,7 @@ class Query(MemberProcess):
         self.is_paused = False
         self.drain()
         schedule, dice = self.world.schedule, self.world.dice
-        lives_ms = dice.choice((0, 60, 700, ORPHAN_MS, LONG_ORPHAN_MS))
+        lives_ms = dice.choice(self.world.mix.orphans_ms)
         if lives_ms == LONG_ORPHAN_MS:
             schedule.after(dice.randint(0, ORPHAN_MS), self._break_connections)
         schedule.after(lives_ms, self.end)

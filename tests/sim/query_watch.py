@@ -35,7 +35,9 @@ class QueryWatch:
         self._alive: set[tuple[str, str]] = set()
         """Topics by name and id that it had partitions of when they were there last."""
         self._planned: set[tuple[str, str]] = set()
-        """Those of which the call at hand was shown partitions; what came and went between calls, nobody planned."""
+        """Those of which the call at hand was shown partitions."""
+        self._known: set[tuple[str, str]] = set()
+        """Those of which any call was; what comes and goes between calls for the first time, nobody planned."""
         self._silent_since_ms: int | None = None
 
     # ---- told -------------------------------------------------------------------------------------------------------
@@ -56,6 +58,7 @@ class QueryWatch:
     def shown(self, assignment: Assignment) -> None:
         """Note what a call plans with."""
         self._planned |= {(one.topic, one.topic_id) for one in assignment.partitions}
+        self._known |= self._planned
 
     def told_holders(self, found: "Mapping[TopicPartition, Holder]") -> None:
         """Note what a call was told of who has what."""
@@ -69,6 +72,7 @@ class QueryWatch:
         """Note that the member has taken in something."""
         now_ms = self._world.schedule.now_ms
         self._stepped_ms = now_ms
+        self._alive |= self._held & self._known
         if self._query.has_joined:
             self._lost_ms = None
         elif self._lost_ms is None:
@@ -78,6 +82,11 @@ class QueryWatch:
         """Return up to where a run that ends by itself is to read a partition; None for one that it leaves alone."""
         due = self._ends if self._due is None else self._due
         return due[partition][1] if partition in due else None
+
+    @property
+    def came_back(self) -> list[str]:
+        """The topics that it had planned with before, and has again since the last call was shown what there is."""
+        return sorted(name for name, _ in self._held & self._known - self._planned)
 
     # ---- judged -----------------------------------------------------------------------------------------------------
 

@@ -3,13 +3,14 @@
 import logging
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
 from tests.sim import coverage
 from tests.sim.listed import portions_of
 from tests.sim.log.state import ViolationError
-from tests.sim.mix import draw_mix
+from tests.sim.mix import Mix, draw_mix
 from tests.sim.said.state import Counts
 from tests.sim.world import World
 
@@ -41,21 +42,21 @@ class Outcome:
     broken: Broken | None
 
 
-def run_seed(seed: int, *, story_lines: int = STORY_LINES) -> Outcome:
-    """Run one seed to its end or to the first broken promise."""
+def run_seed(seed: int, *, draw: Callable[[Random], Mix] = draw_mix, story_lines: int = STORY_LINES) -> Outcome:
+    """Run one seed to its end or to the first broken promise; `draw` makes another world than seeds have."""
     logging.disable(logging.CRITICAL)
     dice = Random(seed)
-    world = World(seed, draw_mix(dice), dice)
+    world = World(seed, draw(dice), dice)
     broken = None
     try:
         with portions_of(world.mix.portion_items):
             world.run()
     except ViolationError as violation:
-        broken = _broken(world, violation.name, str(violation), "", story_lines)
+        broken = _broken(world, draw, violation.name, str(violation), "", story_lines)
     except AssertionError as error:
-        broken = _broken(world, "assertion", repr(error), traceback.format_exc(), story_lines)
+        broken = _broken(world, draw, "assertion", repr(error), traceback.format_exc(), story_lines)
     except Exception as error:  # noqa: BLE001 - whatever stops the node or a member in the world is a finding
-        broken = _broken(world, "bug", repr(error), traceback.format_exc(), story_lines)
+        broken = _broken(world, draw, "bug", repr(error), traceback.format_exc(), story_lines)
     finally:
         logging.disable(logging.NOTSET)
     schedule = world.schedule
@@ -73,13 +74,15 @@ def run_seed(seed: int, *, story_lines: int = STORY_LINES) -> Outcome:
     )
 
 
-def _broken(world: World, name: str, why: str, details: str, story_lines: int) -> Broken:
+def _broken(world: World, draw: Callable[[Random], Mix], name: str, why: str, details: str, story_lines: int) -> Broken:
+    of_its_own = f"run_seed({world.seed}, draw={draw.__name__})"
+    again = f"make sim SEED={world.seed} RUNS=1" if draw is draw_mix else of_its_own
     lines = [
         f"seed {world.seed}: {why}",
         f"in a world of {world.mix.shown()}",
         *world.schedule.show_story(story_lines),
         *details.splitlines(),
         f"seed {world.seed} at {world.schedule.now_ms} ms, event {world.schedule.events}: {why}",
-        f"again, with a longer story: make sim SEED={world.seed} RUNS=1",
+        f"again, with a longer story: {again}",
     ]
     return Broken(name, why, world.schedule.now_ms, "\n".join(lines))

@@ -1,34 +1,21 @@
 """Worlds in which one thing goes wrong and no other: what a full mix may hide, and what it may leave out."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
 import pytest
 
-from coordinator.protocol.parts import ResetPolicy
+from tests.sim.directed import calm, processes_that_come_back, topics_that_come_back
 from tests.sim.faults import FAULT_OF
 from tests.sim.mix import Mix, draw_mix
+from tests.sim.run import run_seed
 from tests.sim.world import World
-
-EARLIEST = ResetPolicy("earliest")
 
 
 def calm_mix(seed: int, *faults: str) -> Mix:
     """Return a small mix of only these faults."""
-    return replace(
-        draw_mix(Random(seed)),
-        safety_ms=20_000,
-        topics={"t1": 4},
-        passing_topics=("p1", "p2"),
-        applications=3,
-        subscriptions=("topics", "topics", "pattern"),
-        consumers=0.5,
-        policy=EARLIEST,
-        slow_batch=0.0,
-        crash_at_step=0.0,
-        fault_every_ms=800,
-        weights=dict.fromkeys(faults, 1.0),
-    )
+    return calm(draw_mix(Random(seed)), *faults)
 
 
 def live_through(mix: Mix, seed: int = 0) -> World:
@@ -77,3 +64,13 @@ def test_nothing_is_read_twice_where_nobody_dies_or_is_late(handover: str) -> No
     world = live_through(replace(mix, **patient))
     assert world.checker.facts.delivered > 0
     assert world.checker.facts.duplicates == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("draw", [processes_that_come_back, topics_that_come_back])
+def test_worlds_that_are_made_for_a_mistake_break_no_promise_without_it(
+    draw: Callable[[Random], Mix], seed: int
+) -> None:
+    outcome = run_seed(seed, draw=draw)
+    assert outcome.broken is None, outcome.broken.shown
+    assert not outcome.is_void, outcome

@@ -18,6 +18,7 @@ from tests.sim.checker import Checker
 from tests.sim.coordinator import GROUP, Coordinator
 from tests.sim.crowd import EXPECTED_ENDS as EXPECTED_ENDS_OF_FULL
 from tests.sim.crowd import Crowd
+from tests.sim.directed_faults import DIRECTED_FAULT_OF
 from tests.sim.faults import FAULT_OF
 from tests.sim.fleet import Fleet
 from tests.sim.forgotten import must_be_forgotten
@@ -178,7 +179,7 @@ class World:
             return
         names = list(self.mix.weights)
         name = self.dice.choices(names, list(self.mix.weights.values()))[0]
-        if FAULT_OF[name](self):
+        if (FAULT_OF.get(name) or DIRECTED_FAULT_OF[name])(self):
             self.faults += 1
             self.checker.coverage[f"fault {name}"] += 1
             self.checker.facts.outputs.fault(name)

@@ -1,0 +1,90 @@
+"""Worlds in which little goes wrong, and that often: what a full mix may hide, and what it draws too seldom.
+
+A known mistake that takes much to come together is hunted in the world that is made for it, in which no promise is
+broken without it. Each of them is a mix drawn from the seed as any other, with what it is about put in.
+"""
+
+from dataclasses import replace
+from random import Random
+
+from coordinator.protocol.parts import ResetPolicy
+from tests.sim.mix import Mix, draw_mix
+from tests.sim.query import LONG_ORPHAN_MS
+from tests.sim.reading import ReadingMix
+
+EARLIEST = ResetPolicy("earliest")
+_AS_KAFKA_IS = ReadingMix(is_tiered=False, is_compacted=False, timeout_s=20.0, trouble=0.0, slow_tier=0.0)
+
+
+def calm(mix: Mix, *faults: str) -> Mix:
+    """Return a mix as a small one of only these faults."""
+    return replace(
+        mix,
+        safety_ms=20_000,
+        topics={"t1": 4},
+        passing_topics=("p1", "p2"),
+        applications=3,
+        subscriptions=("topics", "topics", "pattern"),
+        consumers=0.5,
+        policy=EARLIEST,
+        slow_batch=0.0,
+        crash_at_step=0.0,
+        fault_every_ms=800,
+        weights=dict.fromkeys(faults, 1.0),
+    )
+
+
+def _of_queries(mix: Mix, *faults: str) -> Mix:
+    """Return a mix as one of ordinary queries, which a network and a disk in good order serve."""
+    return replace(
+        calm(mix, *faults),
+        applications=2,
+        most_applications=3,
+        consumers=0.0,
+        two_sources=0.0,
+        readers=0.0,
+        start_hints=0.0,
+        transactional=0.0,
+        reading=_AS_KAFKA_IS,
+        network_delays_ms=(0, 1, 5),
+        sync_delays_ms=(0, 1),
+        coordinator_timeout_ms=30_000,
+        is_slow=False,
+        is_losing=False,
+        is_full=False,
+    )
+
+
+def processes_that_come_back(dice: Random) -> Mix:
+    """Draw a group that holds, whose Spark drivers die at any step while their former processes find their way in."""
+    return replace(
+        _of_queries(draw_mix(dice), "process-killed", "member-joined"),
+        subscriptions=("topics",),
+        handover="hold",
+        claim_timeout_ms=None,
+        session_timeout_ms=6_000,
+        safety_ms=60_000,
+        crash_at_step=0.06,
+        orphans_ms=(0, LONG_ORPHAN_MS),
+        append_every_ms=60,
+    )
+
+
+def topics_that_come_back(dice: Random) -> Mix:
+    """Draw queries that fail when data is lost and whose topics are handed to and fro until they are deleted."""
+    faults = {"member-joined": 0.5, "member-left": 0.5, "topic-vanished-when-back": 6.0, "topic-vanished": 0.1}
+    return replace(
+        _of_queries(draw_mix(dice)),
+        safety_ms=40_000,
+        topics={f"t{number}": 1 for number in range(1, 8)},
+        passing_topics=(),
+        subscriptions=("pattern",),
+        handover="takeover",
+        claim_timeout_ms=None,
+        assignors=(("round-robin",),),
+        slow_batch=0.8,
+        rebalance_timeout_ms=1_500,
+        fails_on_data_loss=True,
+        fault_every_ms=300,
+        weights=faults,
+    )

@@ -1,0 +1,44 @@
+"""Mistakes about what comes back when nobody looks: a former process of a member, and a topic between two plans."""
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+from coordinator.core.groups.holds import ClaimWatch
+from coordinator.core.groups.listed_claims import Listed
+from spark_kcoord.microbatch.topic_watch import TopicWatch
+from tests.sim.directed import processes_that_come_back, topics_that_come_back
+from tests.sim.mix import Mix
+
+Patches = list[tuple[Any, str, Any]]
+
+
+def former_process_drops_claims() -> Patches:
+    return [(Listed, "running", lambda self, group: [])]
+
+
+def process_that_never_got_in_drops_claims() -> Patches:
+    return [(ClaimWatch, "running_since_ms", lambda self, group, partition: None)]
+
+
+def came_and_went_unseen() -> Patches:
+    return [(TopicWatch, "_came_and_went", lambda self, assignment, staying: set())]
+
+
+MISTAKES: Mapping[str, tuple[str, Callable[[], Patches], Callable[[Random], Mix]]] = {
+    "former-process-drops-claims": (
+        "a process that comes back gives up what a later one left running",
+        former_process_drops_claims,
+        processes_that_come_back,
+    ),
+    "late-entry-drops-claims": (
+        "a process that was kept out since before a claim began gives it up",
+        process_that_never_got_in_drops_claims,
+        processes_that_come_back,
+    ),
+    "came-and-went-unseen": (
+        "a topic that came back and was deleted between two plans is not asked about",
+        came_and_went_unseen,
+        topics_that_come_back,
+    ),
+}
