@@ -1,9 +1,13 @@
 """Hand-over `hold`: a running claim outlives its owner, and what ends the wait."""
 
+from collections.abc import Callable
+
 import pytest
 
 from coordinator.core.limits import Limits
+from coordinator.protocol.claim_columns import claims_in_columns
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import FinishClaims, FinishClaimsResponse
 from coordinator.protocol.operator_messages import (
     ReleaseClaims,
     ReleaseClaimsResponse,
@@ -67,15 +71,45 @@ def test_reset_that_releases_a_held_claim_gives_its_partition_to_who_lives() -> 
     assert (world.owners(), m1.owned[T1].offset, m1.is_complete) == ({T0: "m1", T1: "m1"}, 20, True)
 
 
-def test_partition_that_a_reset_has_released_is_given_to_somebody_also_after_a_restart_amid_that() -> None:
-    world, _, _, _ = world_with_a_dead_owner()
-    asked = ResetOffsets(
-        "g", (ResetTarget(*T1, "offset", 20),), "ann@ops", "bad deploy", release_claims=True, is_dry_run=False
-    )
+def reset_and_release(world: NodeWorld, _: Claim) -> None:
+    target = ResetTarget(*T1, "offset", 20)
+    asked = ResetOffsets("g", (target,), "ann@ops", "bad deploy", release_claims=True, is_dry_run=False)
     world.connect().ask(asked, ResetOffsetsResponse)
-    world.restart()
-    again = join(world, "m1")
-    assert (sorted(again.owned), again.owned[T1].offset, again.is_complete) == ([T0, T1], 20, True)
+
+
+def release(world: NodeWorld, _: Claim) -> None:
+    world.connect().ask(ReleaseClaims("g", (T1,), "ann@ops", "", is_dry_run=False), ReleaseClaimsResponse)
+
+
+def say_finished(world: NodeWorld, claim: Claim) -> None:
+    world.connect().ask(FinishClaims("g", "m2", claims_in_columns([claim])), FinishClaimsResponse)
+
+
+def wait_for_claim_timeout(world: NodeWorld, _: Claim) -> None:
+    while not world.events("claim-given-up"):
+        world.advance(10)
+
+
+def come_back_with_another_checkpoint(world: NodeWorld, _: Claim) -> None:
+    join(world, "m2", incarnation="second", is_settled=False).close()
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize(
+    "come_free",
+    [reset_and_release, release, say_finished, wait_for_claim_timeout, come_back_with_another_checkpoint],
+)
+def test_partition_that_was_held_and_comes_free_is_given_to_who_lives(
+    come_free: Callable[[NodeWorld, Claim], None], *, is_restarted: bool
+) -> None:
+    # It was in no target, so a new one has to be computed, also by a coordinator that dies in between.
+    world, m1, claim, _ = world_with_a_dead_owner(claim_timeout_ms=5_000)
+    come_free(world, claim)
+    if is_restarted:
+        world.restart()
+        m1 = join(world, "m1")
+    world.advance(2_000)
+    assert (world.owners(), m1.is_complete) == ({T0: "m1", T1: "m1"}, True)
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
