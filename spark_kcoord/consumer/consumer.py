@@ -447,9 +447,12 @@ class Consumer:
 
     def _close_static(self) -> None:
         done = [held.to_commit(held.done) for held in self._held.values() if held.done > held.granted.position]
-        if done and self._settings.auto_commit:
-            self._member.commit(done)
-        self._member.close()
+        try:
+            if done and self._settings.auto_commit:
+                self._member.commit(done)
+        finally:
+            # A member that is not closed comes back with its coordinator, and keeps its place and its partitions.
+            self._member.close()
 
 
 def _tell(listener: Listener | None, partitions: Sequence[TopicPartition]) -> None:

@@ -475,6 +475,20 @@ def test_a_static_consumer_commits_and_stays_a_member_for_its_session() -> None:
     assert (rig.member.left_with, rig.member.is_closed) == (None, True)
 
 
+def test_a_static_consumer_that_cannot_commit_is_closed_all_the_same() -> None:
+    rig = Rig(instance_id="one")
+    rig.poll()
+    rig.poll()
+
+    def fail(_: Sequence[OffsetToCommit]) -> tuple[PartitionResult, ...]:
+        raise KcoordError("the coordinator has not answered for 120 s")
+
+    rig.member.commit = fail  # type: ignore[method-assign]
+    with pytest.raises(KcoordError, match="has not answered"):
+        rig.consumer.close()
+    assert (rig.member.is_closed, rig.kafka.is_closed) == (True, True)
+
+
 def test_a_consumer_that_never_polled_is_closed_without_joining() -> None:
     rig = Rig()
     rig.consumer.close()
