@@ -38,6 +38,7 @@ from tests.sim.mix import Mix
 from tests.sim.probes import ProbeWatch
 from tests.sim.room import RoomWatch, check_nobody_is_half
 from tests.sim.schedule import Schedule
+from tests.sim.turns import under_way
 
 ADDRESS = NodeAddress(0, "c1", 7600)
 TICK_MS = 100
@@ -271,6 +272,8 @@ class Coordinator:
         return self.node.hard_state(self._shard(request))
 
     def step(self, event: events.Event) -> None:
+        if not isinstance(event, events.Ticked) and (kind := under_way(self.node, GROUP)) is not None:
+            self.checker.coverage[f"while {kind}"] += 1
         effects = self.node.step(event, self.now_ms())
         check_things(self.node.things_done, self.mix.limits)
         self._room.stepped(map(self.node.hard_state, range(self.mix.shards)))
@@ -338,7 +341,7 @@ class Coordinator:
         self.checker.noticed(effect, self.node.shard_of(effect.group_id), self.now_ms())
 
     def _wake_at(self, effect: e.WakeAt) -> None:
-        self.later(max(0, effect.now_ms - self.now_ms()), self._wake)
+        self.later(max(self.mix.between_turns_ms, effect.now_ms - self.now_ms()), self._wake)
 
     def _bug_met(self, effect: e.BugMet) -> None:
         if not isinstance(effect.error, PlantedBugError):

@@ -19,7 +19,7 @@ from coordinator.core.groups.records import (
 )
 from coordinator.core.groups.timeline import EventKind
 from coordinator.protocol.vocabulary import IsolationLevel, PolicyKind
-from tests.sim import group_batch, outputs, sink
+from tests.sim import group_batch, outputs, sink, turns
 from tests.sim.faults import FAULT_OF
 from tests.sim.log.model import LogModel
 from tests.sim.reading import ANSWERS
@@ -78,6 +78,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "page": ("last", "of more"),
     "led": ("again", "again while it was loaded"),
     "resigned": ("with what waited", "while it was loaded"),
+    "while": turns.KINDS,
     "run": ("ended", "left to others", "lost data", "missed its coordinator"),
     "snapshot": ("whole", "in pieces", "cut off", "read"),
     "transaction": ("open", "committed", "aborted", "read up to an open one"),

@@ -7,6 +7,7 @@ fault shows.
 from dataclasses import dataclass
 from random import Random
 
+from coordinator.core.groups.assignors.assignor import PARTITIONS_A_TURN
 from coordinator.core.limits import Limits
 from coordinator.protocol.parts import ResetPolicy
 from tests.sim.faults import FAULT_OF
@@ -16,6 +17,7 @@ from tests.sim.outputs import NOT_AS_THEY_WERE
 from tests.sim.policies import POLICIES
 from tests.sim.reading import ReadingMix, draw_reading
 from tests.sim.slow import maybe_slow
+from tests.sim.turns import with_turns
 
 RESIGNED = "shard-resigned"
 RARE = {
@@ -104,6 +106,10 @@ class Mix:
     """Chance that an application reads committed records only."""
     portion_items: int
     """Partitions that one request of a member names at most; what it shows of more is listed before it registers."""
+    turn_partitions: int
+    """Partitions of a group that one turn looks at, where the work on a target is cut into turns."""
+    between_turns_ms: int
+    """How much later than at once a step comes that the node wants at once."""
     orphans_ms: tuple[int, ...] = (0, 60, 700, 2_000, 5_000)
     """How long the Python process of a killed query goes on."""
     is_slow: bool = False
@@ -123,12 +129,13 @@ class Mix:
         faults = ", ".join(f"{name} {weight:g}" for name, weight in self.weights.items())
         claim_timeout = "" if self.claim_timeout_ms is None else f" for {self.claim_timeout_ms} ms"
         full = ", a full node" if self.is_full else ""
+        turns = f", turns of {self.turn_partitions} partitions {self.between_turns_ms} ms apart"
         return (
             f"{self.applications} applications ({self.consumers:g} consumers, {self.two_sources:g} "
             f"of two sources, {self.readers:g} that commit nothing), topics {self.topics} by "
             f"{', '.join(self.subscriptions)}, {self.shards} shards, session {self.session_timeout_ms} ms, rebalance "
             f"{self.rebalance_timeout_ms} ms, policy {self.policy and self.policy.kind}, {self.handover}"
-            f"{claim_timeout}{full}, a fault every {self.fault_every_ms} ms: {faults}; "
+            f"{claim_timeout}{full}{turns}, a fault every {self.fault_every_ms} ms: {faults}; "
             f"death at a step {self.crash_at_step:g}"
         )
 
@@ -207,8 +214,12 @@ def draw_mix(dice: Random) -> Mix:
         transactional=dice.choice((0.0, 0.5, 1.0)),
         read_committed=dice.choice((0.0, 0.3, 0.5, 1.0)),
         portion_items=dice.choice((1, 2, 2_000, 2_000)),
+        turn_partitions=PARTITIONS_A_TURN,
+        between_turns_ms=0,
     )
-    return maybe_full(maybe_losing(maybe_slow(mix, dice), dice), aside)
+    mix = maybe_full(maybe_losing(maybe_slow(mix, dice), dice), aside)
+    aside.setstate(dice.getstate())
+    return with_turns(mix, Random(aside.getrandbits(32)))
 
 
 def _impossible(handover: str, passing_topics: tuple[str, ...]) -> set[str]:

@@ -12,6 +12,7 @@ from tests.sim.listed import portions_of
 from tests.sim.log.state import ViolationError
 from tests.sim.mix import Mix, draw_mix
 from tests.sim.said.state import Counts
+from tests.sim.turns import turns_of
 from tests.sim.world import World
 
 STORY_LINES = 120
@@ -49,7 +50,7 @@ def run_seed(seed: int, *, draw: Callable[[Random], Mix] = draw_mix, story_lines
     world = World(seed, draw(dice), dice)
     broken = None
     try:
-        with portions_of(world.mix.portion_items):
+        with portions_of(world.mix.portion_items), turns_of(world.mix.turn_partitions):
             world.run()
     except ViolationError as violation:
         broken = _broken(world, draw, violation.name, str(violation), "", story_lines)

@@ -1,0 +1,48 @@
+"""Worlds in which a turn looks at one or two partitions and the next one comes milliseconds later.
+
+On a node of its own all turns of a group as small as one of the simulator follow one another at once, and nothing
+comes between two of them. On a large and busy one requests, answers of Kafka and the death of the node do.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING
+
+from coordinator.core.groups.assignors import assignor
+from coordinator.core.node import Node
+
+if TYPE_CHECKING:
+    from tests.sim.mix import Mix
+
+PARTITIONS = (1, 2, assignor.PARTITIONS_A_TURN)
+BETWEEN_MS = (0, 1, 3)
+
+
+def with_turns(mix: "Mix", dice: Random) -> "Mix":
+    """Return a mix with how much a turn is and how long the next one takes to come."""
+    return replace(mix, turn_partitions=dice.choice(PARTITIONS), between_turns_ms=dice.choice(BETWEEN_MS))
+
+
+@contextmanager
+def turns_of(partitions: int) -> Iterator[None]:
+    """Have a turn look at so few partitions, as if each took long."""
+    before = assignor.PARTITIONS_A_TURN
+    vars(assignor)["PARTITIONS_A_TURN"] = partitions
+    try:
+        yield
+    finally:
+        vars(assignor)["PARTITIONS_A_TURN"] = before
+
+
+KINDS = ("a target is computed", "a target is taken in parts", "partitions are looked at")
+
+
+def under_way(node: Node, group_id: str) -> str | None:
+    """Say which work on a group goes on in turns, between two of them."""
+    soft = node._shards[node.shard_of(group_id)].desk.soft.get(group_id)
+    if soft is None:
+        return None
+    is_under_way = (soft.planning is not None, soft.plan is not None, bool(soft.backlog))
+    return next((kind for kind, it_is in zip(KINDS, is_under_way, strict=True) if it_is), None)
