@@ -4,9 +4,9 @@ An owner commits under the owner epoch of its grant; an operator commits for par
 partition never move back. Nothing here changes state: records and answers are returned.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from operator import ge, itemgetter
+from operator import attrgetter, ge, itemgetter
 from typing import Final
 
 from coordinator.core.groups.committed_table import Committed, Together
@@ -17,7 +17,7 @@ from coordinator.core.groups.state import Grant, GroupState
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import MAX_METADATA_BYTES, why_bad_partition
-from coordinator.protocol.parts import CommittedOffset, PartitionResult, TopicClaims, TopicOffsets
+from coordinator.protocol.parts import CommittedOffset, FinalOffset, PartitionResult, TopicClaims, TopicOffsets
 
 _PAGE_METADATA_BYTES: Final = 512 * 1024
 """Characters of metadata on one page of offsets, about."""
@@ -90,6 +90,54 @@ def commit_together(group: GroupState, topic_id: str, asked: TopicOffsets, commi
         return None
     whole = TopicCommit(topic, topic_id, commit_ms, numbers, offsets, asked.owner_epochs, asked.leader_epochs)
     return [whole] if len(numbers) <= MOST_TOGETHER else list(whole.cut())
+
+
+def finals_together(
+    group: GroupState, member_id: str, finals: Iterable[FinalOffset], commit_ms: int
+) -> list[TopicCommit] | None:
+    """Decide where a member that leaves has come to, topic by topic; None if each has to be looked at.
+
+    No final offset has metadata. The member lets go of everything as it is removed, so that only offsets count, and
+    of those only what it still owns.
+    """
+    by_topic: dict[str, list[FinalOffset]] = {}
+    for final in finals:
+        if final.offset is not None:
+            by_topic.setdefault(final.topic, []).append(final)
+    pieces: list[TopicCommit] = []
+    for topic, named in by_topic.items():
+        mine = _still_owned(group, member_id, topic, named)
+        if not mine:
+            continue
+        leader_epochs = tuple([one.leader_epoch for one in mine])
+        asked = TopicOffsets(
+            topic,
+            tuple([one.partition for one in mine]),
+            tuple([one.offset for one in mine if one.offset is not None]),
+            tuple([one.owner_epoch for one in mine]),
+            leader_epochs if leader_epochs.count(None) < len(mine) else (),
+        )
+        topic_id = owned_topic_id(group, member_id, asked)
+        together = commit_together(group, topic_id, asked, commit_ms) if topic_id is not None else None
+        if together is None:
+            return None
+        pieces += together
+    return pieces
+
+
+def _still_owned(group: GroupState, member_id: str, topic: str, finals: Sequence[FinalOffset]) -> list[FinalOffset]:
+    """Return those of a topic's partitions that a member owns under the owner epoch that it names, ascending."""
+    grants = group.grants.rows(topic)
+    return sorted(
+        [
+            final
+            for final in finals
+            if (grant := grants.get(final.partition)) is not None
+            and grant.owner_epoch == final.owner_epoch
+            and grant.member_id == member_id
+        ],
+        key=attrgetter("partition"),
+    )
 
 
 def _floor(known: Committed | None, number: int) -> int:

@@ -26,10 +26,9 @@ from coordinator.core.groups.member import is_complete
 from coordinator.core.groups.membership import Membership
 from coordinator.core.groups.operators import Operators
 from coordinator.core.groups.ownership import Ownership
-from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.records import ClaimsGivenUp, ClaimsRunning, Released
+from coordinator.core.groups.records import ClaimsGivenUp, ClaimsRunning
 from coordinator.core.groups.recovery import Recovery
-from coordinator.core.groups.releases import after_release
+from coordinator.core.groups.releases import after_release, release, take_last_offsets
 from coordinator.core.groups.reports import Reports
 from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
 from coordinator.core.groups.state import GroupState
@@ -59,7 +58,7 @@ from coordinator.protocol.messages import (
     Response,
 )
 from coordinator.protocol.operator_messages import OperatorRequest
-from coordinator.protocol.parts import ClaimState, ClaimStatuses, FinalOffset, PartitionResult, TopicClaims
+from coordinator.protocol.parts import ClaimState, ClaimStatuses, PartitionResult, TopicClaims
 
 MemberRequest = Ping | FetcherStarted | FetcherStopped | Advance | ConfirmClaims | LeaveGroup | ReportOutOfRange
 
@@ -349,7 +348,7 @@ class Shard:
             case FetcherStarted():
                 response = _started(group, member_id, request)
             case FetcherStopped():
-                results, released = self._release(group, member_id, request.partitions)
+                results, released = release(self.desk, group, member_id, request.partitions)
                 self.desk.respond(connection.connection_id, correlation_id, FetcherStoppedResponse(results))
                 after_release(self.desk, self._ownership, group, member_id, released)
                 return
@@ -363,7 +362,7 @@ class Shard:
                 found = self._begin(group, member_id, request.claims)
                 response = ConfirmClaimsResponse(claims=found, log_end=self.desk.journal.next_epoch)
             case LeaveGroup():
-                self._release(group, member_id, request.partitions)
+                take_last_offsets(self.desk, group, member_id, request.partitions)
                 self.desk.respond(connection.connection_id, correlation_id, LeaveGroupResponse())
                 self._departures.leave(group_id, member_id, "it left")
                 return
@@ -379,15 +378,6 @@ class Shard:
         assert connection.member_id is not None
         epoch = group.members[connection.member_id].member_epoch
         return PingResponse(member_epoch=epoch, group_epoch=group.group_epoch, refused=refused, accepted=accepted)
-
-    def _release(
-        self, group: GroupState, member_id: str, finals: Sequence[FinalOffset]
-    ) -> tuple[tuple[PartitionResult, ...], list[TopicPartition]]:
-        released, committed, results = claims.stop(group, member_id, finals, self.desk.clock.wall_ms)
-        committed = without_metadata_that_has_no_room(self.desk, group, committed)
-        if released:
-            self.desk.journal.decide(Released(group.group_id, member_id, released, committed))
-        return results, [(part.topic, part.partition) for part in released]
 
     def _advance(
         self, group: GroupState, member_id: str, request: Advance, connection_id: int, correlation_id: int
