@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from coordinator.core.groups.committed_table import Together
 from coordinator.core.groups.partition_set import NOTHING, PartitionSet
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.partition_table import TopicPartition, numbers_by_topic
 from coordinator.core.groups.records import CommittedPart
 from coordinator.core.groups.state import GroupState
 
@@ -41,6 +41,12 @@ def release_together(group: GroupState, topic: str, numbers: Sequence[int]) -> N
         _own_no_longer(group, owner, topic, theirs)
 
 
+def release_each(group: GroupState, partitions: Iterable[TopicPartition]) -> None:
+    """End the grants of partitions of any topics, whoever has them."""
+    for topic, numbers in numbers_by_topic(partitions).items():
+        release_together(group, topic, numbers)
+
+
 def own(group: GroupState, member_id: str, topic: str, numbers: Sequence[int]) -> None:
     """Keep the index of what owners have, when a member is granted partitions of a topic, which ascend."""
     owned = group.owned.get(member_id)
@@ -68,9 +74,9 @@ def release_all(group: GroupState, member_id: str, *, keeps_running_claims: bool
     group.stopping.pop(member_id, None)
     kept = PartitionSet()
     for topic, ended in group.owned.pop(member_id, NOTHING).columns():
-        grants, claims = group.grants.rows_to_fill(topic), group.claims.rows(topic)
-        if keeps_running_claims and claims:
-            running = [number for number in ended if number in claims and claims[number].is_running]
+        grants = group.grants.rows_to_fill(topic)
+        running = group.claims.running(topic, ended) if keeps_running_claims else []
+        if running:
             for number in running:
                 if grants[number].stop_why is not None:
                     grants[number] = replace(grants[number], stop_why=None)

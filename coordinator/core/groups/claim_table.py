@@ -107,6 +107,11 @@ class ClaimTable:
         rows = self._shared.rows(topic)
         return bool(rows) and any(number in rows and rows[number].claims.is_running for number in numbers)
 
+    def running(self, topic: str, numbers: Iterable[int]) -> list[int]:
+        """Return those of a topic's partitions whose claims run, in the order in which they are given."""
+        rows = self._shared.rows(topic)
+        return [number for number in numbers if number in rows and rows[number].claims.is_running] if rows else []
+
     def places(self) -> Iterator[tuple[TopicPartition, ClaimPlace]]:
         """Yield each claimed partition with the place where its claim is."""
         return self._shared.items()

@@ -5,7 +5,7 @@ group is never forgotten while it has members, while a rebalance is due, or whil
 """
 
 from coordinator.core.groups.desk import Desk
-from coordinator.core.groups.holds import held_partitions
+from coordinator.core.groups.holds import awaited_owners
 from coordinator.core.groups.lived_time import LivedTime
 from coordinator.core.groups.records import GroupEmptied, GroupExpired
 from coordinator.core.groups.soft import Timer, TimerKind
@@ -64,7 +64,7 @@ class Expiry:
         if self._left_ms(group) > 0:
             self._wait(group)
             return
-        if desk.soft_of(group.group_id).causes or held_partitions(group):
+        if desk.soft_of(group.group_id).causes or awaited_owners(group):
             self._wait_for(group, desk.limits.empty_group_retention_ms)
             return
         what = f"its {len(group.offsets)} offsets are" if group.offsets else "and never committed, it is"

@@ -5,7 +5,8 @@ same identity is back, when an operator lets the claim go, or when the group's c
 claim runs or is waited for is soft: after a restart both count anew, so nothing is given up early.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import repeat
 
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.in_topics import TopicNumbers
@@ -28,17 +29,28 @@ def is_held(group: GroupState, partition: TopicPartition) -> bool:
     )
 
 
-def held_partitions(group: GroupState) -> frozenset[TopicPartition]:
-    """Return the partitions that wait for identities that are gone."""
+def awaited_owners(group: GroupState) -> list[str]:
+    """Return the identities that are gone and left running claims which the group holds for them."""
     if group.handover != Handover.HOLD:
-        return frozenset()
-    return frozenset(
-        partition
+        return []
+    return [
+        owner
         for owner, partitions in group.owned.items()
         if owner not in group.members
-        for partition in partitions
-        if group.claims.is_running(partition)
-    )
+        and any(group.claims.any_running(topic, numbers) for topic, numbers in partitions.columns())
+    ]
+
+
+def held_for(group: GroupState, owner: str) -> Iterator[TopicPartition]:
+    """Yield the partitions that wait for an identity which is gone, in order."""
+    if group.handover == Handover.HOLD and owner not in group.members:
+        for topic, numbers in sorted(group.owned_by(owner).columns()):
+            yield from zip(repeat(topic), group.claims.running(topic, numbers))
+
+
+def held_partitions(group: GroupState) -> frozenset[TopicPartition]:
+    """Return the partitions that wait for identities that are gone."""
+    return frozenset(partition for owner in group.owned for partition in held_for(group, owner))
 
 
 def outlives_stop(group: GroupState, partition: TopicPartition) -> bool:
@@ -146,14 +158,11 @@ class ClaimWatch:
 
     def note_abandoned(self, group: GroupState, member_id: str, *, is_said: bool = True) -> None:
         """Begin to wait for a member that is gone and left running claims, if the group holds them."""
-        if group.handover != Handover.HOLD or member_id in group.members:
-            return
-        held = [partition for partition in group.owned_by(member_id).in_order() if is_held(group, partition)]
+        held = list(held_for(group, member_id))
         if not held:
             return
         desk, soft = self._desk, self._desk.soft_of(group.group_id)
-        for partition in held:
-            soft.awaited_since[partition] = desk.now_ms
+        soft.awaited_since.update(dict.fromkeys(held, desk.now_ms))
         if is_said:
             limit = "" if group.claim_timeout_ms is None else f", for {group.claim_timeout_ms} ms at most"
             why = f"running claims wait for {say_awaited(group, member_id)} or an operator{limit}"

@@ -7,7 +7,7 @@ answer with the first thing that is wrong: what, why, and what to do.
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from coordinator.core.groups.holds import held_partitions, say_awaited
+from coordinator.core.groups.holds import awaited_owners, say_awaited
 from coordinator.core.groups.partition_table import in_order
 from coordinator.core.groups.records import MemberFacts
 from coordinator.core.groups.registration_size import why_bad_assignors, why_too_large
@@ -294,7 +294,7 @@ def why_unfit(
 
 
 def _why_other_handover(group: GroupState, request: RegisterConsumer, member_id: str, others: int) -> Refusal | None:
-    awaited = {group.grants[partition].member_id for partition in held_partitions(group)} - {member_id}
+    awaited = set(awaited_owners(group)) - {member_id}
     if not others and not awaited:
         return None
     if request.handover != group.handover:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from coordinator.core.groups.account import bytes_of_decree, discharge
-from coordinator.core.groups.changes import commit, discard, own, release
+from coordinator.core.groups.changes import commit, discard, own, release, release_each
 from coordinator.core.groups.controls import Controls, Decree, PendingReset
 from coordinator.core.groups.operator_records import (
     ClaimsReleased,
@@ -102,8 +102,7 @@ def _offsets_deleted(group: GroupState, record: OffsetsDeleted) -> None:
 
 
 def _claims_released(group: GroupState, record: ClaimsReleased) -> None:
-    for partition in record.partitions:
-        release(group, partition)
+    release_each(group, record.partitions)
     group.is_target_stale = True
 
 

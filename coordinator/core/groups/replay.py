@@ -20,6 +20,7 @@ from coordinator.core.groups.changes import (
     positions_of,
     release,
     release_all,
+    release_each,
     release_together,
 )
 from coordinator.core.groups.claim_table import OpenClaims, Owner
@@ -325,8 +326,7 @@ def _went_out_of_range(group: GroupState, record: WentOutOfRange) -> None:
 
 def _released(group: GroupState, record: Released) -> None:
     commit(group, record.committed)
-    for part in record.partitions:
-        release(group, (part.topic, part.partition))
+    release_each(group, [(part.topic, part.partition) for part in record.partitions])
 
 
 def _offsets_committed(group: GroupState, record: OffsetsCommitted) -> None:
@@ -396,8 +396,7 @@ def _identity_awaited(group: GroupState, record: IdentityAwaited) -> None:
 
 
 def _claims_given_up(group: GroupState, record: ClaimsGivenUp) -> None:
-    for partition in record.partitions:
-        release(group, partition)
+    release_each(group, record.partitions)
     group.is_target_stale = True
 
 
@@ -407,8 +406,7 @@ def _recovery_changed(group: GroupState, record: RecoveryChanged) -> None:
 
 
 def _taken(group: GroupState, record: Taken) -> None:
-    for partition in record.partitions:
-        release(group, partition)
+    release_each(group, record.partitions)
 
 
 def _streams_assigned(group: GroupState, record: StreamsAssigned) -> None:

@@ -12,14 +12,13 @@ from typing import Any, Final
 
 import re2
 
-from coordinator.core.groups.holds import is_held, say_awaited
+from coordinator.core.groups.holds import awaited_owners, is_held, say_awaited
 from coordinator.core.groups.partition_table import TopicPartition
 from coordinator.core.groups.records import MemberFacts
 from coordinator.core.groups.state import GroupState
 from coordinator.core.limits import Limits
 from coordinator.protocol.ids import MAX_PARTITION, why_bad_partition, why_bad_topic
 from coordinator.protocol.parts import Subscription
-from coordinator.protocol.vocabulary import Handover
 
 MAX_PATTERN_LENGTH: Final = 1_000
 """Longest pattern, in characters."""
@@ -99,7 +98,7 @@ def why_bad_subscription(subscription: Subscription, limits: Limits) -> str | No
 
 def why_owned(group: GroupState, member_id: str, partitions: Iterable[TopicPartition]) -> str | None:
     """Say whose an explicit partition is already, if it is somebody else's."""
-    named, may_be_held = group.explicit, group.handover == Handover.HOLD
+    named, may_be_held = group.explicit, any(owner != member_id for owner in awaited_owners(group))
     for partition in partitions:
         owner = named.get(partition)
         if owner is not None and owner != member_id:
