@@ -5,7 +5,7 @@ looking at them touches the lines of memory of one.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -52,31 +52,33 @@ Committed: TypeAlias = CommittedPart | Together
 
 
 def positions(
-    rows: Mapping[int, Committed], numbers: Iterable[int], topic_id: str | None = None
-) -> Iterator[tuple[int, int | None] | None]:
-    """Yield the committed offset of each of these partitions with its leader epoch, or None where there is none.
+    rows: Mapping[int, Committed], numbers: Sequence[int], topic_id: str | None = None
+) -> list[tuple[int, int | None] | None]:
+    """Return the committed offset of each of these partitions with its leader epoch, or None where there is none.
 
     With a topic id, the offset of another topic of that name is none. Partitions that follow each other as they were
-    committed are not looked for.
+    committed are looked at together.
     """
-    last: TopicCommit | None = None
-    at, is_wanted = -1, True
-    for number in numbers:
-        known = rows.get(number)
-        if known is None:
-            yield None
+    found: list[tuple[int, int | None] | None] = []
+    at, count = 0, len(numbers)
+    while at < count:
+        known = rows.get(numbers[at])
+        if known is None or not (topic_id is None or is_same_topic(known.topic_id, topic_id)):
+            found.append(None)
         elif isinstance(known, Together):
             commit = known.commit
-            at += 1
-            if commit is not last or at >= len(commit.partitions) or commit.partitions[at] != number:
-                last, at = commit, bisect_left(commit.partitions, number)
-                is_wanted = topic_id is None or is_same_topic(commit.topic_id, topic_id)
-            leader_epoch = commit.leader_epochs[at] if commit.leader_epochs else None
-            yield (commit.offsets[at], leader_epoch) if is_wanted else None
-        elif topic_id is None or is_same_topic(known.topic_id, topic_id):
-            yield known.offset, known.leader_epoch
+            end = at + len(commit.partitions)
+            may_be_all = known.is_whole and end <= count and numbers[end - 1] == commit.partitions[-1]
+            if may_be_all and commit.partitions == tuple(numbers[at:end]):
+                found += zip(commit.offsets, commit.leader_epochs or (None,) * (end - at), strict=True)
+                at = end
+                continue
+            place = bisect_left(commit.partitions, numbers[at])
+            found.append((commit.offsets[place], commit.leader_epochs[place] if commit.leader_epochs else None))
         else:
-            yield None
+            found.append((known.offset, known.leader_epoch))
+        at += 1
+    return found
 
 
 @dataclass(slots=True, eq=False)

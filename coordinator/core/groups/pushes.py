@@ -1,14 +1,14 @@
 """What members are told about their partitions, cut into pushes of bounded size."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, repeat
 from operator import itemgetter
 from typing import Final
 
 from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.committed_table import positions
 from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.state import GroupState
+from coordinator.core.groups.state import Grant, GroupState
 from coordinator.protocol.messages import FetcherTaken, StartFetcher, StopFetcher
 from coordinator.protocol.parts import OwnedPartition, StartPartition
 
@@ -44,26 +44,35 @@ def start_fetchers(
 def _start_partitions(
     group: GroupState, partitions: Iterable[TopicPartition], catalog: Catalog, *, wants_streams: bool
 ) -> Iterator[StartPartition]:
+    """Yield what a member is told of partitions, column by column: it may have very many."""
     for topic, of_topic in groupby(partitions, itemgetter(0)):
-        grants, numbers = group.grants.rows(topic), [number for _, number in of_topic]
-        committed, leaders = positions(group.offsets.rows(topic), numbers), catalog.leaders_of(topic, numbers)
-        for number, known, (host, port) in zip(numbers, committed, leaders, strict=True):
-            grant = grants[number]
-            offset, leader_epoch = grant.start, grant.start_leader_epoch
-            if offset is None:
-                assert known is not None, f"{topic}-{number} is granted and starts nowhere"
-                offset, leader_epoch = known
-            yield StartPartition(
-                topic,
-                grant.topic_id,
-                number,
-                grant.owner_epoch,
-                offset,
-                leader_epoch,
-                host,
-                port,
-                grant.stream if wants_streams else None,
-            )
+        numbers = [number for _, number in of_topic]
+        grants = list(map(group.grants.rows(topic).__getitem__, numbers))
+        starts = positions(group.offsets.rows(topic), numbers)
+        if None in starts or any(grant.start is not None for grant in grants):
+            starts = [_start(*each) for each in zip(grants, starts, strict=True)]
+        offsets, leader_epochs = zip(*[start for start in starts if start is not None], strict=True)
+        hosts, ports = zip(*catalog.leaders_of(topic, numbers), strict=True)
+        yield from map(
+            StartPartition,
+            repeat(topic),
+            [grant.topic_id for grant in grants],
+            numbers,
+            [grant.owner_epoch for grant in grants],
+            offsets,
+            leader_epochs,
+            hosts,
+            ports,
+            [grant.stream for grant in grants] if wants_streams else repeat(None),
+        )
+
+
+def _start(grant: Grant, known: tuple[int, int | None] | None) -> tuple[int, int | None]:
+    """Return where a partition is read from: where the group is, unless its owner commits nothing and begins itself."""
+    if grant.start is not None:
+        return grant.start, grant.start_leader_epoch
+    assert known is not None, f"{grant} starts nowhere"
+    return known
 
 
 def stop_fetchers(
