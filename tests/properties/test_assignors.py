@@ -90,6 +90,22 @@ def test_an_assignor_stops_each_time_it_has_looked_at_so_many_partitions(name):
     assert len(turns) >= 10
 
 
+@pytest.mark.parametrize("reserved", [(), tuple(("t", number) for number in range(0, 1_000, 3))])
+def test_what_one_member_has_is_shared_with_another_in_turns_of_so_many_partitions(reserved):
+    free = frozenset(("t", number) for number in range(1_000)).difference(reserved)
+    members = {name: (frozenset(("t",)), 1) for name in ("m1", "m2")}
+    question = input_of(members, {"t": 1_000}, {"m1": free})
+    in_one_go = run_whole(assign_around(ASSIGNORS["sticky"], question, reserved))
+    assert in_one_go["m1"] | in_one_go["m2"] == free
+    assert len(in_one_go["m1"]) - len(in_one_go["m2"]) in {0, 1}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("coordinator.core.groups.assignors.assignor.PARTITIONS_A_TURN", 50)
+        turns = len(list(assign_around(ASSIGNORS["sticky"], question, reserved)))
+        assert run_whole(assign_around(ASSIGNORS["sticky"], question, reserved)) == in_one_go
+    # Looked at are all once, m1's twice, what it keeps and what it gives on; with others reserved, under two names.
+    assert turns >= 4 * len(free) // 50
+
+
 @given(equal_members, partition_counts, wild_current)
 def test_with_equal_subscriptions_everyone_gets_its_share_rounded_down_or_up(members, partitions, current):
     answer = sticky(input_of(members, partitions, current))
@@ -189,6 +205,9 @@ def test_reserved_partitions_are_given_to_nobody_and_the_rest_to_one_each(name, 
     everything = sorted(partition for mine in answer.values() for partition in mine)
     assert everything == sorted(subscribed(question) - reserved)
     assert set(answer) == set(members)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("coordinator.core.groups.assignors.assignor.PARTITIONS_A_TURN", 3)
+        assert run_whole(assign_around(ASSIGNORS[name], question, reserved)) == answer
 
 
 @given(equal_members, partition_counts, reservations)

@@ -9,7 +9,7 @@ does not touch is passed on as it came, both ways.
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from coordinator.core.groups.assignors import Assignor, AssignorInput, Turns, TurnsAssignor
+from coordinator.core.groups.assignors import Assignor, AssignorInput, Pace, Turns, TurnsAssignor, gather, portions
 from coordinator.core.groups.partition_table import TopicPartition
 
 
@@ -33,11 +33,12 @@ def assign_around(
         (topic, number): None for topic, numbers in taken.items() for number in numbers
     }
     seen_as.update((real, gap) for gap, real in stands_for.items())
-    seen = replace(given, partitions={**given.partitions, **sizes}, current=_renamed(given.current, seen_as))
     yield
+    current = yield from _renamed(given.current, seen_as)
+    seen = replace(given, partitions={**given.partitions, **sizes}, current=current)
     assigned = yield from _run(assignor, seen)
     yield
-    return _renamed(assigned, stands_for)
+    return (yield from _renamed(assigned, stands_for))
 
 
 def _run(assignor: Assignor, given: AssignorInput) -> Turns[Mapping[str, frozenset[TopicPartition]]]:
@@ -49,13 +50,20 @@ def _run(assignor: Assignor, given: AssignorInput) -> Turns[Mapping[str, frozens
 
 def _renamed(
     owners: Mapping[str, frozenset[TopicPartition]], names: Mapping[TopicPartition, TopicPartition | None]
-) -> dict[str, frozenset[TopicPartition]]:
+) -> Turns[dict[str, frozenset[TopicPartition]]]:
     """Return what each member has under other names, without what has None; as it is where nothing has another."""
-    touched = frozenset(names)
+    pace = Pace()
     renamed = {}
     for member_id, theirs in owners.items():
-        if not theirs.isdisjoint(touched):
-            others = [names.get(partition, partition) for partition in theirs]
-            theirs = frozenset(partition for partition in others if partition is not None)
-        renamed[member_id] = theirs
+        others: list[TopicPartition] = []
+        is_same = True
+        for some in portions(theirs):
+            for partition in some:
+                name = names.get(partition, partition)
+                is_same = is_same and name is partition
+                if name is not None:
+                    others.append(name)
+            if pace.is_over(len(some)):
+                yield
+        renamed[member_id] = theirs if is_same else (yield from gather(others, pace))
     return renamed

@@ -14,7 +14,6 @@ import re2
 
 from coordinator.core.groups.holds import awaited_owners, is_held, say_awaited
 from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.records import MemberFacts
 from coordinator.core.groups.state import GroupState
 from coordinator.core.limits import Limits
 from coordinator.protocol.ids import MAX_PARTITION, why_bad_partition, why_bad_topic
@@ -120,10 +119,6 @@ def why_no_such_partition(sizes: Mapping[str, int], partitions: Iterable[TopicPa
     return None
 
 
-def explicit_target(group: GroupState, facts: MemberFacts) -> frozenset[TopicPartition]:
-    """Return which of the partitions that a member names exist."""
-    return frozenset(
-        (topic, partition)
-        for topic, partition in facts.partitions
-        if (seen := group.topics.get(topic)) is not None and partition < seen.partitions
-    )
+def explicit_target(sizes: Mapping[str, int], partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+    """Return which of the partitions that a member names exist in topics of known size; others have none."""
+    return frozenset([partition for partition in partitions if partition[1] < sizes.get(partition[0], 0)])

@@ -15,11 +15,11 @@ from coordinator.core.groups.assignors import (
     AssignorMember,
     Pace,
     Turns,
+    gather,
     portions,
 )
 from coordinator.core.groups.holds import held_partitions
 from coordinator.core.groups.in_topics import TopicNumbers
-from coordinator.core.groups.partition_set import PartitionSet
 from coordinator.core.groups.partition_table import TopicPartition, numbers_by_topic
 from coordinator.core.groups.plan import Change, Plan, cut
 from coordinator.core.groups.reserved import assign_around
@@ -47,22 +47,28 @@ def plan_targets(group: GroupState, known_assignors: Mapping[str, Assignor], mos
         return Plan(group.group_epoch + 1, group.assignor, deque())
     name = choose_assignor(group, known_assignors)
     next_epoch, targets = group.group_epoch + 1, {key: member.target for key, member in group.members.items()}
-    given, assigned = _given(group)
+    given, named = _given(group)
+    there_are = {topic: seen.partitions for topic, seen in group.topics.items()}
+    reserved = held_partitions(group) | group.explicit.keys() if given.members else _NOTHING
     # A member that has not been in an epoch yet starts from what it has.
     owned = {
         one.member_id: group.owned_by(one.member_id).copy()
         for one in given.members
         if not group.members[one.member_id].member_epoch
     }
-    reserved = held_partitions(group) | group.explicit.keys()
     pace = Pace()
+    assigned: dict[str, frozenset[TopicPartition]] = {}
+    for member_id, its_own in named.items():
+        assigned[member_id] = explicit_target(there_are, its_own)
+        if pace.is_over(len(its_own)):
+            yield
     before: dict[str, frozenset[TopicPartition]] = {}
     for member_id, partitions in targets.items():
-        before[member_id] = yield from _one_by_one(partitions, pace)
+        before[member_id] = yield from gather(partitions, pace)
     if given.members:
         current = {one.member_id: before[one.member_id] for one in given.members}
         for member_id, its in owned.items():
-            current[member_id] = yield from _one_by_one(its, pace)
+            current[member_id] = yield from gather(its, pace)
         assigned |= yield from assign_around(known_assignors[name], replace(given, current=current), reserved)
     yield
     losses: list[Change] = []
@@ -70,46 +76,48 @@ def plan_targets(group: GroupState, known_assignors: Mapping[str, Assignor], mos
     for member_id, had in before.items():
         target = assigned.get(member_id, _NOTHING)
         if target is not had:
-            lost = yield from _in_columns(had - target if target else had, pace)
-            gained = yield from _in_columns(target - had if had else target, pace)
+            lost = yield from _in_columns((yield from _without(had, target, pace)), pace)
+            gained = yield from _in_columns((yield from _without(target, had, pace)), pace)
             losses += cut(member_id, lost, most, is_gain=False)
             gains += cut(member_id, gained, most, is_gain=True)
     is_large = sum(change.size + 1 for change in (*losses, *gains)) > most
     return Plan(next_epoch, name, deque([*losses, *gains]), is_large)
 
 
-def _given(group: GroupState) -> tuple[AssignorInput, dict[str, frozenset[TopicPartition]]]:
-    """Return what an assignor is told, but for what its members have, and the targets that none decides."""
+def _given(group: GroupState) -> tuple[AssignorInput, dict[str, tuple[TopicPartition, ...]]]:
+    """Return what an assignor is told, but for what its members have, and what members name that none decides about."""
     drained = group.controls.drained
     members: list[AssignorMember] = []
-    assigned: dict[str, frozenset[TopicPartition]] = {}
+    named: dict[str, tuple[TopicPartition, ...]] = {}
     subscriptions: dict[tuple[str, ...], frozenset[str]] = {}
     for member_id, member in group.members.items():
         facts = member.facts
         if member_id in drained:
             continue
         if facts.partitions:
-            assigned[member_id] = explicit_target(group, facts)
+            named[member_id] = facts.partitions
             continue
         topics = subscriptions.get(facts.topics)
         if topics is None:
             topics = subscriptions[facts.topics] = frozenset(facts.topics)
         members.append(AssignorMember(member_id, topics, facts.streams))
     sizes = {topic: group.topics[topic].partitions for topic in group.subscribers if topic in group.topics}
-    return AssignorInput(tuple(members), sizes, {}), assigned
+    return AssignorInput(tuple(members), sizes, {}), named
 
 
-def _one_by_one(partitions: PartitionSet, pace: Pace) -> Turns[frozenset[TopicPartition]]:
-    """Return partitions as assignors have them."""
-    found = []
+def _without(
+    partitions: frozenset[TopicPartition], others: frozenset[TopicPartition], pace: Pace
+) -> Turns[list[TopicPartition]]:
+    """Return those that are not among others."""
+    found: list[TopicPartition] = []
     for some in portions(partitions):
-        found.append(frozenset(some))
+        found += [one for one in some if one not in others]
         if pace.is_over(len(some)):
             yield
-    return found[0] if len(found) == 1 else _NOTHING.union(*found)
+    return found
 
 
-def _in_columns(partitions: frozenset[TopicPartition], pace: Pace) -> Turns[tuple[TopicNumbers, ...]]:
+def _in_columns(partitions: list[TopicPartition], pace: Pace) -> Turns[tuple[TopicNumbers, ...]]:
     """Return partitions by topic, ascending."""
     found: dict[str, list[int]] = {}
     for some in portions(partitions):

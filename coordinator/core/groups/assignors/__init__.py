@@ -15,6 +15,7 @@ from coordinator.core.groups.assignors.assignor import (
     TopicPartition,
     Turns,
     TurnsAssignor,
+    gather,
     portions,
     run_whole,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "TopicPartition",
     "Turns",
     "TurnsAssignor",
+    "gather",
     "portions",
     "run_whole",
 ]

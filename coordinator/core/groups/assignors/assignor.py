@@ -102,3 +102,21 @@ def portions(partitions: Collection[TopicPartition]) -> Iterator[Collection[Topi
     left = iter(partitions)
     while some := tuple(islice(left, PARTITIONS_A_TURN)):
         yield some
+
+
+def gather(
+    partitions: Collection[TopicPartition], pace: Pace, before: frozenset[TopicPartition] = frozenset()
+) -> Turns[frozenset[TopicPartition]]:
+    """Return partitions, with those that were there before, as a set that is made in turns."""
+    if len(before) + len(partitions) <= PARTITIONS_A_TURN:
+        if pace.is_over(len(before) + len(partitions)):
+            yield
+        return before.union(partitions)
+    made = set(before)
+    if pace.is_over(len(before)):
+        yield
+    for some in portions(partitions):
+        made.update(some)
+        if pace.is_over(len(some)):
+            yield
+    return frozenset(made)
