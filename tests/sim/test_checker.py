@@ -82,6 +82,10 @@ def targets(group_epoch: int, member_id: str, *without: str) -> r.TargetsAssigne
     return r.TargetsAssigned("g", group_epoch, "sticky", given)
 
 
+def gained(topics: tuple[TopicNumbers, ...], *, is_stale: bool) -> r.TargetsAssigned:
+    return r.TargetsAssigned("g", 2, "sticky", (), is_stale, (), (r.MemberTarget("m1", topics),))
+
+
 def offered(from_offset: int, until_offset: int, member_id: str = "m1") -> r.Advanced:
     return r.Advanced("g", member_id, 0, (), (r.TopicSteps("t", "id-1", (0,), (until_offset - from_offset,)),))
 
@@ -200,6 +204,8 @@ LEFT = (joined("m2"), targets(2, "m2", "m1"))
         ("double-target", (joined("m2"), r.TargetsAssigned("g", 2, "", (r.MemberTarget("m2", by_topic((P,))),)))),
         ("incomplete-target", (r.TargetsAssigned("g", 2, "", (r.MemberTarget("m1", ()),)),)),
         ("no-such-member", (r.TargetsAssigned("g", 2, "", (r.MemberTarget("m9", ()),)),)),
+        ("foreign-target", (joined("m1", topics=("u",)), gained(ALL_OF_P, is_stale=True))),
+        ("foreign-target", (joined("m1", topics=("u",)), gained((), is_stale=False))),
         ("paused-grant", (pause(True), released(), granted("m1", 7))),
         ("paused-grant", (pause(True, whole_group=True), released(), granted("m1", 7))),
         ("drained-target", (drain("m1"), r.TargetsAssigned("g", 2, "", ()))),
@@ -241,6 +247,14 @@ def test_a_record_that_breaks_a_promise_is_named(name: str, history: tuple[r.Rec
     with pytest.raises(ViolationError) as caught:
         log.append(log.end, [r.encode_record(record) for record in history])
     assert caught.value.name == name
+
+
+def test_what_a_member_reads_no_longer_may_stay_its_until_a_target_is_whole() -> None:
+    """It was due the partition, and reads another topic since; a part of a target that was begun before comes then."""
+    log = World().checker.logs[0]
+    history = (joined("m1", topics=("u",)), gained((), is_stale=True))
+    log.append(log.end, [r.encode_record(record) for record in history])
+    assert log.end == len(SETTLED) + len(history)
 
 
 STOPPED = r.StopBegan("g", "m1", (P,), "m2 joined")

@@ -112,12 +112,14 @@ def targets_assigned(log: Log, group: GroupModel, at: int, record: r.TargetsAssi
             raise log.broken("no-such-member", at, f"{target}")
     for target in record.targets:
         group.targets[target.member_id] = frozenset(one_by_one(target.topics))
-        _must_be_read(log, group, at, target.member_id)
+        _must_be_read(log, group, at, target.member_id, group.targets[target.member_id])
     for target in record.lost:
         group.targets[target.member_id] -= frozenset(one_by_one(target.topics))
     for target in record.gained:
-        group.targets[target.member_id] |= frozenset(one_by_one(target.topics))
-        _must_be_read(log, group, at, target.member_id)
+        # What it has still of a topic that it reads no longer, it had before; the next target takes it away.
+        gained = frozenset(one_by_one(target.topics))
+        group.targets[target.member_id] |= gained
+        _must_be_read(log, group, at, target.member_id, gained)
     given: set[TopicPartition] = set()
     for member_id, partitions in group.targets.items():
         if given & partitions:
@@ -127,7 +129,7 @@ def targets_assigned(log: Log, group: GroupModel, at: int, record: r.TargetsAssi
         # More parts follow, or what changed since the target was computed is yet to be taken in.
         return
     for member_id, partitions in group.targets.items():
-        _must_be_read(log, group, at, member_id)
+        _must_be_read(log, group, at, member_id, partitions)
         if member_id in group.drained and partitions:
             raise log.broken("drained-target", at, f"{member_id} is drained and gets {sorted(partitions)}")
         named = group.facts[member_id].partitions
@@ -138,8 +140,8 @@ def targets_assigned(log: Log, group: GroupModel, at: int, record: r.TargetsAssi
         raise log.broken("incomplete-target", at, f"{sorted(wanted ^ given)} are missing or too many")
 
 
-def _must_be_read(log: Log, group: GroupModel, at: int, member_id: str) -> None:
-    facts, partitions = group.facts[member_id], group.targets[member_id]
+def _must_be_read(log: Log, group: GroupModel, at: int, member_id: str, partitions: frozenset[TopicPartition]) -> None:
+    facts = group.facts[member_id]
     if any(topic not in facts.topics for topic, _ in partitions):
         raise log.broken("foreign-target", at, f"{facts} gets {sorted(partitions)}")
 
