@@ -28,7 +28,8 @@ from coordinator.core.effects import Effect, OffsetToResolve
 from coordinator.core.events import Event, RequestArrived, ResolvedOffset, TopicMetadata
 from coordinator.core.log.entry import Batch, encode_batch
 from coordinator.core.node import Node
-from coordinator.runtime import server, shard_files
+from coordinator.runtime import server
+from coordinator.runtime.disk import shard_files
 from coordinator.runtime.driver import Driver
 from coordinator.runtime.kafka import KafkaPort
 from coordinator.runtime.kafka_client import ClusterView, KafkaClient

@@ -69,7 +69,7 @@ async def measure_appends(data_dir: Path, callers: int, shards: int, seconds: fl
             for _ in finished:
                 append(shard)
 
-    def on_durable(shard: int, end_offset: int) -> None:
+    def on_durable(shard: int, end_offset: int, _log_number: int) -> None:
         loop.call_soon_threadsafe(release, shard, end_offset)
 
     def on_failure(message: str) -> None:

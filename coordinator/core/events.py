@@ -51,19 +51,24 @@ class Ticked:
 
 
 class BecameDurable(msgspec.Struct, frozen=True, gc=False):
-    """Records of a shard below `end_offset` are on disk: completes Append."""
+    """Records of a shard below `end_offset` are on disk, in its log with this number: completes Append."""
 
     shard: int
     end_offset: int
+    log_number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotWritten:
-    """A piece of a snapshot is on disk, with `is_whole` the last one: completes WriteSnapshot."""
+    """A piece of a snapshot is on disk, with `is_whole` the last one: completes WriteSnapshot.
+
+    `log_number` is the one that the log had when the snapshot was begun.
+    """
 
     shard: int
     end_offset: int
     is_whole: bool = True
+    log_number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,7 @@ class Driver:
         self._log = log
         self._is_started = False
         self._is_draining = False
-        self._durable: deque[tuple[int, int]] = deque()
+        self._durable: deque[tuple[int, int, int]] = deque()
         self._is_told_durable = False
         self._has_durable_left = False
         self._unwritten: dict[int, _Run] = {}
@@ -213,19 +213,25 @@ class Driver:
             if not self._loop.is_closed():
                 raise
 
-    def became_durable(self, shard: int, end_offset: int) -> None:
-        """Report that a shard's records below `end_offset` are on disk; any thread.
+    def became_durable(self, shard: int, end_offset: int, log_number: int = 0) -> None:
+        """Report that records below `end_offset` of a shard's log with this number are on disk; any thread.
 
         The loop is woken once for all reports that it has not taken in yet.
         """
-        self._durable.append((shard, end_offset))
+        self._durable.append((shard, end_offset, log_number))
         if not self._is_told_durable:
             self._is_told_durable = True
             self._call_soon(self._take_durable)
 
-    def snapshot_written(self, shard: int, end_offset: int, is_whole: bool) -> None:  # noqa: FBT001 - as the disk calls it
+    def snapshot_written(
+        self,
+        shard: int,
+        end_offset: int,
+        is_whole: bool,  # noqa: FBT001 - as the disk calls it
+        log_number: int = 0,
+    ) -> None:
         """Report that a piece of a snapshot is on disk, the last one if it is whole; any thread."""
-        self._report(SnapshotWritten(shard, end_offset, is_whole))
+        self._report(SnapshotWritten(shard, end_offset, is_whole, log_number))
 
     def disk_failed(self, why: str) -> None:
         """Report that the disk failed; any thread."""
@@ -297,8 +303,7 @@ class Driver:
         self._has_durable_left = False
         until_s = self._loop.time() + TURN_MS / 1000
         while self._durable:
-            shard, end_offset = self._durable.popleft()
-            self._step(BecameDurable(shard, end_offset))
+            self._step(BecameDurable(*self._durable.popleft()))
             if self._durable and self._loop.time() > until_s:
                 self._has_durable_left = True
                 self._loop.call_soon(self._take_durable_for_a_turn)
@@ -308,8 +313,7 @@ class Driver:
     def _take_all_durable(self) -> list[Effect]:
         effects: list[Effect] = []
         while self._durable:
-            shard, end_offset = self._durable.popleft()
-            effects += self._node.step(BecameDurable(shard, end_offset), self.clock.monotonic_ms())
+            effects += self._node.step(BecameDurable(*self._durable.popleft()), self.clock.monotonic_ms())
         return effects
 
     def _take(self, event: Event) -> None:

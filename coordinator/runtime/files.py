@@ -10,6 +10,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -93,7 +94,7 @@ class Files(Protocol):
         ...
 
     def rename(self, source: Path, target: Path) -> None:
-        """Give `source` the name `target`, atomically, in place of a file of that name."""
+        """Give `source` the name `target`, atomically, in place of a file of that name; a directory, of none."""
         ...
 
     def delete(self, path: Path) -> None:
@@ -102,6 +103,10 @@ class Files(Protocol):
 
     def make_directory(self, path: Path) -> None:
         """Make a directory; one that is there is fine."""
+        ...
+
+    def delete_directory(self, path: Path) -> None:
+        """Delete a directory that is empty."""
         ...
 
     def names(self, directory: Path) -> list[str]:
@@ -170,6 +175,10 @@ class OsFiles:
         """Make a directory and its parents."""
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
+    def delete_directory(self, path: Path) -> None:
+        """Delete an empty directory."""
+        path.rmdir()
+
     def names(self, directory: Path) -> list[str]:
         """Return the names in a directory, sorted."""
         return sorted(os.listdir(directory))  # noqa: PTH208 - names, not paths
@@ -209,6 +218,7 @@ class DirectoryLock:
         self._directory = directory
         self._descriptor = descriptor
         self._held: dict[Path, int] = {}
+        self._replacing = threading.Lock()
 
     @classmethod
     def acquire(cls, directory: Path) -> "DirectoryLock":
@@ -248,8 +258,20 @@ class DirectoryLock:
                 ) from error
             raise
 
+    @contextlib.contextmanager
+    def replaced(self, path: Path) -> Iterator[None]:
+        """Hold the file that the block puts in the place of one that is held."""
+        with self._replacing:
+            yield
+            os.close(self._held.pop(path))
+            self.hold(path)
+
     def check(self) -> None:
         """Raise DiskError when what is held is no longer where it was: nothing written now would be found again."""
+        with self._replacing:
+            self._check()
+
+    def _check(self) -> None:
         for path, descriptor in self._held.items():
             with explained("look for", path):
                 try:

@@ -26,7 +26,7 @@ class Harness:
         self._settle = settle
         self.disk = open_disk(self)
 
-    def on_durable(self, shard: int, end_offset: int) -> None:
+    def on_durable(self, shard: int, end_offset: int, _log_number: int) -> None:
         with self.changed:
             self.durable.setdefault(shard, []).append(end_offset)
             self.changed.notify_all()

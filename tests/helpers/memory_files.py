@@ -1,12 +1,13 @@
 """Files in memory that can lose power: what was not synced survives sector by sector, or not, by the dice.
 
-Stricter than most file systems: a name is durable only after `sync_directory`, names survive in the order
-they were changed, and a write is lost in units of 512 bytes. A sync that fails leaves its data readable but
-never writes it.
+Stricter than most file systems: a name is durable only after `sync_directory` of its directory, names survive in the
+order they were changed, and a write is lost in units of 512 bytes. A sync that fails leaves its data readable but
+never writes it. A file that is given another name may have both after a loss of power; a directory has one.
 """
 
 import errno
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -14,7 +15,7 @@ from random import Random
 SECTOR_BYTES = 512
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Inode:
     content: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
@@ -33,41 +34,69 @@ class _Inode:
         return survived
 
 
+@dataclass(slots=True, eq=False)
+class _Directory:
+    names: "dict[str, _Inode | _Directory]" = field(default_factory=dict)
+    durable: "dict[str, _Inode | _Directory]" = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Names of one directory that change together; None is a name that goes."""
+
+    directory: _Directory
+    names: tuple[tuple[str, "_Inode | _Directory | None"], ...]
+
+
 class MemoryFiles:
     """`Files` in memory. `fail(call, path)` may raise an OSError before each call, as the disk would."""
 
     def __init__(self) -> None:
         self.fail: Callable[[str, Path], None] = lambda _call, _path: None
-        self._names: dict[Path, _Inode] = {}
-        self._durable_names: dict[Path, _Inode] = {}
-        self._unsynced_names: list[tuple[Path, _Inode | None]] = []
+        self._root = _Directory()
+        self._unsynced: list[_Change] = []
         self._open: dict[int, tuple[Path, _Inode]] = {}
         self._next = 3
 
     def lose_power(self, dice: Random) -> None:
         """Forget every descriptor and, by `dice`, what was not synced."""
-        kept = dice.randint(0, len(self._unsynced_names))
-        for path, inode in self._unsynced_names[:kept]:
-            _set(self._durable_names, path, inode)
-        self._unsynced_names = []
+        for change in self._unsynced[: dice.randint(0, len(self._unsynced))]:
+            _set(change.directory.durable, change)
+        self._unsynced = []
         self._open = {}
-        for inode in set(map(id, self._durable_names.values())):
-            found = next(each for each in self._durable_names.values() if id(each) == inode)
-            found.content = found.after_power_loss(dice)
-            found.durable, found.unsynced = bytes(found.content), []
-        self._names = dict(self._durable_names)
+        seen: set[int] = set()
+        for _, directory in _directories(self._root, Path("/")):
+            for inode in directory.durable.values():
+                if isinstance(inode, _Inode) and id(inode) not in seen:
+                    seen.add(id(inode))
+                    inode.content = inode.after_power_loss(dice)
+                    inode.durable, inode.unsynced = bytes(inode.content), []
+            directory.names = dict(directory.durable)
+
+    def copied(self) -> "MemoryFiles":
+        """Return the same files on another machine, of which nobody makes calls fail."""
+        copy = MemoryFiles()
+        copy._root, copy._unsynced = deepcopy((self._root, self._unsynced))
+        return copy
 
     def durable_copy(self) -> dict[Path, bytes]:
         """Return what would survive a loss of power whatever the dice say."""
-        return {path: inode.durable for path, inode in self._durable_names.items()}
+        return {
+            path / name: inode.durable
+            for path, directory in _directories(self._root, Path("/"))
+            for name, inode in directory.durable.items()
+            if isinstance(inode, _Inode)
+        }
 
     def replace(self, copy: Mapping[Path, bytes]) -> None:
         """Be another disk: one that holds these files and nothing else; no descriptor stays open."""
-        self._names = {path: _Inode(bytearray(data), data) for path, data in copy.items()}
-        self._durable_names = dict(self._names)
-        self._unsynced_names = []
-        self._open = {}
+        self._root, self._unsynced, self._open = _Directory(), [], {}
         self.fail = lambda _call, _path: None
+        for path, data in copy.items():
+            self.make_directory(path.parent)
+            self._change(path.parent, (path.name, _Inode(bytearray(data), data)))
+        while self._unsynced:
+            _set(self._unsynced[0].directory.durable, self._unsynced.pop(0))
 
     def content(self, path: Path) -> bytearray:
         """The content itself, for a test to damage."""
@@ -80,7 +109,7 @@ class MemoryFiles:
     def create(self, path: Path) -> int:
         self.fail("create", path)
         inode = _Inode()
-        self._rename(path, inode)
+        self._change(path.parent, (path.name, inode))
         return self._descriptor(path, inode)
 
     def read(self, path: Path, limit: int) -> bytes:
@@ -123,46 +152,88 @@ class MemoryFiles:
 
     def rename(self, source: Path, target: Path) -> None:
         self.fail("rename", source)
-        inode = self._inode(source)
-        self._rename(target, inode)
-        self._rename(source, None)
+        found = self._found(source)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(source))
+        if isinstance(found, _Directory):
+            assert source.parent == target.parent, "directories stay where they are"
+            there = self._found(target)
+            if isinstance(there, _Directory) and there.names:
+                raise OSError(errno.ENOTEMPTY, "Directory not empty", str(target))
+            self._change(source.parent, (target.name, found), (source.name, None))
+        else:
+            self._change(target.parent, (target.name, found))
+            self._change(source.parent, (source.name, None))
 
     def delete(self, path: Path) -> None:
         self.fail("delete", path)
         self._inode(path)
-        self._rename(path, None)
+        self._change(path.parent, (path.name, None))
 
     def make_directory(self, path: Path) -> None:
         self.fail("make_directory", path)
+        for each in [*reversed(path.parents), path][1:]:
+            if not isinstance(self._found(each), _Directory):
+                self._change(each.parent, (each.name, _Directory()))
+
+    def delete_directory(self, path: Path) -> None:
+        self.fail("delete_directory", path)
+        if self._directory(path).names:
+            raise OSError(errno.ENOTEMPTY, "Directory not empty", str(path))
+        self._change(path.parent, (path.name, None))
 
     def names(self, directory: Path) -> list[str]:
         self.fail("names", directory)
-        return sorted(path.name for path in self._names if path.parent == directory)
+        return sorted(self._directory(directory).names)
 
     def sync_directory(self, directory: Path) -> None:
         self.fail("sync_directory", directory)
-        for path, inode in self._unsynced_names:
-            if path.parent == directory:
-                _set(self._durable_names, path, inode)
-        self._unsynced_names = [entry for entry in self._unsynced_names if entry[0].parent != directory]
+        synced = self._directory(directory)
+        for change in self._unsynced:
+            if change.directory is synced:
+                _set(synced.durable, change)
+        self._unsynced = [change for change in self._unsynced if change.directory is not synced]
 
     def _descriptor(self, path: Path, inode: _Inode) -> int:
         self._next += 1
         self._open[self._next] = (path, inode)
         return self._next
 
+    def _found(self, path: Path) -> "_Inode | _Directory | None":
+        found: _Inode | _Directory | None = self._root
+        for name in path.parts[1:]:
+            found = found.names.get(name) if isinstance(found, _Directory) else None
+        return found
+
     def _inode(self, path: Path) -> _Inode:
-        if path not in self._names:
+        found = self._found(path)
+        if not isinstance(found, _Inode):
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
-        return self._names[path]
+        return found
 
-    def _rename(self, path: Path, inode: _Inode | None) -> None:
-        _set(self._names, path, inode)
-        self._unsynced_names.append((path, inode))
+    def _directory(self, path: Path) -> _Directory:
+        found = self._found(path)
+        if not isinstance(found, _Directory):
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
+        return found
+
+    def _change(self, directory: Path, *names: "tuple[str, _Inode | _Directory | None]") -> None:
+        change = _Change(self._directory(directory), names)
+        _set(change.directory.names, change)
+        self._unsynced.append(change)
 
 
-def _set(names: dict[Path, _Inode], path: Path, inode: _Inode | None) -> None:
-    if inode is None:
-        names.pop(path, None)
-    else:
-        names[path] = inode
+def _directories(directory: _Directory, path: Path) -> Iterator[tuple[Path, _Directory]]:
+    """Yield a directory and all that would be in it after a loss of power."""
+    yield path, directory
+    for name, each in directory.durable.items():
+        if isinstance(each, _Directory):
+            yield from _directories(each, path / name)
+
+
+def _set(names: "dict[str, _Inode | _Directory]", change: _Change) -> None:
+    for name, found in change.names:
+        if found is None:
+            names.pop(name, None)
+        else:
+            names[name] = found

@@ -53,7 +53,7 @@ class LogAgainstList(RuleBasedStateMachine):
         self.snapshot_to_come: tuple[int, int, int, list[bytes]] | None = None
         self.disk.recover(0)
 
-    def on_durable(self, shard: int, end_offset: int) -> None:
+    def on_durable(self, shard: int, end_offset: int, _log_number: int) -> None:
         assert not self.failures
         assert self.acknowledged <= end_offset <= len(self.appended)
         self.acknowledged = end_offset
@@ -151,7 +151,7 @@ TestLogAgainstList = LogAgainstList.TestCase
 def test_real_disk_equals_a_list(steps: list[int | str]) -> None:
     ends, failures, changed = [0], list[str](), threading.Condition()
 
-    def on_durable(_shard: int, end_offset: int) -> None:
+    def on_durable(_shard: int, end_offset: int, _log_number: int) -> None:
         with changed:
             ends.append(end_offset)
             changed.notify_all()

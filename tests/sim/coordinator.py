@@ -402,7 +402,7 @@ class Coordinator:
         self.disk.sync_group()
         self.later(0, self._write)
 
-    def _on_durable(self, shard: int, end_offset: int) -> None:
+    def _on_durable(self, shard: int, end_offset: int, _log_number: int) -> None:
         self.checker.became_durable(shard, end_offset)
         self.later(self.dice.choice((0, 0, 1)), partial(self._durable, shard, end_offset))
 

@@ -24,7 +24,7 @@ from coordinator.core.log.segment import scan_segment
 MARKER: Final = "changing"
 INCOMING: Final = "incoming.snapshot"
 BLANK: Final = bytes(4096)
-"""What follows the frames of a segment that was written anew: a segment is never empty."""
+"""Space that follows the frames of a segment which was written anew: a segment is never empty."""
 
 _SEGMENT: Final = ".log"
 _SNAPSHOT: Final = ".snapshot"

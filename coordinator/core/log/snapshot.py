@@ -64,7 +64,7 @@ def read_pieces(read: Callable[[int, int], bytes], size: int, *, path_hint: str)
     position, index = 0, 0
     first: SnapshotPiece | None = None
     while True:
-        piece, position_after = _read_piece(read, position, size, path_hint)
+        piece, position_after = read_piece(read, position, size, path_hint)
         if first is None:
             first = piece
         if piece.index != index:
@@ -80,9 +80,15 @@ def read_pieces(read: Callable[[int, int], bytes], size: int, *, path_hint: str)
         raise CorruptLogError(path_hint, position, None, "bytes follow the last piece of the snapshot")
 
 
-def _read_piece(
+def begins_piece(read: Callable[[int, int], bytes], position: int) -> bool:
+    """Tell whether a piece seems to begin at a position, which somebody else has named."""
+    return read(position, len(_MAGIC)) == _MAGIC
+
+
+def read_piece(
     read: Callable[[int, int], bytes], position: int, size: int, path_hint: str
 ) -> tuple[SnapshotPiece, int]:
+    """Read the piece at a position; returns the position after it as well. Raises as `read_pieces` does."""
     left = size - position
     head = read(position, min(HEADER_BYTES, left))
     if len(head) < HEADER_BYTES:

@@ -1,17 +1,21 @@
-"""The port that keeps shard logs, and the pure rule that turns stored segments back into a log.
+"""The port that keeps shard logs: all that the rest of the node may ask of a disk.
 
-`DiskPort` is what the rest of the node may ask of a disk; the real one and the fake pass one contract suite.
-`recover_log` joins segments and snapshot: it accepts exactly the states that a crash can leave
-(see `segment`) and raises for every other. What is read is handed on piece by piece, so that a log of any length
-takes the memory of one segment. Knows nothing of files or threads.
+The real one and the fake pass one contract suite. A standalone node has all its shards from the making of its directory
+and reads them with `recover`. A node of a cluster opens, cuts, replaces and drops them one by one; each of its logs has
+a number, which changes with every cut and replacement, so that a late report is told from one about what came after.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from coordinator.core.log.entry import Batch, CorruptLogError
-from coordinator.core.log.segment import is_blank, scan_segment
+from coordinator.core.log.entry import Batch
+from coordinator.core.log.leader_epochs import Marks
+from coordinator.core.log.snapshot import SnapshotPiece
+
+
+class LogReplacedError(Exception):
+    """The log that was to be read is not there any more: it was cut, replaced or dropped, and the reading is void."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,29 @@ class RecoveredShard:
     log_end_offset: int
     leader_epoch: int
     notices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedLog:
+    """A log that takes appends at `end`, all of it durable; its snapshot stands for what is below `start`.
+
+    `epochs` has each leader epoch with the offset of its first record, ascending. The first one may begin below
+    `start`, for the record that a snapshot ends with has an epoch too.
+    """
+
+    start: int
+    end: int
+    epochs: Marks
+    number: int
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPart:
+    """A piece of a snapshot as read, and the byte position at which the next one begins."""
+
+    piece: SnapshotPiece
+    next_position: int
 
 
 class LogSink(Protocol):
@@ -40,21 +67,31 @@ class LogSink(Protocol):
 
 
 class DiskPort(Protocol):
-    """Keeps the logs of a fixed number of shards.
+    """Keeps the logs of shards.
 
-    Completion is reported through two callables given when the port is made: `on_durable(shard, end_offset)`,
-    after everything below `end_offset` is on stable storage, and `on_failure(message)`, once, after which
-    nothing more is written or reported durable. Both may be called from another thread and must not block.
+    Completion is reported through callables given when the port is made. Each but the last names the number that the
+    log had when it was done, which of a standalone node is 0:
+
+    - `on_durable(shard, end_offset, log_number)`, after everything below `end_offset` is on stable storage;
+    - `on_snapshot(shard, end_offset, is_whole, log_number)`, after each piece of a snapshot; the number is the one that
+      the log had when the snapshot was begun;
+    - `on_cut(shard, log_number)`, after a cut is on stable storage;
+    - `on_installed(shard, end_offset, last_epoch, log_number)`, after a snapshot has replaced the log;
+    - `on_failure(message)`, once, after which nothing more is written or reported.
+
+    They may be called from another thread and must not block. What blocks says so; everything else returns at once.
+    After a failure everything raises StorageError. ValueError is a bug of the caller.
 
     Not promised: that every `append` gets a call of its own (ends are cumulative), that calls of different
     shards keep an order, or that a snapshot is written before a later append.
     """
 
     def recover(self, shard: int, sink: LogSink | None = None) -> RecoveredShard:
-        """Read a shard into `sink`; required before its first append. Blocks; waits for its appends under way.
+        """Read a shard into `sink`, under number 0; required before its first append unless `open_log` was called.
 
-        Cuts a torn tail off and says so in the notices. Raises StorageError when the log must not be served, which may
-        show after most of it was handed on. What there is of a snapshot that is not whole is given up.
+        Blocks; waits for its appends under way. Cuts a torn tail off and says so in the notices. Raises StorageError
+        when the log must not be served, which may show after most of it was handed on. What there is of a snapshot that
+        is not whole is given up.
         """
         ...
 
@@ -81,8 +118,9 @@ class DiskPort(Protocol):
 
         It is written once the log is durable up to `end_offset`. After the last piece the snapshot counts, and what it
         replaces is let go; until then nothing of it does. Piece 0 begins a snapshot and gives up one that is not
-        whole; a piece of one that was given up is let go. Raises ValueError for a piece that does not continue what
-        there is.
+        whole; a piece of one that was given up is let go. The snapshot keeps the epoch of the last record it stands
+        for, as the log has it, and not the one in which it is made. Raises ValueError for a piece that does not
+        continue what there is.
         """
         ...
 
@@ -95,113 +133,80 @@ class DiskPort(Protocol):
         """Make durable what was appended, report it, and release everything. Again: does nothing."""
         ...
 
+    # ---- shards one by one, for a node of a cluster ------------------------------------------------------------------
 
-@dataclass(frozen=True, slots=True)
-class SegmentBytes:
-    """One stored segment: the offset in its name, its content, and what to call it in errors."""
+    def shards(self) -> tuple[int, ...]:
+        """Return the shards of which there is a log, ascending. Blocks."""
+        ...
 
-    path_hint: str
-    base_offset: int
-    data: bytes
+    def open_log(self, shard: int, log_number: int) -> OpenedLog:
+        """Open a log for appends, or make an empty one, under a number. Blocks; waits for what is under way.
 
+        Finishes a cut or an installation that a crash has stopped. A log that is open already is not read again. Raises
+        StorageError when the log must not be served.
+        """
+        ...
 
-@dataclass(frozen=True, slots=True)
-class Tail:
-    """The last frame of a segment as it was read, at `position`."""
+    def load(self, shard: int, end: int, sink: LogSink) -> None:
+        """Hand on the snapshot and what follows up to `end`, while appends go on above it.
 
-    base_offset: int
-    position: int
-    frame: bytes
+        Blocks; waits until that is durable. Raises LogReplacedError when the log is gone or cut below `end` before it
+        was, and ValueError for a snapshot that ends above `end`.
+        """
+        ...
 
+    def append_batches(self, shard: int, log_number: int, batches: Sequence[Batch]) -> None:
+        """Take a leader's batches for a follower's log, all of them or, raising as `append` does, none.
 
-@dataclass(frozen=True, slots=True)
-class RecoveredLog:
-    """A log as found, and where its writer goes on: in the segment `active_base`, at byte `active_bytes`."""
+        ValueError also for another number than the log has.
+        """
+        ...
 
-    log_end_offset: int
-    leader_epoch: int
-    active_base: int
-    active_bytes: int
-    cut_bytes: int
-    tails: tuple[Tail, ...]
-    """The ends of the last two segments, to be written again and synced before what was read is relied on:
-    they may be in the cache only, and a sync that failed before the restart does not fail twice."""
-    surplus_base: int | None
-    """A segment made by a roll that did not finish; it holds nothing and is to be deleted."""
+    def truncate(self, shard: int, end: int, log_number: int) -> None:
+        """Take what is at or above `end` away, what waits included; the log has this number from now on.
 
+        Appends at `end` may follow at once. `on_durable` says under the new number how much of the log is on disk, and
+        then `on_cut`. Raises ValueError unless `end` lies between the snapshot's end and the log's, or where a snapshot
+        that ends above it is being written: what that stands for was committed.
+        """
+        ...
 
-def recover_log(
-    directory_hint: str,
-    snapshot_end: int | None,
-    segments: Iterable[SegmentBytes],
-    take: Callable[[Batch], None],
-) -> RecoveredLog:
-    """Join `segments`, given by rising base offset and without those wholly below the snapshot, into one log.
+    def install(self, shard: int, log_number: int, piece: SnapshotPiece) -> None:
+        """Take a piece of another replica's snapshot, which replaces the log under a number once it is whole.
 
-    `take` gets the batches, or the parts of them, from the end of the snapshot on. At most two segments are held at a
-    time. A sealed segment has a successor, one that is not sealed has none
-    (or only a blank one: the roll was under way). Raises CorruptLogError for a gap, an overlap, a missing
-    first or last segment, a log that ends before its snapshot, and damage in any segment.
-    """
-    start = snapshot_end or 0
-    source = iter(segments)
-    segment = next(source, None)
-    if segment is None:
-        raise CorruptLogError(directory_hint, 0, start, "its segments are missing")
-    if segment.base_offset > start:
-        why = "the log before it is missing" + (" and there is no snapshot" if snapshot_end is None else "")
-        raise CorruptLogError(segment.path_hint, 0, start, f"{why}: it starts at log offset {segment.base_offset}")
-    tails: list[Tail] = []
-    leader_epoch, surplus = 0, None
-    while True:
-        if not segment.data:
-            raise CorruptLogError(segment.path_hint, 0, segment.base_offset, "the file is empty; a segment never is")
-        successor = next(source, None)
-        scan = scan_segment(
-            segment.data,
-            path_hint=segment.path_hint,
-            base_offset=segment.base_offset,
-            leader_epoch=leader_epoch,
-            may_be_torn=successor is None or is_blank(successor.data),
-            wanted_from=start,
-        )
-        for batch in scan.batches:
-            take(_after(batch, start))
-        leader_epoch = scan.leader_epoch
-        position, offset = scan.valid_bytes, scan.end_offset
-        tails.append(Tail(segment.base_offset, scan.last_frame, segment.data[scan.last_frame : position]))
-        if successor is None:
-            if scan.is_sealed:
-                why = "the segment is sealed, but the one after it is missing"
-                raise CorruptLogError(segment.path_hint, position, offset, why)
-            break
-        if successor.base_offset != offset:
-            kind = "a gap" if successor.base_offset > offset else "an overlap"
-            why = f"the segment starts at log offset {successor.base_offset}, {kind}: {offset} was next"
-            raise CorruptLogError(successor.path_hint, 0, offset, why)
-        if not scan.is_sealed:
-            if not is_blank(successor.data) or next(source, None) is not None:
-                why = "the segment is not sealed, but others follow it"
-                raise CorruptLogError(segment.path_hint, position, offset, why)
-            surplus = successor.base_offset
-            break
-        segment = successor
-    if offset < start:
-        why = f"the log ends there, but its snapshot was made of the log up to {start}"
-        raise CorruptLogError(segment.path_hint, position, offset, why)
-    return RecoveredLog(
-        log_end_offset=offset,
-        leader_epoch=leader_epoch,
-        active_base=segment.base_offset,
-        active_bytes=position,
-        cut_bytes=scan.cut_bytes,
-        tails=tuple(tails[-2:]),
-        surplus_base=surplus,
-    )
+        Piece 0 begins anew, and a piece of what was given up is let go. Until the last one is on disk the log is as it
+        was. From when that comes here until `on_installed` no append is taken, and what waits is forgotten. Raises
+        ValueError for a piece that does not continue what there is, and for a log that is not open.
+        """
+        ...
 
+    def give_up_install(self, shard: int) -> None:
+        """Forget the pieces that have come; does nothing when there are none or the last has come."""
+        ...
 
-def _after(batch: Batch, start: int) -> Batch:
-    """Return the part of `batch` at or after `start`, which lies before its end."""
-    if batch.base_offset >= start:
-        return batch
-    return Batch(start, batch.leader_epoch, batch.records[start - batch.base_offset :])
+    def read(self, shard: int, from_offset: int, most_bytes: int) -> tuple[Batch, ...] | None:
+        """Return durable records from an offset on: about so many bytes and at least one; none at the end. Blocks.
+
+        A batch may be a part of one that was appended. None for an offset below what is on disk: a snapshot stands for
+        it. Raises LogReplacedError for a log that is not open.
+        """
+        ...
+
+    def read_snapshot(self, shard: int, end_offset: int | None, position: int) -> SnapshotPart | None:
+        """Return the piece that begins at a byte position of the snapshot that ends at `end_offset`, None the newest.
+
+        Blocks. None when there is no such snapshot, or not any more.
+        """
+        ...
+
+    def drop(self, shard: int, *, aside_ms: int | None) -> None:
+        """Close a log; nothing reports it, and what is to be read of it is void.
+
+        With a wall time it is moved aside in one step, what waits is forgotten, and the shard has no log. Otherwise
+        what waits is written. A shard that is not open is moved aside as well.
+        """
+        ...
+
+    def delete_aside(self, before_ms: int) -> tuple[str, ...]:
+        """Delete the logs that were moved aside before a wall time, and return their names. Blocks."""
+        ...

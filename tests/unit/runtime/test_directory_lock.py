@@ -29,7 +29,7 @@ def opened(tmp_path: Path, failures: list[str]) -> Iterator[Callable[[], Disk]]:
         disk.recover(0)
         return disk
 
-    def durable(shard: int, end_offset: int) -> None:
+    def durable(shard: int, end_offset: int, _log_number: int) -> None:
         done.append(end_offset)
         reported.set()
 

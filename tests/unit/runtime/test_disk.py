@@ -65,8 +65,8 @@ def open_disk(
         new_directory_id="d1",
         segment_bytes=segment_bytes,
         max_pending_bytes=max_pending_bytes,
-        on_durable=lambda shard, end: reports.add(reports.durable, shard, end),
-        on_snapshot=lambda shard, end, _is_whole: reports.add(reports.snapshots, shard, end),
+        on_durable=lambda shard, end, _number: reports.add(reports.durable, shard, end),
+        on_snapshot=lambda shard, end, _is_whole, _number: reports.add(reports.snapshots, shard, end),
         on_failure=reports.fail,
         files=files,
         wait_s=WAIT_S,
@@ -297,7 +297,7 @@ def report(seen, value):
         seen.append(value)
         changed.notify_all()
 disk = Disk.open(pathlib.Path(sys.argv[1]), 2, new_directory_id="d1",
-                 on_durable=lambda _, end: report(ends, end),
+                 on_durable=lambda _, end, __: report(ends, end),
                  on_failure=lambda message: report(failed, message))
 disk.recover(0)
 for number in range(100_000):
@@ -370,7 +370,7 @@ def test_waiting_for_a_disk_that_stands_still_is_bounded(tmp_path: Path) -> None
         tmp_path,
         1,
         new_directory_id="d1",
-        on_durable=lambda shard, end: reports.add(reports.durable, shard, end),
+        on_durable=lambda shard, end, _number: reports.add(reports.durable, shard, end),
         on_failure=reports.fail,
         files=files,
         wait_s=0.05,
@@ -406,7 +406,7 @@ _ACKNOWLEDGE = """
 import sys, os, pathlib
 from coordinator.runtime.disk import Disk
 disk = Disk.open(pathlib.Path(sys.argv[1]), 2, new_directory_id="d1", segment_bytes=8192,
-                 on_durable=lambda _, end: os.write(1, b"%d\\n" % end), on_failure=print)
+                 on_durable=lambda _, end, __: os.write(1, b"%d\\n" % end), on_failure=print)
 disk.recover(0)
 for number in range(1_000_000):
     disk.append(0, number, 0, [b"%d" % number])

@@ -25,7 +25,7 @@ from coordinator.core.log.cutting import (
     snapshot_name,
 )
 from coordinator.core.log.entry import Batch, CorruptLogError, encode_batch
-from coordinator.core.log.storage import SegmentBytes, recover_log
+from coordinator.core.log.recovery import SegmentBytes, recover_log
 
 FIRST = [Batch(0, 1, (b"a", b"b")), Batch(2, 1, (b"c", b"d", b"e"))]
 SECOND = [Batch(5, 2, (b"f", b"g"))]

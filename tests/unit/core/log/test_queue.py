@@ -93,3 +93,74 @@ def test_closed_shard_takes_nothing_but_what_waits_is_written() -> None:
     assert waiting.take_group() == {0: Batch(10, 1, (b"a",))}
     waiting.open_shard(0, 11, 1)
     assert waiting.end_offset(0) == 11
+
+
+# ---- a log that is cut ---------------------------------------------------------------------------------------------
+
+
+def test_what_waits_above_a_cut_is_not_written() -> None:
+    waiting = queue()
+    waiting.add(0, 10, 1, [b"a", b"b"])
+    waiting.add(0, 12, 2, [b"c", b"d"])
+    waiting.add(0, 14, 3, [b"e"])
+    assert waiting.cut(0, 13, 7) == 2
+    assert (waiting.end_offset(0), waiting.number(0), waiting.pending_bytes) == (13, 7, batch_bytes([b"a", b"b", b"c"]))
+    assert [waiting.take_group(), waiting.take_group()] == [
+        {0: Batch(10, 1, (b"a", b"b"))},
+        {0: Batch(12, 2, (b"c",))},
+    ]
+    assert not waiting
+
+
+def test_a_log_goes_on_where_it_was_cut_in_the_epoch_before() -> None:
+    waiting = queue()
+    waiting.add(0, 10, 1, [b"a"])
+    waiting.add(0, 11, 4, [b"b"])
+    assert waiting.cut(0, 11, 1) == 1
+    waiting.add(0, 11, 2, [b"c"])
+    with pytest.raises(ValueError, match="leader epoch 1 is smaller than 2"):
+        waiting.add(0, 12, 1, [b"d"])
+    assert waiting.take_group() == {0: Batch(10, 1, (b"a",))}
+    assert waiting.take_group() == {0: Batch(11, 2, (b"c",))}
+
+
+def test_a_cut_below_what_was_taken_has_the_next_batch_begin_there() -> None:
+    waiting = queue()
+    waiting.open_shard(1, 3, 4, marks=((2, 0), (4, 2)))
+    waiting.add(1, 3, 5, [b"a", b"b"])
+    assert waiting.take_group() == {1: Batch(3, 5, (b"a", b"b"))}
+    waiting.add(1, 5, 5, [b"c"])
+    assert waiting.cut(1, 2, 1) == 2
+    waiting.add(1, 2, 6, [b"x"])
+    waiting.finish()
+    assert waiting.take_group() == {1: Batch(2, 6, (b"x",))}
+    waiting.finish()
+    assert (waiting.pending_bytes, waiting.epochs(1).marks) == (0, ((2, 0), (6, 2)))
+
+
+def test_a_cut_that_leaves_nothing_waiting_leaves_no_shard_to_be_written() -> None:
+    waiting = queue()
+    waiting.add(0, 10, 1, [b"a"])
+    waiting.cut(0, 10, 1)
+    assert not waiting
+    assert (waiting.take_group(), waiting.pending_bytes) == ({}, 0)
+
+
+@pytest.mark.parametrize("end", [11, 12])
+def test_a_cut_that_takes_nothing_away_is_refused(end: int) -> None:
+    waiting = queue()
+    waiting.add(0, 10, 1, [b"a"])
+    with pytest.raises(ValueError, match=f"a cut to {end}, but the log ends at 11"):
+        waiting.cut(0, end, 1)
+
+
+def test_a_shard_that_is_forgotten_writes_nothing_more_and_takes_nothing() -> None:
+    waiting = queue()
+    waiting.add(0, 10, 1, [b"a"])
+    waiting.add(1, 0, 1, [b"b"])
+    waiting.forget_shard(0)
+    with pytest.raises(ValueError, match="shard 0 has not been recovered"):
+        waiting.add(0, 11, 1, [b"c"])
+    assert waiting.take_group() == {1: Batch(0, 1, (b"b",))}
+    waiting.finish()
+    assert waiting.pending_bytes == 0

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 from coordinator.core.log.entry import Batch, CorruptLogError, encode_batch
-from coordinator.core.log.storage import RecoveredLog, SegmentBytes, recover_log
+from coordinator.core.log.recovery import RecoveredLog, SegmentBytes, recover_log
 
 SPACE = bytes(512)
 A, B, C = Batch(0, 1, (b"a0", b"a1")), Batch(2, 1, (b"b2",)), Batch(3, 2, (b"c3", b"c4"))

@@ -2,6 +2,7 @@
 
     00000000000000004711.snapshot       a whole snapshot, named by its end offset
     00000000000000004711.snapshot.tmp   one that is being written, or was when the process ended: nothing relies on it
+    incoming.snapshot.tmp               the same of another replica's, which is to replace the log
 
 Each piece is synced as it is written, so that no sync takes long and an append beside it waits for one piece at most.
 Not thread-safe; raises DiskError for anything the operating system fails.
@@ -11,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coordinator.core.log.entry import CorruptLogError
-from coordinator.core.log.snapshot import SnapshotPiece, encode_piece, read_pieces
+from coordinator.core.log.snapshot import SnapshotPiece, begins_piece, encode_piece, read_piece, read_pieces
+from coordinator.core.log.storage import SnapshotPart
 from coordinator.runtime.files import TEMPORARY_SUFFIX, Files, explained
 
 
@@ -21,11 +23,12 @@ def snapshot_path(directory: Path, end_offset: int) -> Path:
 
 
 class SnapshotWriter:
-    """Writes one snapshot of a shard after the other."""
+    """Writes one snapshot of a shard after the other, each named by its end or all by one name."""
 
-    def __init__(self, files: Files, directory: Path) -> None:
+    def __init__(self, files: Files, directory: Path, name: str | None = None) -> None:
         self._files = files
         self._directory = directory
+        self._name = name
         self._path = directory
         self._descriptor: int | None = None
         self._position = 0
@@ -63,7 +66,8 @@ class SnapshotWriter:
 
     def _begin(self, end_offset: int) -> None:
         self.give_up()
-        self._path = snapshot_path(self._directory, end_offset)
+        by_end = snapshot_path(self._directory, end_offset)
+        self._path = by_end if self._name is None else self._directory / self._name
         self._position = 0
         with explained("create", self._temporary):
             self._descriptor = self._files.create(self._temporary)
@@ -97,6 +101,30 @@ def read_snapshot(files: Files, directory: Path, end_offset: int) -> Iterator[Sn
                 why = f"it is a snapshot of the log up to {piece.end_offset}, under the name of another"
                 raise CorruptLogError(str(path), 0, None, why)
             yield piece
+    finally:
+        with explained("close", path):
+            files.close(descriptor)
+
+
+def read_part(files: Files, directory: Path, end_offset: int, position: int) -> SnapshotPart | None:
+    """Return the piece that begins at a position of a snapshot; None if there is none such, or no such snapshot."""
+    path = snapshot_path(directory, end_offset)
+    with explained("open", path):
+        try:
+            descriptor = files.open(path)
+        except FileNotFoundError:
+            return None
+    try:
+
+        def read(at: int, length: int) -> bytes:
+            with explained("read", path):
+                return files.read_at(descriptor, length, at)
+
+        with explained("read", path):
+            size = files.size(descriptor)
+        if position and not begins_piece(read, position):
+            return None
+        return SnapshotPart(*read_piece(read, position, size, str(path)))
     finally:
         with explained("close", path):
             files.close(descriptor)
