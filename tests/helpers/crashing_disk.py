@@ -88,12 +88,19 @@ class CrashingFiles(MemoryFiles):
 class CrashingDisk(MemoryClusterDisk):
     """The disk of a node of a cluster of which a copy loses power at every call; `crashes` counts them."""
 
-    def __init__(self, node_id: int, *, on_durable: Callable[[int, int, int], None], **reports: Callable[..., None]):
+    def __init__(
+        self,
+        node_id: int,
+        *,
+        on_durable: Callable[[int, int, int], None],
+        seed: int = 7,
+        **reports: Callable[..., None],
+    ) -> None:
         self._sides: dict[int, list[Side | None]] = {}
         self._pieces: dict[tuple[str, int], tuple[bytes, ...]] = {}
         self._told = on_durable
         self.crashes = 0
-        self._dice = Random(7)
+        self._dice = Random(seed)
         files = CrashingFiles()
         super().__init__(node_id, on_durable=self._durable, files=files, **reports)
         files.before = self._crash
@@ -204,7 +211,10 @@ class CrashingDisk(MemoryClusterDisk):
                 self._start_again(files)
             files.fail = lambda _call, _path: None
             files.lose_power(self._dice)
-        self._start_again(files)
+        try:
+            self._start_again(files)
+        except StorageError as error:
+            raise AssertionError(f"a start after the power came back fails: {error}") from error
 
     def _start_again(self, files: MemoryFiles) -> None:
         disk = MemoryClusterDisk(

@@ -217,3 +217,23 @@ def test_a_log_that_failed_takes_nothing_until_it_is_loaded_again() -> None:
     machine.append([10], grows=False)
     machine.flush()
     assert machine.acknowledged == len(machine.appended)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_power_that_goes_while_a_snapshot_of_the_whole_log_begins_a_segment_loses_nothing(seed: int) -> None:
+    disk = MemoryDisk(1, on_durable=lambda *_: None, on_failure=lambda _: None)
+    disk.recover(0)
+    disk.append(0, 0, 0, [bytes(3000)])
+    disk.flush()
+    disk.write_snapshot(0, 1, 0, [b"all"])
+
+    def fail(call: str, path: Path) -> None:
+        if call == "write" and path.name == "00000000000000000001.log":
+            raise OSError(errno.EIO, "Input/output error")
+
+    disk.files.fail = fail
+    disk.flush()
+    disk.files.fail = lambda _call, _path: None
+    disk.crash(Random(seed))
+    found = read_shard(disk, 0)
+    assert (found.snapshot, found.records, found.shard.log_end_offset) == ((1, (b"all",)), [], 1)

@@ -107,6 +107,8 @@ class ShardFiles:
         snapshot_epoch = self._read_snapshot(ends[-1], sink) if ends else 0
         self._snapshot_end = ends[-1] if ends else 0
         needless = [base for base, following in pairwise(bases) if following <= self._snapshot_end]
+        if needless and len(needless) + 1 == len(bases) and self._is_empty(bases[-1]):
+            needless.pop()  # without a seal it shows that the roll to an empty segment had not finished
         self._bases = bases[len(needless) :]
         snapshot_end = self._snapshot_end if ends else None
         epochs = LeaderEpochs([(snapshot_epoch, ends[-1] - 1)] if ends else [])
@@ -338,6 +340,12 @@ class ShardFiles:
             with explained("read", path):
                 data = self._files.read(path, MAX_SEGMENT_BYTES + MAX_FRAME_BYTES)
             yield SegmentBytes(str(path), base, data)
+
+    def _is_empty(self, base: int) -> bool:
+        file = open_for_reading(self._files, self._segment_path(base))
+        with explained("close", file.path):
+            self._files.close(file.descriptor)
+        return not file.size
 
     def _delete(self, path: Path) -> None:
         with explained("delete", path):
