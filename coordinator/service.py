@@ -27,7 +27,7 @@ from coordinator.runtime.assignors import AssignorError, load_assignors
 from coordinator.runtime.clock import SystemClock
 from coordinator.runtime.clock_watch import why_far_from_log
 from coordinator.runtime.collector import Rounds
-from coordinator.runtime.disk import Disk
+from coordinator.runtime.disk import Disk, most_open_files
 from coordinator.runtime.driver import TICK_MS, Driver, Stopped
 from coordinator.runtime.kafka import KafkaPort
 from coordinator.runtime.loading import LoadEnded, Progress
@@ -77,7 +77,8 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals) -> Stop
         each_tick=journal.tell_left_out,
         max_pending_bytes=settings.disk.max_pending_bytes,
     )
-    server = Server(settings.server, driver, driver.clock, log)
+    open_logs = most_open_files(settings.node.shards)
+    server = Server(settings.server, driver, driver.clock, log, open_logs=open_logs)
     disk = _open_disk(settings, driver)
     try:
         for notice in disk.notices:

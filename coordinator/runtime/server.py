@@ -36,7 +36,7 @@ _ACCEPTED_AT_ONCE = 32
 FLUSH_LOT = 500
 """Connections that are written to before others are served again."""
 RESERVED_FILES = 128
-"""Open files that are kept for the log, Kafka and Python itself."""
+"""Open files that are kept for Kafka, for reading logs and for Python itself, besides the logs that are written."""
 
 
 class ConnectionListener(Protocol):
@@ -60,9 +60,16 @@ class Server:
     """All connections of one node."""
 
     def __init__(
-        self, settings: ServerSettings, listener: ConnectionListener, clock: Clock, log: FilteringBoundLogger
+        self,
+        settings: ServerSettings,
+        listener: ConnectionListener,
+        clock: Clock,
+        log: FilteringBoundLogger,
+        *,
+        open_logs: int = 0,
     ) -> None:
         self.settings = settings
+        self._reserved_files = RESERVED_FILES + open_logs
         self.listener = listener
         self.clock = clock
         self.log = log
@@ -281,7 +288,7 @@ class Server:
 
     def _fit_to_file_limit(self) -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = self.settings.max_connections + RESERVED_FILES
+        wanted = self.settings.max_connections + self._reserved_files
         if soft == resource.RLIM_INFINITY or soft >= wanted:
             return
         raised = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -290,7 +297,7 @@ class Server:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
                 soft = raised
         if soft < wanted:
-            self._max_connections = max(1, soft - RESERVED_FILES)
+            self._max_connections = max(1, soft - self._reserved_files)
             self.log.warning(
                 "few-open-files",
                 why=f"the limit on open files is {soft}, so at most {self._max_connections} connections are accepted "

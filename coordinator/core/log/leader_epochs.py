@@ -14,12 +14,14 @@ Marks: TypeAlias = tuple[tuple[int, int], ...]
 class LeaderEpochs:
     """The epochs of a log that grows, is cut, and loses its beginning to snapshots."""
 
-    __slots__ = ("_marks", "last")
+    __slots__ = ("_marks", "is_empty", "last")
 
     def __init__(self, marks: Iterable[tuple[int, int]] = ()) -> None:
         self._marks = [*marks]
         self.last = self._marks[-1][0] if self._marks else 0
         """The epoch of the last record, 0 when there never was one."""
+        self.is_empty = not self._marks
+        """True while no epoch is known; both are attributes because each append looks at one."""
 
     @property
     def marks(self) -> Marks:
@@ -28,9 +30,9 @@ class LeaderEpochs:
 
     def note(self, epoch: int, offset: int) -> None:
         """Take note that a record at `offset`, above all before it, has this epoch."""
-        if epoch != self.last or not self._marks:
+        if epoch != self.last or self.is_empty:
             self._marks.append((epoch, offset))
-            self.last = epoch
+            self.last, self.is_empty = epoch, False
 
     def before(self, offset: int) -> int:
         """Return the epoch of the record before `offset`, 0 where none is known."""
@@ -43,7 +45,7 @@ class LeaderEpochs:
         """Forget the records at and above `end`."""
         while self._marks and self._marks[-1][1] >= end:
             self._marks.pop()
-        self.last = self._marks[-1][0] if self._marks else 0
+        self.last, self.is_empty = (self._marks[-1][0], False) if self._marks else (0, True)
 
     def start_at(self, start: int) -> None:
         """Forget the records below `start`, but not the epoch of the last of them."""

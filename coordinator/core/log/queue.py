@@ -117,8 +117,9 @@ class AppendQueue:
             raise QueueFullError(f"{self._pending_bytes} bytes wait, more than {self._max_pending_bytes}")
         state.waiting.extend(_Waiting(leader_epoch, piece, batch_bytes(piece)) for piece in pieces)
         state.end_offset = end + len(records)
-        state.leader_epoch = leader_epoch
-        state.epochs.note(leader_epoch, end)
+        if leader_epoch != state.leader_epoch or state.epochs.is_empty:
+            state.epochs.note(leader_epoch, end)
+            state.leader_epoch = leader_epoch
         self._waiting[shard] = None
         self._pending_bytes += size
 

@@ -32,6 +32,11 @@ _SHARD = re.compile(r"shard-(\d{5})")
 _MOVED = re.compile(rf"({ASIDE}|{DAMAGED})-(\d{{5}})-(\d+)")
 
 
+def most_open_files(shards: int) -> int:
+    """Return how many files the logs of so many shards have open at most, besides those that are being read."""
+    return min(shards, MOST_OPEN)
+
+
 class LogFiles:
     """The logs of the shards of one data directory."""
 
@@ -41,7 +46,7 @@ class LogFiles:
         self._segment_bytes = segment_bytes
         self._most_open = most_open
         self._logs: dict[int, ShardFiles] = {}
-        self._written: dict[int, None] = {}  # the shards with an open file, the one written last at the end
+        self._written: dict[int, None] = {}  # shards with an open file; of many the one written last at the end
         self._files_in(data_dir)  # which refuses a size out of range
 
     # ---- which there are ---------------------------------------------------------------------------------------------
@@ -116,7 +121,8 @@ class LogFiles:
     def write(self, shard: int, batch: Batch) -> None:
         """Write one frame; not durable yet."""
         self._logs[shard].write(batch)
-        self._written.pop(shard, None)
+        if len(self._logs) > self._most_open:
+            self._written.pop(shard, None)
         self._written[shard] = None
 
     def sync(self, shard: int) -> int:
@@ -130,7 +136,7 @@ class LogFiles:
     def write_snapshot(self, shard: int, piece: SnapshotPiece) -> None:
         """Write a piece of a snapshot of durable records."""
         self._logs[shard].write_snapshot(piece)
-        self._written[shard] = None
+        self._written.setdefault(shard)
 
     def take_incoming(self, shard: int, piece: SnapshotPiece) -> bool:
         """Write a piece of another replica's snapshot; True when that is whole with it and has replaced the log."""

@@ -1,36 +1,39 @@
-"""What a disk hands on says how a log compares with others."""
-
-import pytest
+"""A replica begins with the log that is on its disk, and the disk and the replica go on to agree about it."""
 
 from coordinator.core.log.entry import Batch
-from coordinator.core.replica.epochs import ReplicaLog
-from coordinator.core.replica.opening import log_found
-
-BATCHES = [Batch(5, 1, (b"a", b"b")), Batch(7, 1, (b"c",)), Batch(8, 4, (b"d", b"e"))]
-
-
-def test_an_empty_disk_has_an_empty_log_under_the_number_that_was_given() -> None:
-    assert log_found(3, None, []) == ReplicaLog(number=3, first_number=3)
+from coordinator.core.replica.epochs import NO_EPOCH, ReplicaLog
+from coordinator.core.replica.opening import log_opened
+from tests.helpers.memory_disk import MemoryClusterDisk
 
 
-def test_epochs_begin_where_their_first_batch_does() -> None:
-    log = log_found(0, None, [Batch(0, 1, (b"", b"")), Batch(2, 1, (b"",)), Batch(3, 4, (b"",))])
-    assert (log.epochs, log.end, log.durable_end) == (((1, 0), (4, 3)), 4, 4)
+def disk() -> MemoryClusterDisk:
+    return MemoryClusterDisk(1, on_durable=lambda *_: None, on_failure=lambda why: print(why))
 
 
-def test_a_snapshot_tells_the_epoch_of_the_record_that_it_ends_with() -> None:
-    log = log_found(2, (5, 1), BATCHES)
-    assert log == ReplicaLog(5, 10, 10, 2, ((1, 4), (4, 8)), 2)
-    assert [log.epoch_before(offset) for offset in (5, 8, 9)] == [1, 1, 4]
-    assert log_found(2, (5, 0), BATCHES).epochs == ((0, 4), (1, 5), (4, 8))
+def test_a_new_log_is_empty_and_has_no_epoch() -> None:
+    log = log_opened(disk().open_log(7, 3))
+    assert log == ReplicaLog(number=3, first_number=3)
+    assert log.last_epoch == NO_EPOCH
 
 
-def test_a_log_that_is_only_a_snapshot_is_matched_at_its_end() -> None:
-    log = log_found(0, (5, 1), [])
-    assert log.continues(5, 1)
-    assert not log.continues(5, 0)
+def test_what_a_replica_counts_is_what_is_on_its_disk_after_each_change() -> None:
+    on = disk()
+    log = log_opened(on.open_log(0, 0))
+    for batch in (Batch(0, 1, (b"", b"")), Batch(2, 1, (b"",)), Batch(3, 4, (b"", b"")), Batch(5, 6, (b"", b""))):
+        on.append_batches(0, log.number, [batch])
+        log = log.appended(batch.leader_epoch, batch.end)
+    assert log_opened(on.open_log(0, 0)) == log.synced(7)
 
+    log = log.cut(4)
+    on.truncate(0, 4, log.number)
+    on.append_batches(0, log.number, [Batch(4, 5, (b"", b""))])
+    log = log.appended(5, 6)
+    assert log_opened(on.open_log(0, log.number)) == log.synced(6).renumbered(1)
 
-def test_a_gap_is_a_mistake_of_the_disk() -> None:
-    with pytest.raises(AssertionError, match="without gaps"):
-        log_found(0, (4, 1), BATCHES)
+    on.write_snapshot(0, 5, 9, [b"state"])
+    on.flush()
+    log = log.started_at(5)
+    assert log_opened(on.open_log(0, log.number)) == log.synced(6).renumbered(1)
+    on.close()
+    on.restart()
+    assert log_opened(on.open_log(0, log.number)) == log.synced(6).renumbered(1), "and on the disk as well"
