@@ -318,8 +318,9 @@ class MemoryClusterDisk(MemoryDisk):
 
     def _start(self) -> None:
         super()._start()
-        found = open_in_cluster(self.files, ROOT, self._logs, self._node_id, self._directory_id)
-        self._directory = NodeDirectory(self.files, ROOT, found, _NoLock())
+        lock = _NoLock()
+        found = open_in_cluster(self.files, ROOT, self._logs, self._node_id, self._directory_id, lock)
+        self._directory = NodeDirectory(self.files, ROOT, found, lock)
         self.is_new = found.is_new
 
     def exchange(self, copy: Mapping[Path, bytes] | None, directory_id: str = "d2") -> None:
@@ -365,6 +366,9 @@ class MemoryClusterDisk(MemoryDisk):
 
 class _NoLock:
     """Nobody else has files in memory."""
+
+    def hold(self, _path: Path) -> None:
+        """Do nothing."""
 
     @contextlib.contextmanager
     def replaced(self, _path: Path) -> Iterator[None]:

@@ -107,7 +107,10 @@ def open_standalone(
 
 
 class HoldsFile(Protocol):
-    """Holds files of the directory, and so has to know when one is replaced."""
+    """Holds files of the directory against other processes, and so has to know when one is replaced."""
+
+    def hold(self, path: Path) -> None:
+        """Hold a file, or raise DiskError when another process does."""
 
     def replaced(self, path: Path) -> AbstractContextManager[None]:
         """Hold the file that the block puts in the place of one that is held."""
@@ -124,8 +127,13 @@ class Found:
     is_new: bool
 
 
-def open_in_cluster(files: Files, data_dir: Path, logs: LogFiles, node_id: int, new_directory_id: str) -> Found:
-    """Read what a node of a cluster has kept, or make its directory, and count this start. Durable on return."""
+def open_in_cluster(
+    files: Files, data_dir: Path, logs: LogFiles, node_id: int, new_directory_id: str, holds: HoldsFile
+) -> Found:
+    """Read what a node of a cluster has kept, or make its directory, and count this start. Durable on return.
+
+    The meta file is held from before it is written.
+    """
     path = data_dir / META
     names = _names(files, data_dir)
     is_new = META not in names
@@ -133,6 +141,7 @@ def open_in_cluster(files: Files, data_dir: Path, logs: LogFiles, node_id: int, 
         _refuse_without_meta(data_dir, logs)
         meta = DirectoryMeta(0, new_directory_id, Membership(node_id, "", 0))
     else:
+        holds.hold(path)
         meta = _read_meta(files, path)
     if meta.membership is None:
         raise DiskError(
@@ -150,7 +159,12 @@ def open_in_cluster(files: Files, data_dir: Path, logs: LogFiles, node_id: int, 
             memory = decode_memory(files.read(data_dir / MEMORY, _META_LIMIT), path_hint=str(data_dir / MEMORY))
     membership = replace(meta.membership, starts=meta.membership.starts + 1)
     meta = replace(meta, membership=membership)
-    write_atomically(files, path, encode_meta(meta))
+    if is_new:
+        write_atomically(files, path, encode_meta(meta))
+        holds.hold(path)
+    else:
+        with holds.replaced(path):
+            write_atomically(files, path, encode_meta(meta))
     if STOPPED in names:
         _delete(files, data_dir / STOPPED)
     return Found(meta, membership, memory, is_new or STOPPED in names, is_new)

@@ -133,8 +133,7 @@ class ClusterDisk(LogDisk):
         files = files or OsFiles()
         with _locked(files, data_dir, max_pending_bytes) as lock:
             logs = LogFiles(files, data_dir, segment_bytes)
-            found = open_in_cluster(files, data_dir, logs, node_id, new_directory_id)
-            lock.hold(data_dir / META)
+            found = open_in_cluster(files, data_dir, logs, node_id, new_directory_id, lock)
         return cls(data_dir, files, found, lock, logs, reports, max_pending_bytes=max_pending_bytes, wait_s=wait_s)
 
     @property
