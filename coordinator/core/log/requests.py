@@ -7,7 +7,7 @@ are still waiting: of those no more are left than the change leaves in place. Kn
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -84,7 +84,12 @@ class LogRequests:
         """The numbers of the logs that are being replaced, until they are."""
 
     def __bool__(self) -> bool:
-        return bool(self.queue or self._snapshots or self._incoming or self._changes)
+        return self.is_waiting(())
+
+    def is_waiting(self, held: Collection[int]) -> bool:
+        """Tell whether there is something to be done, besides changes of logs that are `held`."""
+        waits = self.queue or self._snapshots or self._incoming
+        return bool(waits or any(change.shard not in held for change in self._changes))
 
     # ---- open and closed ---------------------------------------------------------------------------------------------
 
@@ -180,17 +185,22 @@ class LogRequests:
 
     # ---- taken to be done --------------------------------------------------------------------------------------------
 
-    def take(self, durable_end_of: Callable[[int], int]) -> Work:
+    def take(self, durable_end_of: Callable[[int], int], held: Collection[int] = ()) -> Work:
         """Take changes, the next group, and a piece of each snapshot whose records are durable."""
-        changes, group = self.take_changes(), self.queue.take_group()
+        changes, group = self.take_changes(held), self.queue.take_group()
         numbers = {shard: self.queue.number(shard) for shard in group}
         pieces, snapshot_numbers = self.take_pieces(durable_end_of)
         return Work(changes, group, pieces, self.take_incoming(), numbers, snapshot_numbers)
 
-    def take_changes(self) -> tuple[Change, ...]:
-        """Take the changes of logs, to be made before anything else that is taken with them or later."""
-        changes = tuple(self._changes)
-        self._changes.clear()
+    def take_changes(self, held: Collection[int] = ()) -> tuple[Change, ...]:
+        """Take the changes of logs, to be made before anything else that is taken with them or later.
+
+        Those of logs that are `held` are left; of these nothing else waits.
+        """
+        if not self._changes:
+            return ()
+        changes = tuple(change for change in self._changes if change.shard not in held)
+        self._changes = deque(change for change in self._changes if change.shard in held)
         return changes
 
     def take_pieces(self, durable_end_of: Callable[[int], int]) -> tuple[dict[int, SnapshotPiece], dict[int, int]]:

@@ -143,7 +143,7 @@ class DiskPort(Protocol):
         """Open a log for appends, or make an empty one, under a number. Blocks; waits for what is under way.
 
         Finishes a cut or an installation that a crash has stopped. A log that is open already is not read again. Raises
-        StorageError when the log must not be served.
+        StorageError when the log must not be served, and LogReplacedError when it was dropped meanwhile.
         """
         ...
 

@@ -58,8 +58,8 @@ class _Look:
 class LogDisk:
     """The shards' logs on a file system; the real `DiskPort`.
 
-    Every method may be called from any thread, but calls for one shard from one at a time; those that only read may
-    come beside others.
+    Every method may be called from any thread, but calls for one shard from one at a time; those that only read, and
+    `drop`, may come beside others.
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class LogDisk:
         self._requests = LogRequests(max_pending_bytes)
         self._looks: list[_Look] = []
         self._busy: set[int] = set()
+        self._opening: set[int] = set()
         self._failure: str | None = None
         self._closing = False
         self._has_ended = False
@@ -91,13 +92,15 @@ class LogDisk:
 
     def recover(self, shard: int, sink: LogSink | None = None) -> RecoveredShard:
         """Read a shard; see `DiskPort.recover`. Blocks on the disk: not for the event loop once it serves."""
-        self._close_and_wait(shard)
-        recovered = self._logs.recover(shard, sink)
-        marks = self._logs.marks(shard)
-        log = OpenedLog(recovered.snapshot_end, recovered.log_end_offset, marks, 0)
-        with self._changed:
-            self._requests.open_log(shard, log)
-        return recovered
+        recovered: list[RecoveredShard] = []
+
+        def read() -> OpenedLog:
+            found = self._logs.recover(shard, sink)
+            recovered.append(found)
+            return OpenedLog(found.snapshot_end, found.log_end_offset, self._logs.marks(shard), 0)
+
+        self._open(shard, read)
+        return recovered[0]
 
     def shards(self) -> tuple[int, ...]:
         """Return the shards of which there is a log; see `DiskPort.shards`."""
@@ -111,10 +114,25 @@ class LogDisk:
             if found is not None:
                 self._requests.queue.renumber(shard, log_number)
                 return OpenedLog(found.start, found.end, found.epochs, log_number)
-        self._close_and_wait(shard)
-        log = self._logs.open(shard, log_number)
+        return self._open(shard, lambda: self._logs.open(shard, log_number))
+
+    def _open(self, shard: int, read: Callable[[], OpenedLog]) -> OpenedLog:
+        """Read a log with nothing else done to it, and take appends from then on, unless it was dropped meanwhile."""
         with self._changed:
-            self._requests.open_log(shard, log)
+            self._close_and_wait(shard)
+            self._opening.add(shard)
+        log: OpenedLog | None = None
+        try:
+            log = read()
+        finally:
+            with self._changed:
+                self._opening.remove(shard)
+                self._changed.notify_all()
+                is_dropped = self._requests.is_changing(shard)
+                if log is not None and not is_dropped:
+                    self._requests.open_log(shard, log)
+        if is_dropped:
+            raise LogReplacedError(f"shard {shard}: the log was dropped while it was opened")
         return log
 
     def drop(self, shard: int, *, aside_ms: int | None) -> None:
@@ -255,7 +273,10 @@ class LogDisk:
 
     def _wait_for_writes(self, shard: int) -> None:
         self._refuse_when_stopped()
-        self._wait_until(lambda: shard not in self._busy and self._requests.is_idle(shard), shard)
+        self._wait_until(lambda: self._is_idle(shard), shard)
+
+    def _is_idle(self, shard: int) -> bool:
+        return shard not in self._busy and shard not in self._opening and self._requests.is_idle(shard)
 
     def _wait_until(self, is_so: Callable[[], bool], shard: int) -> None:
         done = self._changed.wait_for(lambda: self._failure is not None or self._has_ended or is_so(), self._wait_s)
@@ -331,9 +352,9 @@ class LogDisk:
                 self._changed.wait_for(self._has_work)
                 if self._looks:
                     self._open_views()
-                if self._failure or (self._closing and not self._requests):
+                if self._failure or (self._closing and not self._requests.is_waiting(self._opening)):
                     return
-                work = self._requests.take(self._logs.durable_end)
+                work = self._requests.take(self._logs.durable_end, self._opening)
                 self._busy = work.shards
             for change in work.changes:
                 self._change(change)
@@ -353,7 +374,8 @@ class LogDisk:
                 self._changed.notify_all()
 
     def _has_work(self) -> bool:
-        return bool(self._requests or self._closing or self._failure or any(map(self._is_ready, self._looks)))
+        waits = self._requests.is_waiting(self._opening)
+        return bool(waits or self._closing or self._failure or any(map(self._is_ready, self._looks)))
 
     def _change(self, change: Change) -> None:
         durable_end = self._logs.change(change)

@@ -13,7 +13,7 @@ import pytest
 
 from coordinator.core.log.entry import Batch, CorruptLogError, StorageError
 from coordinator.core.log.snapshot import SnapshotPiece
-from coordinator.core.log.storage import OpenedLog
+from coordinator.core.log.storage import LogReplacedError, OpenedLog
 from coordinator.runtime.disk import ClusterDisk, Disk
 from coordinator.runtime.disk.log_disk import Reports
 from coordinator.runtime.files import DiskError, Files, OsFiles
@@ -166,6 +166,47 @@ def test_a_log_that_is_damaged_is_moved_aside_and_its_node_goes_on(tmp_path: Pat
     assert disk.open_log(1, 0).end == 30
     disk.close()
     assert (tmp_path / "damaged-00000-77" / segment.name).read_bytes() == bytes(data)
+
+
+class GatedFiles(OsFiles):
+    """The operating system's files, of which a segment of shard 0 is read once the gate is open."""
+
+    def __init__(self) -> None:
+        self.gate, self.is_reading = threading.Event(), threading.Event()
+
+    def read(self, path: Path, limit: int) -> bytes:
+        if path.suffix == ".log" and path.parent.name == "shard-00000":
+            self.is_reading.set()
+            assert self.gate.wait(WAIT_S)
+        return super().read(path, limit)
+
+
+@pytest.mark.parametrize("aside_ms", [None, 77])
+def test_a_log_that_is_dropped_while_it_is_opened_is_not_open_after_that(tmp_path: Path, aside_ms: int | None) -> None:
+    disk = open_disk(tmp_path)
+    write(disk)
+    disk.close()
+    files, ends = GatedFiles(), list[object]()
+    disk = open_disk(tmp_path, files=files)
+
+    def open_it() -> None:
+        try:
+            ends.append(disk.open_log(0, 0))
+        except LogReplacedError as error:
+            ends.append(error)
+
+    opener = threading.Thread(target=open_it)
+    opener.start()
+    assert files.is_reading.wait(WAIT_S)
+    disk.drop(0, aside_ms=aside_ms)
+    assert disk.open_log(1, 0).end == 0, "others go on"
+    files.gate.set()
+    opener.join(WAIT_S)
+    assert isinstance(ends[0], LogReplacedError)
+    with pytest.raises(ValueError, match="has not been recovered"):
+        disk.append(0, 30, 9, [b"x"])
+    assert disk.open_log(0, 1).end == (30 if aside_ms is None else 0)
+    disk.close()
 
 
 class FailingFiles(OsFiles):

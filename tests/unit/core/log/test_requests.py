@@ -164,3 +164,14 @@ def test_what_waits_is_written_before_a_log_is_closed_and_forgotten_when_it_is_m
         assert work.changes == ((CloseLog(0),) if aside_ms is None else (MoveAside(0, 77),))
         assert (dict(work.group), dict(work.pieces)) == (group, {})
         assert work.shards == {0}
+
+
+def test_changes_of_a_log_that_is_being_opened_wait_and_those_of_others_do_not() -> None:
+    requests = opened()
+    requests.drop(0, aside_ms=77)
+    requests.drop(1, aside_ms=77)
+    assert requests.is_waiting({0})
+    assert requests.take(everything_durable, {0}).changes == (MoveAside(1, 77),)
+    assert not requests.is_waiting({0})
+    assert (requests.is_changing(0), requests.is_idle(0)) == (True, False)
+    assert requests.take(everything_durable).changes == (MoveAside(0, 77),)
