@@ -82,11 +82,52 @@ class DiskFailed:
 class LeadershipGiven:
     """This node leads a shard from now on, in an epoch above all those in which anybody has led it.
 
-    An epoch that is not above the last one given here is old news and changes nothing.
+    An epoch that is not above the last one given here is old news and changes nothing. With `log_end` the record of the
+    epoch is appended there at once, and is loaded with all before it; without, it follows what is loaded.
     """
 
     shard: int
     leader_epoch: int
+    log_end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipGoesOn:
+    """This node leads a shard that it leads in the next epoch as well: what is done and waits stays as it is.
+
+    The record of the epoch is appended at `log_end`.
+    """
+
+    shard: int
+    leader_epoch: int
+    log_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class GateMoved:
+    """Records of a shard below `high_watermark` are committed, and rounds are confirmed, in the epoch it is led in.
+
+    Without a round this node is the whole in-sync set, so that what waits now needs none.
+    """
+
+    shard: int
+    leader_epoch: int
+    high_watermark: int
+    confirmed_round: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShardStalled:
+    """What was decided for a shard does not leave: nothing more is decided for it until ShardServes."""
+
+    shard: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShardServes:
+    """What was decided for a shard has left: requests are answered again, and every deadline begins anew."""
+
+    shard: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +249,10 @@ Event: TypeAlias = (
     | DiskFailed
     | LeadershipGiven
     | LeadershipTaken
+    | LeadershipGoesOn
+    | GateMoved
+    | ShardStalled
+    | ShardServes
     | ShardRecovered
     | ShardUnreadable
     | AppendRefused

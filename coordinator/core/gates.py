@@ -38,12 +38,18 @@ class _Gate(Generic[Sent]):
     leader_epoch: int
     high_watermark: int
     confirmed_round: int = NO_ROUND
+    has_others: bool = False
     waiting: deque[_Waiting[Sent]] = field(default_factory=deque)
+    left: int = 0
+    """The number of effects that have left, one way or the other."""
+    marks: deque[tuple[int, int]] = field(default_factory=deque)
+    """Times at which it was looked how many effects had come by then."""
 
     def take_out(self, is_void: Callable[[_Waiting[Sent]], bool]) -> list[Sent]:
         """Forget what will never be, and return it."""
         void = [each[2] for each in self.waiting if is_void(each)]
         if void:
+            self.left += len(void)
             self.waiting = deque(each for each in self.waiting if not is_void(each))
         return void
 
@@ -51,9 +57,11 @@ class _Gate(Generic[Sent]):
 class Gates(Generic[Sent]):
     """The gates of the shards that a node leads."""
 
-    __slots__ = ("_gates", "_to_look_at")
+    __slots__ = ("_gates", "_to_look_at", "next_round")
 
     def __init__(self) -> None:
+        self.next_round = NO_ROUND
+        """The round that begins next, which whatever is decided now waits for where others might have been elected."""
         self._gates: dict[int, _Gate[Sent]] = {}
         self._to_look_at: set[int] = set()
 
@@ -78,9 +86,22 @@ class Gates(Generic[Sent]):
         """Return the end of a shard's committed records, as far as they are known here."""
         return self._gates[shard].high_watermark
 
-    def park(self, shard: int, sends: Sequence[Sent], end: int, round_: int = NO_ROUND) -> None:
-        """Hold effects of one shard, in their order, until it is committed up to `end` and the round is confirmed."""
+    def ask_others(self, shard: int, *, has_others: bool) -> None:
+        """Have what is decided from now on wait for a round, or not: others are, or may be, in the in-sync set."""
+        self._gates[shard].has_others = has_others
+
+    def needed_round(self, shard: int) -> int:
+        """Return the round that a decision of this moment waits for."""
+        return self.next_round if self._gates[shard].has_others else NO_ROUND
+
+    def park(self, shard: int, sends: Sequence[Sent], end: int, round_: int | None = None) -> None:
+        """Hold effects of one shard, in their order, until it is committed up to `end` and the round is confirmed.
+
+        Without a round it is the one that is needed now.
+        """
         gate = self._gates[shard]
+        if round_ is None:
+            round_ = self.next_round if gate.has_others else NO_ROUND
         for sent in sends:
             gate.waiting.append((end, round_, sent, ()))
         if end <= gate.high_watermark and round_ <= gate.confirmed_round:
@@ -94,15 +115,53 @@ class Gates(Generic[Sent]):
         if end <= gate.high_watermark and round_ <= gate.confirmed_round:
             self._to_look_at.add(shard)
 
-    def move(self, shard: int, leader_epoch: int, high_watermark: int, confirmed_round: int = NO_ROUND) -> None:
-        """Open a shard's gate as far as its replica says; what is said of another epoch is void, and no gate closes."""
+    def move(self, shard: int, leader_epoch: int, high_watermark: int, confirmed_round: int | None = NO_ROUND) -> None:
+        """Open a shard's gate as far as its replica says; what is said of another epoch is void, and no gate closes.
+
+        Without a round the replica is its whole in-sync set: what waits now needs none. What is decided later does
+        once there may be others.
+        """
         gate = self._gates.get(shard)
         if gate is None or gate.leader_epoch != leader_epoch:
             return
         gate.high_watermark = max(gate.high_watermark, high_watermark)
-        gate.confirmed_round = max(gate.confirmed_round, confirmed_round)
+        if confirmed_round is None:
+            self._excuse(shard)
+        else:
+            gate.confirmed_round = max(gate.confirmed_round, confirmed_round)
         if gate.waiting:
             self._to_look_at.add(shard)
+
+    def _excuse(self, shard: int) -> None:
+        """Have nothing that waits for a shard wait for a round of it."""
+        for number, gate in self._gates.items():
+            gate.waiting = deque(
+                (
+                    end,
+                    NO_ROUND if number == shard else round_,
+                    sent,
+                    tuple(wait._replace(round=NO_ROUND) if wait.shard == shard else wait for wait in rest),
+                )
+                for end, round_, sent, rest in gate.waiting
+            )
+
+    def wanted_round(self, shard: int) -> int:
+        """Return the greatest round that is waited for at a shard's gate."""
+        gate = self._gates.get(shard)
+        return gate.waiting[-1][1] if gate is not None and gate.waiting else NO_ROUND
+
+    def waiting_since(self, shard: int, now_ms: int) -> int | None:
+        """Return about since when the oldest effect that waits at a shard's gate does; None if none does.
+
+        It is as exact as this is asked often: an effect counts from the first time it was seen.
+        """
+        gate = self._gates[shard]
+        come = gate.left + len(gate.waiting)
+        if not gate.marks or come > gate.marks[-1][1]:
+            gate.marks.append((now_ms, come))
+        while gate.marks and gate.marks[0][1] <= gate.left:
+            gate.marks.popleft()
+        return gate.marks[0][0] if gate.waiting else None
 
     def release(self) -> list[Sent]:
         """Take out what may be said, in order."""
@@ -114,6 +173,7 @@ class Gates(Generic[Sent]):
             waiting, end, confirmed = gate.waiting, gate.high_watermark, gate.confirmed_round
             while waiting and waiting[0][0] <= end and waiting[0][1] <= confirmed:
                 _, _, sent, rest = waiting.popleft()
+                gate.left += 1
                 if rest:
                     self.park_for_all(sent, rest)
                 else:

@@ -20,12 +20,16 @@ from coordinator.core.events import (
     DiskFailed,
     EndOffsetsRead,
     Event,
+    GateMoved,
     KafkaFailed,
     LeadershipGiven,
+    LeadershipGoesOn,
     LeadershipTaken,
     OffsetsResolved,
     RequestArrived,
     ShardRecovered,
+    ShardServes,
+    ShardStalled,
     ShardUnreadable,
     SnapshotWritten,
     Ticked,
@@ -37,6 +41,7 @@ from coordinator.core.groups.assignors import ASSIGNORS, Assignor
 from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.desk import Clock, Desk
 from coordinator.core.groups.journal import Journal
+from coordinator.core.groups.renewal import renew
 from coordinator.core.groups.shard import Shard
 from coordinator.core.groups.soft import Connection
 from coordinator.core.groups.state import ShardState
@@ -139,6 +144,14 @@ class Node:
         self._rack.start(incarnation)
         return self._finish(now_ms, looks_at_all_timers=True)
 
+    def join(self, now_ms: int, wall_ms: int, incarnation: str) -> None:
+        """Begin to live as a node of a cluster, which leads nothing before it is told to."""
+        assert not self._is_started, "a node is started once"
+        self._is_started = True
+        self._clock.now_ms = now_ms
+        self._clock.wall_offset_ms = wall_ms - now_ms
+        self._rack.incarnation = incarnation
+
     # ---- step -------------------------------------------------------------------------------------------------------
 
     def step(self, event: Event, now_ms: int) -> list[Effect]:
@@ -157,11 +170,7 @@ class Node:
                 case BecameDurable():
                     # A node that is alone is the whole in-sync set: what is on its disk is committed.
                     self._gates.move(event.shard, self._rack.leader_epochs[event.shard], event.end_offset)
-                    self._rack.working = event.shard
-                    if self._shards[event.shard].became_durable(event.end_offset):
-                        self._touched.add(event.shard)
-                    if self._snapshots.held is not None:
-                        self._hand_out_snapshot()
+                    self._committed(event.shard, event.end_offset)
                 case Ticked():
                     looks_at_all_timers = True
                     self._clock.wall_offset_ms = event.wall_ms - now_ms
@@ -191,8 +200,19 @@ class Node:
                 case SnapshotWritten():
                     self._snapshots.piece_written(event.shard, event.end_offset, is_whole=event.is_whole)
                     self._grow_snapshot()
+                case GateMoved():
+                    self._gates.move(event.shard, event.leader_epoch, event.high_watermark, event.confirmed_round)
+                    if self._rack.leader_epochs[event.shard] == event.leader_epoch:
+                        self._committed(event.shard, event.high_watermark)
                 case LeadershipGiven():
-                    self._rack.lead(event.shard, event.leader_epoch)
+                    self._rack.lead(event.shard, event.leader_epoch, event.log_end)
+                case LeadershipGoesOn():
+                    self._rack.go_on(event.shard, event.leader_epoch, event.log_end)
+                case ShardStalled():
+                    self._rack.stalled.add(event.shard)
+                case ShardServes():
+                    self._rack.stalled.discard(event.shard)
+                    self._rack.contained(event.shard, event, renew, self._shards[event.shard].desk)
                 case LeadershipTaken():
                     self._rack.resign(event.shard, event.why)
                 case ShardRecovered():
@@ -223,9 +243,26 @@ class Node:
         return self._shards[shard].desk.journal.state
 
     @property
+    def gates(self) -> Gates[Effect]:
+        """The gates of the shards that are led here, for whoever counts rounds and looks how long something waits."""
+        return self._gates
+
+    def is_loaded(self, shard: int) -> bool:
+        """Return whether a shard is led here and all of it is replayed."""
+        return shard not in self._away
+
+    @property
     def things_done(self) -> int:
         """The work of the last step; see `meter`."""
         return self._meter.things
+
+    def _committed(self, shard: int, end: int) -> None:
+        """Take note that records of a shard are committed."""
+        self._rack.working = shard
+        if self._shards[shard].became_durable(end):
+            self._touched.add(shard)
+        if self._snapshots.held is not None:
+            self._hand_out_snapshot()
 
     def _new_lookup_id(self) -> int:
         self._next_lookup_id += 1
@@ -291,6 +328,8 @@ class Node:
         allowance = self._limits.slice_partitions
         for turn in range(shards):
             index = (self._first_shard + turn) % shards
+            if index in self._rack.stalled:
+                continue
             left = self._rack.contained(index, event, self._shards[index].time_passed, allowance)
             allowance = left if isinstance(left, int) else allowance
 
@@ -351,7 +390,7 @@ class Node:
         if (self._waiting or self._due or self._away) and self._is_more_to_do:
             earliest = now_ms
         for index in shards:
-            if index in self._away:
+            if index in self._away or index in self._rack.stalled:
                 continue  # it is not asked what is due before it is served again
             due_ms = self._shards[index].desk.timers.earliest()
             if due_ms is not None and (earliest is None or due_ms < earliest):

@@ -181,7 +181,10 @@ class Router:
                 break
         self._meter.note(len(lines))
         response = ListGroupsResponse(tuple(sorted(lines, key=lambda line: line.group_id)), up_to)
-        waits = tuple(Wait(index, shard.desk.journal.log_end_offset) for index, shard in enumerate(shards))
+        waits = tuple(
+            Wait(index, shard.desk.journal.log_end_offset, self._gates.needed_round(index))
+            for index, shard in enumerate(shards)
+        )
         self._gates.park_for_all(Respond(event.connection_id, event.correlation_id, response), waits)
 
     def _read(self, event: RequestArrived, request: FetchOffsets | DescribeGroup | ListGroupEvents) -> None:

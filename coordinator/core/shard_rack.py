@@ -15,10 +15,12 @@ and it is said first. The epoch goes on. Other shards go on in the same step.
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
-from coordinator.core.effects import BugMet, CloseConnection, Effect, LoadShard, Notice, Respond, SendPush
+from coordinator.core.effects import Append, BugMet, CloseConnection, Effect, LoadShard, Notice, Respond, SendPush
 from coordinator.core.events import AppendRefused, Event, RequestArrived, ShardRecovered, ShardUnreadable
 from coordinator.core.gates import Gates
 from coordinator.core.groups.desk import Clock
+from coordinator.core.groups.life_records import LeaderBegan
+from coordinator.core.groups.records import encode_record
 from coordinator.core.groups.shard import Shard
 from coordinator.core.groups.soft import Connection
 from coordinator.core.limits import Limits
@@ -76,7 +78,10 @@ class ShardRack:
         """Effects of the step that wait for no record."""
         self.has_loaded = False
         """Some shard is served since this step."""
-        self._incarnation = ""
+        self.stalled: set[int] = set()
+        """The shards that decide nothing for now, for what they have decided does not leave."""
+        self.incarnation = ""
+        """Random, and part of the name of each life of a log that begins here."""
         self._lives = 0
 
     def at_work(self, group_id: str) -> Shard:
@@ -84,14 +89,16 @@ class ShardRack:
         index = self.shard_of(group_id)
         if self._away and index in self._away:
             raise NotServedError(index, is_led=self.is_led(index))
+        if self.stalled and index in self.stalled:
+            raise NotServedError(index, is_led=True)
         self.working = index
         self.touched.add(index)
         return self.shards[index]
 
     def require_all(self) -> None:
         """Raise NotServedError unless every shard is in service."""
-        for index in range(len(self.shards)) if self._away else ():
-            if index in self._away:
+        for index in range(len(self.shards)) if self._away or self.stalled else ():
+            if index in self._away or index in self.stalled:
                 raise NotServedError(index, is_led=self.is_led(index))
 
     def is_led(self, index: int) -> bool:
@@ -119,22 +126,46 @@ class ShardRack:
 
         Each epoch is the one after the last in the shard's log: a node that is alone is every shard's only replica.
         """
-        self._incarnation = incarnation
+        self.incarnation = incarnation
         for index, shard in enumerate(self.shards):
             journal = shard.desk.journal
             self._begin_epoch(index, journal.leader_epoch + 1, journal.log_end_offset)
             self._serve(index, shard)
             self.contained(index, None, _to_its_end, self._begin(index, shard, incarnation))
 
-    def lead(self, index: int, leader_epoch: int) -> None:
-        """Begin to lead a shard in an epoch: its log is read, and it is served once all of it is replayed."""
+    def lead(self, index: int, leader_epoch: int, log_end: int | None) -> None:
+        """Begin to lead a shard in an epoch: its log is read, and it is served once all of it is replayed.
+
+        Where the end of its log is known, the record of the epoch goes there before it is read.
+        """
         if leader_epoch <= self.leader_epochs[index]:
             return
         self.resign(index, f"this node leads it anew, in epoch {leader_epoch}")
         # What is known to be committed is what waits for nothing: the epoch's own record comes after all of it.
         self._begin_epoch(index, leader_epoch, 0)
+        self._load(index, log_end)
+
+    def _load(self, index: int, log_end: int | None) -> None:
+        """Have a shard read, with the record of its epoch where the log ends if that is known."""
+        leader_epoch = self.leader_epochs[index]
         self.loads.begin(index)
+        if log_end is not None:
+            began = encode_record(LeaderBegan(leader_epoch, self._node_id, self._clock.wall_ms))
+            self.direct.append(Append(index, log_end, leader_epoch, (began,)))
+            self.handed_out[index] = log_end + 1
         self.direct.append(LoadShard(index, leader_epoch))
+
+    def go_on(self, index: int, leader_epoch: int, log_end: int) -> None:
+        """Lead a shard that is led here in the next epoch too; one that a bug took out of service is read again."""
+        assert self.is_led(index), "only a leader goes on"
+        self._begin_epoch(index, leader_epoch, 0)
+        if index in self._away:
+            self._load(index, log_end)
+            return
+        journal = self.shards[index].desk.journal
+        assert journal.log_end_offset == log_end, "the replica knows of all that was appended"
+        journal.begin_epoch(leader_epoch, self._node_id, self._clock.wall_ms)
+        self.touched.add(index)
 
     def _begin_epoch(self, index: int, leader_epoch: int, high_watermark: int) -> None:
         self.leader_epochs[index] = leader_epoch
@@ -196,6 +227,7 @@ class ShardRack:
         """Have a shard without any state in the place of one."""
         self.shards[index] = self._make[index]()
         self.snapshots.forget(index)
+        self.stalled.discard(index)
         self.touched.add(index)
 
     def _owed(self, index: int, dropped: Sequence[Effect]) -> list[int]:
@@ -257,7 +289,7 @@ class ShardRack:
             journal.leader_epoch = event.last_epoch
             self._lives += 1
             # A life of the log's own: what a member was told of the one before ends where it did.
-            begin = self._begin(index, fresh, f"{self._incarnation}.{self._lives}")
+            begin = self._begin(index, fresh, f"{self.incarnation}.{self._lives}")
             self.loads.go_on_with(index, fresh, chain(journal.loading(event.pieces), begin))
 
     def load_slice(self, most_bytes: int) -> None:

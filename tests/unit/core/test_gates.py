@@ -122,3 +122,46 @@ def test_what_is_dropped_with_all_is_never_released() -> None:
     held.drop_all()
     held.move(0, 1, 1)
     assert held.release() == []
+
+
+def test_a_decision_waits_for_the_next_round_while_there_are_others() -> None:
+    held = gates()
+    held.next_round = 4
+    held.park(0, ["alone"], 0)
+    held.ask_others(0, has_others=True)
+    held.park(0, ["among others"], 0)
+    assert held.release() == ["alone"]
+    held.move(0, 1, 0, 3)
+    assert held.release() == []
+    held.move(0, 1, 0, 4)
+    assert held.release() == ["among others"]
+
+
+def test_a_leader_that_became_its_whole_set_needs_no_round_for_what_waits_and_one_again_for_what_comes() -> None:
+    held = gates(0, 1)
+    held.next_round = 4
+    for shard in (0, 1):
+        held.ask_others(shard, has_others=True)
+    held.park(0, ["waits"], 0)
+    held.park_for_all("waits for both", (Wait(1, 0, 4), Wait(0, 0, 4)))
+    held.move(0, 1, 0, None)
+    assert held.release() == ["waits"]
+    held.move(1, 1, 0, 4)
+    assert held.release() == ["waits for both"]
+    held.park(0, ["comes"], 0)
+    assert held.release() == []
+
+
+def test_a_gate_knows_about_since_when_its_oldest_effect_waits() -> None:
+    held = gates()
+    assert held.waiting_since(0, 100) is None
+    held.park(0, ["a"], 1)
+    assert held.waiting_since(0, 200) == 200
+    held.park(0, ["b"], 2)
+    assert held.waiting_since(0, 300) == 200
+    held.move(0, 1, 1)
+    held.release()
+    assert held.waiting_since(0, 400) == 300
+    held.move(0, 1, 2)
+    held.release()
+    assert held.waiting_since(0, 500) is None

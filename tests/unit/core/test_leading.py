@@ -1,14 +1,27 @@
 """A node begins to lead a shard and resigns: its epoch begins with a record, and nothing that waited outlives it."""
 
-from coordinator.core.effects import Append, LoadShard, WriteSnapshot
-from coordinator.core.events import LeadershipGiven, LeadershipTaken, OffsetsResolved, Ticked
+from coordinator.core.effects import Append, LoadShard, Respond, WriteSnapshot
+from coordinator.core.events import (
+    ConnectionOpened,
+    GateMoved,
+    LeadershipGiven,
+    LeadershipGoesOn,
+    LeadershipTaken,
+    OffsetsResolved,
+    RequestArrived,
+    ShardServes,
+    ShardStalled,
+    Ticked,
+)
 from coordinator.core.groups.life_records import LeaderBegan, LogOpened
 from coordinator.core.groups.records import decode_record
 from coordinator.core.limits import Limits
+from coordinator.core.node import Node
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     CommitOffsets,
+    CommitOffsetsResponse,
     DescribeGroup,
     ErrorResponse,
     FetchOffsets,
@@ -22,7 +35,7 @@ from coordinator.protocol.messages import (
     Response,
 )
 from coordinator.protocol.operator_messages import ResetOffsets
-from coordinator.protocol.parts import ResetTarget
+from coordinator.protocol.parts import NodeAddress, ResetTarget
 from tests.helpers.node_member import Member
 from tests.helpers.node_world import NodeWorld
 
@@ -325,3 +338,100 @@ def test_shards_are_replayed_one_after_the_other_in_slices() -> None:
     first = [kind for kind, _ in served].index(FetchOffsetsResponse)
     second = [kind for _, kind in served].index(FetchOffsetsResponse)
     assert 2 < first < second - 2, "each takes several steps, and the second begins when the first is whole"
+
+
+# ---- as a replica leads ---------------------------------------------------------------------------------------------
+
+
+def test_a_leader_that_knows_the_end_of_its_log_begins_its_epoch_before_the_load() -> None:
+    world = NodeWorld({"t": 2})
+    world.join("m1")
+    shard, end = world.node.shard_of("g"), len(world.written[world.node.shard_of("g")])
+    resign(world)
+    world.is_load_late = True
+    world.happen(LeadershipGiven(shard, 5, end))
+    (began,) = (decode_record(data) for data in world.written[shard][end:])
+    assert isinstance(began, LeaderBegan)
+    assert began.leader_epoch == 5
+    world.is_load_late = False
+    world.advance(200)
+    assert world.node.is_loaded(shard)
+    after = [type(decode_record(data)) for data in world.written[shard][end:]]
+    assert after[:2] == [LeaderBegan, LogOpened]
+    assert LeaderBegan not in after[2:]
+
+
+def test_a_leader_that_goes_on_keeps_its_members_and_what_waits() -> None:
+    world = NodeWorld({"t": 2})
+    member = world.join("m1")
+    shard = world.node.shard_of("g")
+    world.is_durable_at_once = False
+    asked = member.send(committing(member))
+    end = len(world.written[shard])
+    world.happen(LeadershipGoesOn(shard, 5, end))
+    assert decode_record(world.written[shard][end]).leader_epoch == 5  # type: ignore[union-attr]
+    assert member.answer(asked) is None
+    world.is_durable_at_once = True
+    world.sync()
+    assert member.answer(asked) is not None
+    assert member.ask(Ping(0), PingResponse).error is ErrorCode.NONE
+
+
+def test_what_is_decided_among_others_waits_for_the_round_that_comes_next() -> None:
+    world = NodeWorld({"t": 2})
+    member, shard = world.join("m1"), world.node.shard_of("g")
+    world.node.gates.next_round = 3
+    world.node.gates.ask_others(shard, has_others=True)
+    asked = member.send(Ping(0))
+    assert member.answer(asked) is None
+    world.happen(GateMoved(shard, 1, len(world.written[shard]), 2))
+    assert member.answer(asked) is None
+    world.happen(GateMoved(shard, 1, len(world.written[shard]), 3))
+    assert member.answer(asked) is not None
+
+
+def test_a_gate_that_another_epoch_moves_lets_nothing_out() -> None:
+    world = NodeWorld({"t": 2})
+    member, shard = world.join("m1"), world.node.shard_of("g")
+    world.is_durable_at_once = False
+    asked = member.send(committing(member))
+    world.happen(GateMoved(shard, 2, 10_000, None))
+    assert member.answer(asked) is None
+
+
+def test_a_stalled_shard_refuses_undecided_and_nobody_expires_for_the_time_of_it() -> None:
+    world = NodeWorld({"t": 2})
+    member, shard = world.join("m1", session_timeout_ms=2_000), world.node.shard_of("g")
+    world.happen(ShardStalled(shard))
+    records = len(world.written[shard])
+    assert refusal(member.ask(committing(member), ErrorResponse)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    world.advance(5_000)
+    assert len(world.written[shard]) == records
+    world.happen(ShardServes(shard))
+    world.advance(1_500)
+    assert member.ask(committing(member), CommitOffsetsResponse).error is ErrorCode.NONE
+
+
+def test_a_stop_has_its_full_time_again_after_a_stall() -> None:
+    world = NodeWorld({"t": 2})
+    first, shard = world.join("m1", rebalance_timeout_ms=3_000, session_timeout_ms=30_000), world.node.shard_of("g")
+    world.join("m2", rebalance_timeout_ms=3_000, session_timeout_ms=30_000)
+    assert world.owners() == {T0: "m1", ("t", 1): "m1"}, "the first was asked for one and has not let go"
+    world.happen(ShardStalled(shard))
+    world.advance(5_000)
+    world.happen(ShardServes(shard))
+    world.advance(2_500)
+    assert world.owners() == {T0: "m1", ("t", 1): "m1"}
+    world.advance(1_000)
+    assert sorted(world.owners().values()) == ["m1", "m2"]
+    assert first.closed_why is None
+
+
+def test_a_node_of_a_cluster_begins_without_leading_anything() -> None:
+    node = Node(Limits(), 2, NodeAddress(1, "127.0.0.1", 9191), ("broker:9092",))
+    node.join(0, 1_000, "life-1")
+    assert node.step(ConnectionOpened(1, "h"), 0) == []
+    (answer,) = node.step(RequestArrived(1, 1, FetchOffsets("g")), 1)
+    assert isinstance(answer, Respond)
+    assert isinstance(answer.response, ErrorResponse)
+    assert answer.response.error is ErrorCode.NOT_COORDINATOR
