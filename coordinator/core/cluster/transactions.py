@@ -148,12 +148,15 @@ class Joining:
 
 
 def change_isr(change: BucketChange, joins: Sequence[Joining] = ()) -> Operations:
-    """T4: a leader's change of its in-sync set. Who joins must be the same node, and ready, when it is written."""
+    """T4: a leader's change of its in-sync set. Who joins must be the same node, and ready, when it is written.
+
+    The bucket comes first, so that a refusal for a registration says that the bucket had the expected version.
+    """
     checks: list[ZkOperation] = []
     for follower in joins:
         checks.append(ZkCheck(known_path(follower.node_id), follower.node_epoch))
         checks.append(ZkCheck(live_path(follower.node_id), follower.live_version))
-    return (*checks, change.operation())
+    return (change.operation(), *checks)
 
 
 def _taken(operations: Sequence[ZkOperation], besides: Iterable[ZkOperation]) -> int:

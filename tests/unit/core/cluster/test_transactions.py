@@ -196,7 +196,7 @@ def test_who_drains_restarts_or_was_never_ready_is_not_taken_in(members: list[Me
     members[0].write(*change_shards(1, [BucketChange(0, bucket(s0=ENTRY), None)]))
     change = BucketChange(0, bucket(s0=ENTRY), 0)
     two = Joining(2, 0, 0)
-    assert members[0].write(change_isr(change, [two])) == ZkApplied((0, 0, 1))
+    assert members[0].write(change_isr(change, [two])) == ZkApplied((1, 0, 0))
 
     image = members[1].image()
     assert isinstance(members[1].write(change_state(2, image.live[2], NodeState.DRAINING)), ZkApplied)
@@ -206,7 +206,7 @@ def test_who_drains_restarts_or_was_never_ready_is_not_taken_in(members: list[Me
 
     assert isinstance(members[1].register(former_live=1), ZkApplied)
     assert refused(members[0].write(change_isr(again, [two])), ZkRefusal.BAD_VERSION, "/nodes/known/2")
-    assert members[0].write(change_isr(again, [Joining(2, 1, 0)])) == ZkApplied((1, 0, 2))
+    assert members[0].write(change_isr(again, [Joining(2, 1, 0)])) == ZkApplied((2, 1, 0))
     assert members[0].write(change_isr(BucketChange(0, bucket(s0=ENTRY), 2))) == ZkApplied((3,))
 
 
@@ -244,3 +244,10 @@ def test_what_a_node_wrote_that_is_unknown_here_outlives_its_next_registration()
     assert operations[1] == ZkDelete("/nodes/live/1", 6)
     assert isinstance(operations[2], ZkCreate)
     assert operations[2].is_ephemeral
+
+
+def test_a_bucket_of_another_version_is_refused_before_a_registration_is(members: list[Member]) -> None:
+    members[0].become_controller()
+    members[0].write(*change_shards(1, [BucketChange(0, bucket(s0=ENTRY), None)]))
+    late = members[0].write(change_isr(BucketChange(0, bucket(s0=ENTRY), 7), [Joining(2, 9, 9)]))
+    assert refused(late, ZkRefusal.BAD_VERSION, "/shards/0")
