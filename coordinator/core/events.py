@@ -118,14 +118,14 @@ class GateMoved:
 
 @dataclass(frozen=True, slots=True)
 class ShardStalled:
-    """What was decided for a shard does not leave: nothing more is decided for it until ShardServes."""
+    """The decisions of a shard do not leave: nothing more is decided for it until ShardServes."""
 
     shard: int
 
 
 @dataclass(frozen=True, slots=True)
 class ShardServes:
-    """What was decided for a shard has left: requests are answered again, and every deadline begins anew."""
+    """The decisions of a shard have left: requests are answered again, and every deadline begins anew."""
 
     shard: int
 

@@ -39,6 +39,8 @@ class _Gate(Generic[Sent]):
     high_watermark: int
     confirmed_round: int = NO_ROUND
     has_others: bool = False
+    wanted_round: int = NO_ROUND
+    """The greatest round that anything has waited for here."""
     waiting: deque[_Waiting[Sent]] = field(default_factory=deque)
     left: int = 0
     """The number of effects that have left, one way or the other."""
@@ -57,13 +59,15 @@ class _Gate(Generic[Sent]):
 class Gates(Generic[Sent]):
     """The gates of the shards that a node leads."""
 
-    __slots__ = ("_gates", "_to_look_at", "next_round")
+    __slots__ = ("_asking", "_gates", "_to_look_at", "next_round")
 
     def __init__(self) -> None:
         self.next_round = NO_ROUND
         """The round that begins next, which whatever is decided now waits for where others might have been elected."""
         self._gates: dict[int, _Gate[Sent]] = {}
         self._to_look_at: set[int] = set()
+        self._asking: set[int] = set()
+        """The shards at whose gates something waits for a round, or did."""
 
     def __len__(self) -> int:
         return sum(len(gate.waiting) for gate in self._gates.values())
@@ -80,6 +84,8 @@ class Gates(Generic[Sent]):
             return
         assert leader_epoch > gate.leader_epoch, "leader epochs only grow"
         gate.leader_epoch, gate.confirmed_round = leader_epoch, NO_ROUND
+        if gate.waiting:
+            self._asking.add(shard)
         gate.high_watermark = max(gate.high_watermark, high_watermark)
 
     def high_watermark(self, shard: int) -> int:
@@ -102,6 +108,8 @@ class Gates(Generic[Sent]):
         gate = self._gates[shard]
         if round_ is None:
             round_ = self.next_round if gate.has_others else NO_ROUND
+        if round_:
+            self._ask_for(shard, gate, round_)
         for sent in sends:
             gate.waiting.append((end, round_, sent, ()))
         if end <= gate.high_watermark and round_ <= gate.confirmed_round:
@@ -112,6 +120,8 @@ class Gates(Generic[Sent]):
         (shard, end, round_), *rest = waits
         gate = self._gates[shard]
         gate.waiting.append((end, round_, sent, tuple(rest)))
+        if round_:
+            self._ask_for(shard, gate, round_)
         if end <= gate.high_watermark and round_ <= gate.confirmed_round:
             self._to_look_at.add(shard)
 
@@ -132,8 +142,13 @@ class Gates(Generic[Sent]):
         if gate.waiting:
             self._to_look_at.add(shard)
 
+    def _ask_for(self, shard: int, gate: _Gate[Sent], round_: int) -> None:
+        gate.wanted_round = max(gate.wanted_round, round_)
+        self._asking.add(shard)
+
     def _excuse(self, shard: int) -> None:
         """Have nothing that waits for a shard wait for a round of it."""
+        self._gates[shard].wanted_round = NO_ROUND
         for number, gate in self._gates.items():
             gate.waiting = deque(
                 (
@@ -145,10 +160,16 @@ class Gates(Generic[Sent]):
                 for end, round_, sent, rest in gate.waiting
             )
 
-    def wanted_round(self, shard: int) -> int:
-        """Return the greatest round that is waited for at a shard's gate."""
-        gate = self._gates.get(shard)
-        return gate.waiting[-1][1] if gate is not None and gate.waiting else NO_ROUND
+    def wanted_rounds(self) -> list[tuple[int, int]]:
+        """Return the shards at whose gates something waits for a round, each with the greatest one of these."""
+        wanted = []
+        for shard in sorted(self._asking):
+            gate = self._gates.get(shard)
+            if gate is None or not gate.waiting or gate.wanted_round <= gate.confirmed_round:
+                self._asking.discard(shard)
+            else:
+                wanted.append((shard, gate.wanted_round))
+        return wanted
 
     def waiting_since(self, shard: int, now_ms: int) -> int | None:
         """Return about since when the oldest effect that waits at a shard's gate does; None if none does.

@@ -242,6 +242,10 @@ class Node:
         """Return the hard state of a shard, to look at: whatever checks a node compares it with what it ought to be."""
         return self._shards[shard].desk.journal.state
 
+    def know_leaders(self, elsewhere: Mapping[int, tuple[int, NodeAddress]]) -> None:
+        """Send members to the nodes that lead these shards, in these leader epochs, where this node does not."""
+        self._rack.elsewhere = elsewhere
+
     @property
     def gates(self) -> Gates[Effect]:
         """The gates of the shards that are led here, for whoever counts rounds and looks how long something waits."""

@@ -199,6 +199,16 @@ class Router:
             message = f"the group id is not allowed: {why}"
             return FindCoordinatorResponse(error=ErrorCode.INVALID_GROUP_ID, message=message)
         shard = self._rack.shard_of(request.group_id)
+        if not self._rack.is_led(shard) and shard in self._rack.elsewhere:
+            leader_epoch, address = self._rack.elsewhere[shard]
+            return FindCoordinatorResponse(
+                coordinator=address,
+                shard=shard,
+                leader_epoch=leader_epoch,
+                nodes=(self._address, address),
+                kafka_bootstrap=self._catalog.bootstrap,
+                kafka_cluster_id=self._catalog.cluster_id,
+            )
         if not self._rack.is_led(shard):
             message = f"shard {shard} is not led by this node, which does not know by whom it is; try again"
             return FindCoordinatorResponse(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message, shard=shard)

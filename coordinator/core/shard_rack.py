@@ -12,7 +12,7 @@ shard's members, who come back as after a restart. What was decided before still
 and it is said first. The epoch goes on. Other shards go on in the same step.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from coordinator.core.effects import Append, BugMet, CloseConnection, Effect, LoadShard, Notice, Respond, SendPush
@@ -28,6 +28,7 @@ from coordinator.core.loads import Loads
 from coordinator.core.request_shape import shape_of, where_of
 from coordinator.core.snapshots import Snapshots
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.parts import NodeAddress
 
 
 class NotServedError(Exception):
@@ -78,6 +79,8 @@ class ShardRack:
         """Effects of the step that wait for no record."""
         self.has_loaded = False
         """Some shard is served since this step."""
+        self.elsewhere: Mapping[int, tuple[int, NodeAddress]] = {}
+        """The shards of which it is known who leads them instead, with the leader epoch."""
         self.stalled: set[int] = set()
         """The shards that decide nothing for now, for what they have decided does not leave."""
         self.incarnation = ""

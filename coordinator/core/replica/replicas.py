@@ -110,6 +110,11 @@ class Replicas:
         return replace(command, leader=None) if is_void else command
 
     @property
+    def shards(self) -> tuple[int, ...]:
+        """Return the shards of which a command or a peer has spoken."""
+        return tuple(sorted(self._replicas))
+
+    @property
     def led(self) -> tuple[int, ...]:
         """Return the shards that this node leads."""
         return tuple(shard for shard, replica in sorted(self._replicas.items()) if isinstance(replica.role, Leader))

@@ -165,3 +165,32 @@ def test_a_gate_knows_about_since_when_its_oldest_effect_waits() -> None:
     held.move(0, 1, 2)
     held.release()
     assert held.waiting_since(0, 500) is None
+
+
+def test_a_gate_wants_the_greatest_round_that_is_waited_for_and_again_in_the_next_epoch() -> None:
+    held = gates(0, 1)
+    held.next_round = 4
+    held.ask_others(0, has_others=True)
+    held.park(0, ["a"], 1)
+    held.park(1, ["b"], 1)
+    assert held.wanted_rounds() == [(0, 4)]
+    held.move(0, 1, 0, 4)
+    assert held.wanted_rounds() == []
+    held.begin(0, 2, 0)
+    assert held.wanted_rounds() == [(0, 4)]
+    held.move(0, 2, 1, 4)
+    held.release()
+    assert held.wanted_rounds() == []
+
+
+def test_an_effect_that_comes_from_another_gate_with_an_older_round_hides_no_newer_one() -> None:
+    held = gates(0, 1)
+    for shard, next_round in ((0, 7), (1, 8)):
+        held.next_round = next_round
+        held.ask_others(shard, has_others=True)
+    held.park(0, ["a"], 0)
+    held.park_for_all("b", (Wait(1, 0, 3), Wait(0, 0, 5)))
+    held.move(1, 1, 0, 3)
+    held.release()
+    held.move(0, 1, 0, 5)
+    assert held.wanted_rounds() == [(0, 8)]

@@ -435,3 +435,16 @@ def test_a_node_of_a_cluster_begins_without_leading_anything() -> None:
     assert isinstance(answer, Respond)
     assert isinstance(answer.response, ErrorResponse)
     assert answer.response.error is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_node_that_knows_who_leads_a_shard_sends_members_there() -> None:
+    node = Node(Limits(), 2, NodeAddress(1, "127.0.0.1", 9191), ("broker:9092",))
+    node.join(0, 1_000, "life-1")
+    other = NodeAddress(2, "n2", 9191)
+    node.know_leaders({node.shard_of("g"): (7, other)})
+    node.step(ConnectionOpened(1, "h"), 0)
+    (answer,) = node.step(RequestArrived(1, 1, FindCoordinator("g")), 1)
+    assert isinstance(answer, Respond)
+    found = answer.response
+    assert isinstance(found, FindCoordinatorResponse)
+    assert (found.error, found.coordinator, found.leader_epoch) == (ErrorCode.NONE, other, 7)
