@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from coordinator.protocol.parts import Subscription
+from tests.sim.directed import EARLIEST
 from tests.sim.fleet import Application
 from tests.sim.log.state import ViolationError
 from tests.sim.mix import Mix, draw_mix
@@ -13,7 +14,6 @@ from tests.sim.progress_watch import STUCK_MS, ProgressWatch
 from tests.sim.query import Checkpoint
 from tests.sim.sink import Sink
 from tests.sim.slow import TIMEOUT_MS
-from tests.sim.test_world import EARLIEST
 from tests.sim.world import World
 
 T1, T2 = ("t1", 0), ("t2", 0)
