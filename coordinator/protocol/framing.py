@@ -1,8 +1,9 @@
 """Frames: a four-byte big-endian length, then that many bytes; nothing is allocated before the length is checked.
 
-A frame is either a hello or an envelope. A hello is `KCRD`, the lowest and the highest protocol version its sender
-speaks (two bytes each) and, for later versions, bytes that older ones pass over. An envelope is a four-byte
-correlation id and a msgpack message. Which of the two is due is the session's business, not known here.
+A frame is either a hello or an envelope. A hello is four bytes that name the kind of the conversation (`KCRD` with
+members, `KCRP` between nodes), the lowest and the highest protocol version its sender speaks (two bytes each), and
+more bytes: a node's greeting, or what members of a later version say, which older ones pass over. An envelope is a
+four-byte correlation id and a msgpack message. Which of the two is due is the session's business, not known here.
 """
 
 import struct
@@ -12,6 +13,9 @@ from typing import Final
 from coordinator.protocol.errors import ErrorCode, RemoteProtocolError
 
 HELLO_MAGIC: Final = b"KCRD"
+"""Begins a conversation with members and tools."""
+PEER_MAGIC: Final = b"KCRP"
+"""Begins a conversation between two nodes."""
 LENGTH_BYTES: Final = 4
 _HELLO: Final = struct.Struct(">4sHH")
 _LENGTH: Final = struct.Struct(">I")
@@ -34,6 +38,15 @@ _KAFKA_FIRST_REQUESTS: Final = (b"\x00\x12", b"\x00\x03")
 """The first bytes of a Kafka client: the keys of ApiVersions, and of Metadata for very old ones."""
 
 
+_NAMES: Final = {HELLO_MAGIC: "a kcoord hello", PEER_MAGIC: "the hello of one kcoord node to another"}
+_ENDS: Final = {HELLO_MAGIC: "no kcoord coordinator or no kcoord member", PEER_MAGIC: "no node of a kcoord cluster"}
+_OTHER_KIND: Final = {
+    HELLO_MAGIC: "the other end speaks as one node to another, and this is a conversation with members; check the port",
+    PEER_MAGIC: "the other end speaks as members and coordinators do, and this is a conversation between two nodes; "
+    "check the port",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class VersionRange:
     """Protocol versions from `lowest` to `highest`, both included."""
@@ -50,26 +63,35 @@ class VersionRange:
         return version if version >= max(self.lowest, other.lowest) else None
 
 
-def encode_hello(versions: VersionRange) -> bytes:
+def encode_hello(versions: VersionRange, magic: bytes = HELLO_MAGIC, greeting: bytes = b"") -> bytes:
     """Return the whole frame of a hello."""
-    body = _HELLO.pack(HELLO_MAGIC, versions.lowest, versions.highest)
+    body = _HELLO.pack(magic, versions.lowest, versions.highest) + greeting
     return _LENGTH.pack(len(body)) + body
 
 
-def decode_hello(body: bytes | memoryview) -> VersionRange:
-    """Read a hello; raises RemoteProtocolError when it is not one."""
-    if len(body) < _HELLO.size or bytes(body[:4]) != HELLO_MAGIC:
-        first = "a Kafka request" if bytes(body[:2]) in _KAFKA_FIRST_REQUESTS else "not a kcoord hello"
-        raise RemoteProtocolError(
-            ErrorCode.INVALID_REQUEST,
-            f"the first frame is {first}; check address and port: one end is no kcoord coordinator or no kcoord member",
-        )
+def greeting_in(body: bytes) -> bytes:
+    """Return what a hello that could be read says besides its versions."""
+    return body[_HELLO.size :]
+
+
+def decode_hello(body: bytes | memoryview, magic: bytes = HELLO_MAGIC) -> VersionRange:
+    """Read a hello of this kind of conversation; raises RemoteProtocolError when it is not one."""
+    first = bytes(body[: len(magic)])
+    if len(body) < _HELLO.size or first != magic:
+        raise RemoteProtocolError(ErrorCode.INVALID_REQUEST, _why_no_hello(first, magic))
     _, lowest, highest = _HELLO.unpack_from(body)
     if lowest > highest:
         raise RemoteProtocolError(
             ErrorCode.INVALID_REQUEST, f"the hello names an empty range of versions, {lowest} to {highest}"
         )
     return VersionRange(lowest, highest)
+
+
+def _why_no_hello(first: bytes, magic: bytes) -> str:
+    if first in _OTHER_KIND and first != magic:
+        return _OTHER_KIND[magic]
+    found = "a Kafka request" if first[:2] in _KAFKA_FIRST_REQUESTS else f"not {_NAMES[magic]}"
+    return f"the first frame is {found}; check address and port: one end is {_ENDS[magic]}"
 
 
 def encode_envelope(correlation_id: int, message: bytes) -> bytes:

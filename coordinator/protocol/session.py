@@ -1,9 +1,9 @@
-"""The wire conversation without any input or output: one class for both ends, given a role.
+"""The wire conversation without any input or output: one class for all ends, given a role and a language.
 
 Bytes in, events out; messages in, bytes out. It keeps these rules: the first frame of each side is a hello; nothing
 else is said before both hellos are there and share a version; every request gets exactly one response, of the type
 that belongs to it; pushes have no correlation id; lengths are checked before anything is allocated. It knows no
-sockets, no time (deadlines are its owner's) and no groups.
+sockets, no time (deadlines are its owner's), no groups, and of messages only what its language says.
 """
 
 from collections.abc import Iterator
@@ -14,11 +14,12 @@ from typing import Final, TypeAlias
 import msgspec
 
 from coordinator.protocol import framing
-from coordinator.protocol.codec import decode_answer, decode_number, decode_request, encode_message
+from coordinator.protocol.codec import MEMBERS, Language, decode_number, encode_message
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from coordinator.protocol.framing import FrameReader, VersionRange
 from coordinator.protocol.ids import MAX_LIST_ITEMS
-from coordinator.protocol.messages import RESPONSE_OF, ErrorResponse, Message, Push, Request, Response
+from coordinator.protocol.message import WireMessage
+from coordinator.protocol.messages import ErrorResponse, Push, Request, Response
 
 SUPPORTED_VERSIONS: Final = VersionRange(1, 1)
 """Protocol versions this code speaks."""
@@ -34,6 +35,8 @@ class Role(Enum):
     """Sends requests: a group member or a tool."""
     COORDINATOR = "coordinator"
     """Answers requests and sends pushes."""
+    PEER = "peer"
+    """Sends pushes and hears pushes, and nobody asks anything: a node, to another one."""
 
 
 class State(Enum):
@@ -96,6 +99,8 @@ class HelloReceived:
 
     version: int
     peer_versions: VersionRange
+    greeting: WireMessage | None = None
+    """The rest of it, where the language has anything to say there."""
 
 
 class RequestReceived(msgspec.Struct, frozen=True, gc=False):
@@ -125,7 +130,7 @@ class ResponseReceived:
 
 @dataclass(frozen=True, slots=True)
 class PushReceived:
-    """The coordinator said something by itself (member's side)."""
+    """The other end said something by itself (a member's or a peer's side)."""
 
     push: Push
 
@@ -143,9 +148,12 @@ class Session:
 
     __slots__ = (
         "_asked",
+        "_decode",
         "_has_greeted",
         "_in_flight",
+        "_language",
         "_next_id",
+        "_one_way",
         "_reader",
         "_role",
         "_state",
@@ -155,11 +163,18 @@ class Session:
     )
 
     def __init__(
-        self, role: Role, limits: SessionLimits | None = None, versions: VersionRange = SUPPORTED_VERSIONS
+        self,
+        role: Role,
+        limits: SessionLimits | None = None,
+        versions: VersionRange = SUPPORTED_VERSIONS,
+        language: Language = MEMBERS,
     ) -> None:
         self.limits = limits or SessionLimits()
         self.versions = versions
         self._role = role
+        self._language = language
+        self._decode = language.decode_request if role is Role.COORDINATOR else language.decode_answer
+        self._one_way = language.one_way
         self._state = State.AWAITING_HELLO
         self._reader = FrameReader(self.limits.hello_bytes)
         self._version: int | None = None
@@ -208,14 +223,14 @@ class Session:
 
     # ---- out --------------------------------------------------------------------------------------------------------
 
-    def send_hello(self) -> bytes:
+    def send_hello(self, greeting: bytes = b"") -> bytes:
         """Return our hello; it is the first thing written on a connection, by both ends, without waiting."""
         if self._state is State.CLOSED:
             raise LocalProtocolError(ErrorCode.INVALID_REQUEST, "the session is closed")
         if self._has_greeted:
             raise LocalProtocolError(ErrorCode.INVALID_REQUEST, "a hello is sent once")
         self._has_greeted = True
-        return framing.encode_hello(self.versions)
+        return framing.encode_hello(self.versions, self._language.magic, greeting)
 
     def send_request(self, request: Request) -> tuple[int, bytes]:
         """Return a new correlation id and the bytes of a request (member's side)."""
@@ -262,8 +277,9 @@ class Session:
         return framing.encode_envelope(correlation_id, message)
 
     def send_push(self, push: Push) -> bytes:
-        """Return the bytes of a push (coordinator's side)."""
-        self._must_be(Role.COORDINATOR)
+        """Return the bytes of a push (a coordinator's or a peer's side)."""
+        if self._state is not State.OPEN or self._role is Role.MEMBER or not self._has_greeted:
+            self._must_be(Role.PEER if self._role is Role.PEER else Role.COORDINATOR)
         message = encode_message(push)
         self._must_fit(push, message, self.limits.answer_bytes)
         return framing.encode_envelope(PUSH_CORRELATION_ID, message)
@@ -281,7 +297,7 @@ class Session:
             raise LocalProtocolError(ErrorCode.INVALID_REQUEST, f"the session is {self._state.value}, not open")
 
     @staticmethod
-    def _must_fit(message: Message, encoded: bytes, limit_bytes: int) -> None:
+    def _must_fit(message: WireMessage, encoded: bytes, limit_bytes: int) -> None:
         length = framing.ENVELOPE_HEADER_BYTES + len(encoded)
         if length > limit_bytes:
             raise LocalProtocolError(
@@ -313,7 +329,7 @@ class Session:
             yield event
 
     def _receive_hello(self, body: bytes) -> HelloReceived:
-        theirs = framing.decode_hello(body)
+        theirs = framing.decode_hello(body, self._language.magic)
         version = self.versions.common_with(theirs)
         if version is None:
             self._step(Step.HELLO_NOT_SHARED)
@@ -321,11 +337,15 @@ class Session:
                 ErrorCode.UNSUPPORTED_VERSION,
                 f"the other end speaks protocol version {theirs}, this end {self.versions}; upgrade the older one",
             )
+        try:
+            greeting = self._language.decode_greeting(framing.greeting_in(body))
+        except msgspec.DecodeError as error:
+            raise RemoteProtocolError(ErrorCode.INVALID_REQUEST, f"a hello cannot be read: {error}") from error
         self._step(Step.HELLO_SHARED)
         self._version = version
-        is_member = self._role is Role.MEMBER
-        self._reader.limit_bytes = self.limits.answer_bytes if is_member else self.limits.frame_bytes
-        return HelloReceived(version, theirs)
+        is_asked = self._role is Role.COORDINATOR
+        self._reader.limit_bytes = self.limits.frame_bytes if is_asked else self.limits.answer_bytes
+        return HelloReceived(version, theirs, greeting)
 
     def _receive(self, body: bytes) -> SessionEvent:
         correlation_id, message = framing.decode_envelope(memoryview(body))
@@ -346,9 +366,9 @@ class Session:
                 ErrorCode.INVALID_REQUEST, f"more than {self.limits.in_flight} requests wait for an answer"
             )
         try:
-            request = decode_request(message)
+            request: Request = self._decode(message)
         except msgspec.DecodeError as error:
-            number = _unknown_number(message)
+            number = self._unknown_number(message)
             if number is None:
                 raise RemoteProtocolError(ErrorCode.INVALID_REQUEST, f"a request cannot be read: {error}") from error
             self._in_flight.add(correlation_id)
@@ -359,12 +379,16 @@ class Session:
         self._in_flight.add(correlation_id)
         return RequestReceived(correlation_id, request)
 
+    @property
+    def _heard(self) -> str:
+        return "an answer" if self._role is Role.MEMBER else "a message"
+
     def _receive_answer(self, correlation_id: int, message: memoryview) -> SessionEvent:
         try:
-            answer = decode_answer(message)
+            answer = self._decode(message)
         except msgspec.DecodeError as error:
-            raise RemoteProtocolError(ErrorCode.INVALID_REQUEST, f"an answer cannot be read: {error}") from error
-        if isinstance(answer, Push):
+            raise RemoteProtocolError(ErrorCode.INVALID_REQUEST, f"{self._heard} cannot be read: {error}") from error
+        if type(answer) in self._one_way:
             if correlation_id != PUSH_CORRELATION_ID:
                 raise RemoteProtocolError(ErrorCode.INVALID_REQUEST, "a push came with a correlation id")
             return PushReceived(answer)
@@ -373,25 +397,22 @@ class Session:
             raise RemoteProtocolError(
                 ErrorCode.INVALID_REQUEST, f"a response came for correlation id {correlation_id}, which asks nothing"
             )
-        if not isinstance(answer, ErrorResponse) and type(answer) is not RESPONSE_OF[type(request)]:
+        if not isinstance(answer, ErrorResponse) and type(answer) is not self._language.response_of[type(request)]:
             raise RemoteProtocolError(
                 ErrorCode.INVALID_REQUEST,
                 f"{type(answer).__name__} came as the response to {type(request).__name__}",
             )
         return ResponseReceived(correlation_id, request, answer)
 
-
-_REQUEST_NUMBERS: Final = frozenset(request.__struct_config__.tag for request in RESPONSE_OF)
+    def _unknown_number(self, message: memoryview) -> int | None:
+        """Return the number of a well-formed message that is no request of this language, or None."""
+        try:
+            number = decode_number(message)
+        except msgspec.DecodeError:
+            return None
+        is_known = any(request.__struct_config__.tag == number for request in self._language.response_of)
+        return None if is_known else number
 
 
 def _following_id(correlation_id: int) -> int:
     return 1 if correlation_id == MAX_CORRELATION_ID else correlation_id + 1
-
-
-def _unknown_number(message: memoryview) -> int | None:
-    """Return the number of a well-formed message that is no request of ours, or None."""
-    try:
-        number = decode_number(message)
-    except msgspec.DecodeError:
-        return None
-    return None if number in _REQUEST_NUMBERS else number
