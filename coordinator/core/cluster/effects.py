@@ -77,7 +77,10 @@ class ReassignmentRefused:
 
 @dataclass(frozen=True, slots=True)
 class ShardState:
-    """A shard of which the node has a replica. `version` is that of its bucket, which a change of the ISR expects."""
+    """A shard of which the node has a replica. `version` is that of its bucket, which a change of the ISR expects.
+
+    `leader_node_epoch` is the life of the leader's node in which it was elected: another life of it does not lead.
+    """
 
     shard: int
     leader: int | None
@@ -85,6 +88,7 @@ class ShardState:
     isr: tuple[int, ...]
     replicas: tuple[int, ...]
     version: int
+    leader_node_epoch: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,9 @@ def _next_message(
 def _state(shard: int, entry: ShardEntry, image: Image) -> ShardState:
     assert image.cluster is not None
     version = image.buckets[bucket_of(shard, image.cluster.value.buckets)].version
-    return ShardState(shard, entry.leader, entry.leader_epoch, entry.isr, entry.replicas, version)
+    return ShardState(
+        shard, entry.leader, entry.leader_epoch, entry.isr, entry.replicas, version, entry.leader_node_epoch
+    )
 
 
 def _info(node: int, image: Image) -> NodeInfo:

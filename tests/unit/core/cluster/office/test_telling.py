@@ -60,7 +60,7 @@ def test_a_node_is_told_everything_first_and_then_what_has_changed() -> None:
         node_epoch=10,
         number=1,
         is_init=True,
-        states=(ShardState(0, 1, 4, (1, 2), (1, 2), 7),),
+        states=(ShardState(0, 1, 4, (1, 2), (1, 2), 7, LIVES[1]),),
         leaders=(ShardLeader(1, 2, 6),),
         stops=(),
         unreadable=(),
@@ -71,8 +71,8 @@ def test_a_node_is_told_everything_first_and_then_what_has_changed() -> None:
     changed = image_of(entry(2, 5, (1, 2)), entry(2, 6, (2, 3)), version=8)
     outbox, messages = tell(outbox, changed, LIVES, REACHED, 50)
     assert [(each.node_id, each.number, each.is_init, each.states, each.leaders) for each in messages] == [
-        (1, 2, False, (ShardState(0, 2, 5, (1, 2), (1, 2), 8),), ()),
-        (2, 2, False, (ShardState(0, 2, 5, (1, 2), (1, 2), 8),), ()),
+        (1, 2, False, (ShardState(0, 2, 5, (1, 2), (1, 2), 8, LIVES[2]),), ()),
+        (2, 2, False, (ShardState(0, 2, 5, (1, 2), (1, 2), 8, LIVES[2]),), ()),
         (3, 2, False, (), (ShardLeader(0, 2, 5),)),
     ]
 
@@ -92,7 +92,11 @@ def test_while_an_answer_is_waited_for_nothing_is_said_and_then_the_latest_alone
     outbox = take_answer(outbox, 1, 10, first.number)
     assert take_answer(outbox, 1, 10, first.number) == outbox, "an answer that comes twice"
     outbox, (message,) = tell(outbox, changed, LIVES, REACHED, 8)
-    assert (message.node_id, message.states, message.leaders) == (1, (ShardState(0, 2, 7, (1, 2), (1, 2), 7),), ())
+    assert (message.node_id, message.states, message.leaders) == (
+        1,
+        (ShardState(0, 2, 7, (1, 2), (1, 2), 7, LIVES[2]),),
+        (),
+    )
 
 
 def test_what_was_under_way_when_a_connection_ended_is_said_again_with_what_has_come() -> None:
