@@ -18,7 +18,7 @@ PARTS = (
     wire.NodeInfo(1, 11, (wire.NodeAddress("peers", "n1:9293"),), 2, True),
 )
 
-HELLO = wire.PeerHello("the cluster", 2, 12, "1.0")
+HELLO = wire.PeerHello("the cluster", 2, 12, "1.0", 17, 16)
 
 MESSAGES: tuple[wire.PeerMessage, ...] = (
     wire.ReplicaFetch(3, 4, 5, 600, 3),

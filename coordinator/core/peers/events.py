@@ -1,0 +1,49 @@
+"""Everything that is heard of the other nodes, as frozen values; the time is said beside them."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from coordinator.protocol.peer_messages import PeerMessage
+
+
+@dataclass(frozen=True, slots=True)
+class ContactBegan:
+    """This node and another one, in this life of it, hear each other from now on; nothing has been said yet."""
+
+    peer: int
+    node_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContactEnded:
+    """A contact has ended, and whatever was on its way is lost or will never be answered; once for each ContactBegan.
+
+    The peer may live all the same. It hears the same, sooner or later, before the next contact begins there.
+    """
+
+    peer: int
+    node_epoch: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRefused:
+    """No process listens at the addresses of a node that is registered in this life: it is dead, or cut off.
+
+    Comes with every attempt, about once a second while it lasts.
+    """
+
+    peer: int
+    node_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeerSaid:
+    """A node has said something, in the contact there is; what it says comes in its order."""
+
+    peer: int
+    node_epoch: int
+    message: PeerMessage
+
+
+PeersEvent: TypeAlias = ContactBegan | ContactEnded | PeerRefused | PeerSaid
