@@ -2,10 +2,10 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 from coordinator.core.peers.effects import ConnectPeers, PeerAddress
-from coordinator.core.peers.events import ContactBegan, ContactEnded, PeerRefused, PeerSaid, PeersEvent
+from coordinator.core.peers.events import ContactBegan, ContactEnded, PeerSaid, PeersEvent
 from coordinator.core.peers.hello import Acquaintance
 from coordinator.protocol.addresses import Address
 from coordinator.protocol.peer_messages import PeerHello, PeerMessage, PeerPing
@@ -40,9 +40,7 @@ class PeerNode:
     def connect(self, *others: "PeerNode | RawPeer", life: int = 1, lives: Iterable[int] = ()) -> None:
         """Want contact with these, each in its life, which is 1 if none is given."""
         known = dict(zip([other.node_id for other in others], lives, strict=False))
-        peers = {
-            other.node_id: PeerAddress((other.address,), known.get(other.node_id, 1)) for other in others
-        }
+        peers = {other.node_id: PeerAddress((other.address,), known.get(other.node_id, 1)) for other in others}
         self.is_within_call = True
         self.port.connect(ConnectPeers(life, peers))
         self.is_within_call = False
@@ -80,9 +78,9 @@ class PeerNode:
         return [str(line["why"]) for line in self.log.of(kind)]
 
 
-async def until_passed(condition: object, *nodes: PeerNode) -> None:
+async def until_passed(condition: Callable[[], object], *nodes: PeerNode) -> None:
     """Let time pass at the nodes until something is so."""
-    assert callable(condition)
+
     deadline = asyncio.get_running_loop().time() + PATIENCE_S
     while not condition():
         assert asyncio.get_running_loop().time() < deadline, "it never became so"
@@ -150,9 +148,9 @@ class RawPeer:
         self.node_id, self.life = node_id, life
         self.address: Address = ("", 0)
         self.accepted: list[RawConnection] = []
-        self._opened: list[RawConnection] = []
+        self._connections: list[RawConnection] = []
         self._server: asyncio.Server | None = None
-        self._number = 0
+        self.called = self._number = 0
 
     def hello(self, number: int = 0, answers: int = 0, cluster_id: str = CLUSTER) -> PeerHello:
         return PeerHello(cluster_id, self.node_id, self.life, "1.0", number, answers)
@@ -163,14 +161,16 @@ class RawPeer:
         return self
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.accepted.append(RawConnection(reader, writer))
+        connection = RawConnection(reader, writer)
+        self.accepted.append(connection)
+        self._connections.append(connection)
 
     async def open(self, to: Address, answers: int = 0, hello: PeerHello | None = None) -> RawConnection:
         """Open a connection and say hello."""
         self._number += 1
         connection = RawConnection(*await asyncio.open_connection(*to))
         connection.greet(self.hello(self._number, answers) if hello is None else hello)
-        self._opened.append(connection)
+        self._connections.append(connection)
         return connection
 
     async def accept(self) -> RawConnection:
@@ -182,10 +182,12 @@ class RawPeer:
         """Get in contact with a node that wants it; return the connection to it and the one it has opened."""
         if self.node_id < node.node_id:
             to = await self.open(node.address)
+            await to.next()
             of = await self._greeted(await self.accept(), answers=self._number)
         else:
             of = await self._greeted(await self.accept(), answers=0)
             to = await self.open(node.address, answers=self.called)
+            await to.next()
         await until_passed(lambda: node.is_in_contact(self.node_id), node)
         return to, of
 
@@ -200,10 +202,21 @@ class RawPeer:
         return of
 
     async def close(self) -> None:
-        for connection in (*self._opened, *self.accepted):
-            connection.writer.close()
         if self._server is not None:
             self._server.close()
+        for _ in range(10):  # the loop may have accepted one that it has not told of yet
+            await asyncio.sleep(0)
+        for connection in self._connections:
+            connection.writer.close()
+            with contextlib.suppress(OSError):
+                await connection.writer.wait_closed()
 
 
-__all__ = ["CLUSTER", "PeerNode", "PeerRefused", "RawConnection", "RawPeer", "in_contact", "nodes", "until_passed"]
+@contextlib.asynccontextmanager
+async def raw_peer(node_id: int, life: int = 1) -> AsyncIterator[RawPeer]:
+    """Give a node that listens, and does nothing by itself."""
+    made = await RawPeer(node_id, life).listen()
+    try:
+        yield made
+    finally:
+        await made.close()

@@ -11,7 +11,7 @@ older than the one there is tells nothing; a newer one says that the peer has do
 ends without a contact costs nothing else. Nothing here knows sockets or time.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 KNOCK: Final = 0
@@ -76,12 +76,13 @@ class Contact:
     def opened_to(self, line: Line, *, is_caller: bool) -> "tuple[Contact, tuple[Change, ...]]":
         """Take in a connection that was opened to the peer, of which there is none yet."""
         assert self.to is None, "a peer is connected to once"
-        of, changes = self.of, ()
+        of = self.of
+        changes: tuple[Change, ...] = ()
         if of is not None and of.node_epoch != line.node_epoch:
-            of, changes = None, (Closes(of.number),)
+            changes, of = (Closes(of.number),), None
         if is_caller:
             if of is not None and of.call not in (KNOCK, line.call):
-                of, changes = None, (Closes(of.number),)
+                changes, of = (Closes(of.number),), None
         elif line.call != (KNOCK if of is None else of.call):
             return Contact(None, of), (*changes, Closes(line.number))  # it answers what is over, or was called since
         return _begun(Contact(line, of), changes)
@@ -90,7 +91,8 @@ class Contact:
         """Take in a connection that the peer has opened, unless it is older than the one there is."""
         if self.of is not None and (line.node_epoch, line.age) < (self.of.node_epoch, self.of.age):
             return self, (Closes(line.number),)
-        to, changes = self.to, ()
+        to = self.to
+        changes: tuple[Change, ...] = ()
         is_of_another_life = to is not None and to.node_epoch != line.node_epoch
         is_late = to is not None and line.call not in (KNOCK, to.call)
         if is_caller and is_late and not is_of_another_life:
@@ -102,7 +104,7 @@ class Contact:
             changes = (Closes(self.of.number),)
         to = rest.to
         if to is not None and (is_of_another_life or (not is_caller and to.call != line.call)):
-            to, changes = None, (*changes, Closes(to.number))
+            changes, to = (*changes, Closes(to.number)), None
         return _begun(Contact(to, line), changes)
 
     def closed(self, number: int) -> "tuple[Contact, tuple[Change, ...]]":
@@ -112,7 +114,7 @@ class Contact:
         if not is_to and not is_of:
             return self, ()
         if not self.is_there:
-            return replace(self, **{"to" if is_to else "of": None}), ()
+            return Contact(None if is_to else self.to, None if is_of else self.of), ()
         rest, changes = self.ended()
         return rest, tuple(change for change in changes if change != Closes(number))
 

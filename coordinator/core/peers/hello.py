@@ -38,7 +38,7 @@ class Acquaintance:
         return replace(self, lives={**self.lives, hello.node_id: hello.node_epoch})
 
     def own_hello(self, number: int = 0, answers: int = 0) -> PeerHello | None:
-        """Return what this node says first, on a connection that it opens with its number; None while it has no life."""
+        """Return what this node says first, with the number of a connection it opens; None while it has no life."""
         if self.node_epoch is None:
             return None
         return PeerHello(self.cluster_id, self.node_id, self.node_epoch, self.release, number, answers)

@@ -149,6 +149,8 @@ def pushed(replica: Replica, event: RecordsPushed, effects: list[Effect]) -> Rep
             return _committed_to(replica, event.high_watermark, effects)  # pushed twice
         if first.base_offset != replica.log.end:
             return ask(replica, effects)
+        if first.leader_epoch < replica.log.last_epoch:
+            return replica  # no log goes on like that, so it makes no sense; the next command mends it
         log = replica.log
         for batch in event.batches:
             log = log.appended(batch.leader_epoch, batch.end)

@@ -44,7 +44,7 @@ class ShardProgress(Part, frozen=True):
 
 
 class ReplicaProgress(WireMessage, frozen=True, tag=311):
-    """All that is on a follower's disk, and the last round that it has seen of this leader in this contact; 0 for none."""
+    """All that is on a follower's disk, and the last round of the leader that it has seen in this contact, or 0."""
 
     round: Count
     shards: Listed[ShardProgress] = ()

@@ -206,6 +206,8 @@ class Peers:
             peer.greeting = None
             line = Line(number, hello.node_epoch, number if is_caller else connection.answers, number)
             self._changed(peer, peer.contact.opened_to(line, is_caller=is_caller), "it was called again")
+        if peer.greeting is not None and not is_caller and peer.greeting.answers != peer.contact.call:
+            self._give_up(peer.greeting, "it has called meanwhile")
         self._try(peer, at_once=peer.contact.of is not None)
         self._hand_on()
 
@@ -339,9 +341,10 @@ class Peers:
                 if error.is_refused:
                     self._events.append(PeerRefused(peer.node_id, wanted.node_epoch))
                     self._hand_on()
-        finally:
+        else:
             if peer.dialing is this:
                 peer.dialing = None
+                self._try(peer, at_once=peer.contact.of is not None)  # it may have called and the knock be closed
 
     def _connection(self, asked_for: int | None) -> PeerConnection:
         self._last_number += 1

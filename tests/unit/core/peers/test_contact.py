@@ -101,12 +101,14 @@ def changed(world: World, end: int, after: tuple[Contact, tuple[Change, ...]]) -
         match change:
             case Closes(number):
                 wire = next((each for each in world.wires if each.number == number), None)
-                assert wire is not None and wire.has[end], "it is closed once"
+                assert wire is not None, "it is closed once"
+                assert wire.has[end], "it is closed once"
                 world = without(world, wire, end)
             case Begins():
                 assert not was_there, "a contact begins where there is none"
                 was_there = True
-                assert contact.to is not None and contact.of is not None
+                assert contact.to is not None
+                assert contact.of is not None
                 numbers = {contact.to.number, contact.of.number}
                 assert not numbers & world.used[end], "a connection is of one contact"
                 assert contact.to.node_epoch == contact.of.node_epoch, "a contact is with one life"
@@ -143,9 +145,7 @@ def canonical(world: World) -> World:
 
     return world._replace(
         contacts=tuple(Contact(line(each.to), line(each.of)) for each in world.contacts),  # type: ignore[arg-type]
-        wires=tuple(
-            wire._replace(number=names[wire.number], call=call(wire.call)) for wire in sorted(world.wires)
-        ),
+        wires=tuple(wire._replace(number=names[wire.number], call=call(wire.call)) for wire in sorted(world.wires)),
         opened=len(names),
         used=tuple(frozenset(names[it] for it in each if it in names) for each in world.used),  # type: ignore[arg-type]
     )
@@ -191,6 +191,7 @@ def not_ending(quiet: set[World], followers: dict[World, list[World]]) -> set[Wo
 
 
 # ---- single steps ----------------------------------------------------------------------------------------------------
+
 
 def line(number: int, *, call: int = 7, life: int = 5, age: int | None = None) -> Line:
     return Line(number, life, call, number if age is None else age)

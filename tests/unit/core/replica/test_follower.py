@@ -40,6 +40,10 @@ def test_a_gap_begins_the_fetch_again() -> None:
     assert after(follower(), push(4, 2))[1] == [o.AskFetch(0, 2, 2, 2, 3, 1)]
 
 
+def test_records_of_an_epoch_before_that_of_its_last_record_are_no_log_and_dropped() -> None:
+    assert after(follower(), push(3, 0)) == (follower(), [])
+
+
 def test_what_belongs_to_another_fetch_or_epoch_is_dropped() -> None:
     for odd in (push(3, 2, fetch=2), push(3, 2, leader_epoch=1)):
         assert after(follower(), odd) == (follower(), [])
