@@ -1,0 +1,80 @@
+"""The effects of a node of a cluster beside those of any node, as frozen values, in the order of a step's."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from coordinator.core import effects
+from coordinator.core.cluster.effects import JoinedCluster
+from coordinator.core.cluster.zookeeper import ZkEffect
+from coordinator.core.log.snapshot import SnapshotPiece
+from coordinator.core.peers.effects import PeersEffect
+from coordinator.core.replica.effects import AppendBatches, DropReplica, OpenReplica, Remember, TruncateLog
+
+
+@dataclass(frozen=True, slots=True)
+class LoadLog:
+    """Read the log of a shard that is led here below `end`, after a pause; appends above that go on meanwhile.
+
+    ShardRecovered or ShardUnreadable reports completion, under this epoch; nothing does if the log is cut meanwhile.
+    """
+
+    shard: int
+    leader_epoch: int
+    end: int
+    after_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLog:
+    """Read durable records for a follower; LogRead reports completion."""
+
+    shard: int
+    follower: int
+    leader_epoch: int
+    fetch: int
+    begin: int
+    most_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSnapshot:
+    """Read a piece of the snapshot that ends at `end`, or of the newest one; SnapshotRead reports completion."""
+
+    shard: int
+    follower: int
+    leader_epoch: int
+    log_number: int
+    end: int | None
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class InstallPiece:
+    """Take a piece of the leader's snapshot; LogInstalled reports completion of the last."""
+
+    shard: int
+    log_number: int
+    piece: SnapshotPiece
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUpInstall:
+    """Forget the pieces so far: no more of them come."""
+
+    shard: int
+
+
+DiskEffect: TypeAlias = (
+    OpenReplica
+    | DropReplica
+    | AppendBatches
+    | TruncateLog
+    | Remember
+    | JoinedCluster
+    | LoadLog
+    | ReadLog
+    | ReadSnapshot
+    | InstallPiece
+    | GiveUpInstall
+)
+Effect: TypeAlias = effects.Effect | DiskEffect | PeersEffect | ZkEffect

@@ -1,0 +1,97 @@
+"""The events of a node of a cluster beside those of any node, as frozen values; when it happened is said beside them.
+
+Every report about a log has the number that the log had when the report became true.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from coordinator.core import events
+from coordinator.core.cluster.events import Remembered
+from coordinator.core.cluster.zookeeper import ZkEvent
+from coordinator.core.log.entry import Batch
+from coordinator.core.log.snapshot import SnapshotPiece
+from coordinator.core.peers.events import PeersEvent
+from coordinator.core.replica.epochs import ReplicaLog
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    """All that came together has been taken in: followers are sent what it has appended, before the disk has it.
+
+    It comes before the appends of the turn are handed to the disk, and after everything that was taken in besides.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class LogOpened:
+    """A shard's log is open, under the number in it: completes OpenReplica."""
+
+    shard: int
+    log: ReplicaLog
+
+
+@dataclass(frozen=True, slots=True)
+class LogSynced:
+    """Records below `end` are on disk: completes Append and AppendBatches."""
+
+    shard: int
+    end: int
+    log_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogCut:
+    """Completes TruncateLog."""
+
+    shard: int
+    log_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogInstalled:
+    """The leader's snapshot has taken the place of the log: completes the last InstallPiece."""
+
+    shard: int
+    end: int
+    last_epoch: int
+    log_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class PieceWritten:
+    """Completes WriteSnapshot; `log_number` is that of the log when the first piece was handed over."""
+
+    shard: int
+    end_offset: int
+    is_whole: bool
+    log_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogRead:
+    """Completes ReadLog: records from `begin` on, none at the durable end; None below the log's start."""
+
+    shard: int
+    follower: int
+    leader_epoch: int
+    fetch: int
+    begin: int
+    batches: tuple[Batch, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRead:
+    """Completes ReadSnapshot: a piece and where the next begins, or None if there is no such snapshot any more."""
+
+    shard: int
+    follower: int
+    leader_epoch: int
+    log_number: int
+    position: int
+    piece: SnapshotPiece | None
+    next_position: int = 0
+
+
+DiskEvent: TypeAlias = LogOpened | LogSynced | LogCut | LogInstalled | PieceWritten | LogRead | SnapshotRead
+Event: TypeAlias = events.Event | TurnEnded | DiskEvent | PeersEvent | ZkEvent | Remembered

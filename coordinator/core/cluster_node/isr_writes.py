@@ -1,0 +1,112 @@
+"""The writes of in-sync sets by the leaders of a node: from what a replica wants to a transaction, and back.
+
+A write is made of the bucket as it was read under the version that the replica knows, for all of its shards are written
+together. None is made while ZooKeeper does not answer or the node is not registered; an outcome that was lost is
+reported when writing is possible again, for then its replica writes again.
+"""
+
+import msgspec.structs
+
+from coordinator.core.cluster.image import Image
+from coordinator.core.cluster.transactions import BucketChange, Joining, change_isr
+from coordinator.core.cluster.znodes import NodeState, bucket_of
+from coordinator.core.cluster.zookeeper import ZkApplied, ZkMulti, ZkMultiDone, ZkRefusal, ZkRefused
+from coordinator.core.replica.effects import ChangeIsr
+from coordinator.core.replica.events import IsrWritten, WriteOutcome
+
+_OVERTAKEN = frozenset({ZkRefusal.BAD_VERSION, ZkRefusal.NO_NODE})
+REFUSED_WAIT_MS = 1_000
+"""The pause after a refusal that nobody's write explains, such as of an access list."""
+
+
+class IsrWrites:
+    """Writes to be made, and those that have no outcome yet; one a shard."""
+
+    def __init__(self, node_id: int) -> None:
+        self._by = f"leader {node_id}"
+        self._wanted: dict[int, ChangeIsr] = {}
+        self._asked: dict[int, tuple[ChangeIsr, ZkMulti]] = {}
+        self._unknown: dict[int, ChangeIsr] = {}
+        self._number = 0
+        self._write_after_ms = 0
+        self.needs_read = False
+        """A bucket is not known under the version that is to be written."""
+
+    def want(self, change: ChangeIsr) -> None:
+        """Have a change made; another one of the shard that has not been sent is void."""
+        self._wanted[change.shard] = change
+
+    def forget(self, shard: int) -> None:
+        """Make no change of a shard that is led here no longer."""
+        self._wanted.pop(shard, None)
+        self._unknown.pop(shard, None)
+
+    @property
+    def has_work(self) -> bool:
+        """Return whether something is to be written, or to be reported."""
+        return bool(self._wanted or self._unknown)
+
+    def go_on(self, image: Image, session: int, now_ms: int) -> tuple[list[ZkMulti], list[IsrWritten]]:
+        """Return what can be written now, and what is known to have ended; ZooKeeper answers this registered node."""
+        ended = [_ended(change, WriteOutcome.UNKNOWN, now_ms) for change in self._unknown.values()]
+        self._unknown.clear()
+        multis: list[ZkMulti] = []
+        for change in list(self._wanted.values()) if now_ms >= self._write_after_ms else ():
+            made = self._made(change, image)
+            if made is None:
+                self.needs_read = True
+                continue
+            del self._wanted[change.shard]
+            if isinstance(made, WriteOutcome):
+                ended.append(_ended(change, made, now_ms))
+                continue
+            self._number += 1
+            bucket, joining = made
+            multi = ZkMulti(session, self._number, change_isr(bucket, joining))
+            self._asked[self._number] = change, multi
+            multis.append(multi)
+        return multis, ended
+
+    def _made(self, change: ChangeIsr, image: Image) -> tuple[BucketChange, list[Joining]] | WriteOutcome | None:
+        """Return the change of the bucket, or how it ends without being made; None until the bucket is read."""
+        if image.cluster is None:
+            return None
+        number = bucket_of(change.shard, image.cluster.value.buckets)
+        bucket = image.buckets.get(number)
+        if bucket is None or bucket.version < change.expected_version:
+            return None
+        entry = bucket.value.shards.get(change.shard)
+        if bucket.version > change.expected_version or entry is None or entry.leader_epoch != change.leader_epoch:
+            return WriteOutcome.VERSION_MISMATCH
+        joining: list[Joining] = []
+        for node, node_epoch in change.joining:
+            live = image.live.get(node)
+            if live is None or live.value.node_epoch != node_epoch or live.value.state is not NodeState.READY:
+                return WriteOutcome.NOT_REGISTERED
+            joining.append(Joining(node, node_epoch, live.version))
+        changed = msgspec.structs.replace(entry, isr=change.isr, changed_by=self._by)
+        value = msgspec.structs.replace(bucket.value, shards={**bucket.value.shards, change.shard: changed})
+        return BucketChange(number, value, bucket.version), joining
+
+    def done(self, done: ZkMultiDone, now_ms: int) -> tuple[IsrWritten | None, ZkMulti | None]:
+        """Return the end of a write if it is known by now, and the multi if it was done."""
+        found = self._asked.pop(done.request_id, None)
+        if found is None:
+            return None, None
+        change, multi = found
+        match done.outcome:
+            case ZkApplied():
+                return _ended(change, WriteOutcome.DONE, now_ms), multi
+            case ZkRefused(index, refusal) if refusal in _OVERTAKEN:
+                outcome = WriteOutcome.NOT_REGISTERED if index else WriteOutcome.VERSION_MISMATCH
+                return _ended(change, outcome, now_ms), None
+            case ZkRefused():
+                self._write_after_ms = now_ms + REFUSED_WAIT_MS
+        # Another change may be wanted already, of the epoch after: that one does not wait for this one's end.
+        if change.shard not in self._wanted:
+            self._unknown[change.shard] = change
+        return None, None
+
+
+def _ended(change: ChangeIsr, outcome: WriteOutcome, now_ms: int) -> IsrWritten:
+    return IsrWritten(now_ms, change.shard, change.request, outcome)

@@ -1,0 +1,428 @@
+"""A node of a cluster as one pure machine: events in, effects out.
+
+It joins the rooms of the cluster, the replicas and the coordinator. A node registers, learns who lives, is in contact
+with them, and leads and follows as the controller, which may be itself, tells it. It knows no sockets, files, clocks or
+chance. Effects are to be performed in their order; `Remember` and `JoinedCluster` are durable before the next one is.
+"""
+
+from collections.abc import Iterable
+from typing import Final, assert_never
+
+from coordinator.core import effects as done
+from coordinator.core import events
+from coordinator.core.cluster.effects import (
+    JoinedCluster,
+    LeftOffice,
+    LifeBegan,
+    MayNotJoin,
+    Published,
+    ReassignmentRefused,
+    ShardLeader,
+    ShardState,
+    Stuck,
+    TellNode,
+    TookOffice,
+)
+from coordinator.core.cluster.events import (
+    NodeAnswered,
+    NodeRefused,
+    PeerLost,
+    PeerReached,
+    Registered,
+    Remembered,
+)
+from coordinator.core.cluster.identity import Identity
+from coordinator.core.cluster.image import Image
+from coordinator.core.cluster.znodes import NodeState, bucket_of
+from coordinator.core.cluster.zookeeper import ZkChanged, ZkMulti, ZkMultiDone, ZkRead, ZkReadDone, ZkSession
+from coordinator.core.cluster_node.effects import Effect
+from coordinator.core.cluster_node.events import (
+    Event,
+    LogCut,
+    LogInstalled,
+    LogOpened,
+    LogRead,
+    LogSynced,
+    PieceWritten,
+    SnapshotRead,
+    TurnEnded,
+)
+from coordinator.core.cluster_node.replication import Replication
+from coordinator.core.cluster_node.rooms import RoomEffect, Rooms
+from coordinator.core.cluster_node.settings import ClusterSettings
+from coordinator.core.limits import Limits
+from coordinator.core.node import Node
+from coordinator.core.peers.control_words import (
+    PEERS_ADDRESS,
+    answer_in,
+    commands_of,
+    step_down_in,
+    step_down_of,
+    told,
+    told_of,
+)
+from coordinator.core.peers.effects import ConnectPeers, EndContact, PeerAddress, SayToPeer
+from coordinator.core.peers.events import ContactBegan, ContactEnded, PeerRefused, PeerSaid
+from coordinator.core.peers.words import PeerError
+from coordinator.core.replica import effects as wanted
+from coordinator.core.replica import events as said
+from coordinator.core.replica.replica import Leader, Settings
+from coordinator.core.replica.replicas import Replicas
+from coordinator.protocol import peer_messages as wire
+from coordinator.protocol.addresses import parse_address
+from coordinator.protocol.parts import NodeAddress
+
+MEMBERS_ADDRESS: Final = "members"
+"""The name under which a node registers the address of its listener for members and tools."""
+MOST_ROUNDS_OF_A_STEP: Final = 1_000
+"""So often, at most, one room's wishes lead to another's in one step; more is a bug."""
+
+
+class ClusterNode:
+    """One node of a cluster: `start` once, then `step` for each event.
+
+    Members are let in once it has registered (`is_in_cluster`); before that nothing of them may come. After a step that
+    halts nothing is done any more.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        settings: ClusterSettings,
+        limits: Limits,
+        self_address: NodeAddress,
+        kafka_bootstrap: tuple[str, ...],
+        on_disk: Iterable[int],
+        incarnation: str,
+    ) -> None:
+        self._identity = identity
+        self._settings = settings
+        self._limits = limits
+        self._address = self_address
+        self._kafka_bootstrap = kafka_bootstrap
+        self._on_disk = tuple(on_disk)
+        self._incarnation = incarnation
+        self._rooms = Rooms(identity, settings)
+        self.replication: Replication | None = None
+        """The replicas, from the first registration on."""
+        self._now_ms = 0
+        self._wall_offset_ms = 0
+        self._node_epoch = -1
+        self._peers: dict[int, PeerAddress] = {}
+        self._connected: ConnectPeers | None = None
+        self._lives: dict[int, int] = {}
+        """Peer and node epoch of each contact."""
+        self._leaders: dict[int, tuple[int, int | None]] = {}
+        """By shard: the leader epoch and the leader, as the controller told it last."""
+        self._controller: int | None = None
+        """The controller whose words were obeyed last."""
+        self._seen: tuple[Image, frozenset[int]] | None = None
+        self._wakes: set[int] = set()
+        self._out: list[Effect] = []
+        self.is_halted = False
+
+    @property
+    def is_in_cluster(self) -> bool:
+        """Return whether this node has registered at least once."""
+        return self.replication is not None
+
+    @property
+    def has_office(self) -> bool:
+        """Return whether this node is the controller, as far as it knows."""
+        return self._rooms.has_office
+
+    def start(self, now_ms: int, wall_ms: int) -> None:
+        """Begin to live; ZooKeeper's first session is the first event."""
+        self._now_ms = now_ms
+        self._wall_offset_ms = wall_ms - now_ms
+
+    def step(self, event: Event, now_ms: int) -> list[Effect]:
+        """Take in one event that happens at `now_ms` (monotonic) and return what is to be done, in order."""
+        if self.is_halted:
+            return []
+        self._now_ms = now_ms = max(self._now_ms, now_ms)
+        if self.replication is not None:
+            self.replication.at(now_ms)
+        self._take(event)
+        self._settle()
+        effects, self._out = self._out, []
+        return self._with_one_wake(effects)
+
+    def _take(self, event: Event) -> None:
+        now_ms, replication = self._now_ms, self.replication
+        match event:
+            case ZkSession() | ZkChanged():
+                self._do(self._rooms.zookeeper(event, now_ms))
+            case ZkReadDone() | ZkMultiDone():
+                effects, ended = self._rooms.answered(event, now_ms)
+                for written in ended:
+                    self._step(written.shard, written)
+                self._do(effects)
+            case Remembered():
+                self._do(self._rooms.register(event, now_ms))
+            case events.Ticked():
+                self._wall_offset_ms = event.wall_ms - now_ms
+                self._do(self._rooms.tick(now_ms))
+                if replication is not None:
+                    replication.tick(event.wall_ms)
+            case _ if replication is None:
+                pass  # a contact or a report of what a node that is not registered has not asked for
+            case TurnEnded():
+                replication.end_turn()
+            case ContactBegan():
+                self._lives[event.peer] = event.node_epoch
+                replication.contact_began(event.peer, event.node_epoch)
+                self._do(self._rooms.decide(PeerReached(event.peer, event.node_epoch), now_ms))
+            case ContactEnded():
+                self._lives.pop(event.peer, None)
+                replication.contact_ended(event.peer)
+                self._do(self._rooms.decide(PeerLost(event.peer, event.node_epoch), now_ms))
+            case PeerRefused():
+                self._do(self._rooms.decide(NodeRefused(event.peer, event.node_epoch), now_ms))
+            case PeerSaid():
+                self._hear(event)
+            case LogOpened() | LogSynced() | LogCut() | LogInstalled() | PieceWritten() | LogRead() | SnapshotRead():
+                replication.disk(event)
+            case events.AppendRefused():
+                self._halt(f"the log of shard {event.shard} did not take what its replica counts: {event.error}")
+            case _:
+                replication.coordinate(event)
+
+    # ---- the rooms of the cluster -----------------------------------------------------------------------------------
+
+    def _do(self, effects: Iterable[RoomEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case ZkRead() | ZkMulti() | JoinedCluster():
+                    self._out.append(effect)
+                case LifeBegan(node_epoch):
+                    self._live(node_epoch)
+                case MayNotJoin(why):
+                    self._halt(why)
+                case TellNode():
+                    self._tell(effect)
+                case TookOffice(controller_epoch):
+                    self._notice("office-taken", f"this node is the controller, in epoch {controller_epoch}")
+                case LeftOffice(why):
+                    self._notice("office-left", f"this node is the controller no longer: {why}")
+                case Published(shards):
+                    for shard, entry in shards.items():
+                        why = f"shard {shard} is led by {entry.leader} in epoch {entry.leader_epoch}, {entry.isr}"
+                        self._notice("shard-published", why)
+                case Stuck(whys):
+                    for why in whys:
+                        self._notice("stuck", why, is_warning=True)
+                case ReassignmentRefused(shard, why):
+                    self._notice("reassignment-refused", f"shard {shard}: {why}", is_warning=True)
+                case _:
+                    assert_never(effect)
+
+    def _notice(self, kind: str, why: str, *, is_warning: bool = False) -> None:
+        self._out.append(done.Notice(kind, why, is_warning=is_warning))
+
+    def _halt(self, why: str) -> None:
+        self.is_halted = True
+        self._out.append(done.Halt(why))
+
+    def _live(self, node_epoch: int) -> None:
+        """Live under a node epoch: the first one of this process, or the next after its session was over."""
+        self._node_epoch = node_epoch
+        if self.replication is None:
+            self.replication = self._first_life(node_epoch)
+        else:
+            self.replication.registered(node_epoch)
+        self._notice("registered", f"this node is registered, under node epoch {node_epoch}")
+        self._do(self._rooms.decide(Registered(node_epoch), self._now_ms))
+        self._do(self._rooms.read_anew(self._now_ms))
+
+    def _first_life(self, node_epoch: int) -> Replication:
+        known, settings = self._rooms.registration.observer.image.cluster, self._settings
+        assert known is not None, "a node registers in a cluster"
+        cluster = known.value
+        coordinator = Node(self._limits, cluster.shards, self._address, self._kafka_bootstrap)
+        coordinator.join(self._now_ms, self._now_ms + self._wall_offset_ms, self._incarnation)
+        replicas = Replicas(
+            self._identity.node_id,
+            node_epoch,
+            Settings(
+                min_insync_replicas=cluster.min_insync_replicas,
+                lag_ms=settings.lag_ms,
+                closed_grace_ms=settings.closed_grace_ms,
+                fetch_retry_ms=settings.fetch_retry_ms,
+                stall_ms=settings.stall_ms,
+                step_down_ms=settings.step_down_ms,
+            ),
+            self._identity.controller_epoch,
+            self._on_disk,
+        )
+        replication = Replication(coordinator, replicas, settings, cluster.shards)
+        replication.at(self._now_ms)
+        return replication
+
+    # ---- what is told -----------------------------------------------------------------------------------------------
+
+    def _tell(self, effect: TellNode) -> None:
+        """Say to a node what the controller here has to tell it, this one among them."""
+        if effect.node_id != self._identity.node_id:
+            self._out.append(SayToPeer(effect.node_id, told_of(effect)))
+            return
+        self._obey(effect, NodeAnswered(effect.node_id, effect.node_epoch, effect.number))
+
+    def _obey(self, told_here: TellNode, answer: NodeAnswered | SayToPeer) -> None:
+        """Do what a controller tells, and answer after it, unless it was replaced or means a former life."""
+        replication = self.replication
+        assert replication is not None
+        is_new = told_here.controller_epoch >= replication.replicas.controller_epoch
+        if not is_new or told_here.node_epoch != self._node_epoch:
+            return
+        replication.obey(commands_of(told_here, self._now_ms))
+        led: tuple[ShardState | ShardLeader, ...] = (*told_here.states, *told_here.leaders)
+        for each in led:
+            if each.leader_epoch >= self._leaders.get(each.shard, (0, None))[0]:
+                self._leaders[each.shard] = each.leader_epoch, each.leader
+        self._seen = None
+        replication.out.append(answer)
+        self._controller = told_here.controller_id
+
+    def _hear(self, heard: PeerSaid) -> None:
+        if self._lives.get(heard.peer) != heard.node_epoch:
+            return
+        replication, message = self.replication, heard.message
+        assert replication is not None
+        try:
+            match message:
+                case wire.TellNode():
+                    answer = wire.NodeAnswered(message.controller_epoch, message.number)
+                    self._obey(told(message, self._identity.node_id), SayToPeer(heard.peer, answer))
+                case wire.NodeAnswered():
+                    office = self._rooms.controller.office
+                    answered = None if office is None else answer_in(heard, office.controller_epoch)
+                    if answered is not None:
+                        self._do(self._rooms.decide(answered, self._now_ms))
+                case wire.StepDown():
+                    self._do(self._rooms.decide(step_down_in(message), self._now_ms))
+                case _:
+                    replication.hear(heard)
+        except PeerError as error:
+            self._out.append(EndContact(heard.peer, str(error)))
+
+    def _step_down(self, effect: wanted.StepDown) -> None:
+        """Ask the controller for another leader; it is asked again from time to time, so that no answer is awaited."""
+        self._notice("step-down", f"shard {effect.shard} wants another leader: {effect.why}", is_warning=True)
+        message = step_down_of(effect)
+        if self._rooms.has_office:
+            self._do(self._rooms.decide(step_down_in(message), self._now_ms))
+        elif self._controller in self._lives:
+            self._out.append(SayToPeer(self._controller, message))
+
+    # ---- what follows -----------------------------------------------------------------------------------------------
+
+    def _step(self, shard: int, event: said.Event) -> None:
+        if self.replication is not None:
+            self.replication.step(shard, event)
+
+    def _settle(self) -> None:
+        """Let what one room wants be taken in by the others, until nothing is left."""
+        for _ in range(MOST_ROUNDS_OF_A_STEP):
+            if self.is_halted or not (self._take_out() or self._look_at_cluster() or self._write_isr()):
+                return
+        raise AssertionError("the rooms of a node do not come to rest")
+
+    def _take_out(self) -> bool:
+        """Take what the replicas want done; True if there was something."""
+        replication = self.replication
+        if replication is None or not replication.out:
+            return False
+        out, replication.out = replication.out, []
+        for effect in out:
+            match effect:
+                case wanted.ChangeIsr():
+                    self._rooms.writes.want(effect)
+                case wanted.ReadIsr():
+                    self._do(self._rooms.read_anew(self._now_ms))
+                case wanted.Resign():
+                    self._rooms.writes.forget(effect.shard)
+                case wanted.StepDown():
+                    self._step_down(effect)
+                case NodeAnswered():
+                    self._do(self._rooms.decide(effect, self._now_ms))
+                case wanted.HaltNode(why):
+                    self._halt(why)
+                    return True
+                case done.Halt():
+                    self.is_halted = True
+                    self._out.append(effect)
+                    return True
+                case _:
+                    self._out.append(effect)
+        return True
+
+    def _look_at_cluster(self) -> bool:
+        """Take in what is new of those who live and of the in-sync sets of what is led here; True if something is."""
+        replication, image = self.replication, self._rooms.image
+        if replication is None:
+            return False
+        if self._seen is not None and self._seen[0] is image and self._seen[1] is replication.led:
+            return False
+        if self._seen is None or self._seen[1] is not replication.led:
+            self._do(self._rooms.observe_led(replication.led, self._now_ms))
+        self._seen = image, replication.led
+        for shard in sorted(replication.led):
+            self._see_isr(replication, shard, image)
+        if self._rooms.is_certain:
+            lives = {node: live.value for node, live in image.live.items() if live.owner}
+            draining = frozenset(node for node, live in lives.items() if live.state is NodeState.DRAINING)
+            if draining != replication.draining:
+                replication.drain(draining)
+            self._connect(image)
+        replication.coordinator.know_leaders(self._elsewhere(image))
+        return True
+
+    def _elsewhere(self, image: Image) -> dict[int, tuple[int, NodeAddress]]:
+        """Return the shards that are led by other nodes of which the address for members is known."""
+        elsewhere: dict[int, tuple[int, NodeAddress]] = {}
+        for shard, (leader_epoch, leader) in self._leaders.items():
+            live = None if leader is None or leader == self._identity.node_id else image.live.get(leader)
+            address = None if live is None else live.value.addresses.get(MEMBERS_ADDRESS)
+            if leader is not None and address is not None:
+                elsewhere[shard] = leader_epoch, NodeAddress(leader, *parse_address(address))
+        return elsewhere
+
+    def _see_isr(self, replication: Replication, shard: int, image: Image) -> None:
+        role, cluster = replication.replicas[shard].role, image.cluster
+        bucket = None if cluster is None else image.buckets.get(bucket_of(shard, cluster.value.buckets))
+        entry = None if bucket is None else bucket.value.shards.get(shard)
+        if bucket is None or entry is None or not isinstance(role, Leader) or bucket.version <= role.isr.version:
+            return
+        replication.step(shard, said.IsrSeen(self._now_ms, shard, entry.leader_epoch, bucket.version, tuple(entry.isr)))
+
+    def _connect(self, image: Image) -> None:
+        """Be in contact with all who live, and with those who lived until they come back in another life."""
+        for node, live in sorted(image.live.items()):
+            address, known = live.value.addresses.get(PEERS_ADDRESS), self._peers.get(node)
+            is_old = known is not None and known.node_epoch > live.value.node_epoch
+            if node == self._identity.node_id or address is None or is_old or not live.owner:
+                continue
+            self._peers[node] = PeerAddress((parse_address(address),), live.value.node_epoch)
+        connected = ConnectPeers(self._node_epoch, dict(self._peers))
+        if connected != self._connected:
+            self._connected = connected
+            self._out.append(connected)
+
+    def _write_isr(self) -> bool:
+        """Make the changes of in-sync sets that can be made; True if something came of it."""
+        effects, ended = self._rooms.write(self._now_ms)
+        self._do(effects)
+        for written in ended:
+            self._step(written.shard, written)
+        return bool(effects or ended)
+
+    def _with_one_wake(self, effects: list[Effect]) -> list[Effect]:
+        """Return the effects with one wish to be woken in the place of several, of which the last would count alone."""
+        before = min(self._wakes, default=None)
+        self._wakes = {at_ms for at_ms in self._wakes if at_ms > self._now_ms}
+        self._wakes |= {effect.now_ms for effect in effects if isinstance(effect, done.WakeAt)}
+        others: list[Effect] = [effect for effect in effects if not isinstance(effect, done.WakeAt)]
+        if not self._wakes or min(self._wakes) == before:
+            return others
+        return [*others, done.WakeAt(min(self._wakes))]

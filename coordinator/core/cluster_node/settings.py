@@ -1,0 +1,30 @@
+"""Settings of a node of a cluster, beside those about groups."""
+
+from dataclasses import dataclass, field
+
+from coordinator.core.cluster.office.due import ControllerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """Times in milliseconds; `docs/OPTIONS.md` has the defaults once a node of a cluster can be started."""
+
+    zookeeper_session_timeout_ms: int = 6_000
+    lag_ms: int = 2_000
+    """The time that a follower may be behind before it leaves the in-sync set."""
+    closed_grace_ms: int = 300
+    """The time that a follower may be without a connection before it does."""
+    fetch_retry_ms: int = 20
+    """The pause before a fetch is asked again that came before its leader had heard of the epoch."""
+    stall_ms: int = 2_000
+    """The time that what a leader has decided may wait before it decides nothing more."""
+    step_down_ms: int = 5_000
+    """The time after which it asks for another leader."""
+    confirm_linger_ms: int = 2
+    """The pause between two questions to a peer whether it still follows."""
+    window_bytes: int = 4 * 1024 * 1024
+    """Records that are under way to a follower and not on its disk yet, of one shard."""
+    tail_bytes: int = 8 * 1024 * 1024
+    """Records of a shard that its leader keeps in memory for its followers."""
+
+    controller: ControllerSettings = field(default_factory=ControllerSettings)

@@ -1,0 +1,125 @@
+"""The records on their way to followers: one stream a shard and follower, as far ahead of its disk as is allowed.
+
+A replica says once what is to be sent; here it is sent as room comes, from the tail in memory or, if it is older than
+that, as it was read from the disk. A stream belongs to one fetch of one epoch, and ends with it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from coordinator.core.cluster_node.effects import ReadLog
+from coordinator.core.cluster_node.events import LogRead
+from coordinator.core.cluster_node.tail import Tail
+from coordinator.core.log.entry import Batch, batch_bytes
+from coordinator.core.replica.effects import PushRecords
+
+
+@dataclass(slots=True)
+class Stream:
+    """The records that one follower is to have of one shard: `sent` of it is under way or there, up to `wanted`."""
+
+    push: PushRecords
+    sent: int
+    is_reading: bool = False
+    under_way: deque[tuple[int, int]] = field(default_factory=deque)
+    """The ends of what was sent and is not on the follower's disk yet, each with the bytes before it."""
+    bytes: int = 0
+
+    @property
+    def is_behind(self) -> bool:
+        """Return whether there is more to send."""
+        return self.sent < self.push.end
+
+    def is_of(self, leader_epoch: int, fetch: int) -> bool:
+        """Return whether it belongs to a fetch."""
+        return (self.push.leader_epoch, self.push.fetch) == (leader_epoch, fetch)
+
+    def send(self, batches: tuple[Batch, ...]) -> None:
+        """Take note of what is sent."""
+        self.sent = batches[-1].end
+        size = sum(batch_bytes(batch.records) for batch in batches)
+        self.under_way.append((self.sent, size))
+        self.bytes += size
+
+
+class Streams:
+    """All streams of a node."""
+
+    def __init__(self, window_bytes: int) -> None:
+        self._window_bytes = window_bytes
+        self._streams: dict[tuple[int, int], Stream] = {}
+        self._read: dict[tuple[int, int], tuple[Batch, ...]] = {}
+        """Records that were read for streams and not sent yet."""
+
+    def push(self, push: PushRecords) -> None:
+        """Have a follower sent what its leader says."""
+        key = push.follower, push.shard
+        stream = self._streams.get(key)
+        if stream is None or not stream.is_of(push.leader_epoch, push.fetch):
+            self._streams[key] = Stream(push, push.begin)
+            self._read.pop(key, None)
+        else:
+            stream.push = push
+
+    def progressed(self, follower: int, shard: int, leader_epoch: int, fetch: int, durable_end: int) -> None:
+        """Count what has come to a follower's disk as arrived."""
+        stream = self._streams.get((follower, shard))
+        if stream is None or not stream.is_of(leader_epoch, fetch):
+            return
+        while stream.under_way and stream.under_way[0][0] <= durable_end:
+            stream.bytes -= stream.under_way.popleft()[1]
+
+    def was_read(self, read: LogRead) -> None:
+        """Take what was read for a stream; without records it is read again when there are more."""
+        key = read.follower, read.shard
+        stream = self._streams.get(key)
+        if stream is None or not stream.is_of(read.leader_epoch, read.fetch) or stream.sent != read.begin:
+            return
+        stream.is_reading = False
+        if read.batches:
+            self._read[key] = read.batches
+
+    def skip(self, read: LogRead, begin: int) -> None:
+        """Go on from an offset, above which there are records, after those before it were let go.
+
+        The follower sees that something is missing, and asks anew.
+        """
+        stream = self._streams.get((read.follower, read.shard))
+        if stream is not None and stream.is_of(read.leader_epoch, read.fetch):
+            stream.is_reading, stream.sent = False, max(begin, stream.sent)
+
+    def end_peer(self, peer: int) -> None:
+        """End the streams to a peer without a connection."""
+        self._end(lambda follower, _: follower == peer)
+
+    def end_shard(self, shard: int) -> None:
+        """End the streams of a shard that is led here no longer."""
+        self._end(lambda _, other: other == shard)
+
+    def _end(self, is_over: Callable[[int, int], bool]) -> None:
+        for key in [key for key in self._streams if is_over(*key)]:
+            del self._streams[key]
+            self._read.pop(key, None)
+
+    def due(self) -> Iterator[Stream]:
+        """Yield the streams that have more to send and room for it, by follower and shard."""
+        for key in sorted(self._streams):
+            stream = self._streams[key]
+            if stream.is_behind and not stream.is_reading and stream.bytes < self._window_bytes:
+                yield stream
+
+    def take(self, stream: Stream, tail: Tail, durable_end: int) -> tuple[Batch, ...] | ReadLog | None:
+        """Return what a stream sends now, or what is to be read for it; None if that is not on the disk yet."""
+        push = stream.push
+        batches = self._read.pop((push.follower, push.shard), None)
+        room = self._window_bytes - stream.bytes
+        if batches is None:
+            batches = tail.read(stream.sent, room)
+        if batches:
+            stream.send(batches)
+            return batches
+        if durable_end <= stream.sent:
+            return None
+        stream.is_reading = True
+        return ReadLog(push.shard, push.follower, push.leader_epoch, push.fetch, stream.sent, room)

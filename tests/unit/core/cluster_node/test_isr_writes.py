@@ -1,0 +1,111 @@
+"""A leader's in-sync set is written over the version that it knows, once ZooKeeper was read under that."""
+
+from dataclasses import replace
+
+from coordinator.core.cluster.image import Image
+from coordinator.core.cluster.znodes import Bucket, Cluster, LiveNode, NodeState, ShardEntry, Versioned, decode_bucket
+from coordinator.core.cluster.zookeeper import (
+    ZkApplied,
+    ZkCheck,
+    ZkMulti,
+    ZkMultiDone,
+    ZkOutcome,
+    ZkRefusal,
+    ZkRefused,
+    ZkSet,
+    ZkUnknown,
+)
+from coordinator.core.cluster_node.isr_writes import REFUSED_WAIT_MS, IsrWrites
+from coordinator.core.replica.effects import ChangeIsr
+from coordinator.core.replica.events import IsrWritten, WriteOutcome
+
+CLUSTER = Cluster(cluster_id="c", shards=2, buckets=1, replication_factor=3, min_insync_replicas=2)
+ENTRY = ShardEntry(leader=1, leader_node_epoch=0, leader_epoch=4, isr=(1, 2), replicas=(1, 2, 3))
+CHANGE = ChangeIsr(0, 4, 7, (1, 2, 3), 9, ((3, 5),))
+
+
+def live(node_epoch: int = 5, state: NodeState = NodeState.READY) -> Versioned[LiveNode]:
+    value = LiveNode(node_epoch=node_epoch, directory_id="d", addresses={}, rack="", release="", state=state)
+    return Versioned(value, 6, owner=1)
+
+
+def image(version: int = 7, third: Versioned[LiveNode] | None = None) -> Image:
+    bucket = Bucket(shards={0: ENTRY, 1: ENTRY})
+    lives = {3: live() if third is None else third}
+    return Image(cluster=Versioned(CLUSTER, 0), live=lives, buckets={0: Versioned(bucket, version)})
+
+
+def wanting(change: ChangeIsr = CHANGE) -> IsrWrites:
+    writes = IsrWrites(1)
+    writes.want(change)
+    return writes
+
+
+def ended(outcome: WriteOutcome) -> IsrWritten:
+    return IsrWritten(100, 0, 9, outcome)
+
+
+def outcome_of(outcome: ZkOutcome) -> tuple[IsrWrites, tuple[IsrWritten | None, ZkMulti | None]]:
+    writes = wanting()
+    (multi,), _ = writes.go_on(image(), 1, 100)
+    return writes, writes.done(ZkMultiDone(1, multi.request_id, outcome), 100)
+
+
+def test_the_whole_bucket_is_written_and_whoever_joins_is_checked_after_it() -> None:
+    (multi,), reported = wanting().go_on(image(), 1, 100)
+    written, *checks = multi.operations
+    assert isinstance(written, ZkSet)
+    assert (written.path, written.version, reported) == ("/shards/0", 7, [])
+    bucket = decode_bucket("/shards/0", written.data)
+    assert isinstance(bucket, Bucket)
+    assert (bucket.shards[0].isr, bucket.shards[1]) == ((1, 2, 3), ENTRY)
+    assert checks == [ZkCheck("/nodes/known/3", 5), ZkCheck("/nodes/live/3", 6)]
+
+
+def test_a_bucket_that_has_another_version_is_not_written() -> None:
+    assert wanting().go_on(image(8), 1, 100) == ([], [ended(WriteOutcome.VERSION_MISMATCH)])
+
+
+def test_a_bucket_that_is_not_known_under_that_version_is_read_first() -> None:
+    writes = wanting()
+    assert writes.go_on(image(6), 1, 100) == ([], [])
+    assert writes.needs_read
+    assert len(writes.go_on(image(7), 1, 100)[0]) == 1
+
+
+def test_who_is_not_registered_as_it_fetched_or_drains_is_not_tried() -> None:
+    for third in (live(node_epoch=4), live(state=NodeState.DRAINING)):
+        assert wanting().go_on(image(third=third), 1, 100) == ([], [ended(WriteOutcome.NOT_REGISTERED)])
+    gone = replace(image(), live={})
+    assert wanting().go_on(gone, 1, 100) == ([], [ended(WriteOutcome.NOT_REGISTERED)])
+
+
+def test_the_first_refusal_says_what_was_wrong() -> None:
+    assert outcome_of(ZkApplied((8, 5, 6)))[1][0] == ended(WriteOutcome.DONE)
+    version = ZkRefused(0, ZkRefusal.BAD_VERSION, "")
+    assert outcome_of(version)[1] == (ended(WriteOutcome.VERSION_MISMATCH), None)
+    registration = ZkRefused(2, ZkRefusal.BAD_VERSION, "")
+    assert outcome_of(registration)[1] == (ended(WriteOutcome.NOT_REGISTERED), None)
+
+
+def test_an_outcome_that_was_lost_is_told_when_writing_is_possible_again() -> None:
+    writes, heard = outcome_of(ZkUnknown("the connection broke"))
+    assert heard == (None, None)
+    assert writes.has_work
+    assert writes.go_on(image(), 2, 100) == ([], [ended(WriteOutcome.UNKNOWN)])
+    assert not writes.has_work
+
+
+def test_a_refusal_that_nobodys_write_explains_is_waited_out() -> None:
+    writes, heard = outcome_of(ZkRefused(0, ZkRefusal.NO_AUTH, ""))
+    assert heard == (None, None)
+    assert writes.go_on(image(), 1, 101)[1] == [IsrWritten(101, 0, 9, WriteOutcome.UNKNOWN)]
+    writes.want(CHANGE)
+    assert writes.go_on(image(), 1, 100 + REFUSED_WAIT_MS - 1) == ([], [])
+    assert len(writes.go_on(image(), 1, 100 + REFUSED_WAIT_MS)[0]) == 1
+
+
+def test_a_leader_that_resigned_writes_nothing_more() -> None:
+    writes = wanting()
+    writes.forget(0)
+    assert writes.go_on(image(), 1, 100) == ([], [])

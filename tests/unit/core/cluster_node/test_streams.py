@@ -1,0 +1,118 @@
+"""A follower is sent records in order, no further ahead of its disk than the window, from memory or from the disk."""
+
+from coordinator.core.cluster_node.effects import ReadLog
+from coordinator.core.cluster_node.events import LogRead
+from coordinator.core.cluster_node.streams import Stream, Streams
+from coordinator.core.cluster_node.tail import Tail
+from coordinator.core.log.entry import Batch, batch_bytes
+from coordinator.core.replica.effects import PushRecords
+
+RECORD = b"x" * 95
+SIZE = batch_bytes((RECORD,))
+
+
+def batch(offset: int, count: int = 1, epoch: int = 1) -> Batch:
+    return Batch(offset, epoch, (RECORD,) * count)
+
+
+def push(begin: int, end: int, *, fetch: int = 1, epoch: int = 1) -> PushRecords:
+    return PushRecords(0, 2, epoch, fetch, begin, end, 0)
+
+
+def tail(begin: int, end: int, most_bytes: int = 10**6) -> Tail:
+    made = Tail(most_bytes)
+    for offset in range(begin, end):
+        made.add(batch(offset))
+    return made
+
+
+def due(streams: Streams) -> list[Stream]:
+    return list(streams.due())
+
+
+def offsets(batches: object) -> list[int]:
+    assert isinstance(batches, tuple)
+    return [offset for each in batches for offset in range(each.base_offset, each.end)]
+
+
+def read_of(asked: ReadLog, *batches: Batch) -> LogRead:
+    return LogRead(asked.shard, asked.follower, asked.leader_epoch, asked.fetch, asked.begin, batches)
+
+
+def test_tail_keeps_what_is_newest_and_knows_where_it_begins() -> None:
+    kept = tail(0, 10, most_bytes=3 * SIZE)
+    assert kept.begin == 7
+    assert kept.read(6, 10**6) is None
+    assert offsets(kept.read(8, 10**6)) == [8, 9]
+    assert offsets(kept.read(7, SIZE)) == [7]
+    assert kept.read(10, 10**6) == ()
+
+
+def test_tail_hands_out_the_part_of_a_batch_that_is_asked_for() -> None:
+    kept = Tail(10**6)
+    kept.add(batch(5, count=4))
+    assert kept.read(7, 1) == (batch(7, count=2),)
+
+
+def test_stream_is_ahead_of_the_followers_disk_by_its_window_and_no_more() -> None:
+    streams, kept = Streams(2 * SIZE), tail(0, 6)
+    streams.push(push(0, 6))
+    assert offsets(streams.take(due(streams)[0], kept, 0)) == [0, 1]
+    assert due(streams) == []
+    streams.progressed(2, 0, 1, 1, 1)
+    assert due(streams) == [], "what was sent together counts until all of it has come"
+    streams.progressed(2, 0, 1, 1, 2)
+    assert offsets(streams.take(due(streams)[0], kept, 0)) == [2, 3]
+
+
+def test_what_is_older_than_the_tail_is_read_once_and_then_sent() -> None:
+    streams, kept = Streams(10**6), tail(4, 6)
+    streams.push(push(0, 6))
+    asked = streams.take(due(streams)[0], kept, 5)
+    assert asked == ReadLog(0, 2, 1, 1, 0, 10**6)
+    assert due(streams) == []
+    streams.was_read(read_of(asked, batch(0, count=3)))
+    assert offsets(streams.take(due(streams)[0], kept, 5)) == [0, 1, 2]
+
+
+def test_nothing_is_read_that_is_not_on_the_disk_yet() -> None:
+    streams, kept = Streams(10**6), tail(4, 6)
+    streams.push(push(2, 6))
+    assert streams.take(due(streams)[0], kept, 2) is None
+    assert len(due(streams)) == 1, "it is looked at again"
+
+
+def test_another_fetch_begins_where_it_says_and_what_was_read_for_the_one_before_is_dropped() -> None:
+    streams, kept = Streams(10**6), tail(4, 6)
+    streams.push(push(0, 6))
+    asked = streams.take(due(streams)[0], kept, 5)
+    assert isinstance(asked, ReadLog)
+    streams.push(push(5, 6, fetch=2))
+    streams.was_read(read_of(asked, batch(0, count=3)))
+    assert offsets(streams.take(due(streams)[0], kept, 5)) == [5]
+
+
+def test_progress_of_another_fetch_makes_no_room() -> None:
+    streams, kept = Streams(SIZE), tail(0, 6)
+    streams.push(push(0, 6, fetch=2))
+    streams.take(due(streams)[0], kept, 0)
+    for epoch, fetch in ((1, 1), (2, 2)):
+        streams.progressed(2, 0, epoch, fetch, 6)
+    assert due(streams) == []
+
+
+def test_a_stream_ends_with_its_connection_or_its_shard() -> None:
+    for end in (lambda streams: streams.end_peer(2), lambda streams: streams.end_shard(0)):
+        streams = Streams(10**6)
+        streams.push(push(0, 6))
+        end(streams)
+        assert due(streams) == []
+
+
+def test_a_stream_whose_records_were_let_go_goes_on_above_them() -> None:
+    streams, kept = Streams(10**6), tail(8, 9)
+    streams.push(push(0, 9))
+    asked = streams.take(due(streams)[0], kept, 9)
+    assert isinstance(asked, ReadLog)
+    streams.skip(LogRead(0, 2, 1, 1, 0, None), 8)
+    assert offsets(streams.take(due(streams)[0], kept, 9)) == [8], "the follower sees that something is missing"
