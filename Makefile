@@ -56,10 +56,11 @@ demo: setup
 
 SEED = 0
 RUNS = 500
+NODES = 1
 JOBS = 0
 
 sim: setup
-	@.venv/bin/python -m tests.sim run --seed $(SEED) --runs $(RUNS) --jobs $(JOBS)
+	@.venv/bin/python -m tests.sim run --nodes $(NODES) --seed $(SEED) --runs $(RUNS) --jobs $(JOBS)
 
 mutants: setup
 	@.venv/bin/python -m tests.sim mutants --jobs $(JOBS)

@@ -1,5 +1,7 @@
 """The simulator as a program: `python -m tests.sim run --seed 0 --runs 500` and `python -m tests.sim mutants`.
 
+With `--nodes 3` a cluster is simulated, as `tests/sim/cluster` has it.
+
 Runs are shared out over the machine's cores; what is printed does not depend on how. The last line is one line for
 scripts, and the exit code is 1 when a promise was broken, a run was void or a mutant lived.
 """
@@ -16,6 +18,8 @@ from dataclasses import fields
 from hashlib import blake2b
 
 from tests.sim import coverage
+from tests.sim.cluster.mutants import MUTANTS as OF_CLUSTERS
+from tests.sim.cluster.program import simulate_clusters, try_cluster_mutants
 from tests.sim.mutants import ALL, MUTANTS, hunt
 from tests.sim.run import Outcome, run_seed
 from tests.sim.said.state import Counts
@@ -32,15 +36,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run = verbs.add_parser("run", help="run seeds and check every promise")
     run.add_argument("--seed", type=int, default=0, help="the first seed")
     run.add_argument("--runs", type=int, default=500, help="how many seeds from there on")
+    run.add_argument("--nodes", type=int, default=1, help="1: a standalone node and its members; 3 or 5: a cluster")
     mutants = verbs.add_parser("mutants", help="plant every known mistake and see that it is found")
     mutants.add_argument("names", nargs="*", help="only these")
     for verb in (run, mutants):
         verb.add_argument("--jobs", type=int, default=0, help="processes that share the work; 0: one a core")
     asked = parser.parse_args(arguments)
     jobs = asked.jobs or os.cpu_count() or 1
+    if asked.verb == "run" and asked.nodes > 1:
+        pool = None if asked.runs == 1 or jobs == 1 else _pool(jobs)
+        return simulate_clusters(asked.seed, asked.runs, asked.nodes, pool)
     if asked.verb == "run":
         return simulate(asked.seed, asked.runs, jobs)
-    return try_mutants(asked.names or list(ALL), jobs)
+    of_clusters = [name for name in asked.names or OF_CLUSTERS if name in OF_CLUSTERS]
+    others = [name for name in asked.names or ALL if name not in OF_CLUSTERS]
+    exit_code = try_cluster_mutants(of_clusters, None if jobs == 1 else _pool(jobs)) if of_clusters else 0
+    return max(exit_code, try_mutants(others, jobs) if others else 0)
 
 
 # ---- runs -----------------------------------------------------------------------------------------------------------

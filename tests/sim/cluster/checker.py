@@ -1,0 +1,240 @@
+"""The invariants of a replicated shard, held after every step of a node, against one history of what was committed.
+
+A record is committed for ever once a leader's high watermark has passed it. What is committed is on the disks of enough
+nodes, every later leader has it, whatever is said was decided upon it, and nobody reads what is older than what was
+said before.
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from coordinator.core import effects as e
+from coordinator.core.cluster.image import Image, read_node
+from coordinator.core.cluster.znodes import Cluster, ShardEntry
+from coordinator.core.replica import effects as r
+from coordinator.core.replica.replica import Leader, Opening
+from coordinator.protocol.message import WireMessage
+from tests.sim.cluster.disk import Record
+from tests.sim.log.state import ViolationError
+from tests.sim.schedule import Schedule
+from tests.sim.zookeeper_servers import Change
+
+if TYPE_CHECKING:
+    from tests.sim.cluster.process import ClusterProcess
+
+__all__ = ["ClusterChecker", "ViolationError"]
+
+
+class ClusterChecker:
+    """What has been committed, said and written so far."""
+
+    def __init__(self, cluster: Cluster, schedule: Schedule) -> None:
+        self._cluster = cluster
+        self._schedule = schedule
+        self.coverage: Counter[str] = Counter()
+        self.processes: list[ClusterProcess] = []
+        self.committed: list[list[Record]] = [[] for _ in range(cluster.shards)]
+        self.image = Image()
+        self._leaders: dict[tuple[int, int], tuple[int, int]] = {}
+        """By shard and leader epoch: the node and the life that leads in it."""
+        self._known: dict[tuple[int, int, int], int] = {}
+        """By node, life and shard: the high watermark it had last."""
+        self._epochs: dict[tuple[int, int, int], int] = {}
+        self._decided: dict[tuple[int, int], tuple[int, int]] = {}
+        """By connection and request: the shard, and the end of its log when it was decided."""
+
+    # ---- ZooKeeper --------------------------------------------------------------------------------------------------
+
+    def written(self, change: Change) -> None:
+        """Hold a change of ZooKeeper's data to what has to be true of it."""
+        before = dict(self.image.shards())
+        for path, node in change.items():
+            self.image = read_node(self.image, path, node)
+        for shard, entry in self.image.shards():
+            was = before.get(shard)
+            if was != entry:
+                self._entry_changed(shard, was, entry)
+
+    def _entry_changed(self, shard: int, was: ShardEntry | None, entry: ShardEntry) -> None:
+        self._schedule.tell("zookeeper", f"shard {shard}: {entry}")
+        has_lost = "lost its log" in entry.changed_by  # which leaves whatever is left
+        is_enough = has_lost or len(entry.isr) >= min(self._cluster.min_insync_replicas, len(was.isr) if was else 9)
+        self._require(is_enough, "IsrNotBelowMin", f"{shard} {was} {entry}")
+        self._require(entry.leader is None or entry.leader in entry.isr, "LeaderInIsr", f"{shard} {entry}")
+        if was is None:
+            return
+        self._require(entry.leader_epoch >= was.leader_epoch, "MonotonicEpochs", f"{shard} {was} {entry}")
+        is_same_epoch = entry.leader_epoch == was.leader_epoch
+        is_one = not is_same_epoch or entry.leader == was.leader or (has_lost and entry.leader is None)
+        self._require(is_one, "OneLeaderAnEpoch", f"{shard} {was} {entry}")
+        self.coverage["leader_changes"] += entry.leader is not None and entry.leader != was.leader
+        if entry.changed_by.startswith("leader"):
+            self.coverage["shrinks"] += len(entry.isr) < len(was.isr)
+            self.coverage["expands"] += len(entry.isr) > len(was.isr)
+
+    # ---- nodes ------------------------------------------------------------------------------------------------------
+
+    def stepped(self, process: "ClusterProcess") -> None:
+        """Hold a node to the invariants after a step, before its effects are performed."""
+        replication = process.node.replication
+        if replication is None:
+            return
+        for shard in replication.replicas.shards:
+            if shard not in process.disk.open:
+                continue
+            replica = replication.replicas[shard]
+            key = process.number, process.life, shard
+            self._require(replica.leader_epoch >= self._epochs.get(key, -1), "MonotonicEpochs", f"{key}")
+            self._epochs[key] = replica.leader_epoch
+            log = process.disk.log(shard)
+            if isinstance(replica.role, Leader):
+                self._leads(process, shard, replica.leader_epoch)
+            known, high_watermark = self._known.get(key, 0), replica.high_watermark
+            if high_watermark == known:
+                continue
+            self._require(high_watermark > known, "MonotonicHighWatermark", f"{key}: {known} {high_watermark}")
+            self._known[key] = high_watermark
+            if isinstance(replica.role, Leader):
+                self._committed_to(process, shard, high_watermark)
+            is_valid = high_watermark <= len(self.committed[shard])
+            self._require(is_valid, "ValidHighWatermark", f"{key}: {high_watermark}")
+            self._same(process, shard, max(known, log.base), min(high_watermark, log.end))
+
+    def performed(self, process: "ClusterProcess") -> None:
+        """Hold what the replicas of a node know of their logs to the logs."""
+        replication = process.node.replication
+        for shard in replication.replicas.shards if replication is not None else ():
+            if shard in process.disk.open and replication is not None:
+                replica, log = replication.replicas[shard], process.disk.log(shard)
+                is_true = replica.is_replaced or log.end == replica.log.end or isinstance(replica.role, Opening)
+                self._require(is_true, "TrueImage", f"{process.name}: {replica} of a log to {log.end}")
+
+    def _leads(self, process: "ClusterProcess", shard: int, leader_epoch: int) -> None:
+        leader = self._leaders.get((shard, leader_epoch))
+        me = process.number, process.life
+        if leader is None:
+            self._leaders[shard, leader_epoch] = me
+            entry = self.image.shard(shard)
+            if entry is None or entry.leader_epoch != leader_epoch:
+                return  # it hears late of a time that is over: nothing that it appends will be committed
+            committed = len(self.committed[shard])
+            log = process.disk.log(shard)
+            self._require(
+                log.end >= committed, "CommittedForEver", f"n{process.number} leads {shard}@{leader_epoch} to {log.end}"
+            )
+            self._same(process, shard, log.base, committed)
+        else:
+            self._require(leader == me, "OneLeaderAnEpoch", f"{shard}@{leader_epoch}: {leader} and {me}")
+
+    def _committed_to(self, process: "ClusterProcess", shard: int, end: int) -> None:
+        committed, log = self.committed[shard], process.disk.log(shard)
+        if end <= len(committed):
+            return
+        self._require(log.base <= len(committed), "StrongIsr", f"{shard}: what is below {log.base} was not committed")
+        committed += log.records[len(committed) - log.base : end - log.base]
+        self._require(len(committed) == end, "ValidHighWatermark", f"{shard}: {end} of a log to {log.end}")
+        holders = [each for each in self.processes if self._has(each, shard, end)]
+        is_enough = len(holders) >= self._cluster.min_insync_replicas
+        names = [each.name for each in holders]
+        self._require(is_enough, "StrongIsr", f"{shard} is committed to {end}, which is on the disks of {names} only")
+
+    def _has(self, process: "ClusterProcess", shard: int, end: int) -> bool:
+        """Return whether a node's disk has what is committed to an end."""
+        log = process.disk.stable.get(shard)
+        if log is None or log.end < end:
+            return False
+        return log.base >= end or log.at(end - 1) == self.committed[shard][end - 1]
+
+    def _same(self, process: "ClusterProcess", shard: int, begin: int, end: int) -> None:
+        """Hold a range of a node's log to what was committed."""
+        log, committed = process.disk.log(shard), self.committed[shard]
+        mine = log.records[begin - log.base : end - log.base]
+        if list(mine) != committed[begin : begin + len(mine)]:
+            at = next(at for at, (a, b) in enumerate(zip(mine, committed[begin:], strict=False), begin) if a != b)
+            why = f"{process.name} has {mine[at - begin]} in shard {shard} at {at}, committed is {committed[at]}"
+            raise ViolationError("CommittedForEver", why)
+
+    def appends(self, process: "ClusterProcess", effect: e.Append) -> None:
+        """Hold an append to the epoch that its node leads in."""
+        replication = process.node.replication
+        assert replication is not None
+        epoch = replication.replicas[effect.shard].leader_epoch
+        self._require(effect.leader_epoch == epoch, "OneLeaderAnEpoch", f"{process.name} in {epoch}: {effect}")
+
+    def cuts(self, process: "ClusterProcess", effect: r.TruncateLog) -> None:
+        """Hold a cut to what its node knows to be committed."""
+        self.coverage["cuts"] += 1
+        known = self._known.get((process.number, process.life, effect.shard), 0)
+        self._require(effect.end >= known, "NoCutBelowHighWatermark", f"{process.name}: {effect} below {known}")
+
+    def snapshots(self, process: "ClusterProcess", effect: e.WriteSnapshot) -> None:
+        """Hold a snapshot to what is committed."""
+        is_committed = effect.end_offset <= len(self.committed[effect.shard])
+        self._require(is_committed, "SnapshotIsCommitted", f"{process.name}: {effect.shard} at {effect.end_offset}")
+        self.coverage["snapshots"] += effect.is_last
+
+    def process_ended(self, process: "ClusterProcess") -> None:
+        """Forget what a life knew."""
+        self._known = {key: value for key, value in self._known.items() if key[0] != process.number}
+
+    def disk_changed(self, process: "ClusterProcess") -> None:
+        """Hold what is on a node's disk to the logs of the others."""
+        for shard, log in process.disk.stable.items():
+            for other in self.processes:
+                theirs = other.disk.stable.get(shard)
+                if other is process or theirs is None:
+                    continue
+                begin, end = max(log.base, theirs.base), min(log.end, theirs.end)
+                for at in range(end - 1, begin - 1, -1):
+                    if log.records[at - log.base][0] == theirs.records[at - theirs.base][0]:
+                        mine = log.records[begin - log.base : at + 1 - log.base]
+                        is_same = mine == theirs.records[begin - theirs.base : at + 1 - theirs.base]
+                        self._require(is_same, "LogMatching", f"{process.name} and {other.name}, shard {shard} at {at}")
+                        break
+
+    def noticed(self, process: "ClusterProcess", notice: e.Notice) -> None:
+        """Count what is worth counting."""
+        self.coverage[f"notice {notice.kind}"] += 1
+        del process
+
+    # ---- what is said -----------------------------------------------------------------------------------------------
+
+    def decided(self, process: "ClusterProcess", key: tuple[int, int], shard: int) -> None:
+        """Take note of what a request was decided upon."""
+        self._decided[key] = shard, process.disk.log(shard).end
+
+    def spoken(self, process: "ClusterProcess", key: tuple[int, int], shard: int, response: WireMessage) -> None:
+        """Hold what is said to what was committed by then."""
+        if shard not in process.disk.open:
+            return
+        _, end = self._decided.pop(key, (shard, process.disk.log(shard).end))
+        is_committed = end <= len(self.committed[shard])
+        self._require(
+            is_committed, "SpokenIsCommitted", f"{process.name} says {response}, decided at {end} of shard {shard}"
+        )
+
+    def _require(self, holds: bool, invariant: str, what: str) -> None:
+        if not holds:
+            raise ViolationError(invariant, what)
+
+
+def is_at_rest(image: Image, cluster: Cluster, processes: "list[ClusterProcess]") -> str:
+    """Say what keeps a healed cluster from being whole; empty if nothing does."""
+    entries = dict(image.shards())
+    if len(entries) != cluster.shards:
+        return f"there are {len(entries)} of {cluster.shards} shards"
+    by_number = {process.number: process for process in processes}
+    for shard, entry in sorted(entries.items()):
+        if entry.leader is None or len(entry.isr) < len(entry.replicas):
+            return f"shard {shard} is {entry}"
+        leader = by_number[entry.leader]
+        replication = leader.node.replication if leader.is_up else None
+        if replication is None or shard not in replication.led:
+            return f"node {entry.leader} does not lead shard {shard}, {entry}"
+        replica = replication.replicas[shard]
+        if not replication.coordinator.is_loaded(shard) or replica.leader_epoch != entry.leader_epoch:
+            return f"node {entry.leader} does not serve shard {shard}: {replica}"
+        if replica.high_watermark != replica.log.end:
+            return f"shard {shard} is committed to {replica.high_watermark} of {replica.log.end}: {replica}"
+    offices = [process.name for process in processes if process.is_up and process.node.has_office]
+    return "" if len(offices) == 1 else f"controllers are {offices}"

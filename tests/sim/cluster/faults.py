@@ -1,0 +1,210 @@
+"""Everything that can be made to go wrong in a simulated cluster, by name; each says whether it has done anything."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tests.helpers.planted_bugs import plant
+from tests.sim.cluster.disk import Disk
+
+if TYPE_CHECKING:
+    from tests.sim.cluster.process import ClusterProcess
+    from tests.sim.cluster.world import ClusterWorld
+
+AWAY_MS = (0, 100, 900, 4_000)
+LEAST_BETWEEN_BUGS_MS = 8_000
+HELD_MS = (50, 400, 1_200, 4_000, 9_000)
+
+
+def _some(world: "ClusterWorld") -> "ClusterProcess | None":
+    """Return a node that runs: most often one that leads something, or is controller."""
+    running = [process for process in world.processes if process.is_up and not process.is_paused]
+    if not running:
+        return None
+    busy = [process for process in running if process.node.replication is not None and process.node.replication.led]
+    busy += [process for process in running if process.node.has_office]
+    return world.dice.choice(busy if busy and world.dice.random() < 0.6 else running)
+
+
+def _kill(world: "ClusterWorld") -> bool:
+    process = _some(world)
+    if process is None:
+        return False
+    process.end(loses_power=False, why="is killed")
+    world.schedule.after(world.dice.choice(AWAY_MS), process.start)
+    return True
+
+
+def _power_off(world: "ClusterWorld") -> bool:
+    process = _some(world)
+    if process is None:
+        return False
+    process.end(loses_power=True, why="loses power")
+    world.schedule.after(world.dice.choice((500, 3_000, 6_000)), process.power_on)
+    return True
+
+
+def _replace_disk(world: "ClusterWorld") -> bool:
+    """Give a node an empty disk, once a run and while all others have everything: else that is lost, rightly."""
+    entries = dict(world.checker.image.shards())
+    is_whole = len(entries) == world.cluster.shards and all(len(e.isr) == len(e.replicas) for e in entries.values())
+    process = _some(world)
+    if process is None or not is_whole or world.has_replaced_disk or len(entries[0].replicas) < 3:
+        return False
+    world.has_replaced_disk = True
+    process.end(loses_power=True, why="loses its disk")
+    process.disk = Disk(f"{process.disk.directory_id}-anew")
+    world.schedule.after(world.dice.choice((500, 3_000)), process.power_on)
+    return True
+
+
+def _pause(world: "ClusterWorld") -> bool:
+    process = _some(world)
+    if process is None:
+        return False
+    process.pause()
+    world.schedule.after(world.dice.choice(HELD_MS), process.resume)
+    return True
+
+
+def _plant_bug(world: "ClusterWorld") -> bool:
+    """Have a handler of a shard that is served fail soon; not so often that its pauses outlast the run."""
+    process = _some(world)
+    replication = None if process is None else process.node.replication
+    if replication is None:
+        return False
+    served = [shard for shard in sorted(replication.led) if replication.coordinator.is_loaded(shard)]
+    if not served or world.schedule.now_ms < world.no_bug_before_ms:
+        return False
+    world.no_bug_before_ms = world.schedule.now_ms + LEAST_BETWEEN_BUGS_MS
+    plant(replication.coordinator, world.dice.choice(served), world.dice.choice((1, 2, 5)), is_after=True)
+    return True
+
+
+def _slow_disk(world: "ClusterWorld") -> bool:
+    process = world.dice.choice(world.processes)
+    process.extra_sync_ms = world.dice.choice((0, 30, 300, 1_500, 4_000))
+    return True
+
+
+def _cut(world: "ClusterWorld", *, both: bool) -> bool:
+    a, b = world.dice.sample([process.number for process in world.processes], 2)
+    ms = world.dice.choice(HELD_MS)
+    world.peers.cut(a, b, ms)
+    if both:
+        world.peers.cut(b, a, ms)
+    world.checker.coverage["cut off"] += 1
+    return True
+
+
+def _cut_off(world: "ClusterWorld") -> bool:
+    """Cut a node off all others, and perhaps off ZooKeeper as well."""
+    process = _some(world)
+    if process is None:
+        return False
+    ms = world.dice.choice(HELD_MS)
+    for other in world.processes:
+        if other is not process:
+            world.peers.cut(process.number, other.number, ms)
+            world.peers.cut(other.number, process.number, ms)
+    if world.dice.random() < 0.7:
+        _hold_zookeeper(world, process, ms)
+    if world.dice.random() < 0.5:
+        world.clients.keep_out(process, ms)
+    return True
+
+
+def _hide_from_controller(world: "ClusterWorld") -> bool:
+    """Cut a node that leads something off the controller and ZooKeeper, and not off its followers."""
+    leading = [
+        process
+        for process in world.processes
+        if process.is_up and not process.is_paused and process.node.replication is not None
+        if process.node.replication.led and not process.node.has_office
+    ]
+    if not leading:
+        return False
+    process = world.dice.choice(leading)
+    ms = world.dice.choice((4_000, 9_000))
+    for other in world.processes:
+        if other.is_up and other.node.has_office:
+            world.peers.cut(process.number, other.number, ms)
+            world.peers.cut(other.number, process.number, ms)
+    # Its session lasts long enough for it to take the controller's node out of its in-sync sets.
+    world.schedule.after(world.dice.choice((0, 2_500)), _hold_if_up, world, process, process.life, ms)
+    if world.dice.random() < 0.7:
+        world.clients.keep_out(process, ms)
+    return True
+
+
+def _hold_if_up(world: "ClusterWorld", process: "ClusterProcess", life: int, ms: int) -> None:
+    if process.life == life and not process.is_paused and not world.is_healed:
+        _hold_zookeeper(world, process, ms)
+
+
+def _break_contact(world: "ClusterWorld") -> bool:
+    pairs = world.peers.pairs()
+    if pairs:
+        world.peers.break_contact(*world.dice.choice(pairs))
+    return bool(pairs)
+
+
+def _cut_zookeeper(world: "ClusterWorld") -> bool:
+    process = _some(world)
+    if process is not None:
+        process.zookeeper.cut()
+    return process is not None
+
+
+def _hold_zookeeper(world: "ClusterWorld", process: "ClusterProcess", ms: int) -> None:
+    to_server, to_client = world.dice.choice(((True, True), (True, False), (False, True)))
+    process.zookeeper.hold(to_server=to_server, to_client=to_client)
+    life = process.life
+
+    def let_go() -> None:
+        if process.life == life and not process.is_paused:
+            process.zookeeper.let_go()
+
+    world.schedule.after(ms, let_go)
+
+
+def _held(world: "ClusterWorld") -> bool:
+    process = _some(world)
+    if process is not None:
+        _hold_zookeeper(world, process, world.dice.choice(HELD_MS))
+    return process is not None
+
+
+def _expire(world: "ClusterWorld") -> bool:
+    process = _some(world)
+    if process is not None:
+        world.servers.expire(process.zookeeper.owner)
+    return process is not None
+
+
+def _cut_client(world: "ClusterWorld") -> bool:
+    links = [client.link for client in world.clients.all if client.link is not None]
+    if links:
+        link = world.dice.choice(links)
+        world.clients.drop(link, "reset by peer")
+        link.client.lost_link(link, "reset by peer")
+    return bool(links)
+
+
+FAULT_OF: dict[str, Callable[["ClusterWorld"], bool]] = {
+    "node-killed": _kill,
+    "node-power-lost": _power_off,
+    "disk-replaced": _replace_disk,
+    "node-paused": _pause,
+    "handler-bug": _plant_bug,
+    "disk-slow": _slow_disk,
+    "peers-cut": lambda world: _cut(world, both=True),
+    "peers-cut-one-way": lambda world: _cut(world, both=False),
+    "node-cut-off": _cut_off,
+    "hidden-from-controller": _hide_from_controller,
+    "contact-broken": _break_contact,
+    "zookeeper-cut": _cut_zookeeper,
+    "zookeeper-held": _held,
+    "session-expired": _expire,
+    "client-cut": _cut_client,
+}
+"""Every fault by name."""

@@ -1,0 +1,117 @@
+"""Known mistakes in a cluster, planted one at a time, each of which the simulated cluster has to find by chance.
+
+Those of the replica values are the small model's, planted here in whole nodes; the others are in the joining of these
+values to the coordinator, to peers and to ZooKeeper. Mistakes that take an order which whole nodes hardly ever come to
+are left to the small model, which goes through all orders. The product knows nothing of it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from unittest.mock import patch
+
+from coordinator.core.cluster_node import isr_writes
+from coordinator.core.cluster_node.replication import Replication
+from coordinator.core.gates import Gates
+from coordinator.core.snapshots import Snapshots
+from tests.model import mistakes
+from tests.sim.cluster.run import ClusterOutcome, run_cluster_seed
+
+Patches = list[tuple[Any, str, Any]]
+MOST_SEEDS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMutant:
+    """One mistake, in words and as the functions that it replaces."""
+
+    what: str
+    plant: Callable[[], Patches]
+
+
+def _no_round() -> Patches:
+    return [(Gates, "ask_others", lambda gates, shard, *, has_others: None)]
+
+
+def _deposed_stays_open() -> Patches:
+    """A leader that is deposed goes on as if it were not."""
+    rightly = Replication.coordinate
+
+    def coordinate(replication: Replication, event: Any) -> None:
+        if type(event).__name__ != "LeadershipTaken":
+            rightly(replication, event)
+
+    return [(Replication, "coordinate", coordinate)]
+
+
+def _isr_over_any_version() -> Patches:
+    """A leader writes its set over whatever the bucket has become."""
+    rightly = isr_writes.IsrWrites._made
+
+    def made(writes: isr_writes.IsrWrites, change: Any, image: Any) -> Any:
+        cluster = image.cluster
+        bucket = None if cluster is None else image.buckets.get(change.shard % cluster.value.buckets)
+        if bucket is not None and change.shard in bucket.value.shards:
+            entry = bucket.value.shards[change.shard]
+            change = replace(change, expected_version=bucket.version, leader_epoch=entry.leader_epoch)
+        return rightly(writes, change, image)
+
+    return [(isr_writes.IsrWrites, "_made", made)]
+
+
+def _snapshot_above_high_watermark() -> Patches:
+    rightly = Snapshots.take_held
+    return [(Snapshots, "take_held", lambda snapshots, _: rightly(snapshots, 2**60))]
+
+
+def _appended_is_not_told() -> Patches:
+    """What a turn has appended is told to the replica a turn later than what comes after it."""
+    return [(Replication, "_tell_appended", lambda replication, shard: None)]
+
+
+def _of_the_model(name: str) -> Callable[[], Patches]:
+    return lambda: mistakes.MISTAKES[name].plant()
+
+
+OF_THE_MODEL: Final[Mapping[str, str]] = {
+    "cut-to-high-watermark": "a follower begins by cutting to the high watermark that it knows",
+    "fetch-without-epoch": "a leader looks at the end of a follower's log only",
+    "last-epoch-alone": "only the epoch of the last record is compared",
+    "own-disk-not-counted": "a leader takes what it has appended for durable at home",
+    "min-isr-ignored": "an in-sync set shrinks to its leader",
+    "reported-before-sync": "a follower reports what it has written, on disk or not",
+    "asked-is-durable": "the end that a follower asks from is taken for durable there",
+    "acknowledged-at-own-disk": "a leader takes for committed what is on its own disk",
+    "cut-and-silent": "a follower that has cut its log does not ask again",
+}
+
+MUTANTS: Final[Mapping[str, ClusterMutant]] = {
+    **{name: ClusterMutant(what, _of_the_model(name)) for name, what in OF_THE_MODEL.items()},
+    "no-round": ClusterMutant("what was decided leaves when it is committed", _no_round),
+    "deposed-stays-open": ClusterMutant("a coordinator is not told that it leads no longer", _deposed_stays_open),
+    "isr-over-any-version": ClusterMutant("a set is written over another's change", _isr_over_any_version),
+    "snapshot-above-high-watermark": ClusterMutant("a snapshot holds what may be cut", _snapshot_above_high_watermark),
+    "appended-is-not-told": ClusterMutant("a replica hears late what was appended", _appended_is_not_told),
+}
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Make one mistake for as long as the context lasts."""
+    with ExitStack() as stack:
+        for where, attribute, instead in MUTANTS[name].plant():
+            stack.enter_context(patch.object(where, attribute, instead))
+        yield
+
+
+def hunt_cluster(name: str, most_seeds: int = MOST_SEEDS) -> tuple[ClusterOutcome | None, int]:
+    """Run seeds with a mistake until one of them breaks; returns that one and how many events it took."""
+    events = 0
+    with planted(name):
+        for seed in range(most_seeds):
+            outcome = run_cluster_seed(seed, story_lines=10)
+            events += outcome.events
+            if outcome.broken:
+                return outcome, events
+    return None, events

@@ -1,0 +1,440 @@
+"""One node of a simulated cluster: the real machine, and whoever performs its effects; all of it mortal.
+
+It performs effects as the product's driver does: the records of a turn go to followers before its disk has them. A
+process that is stopped takes in later what came meanwhile, and its clock counts as the product's does.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from coordinator.core import effects as e
+from coordinator.core import events
+from coordinator.core.cluster.effects import JoinedCluster
+from coordinator.core.cluster.events import Remembered
+from coordinator.core.cluster.identity import Identity
+from coordinator.core.cluster.znodes import LogEnd
+from coordinator.core.cluster.zookeeper import ZkMulti, ZkRead
+from coordinator.core.cluster_node import effects as c
+from coordinator.core.cluster_node import events as i
+from coordinator.core.cluster_node.node import MEMBERS_ADDRESS, ClusterNode
+from coordinator.core.log.entry import Batch
+from coordinator.core.log.snapshot import SnapshotPiece
+from coordinator.core.peers.control_words import PEERS_ADDRESS
+from coordinator.core.peers.effects import ConnectPeers, EndContact, SayToPeer
+from coordinator.core.replica import effects as r
+from coordinator.core.replica.opening import log_found
+from coordinator.protocol.parts import NodeAddress
+from tests.helpers.planted_bugs import PlantedBugError
+from tests.sim.cluster.checker import ClusterChecker, ViolationError
+from tests.sim.cluster.disk import Disk, Log, Opened
+from tests.sim.cluster.mix import ClusterMix
+from tests.sim.cluster.peers import PeerNetwork
+from tests.sim.schedule import Schedule
+from tests.sim.zookeeper import Manners, SimulatedZooKeeper
+from tests.sim.zookeeper_servers import Servers
+
+if TYPE_CHECKING:
+    from tests.sim.cluster.clients import Clients
+
+TICK_MS = 100
+LONGEST_GAP_MS = 1_000
+"""What the product's clock counts at most between two readings."""
+TOPIC_PARTITIONS = 3
+
+
+class ClusterProcess:
+    """One node through all its lives."""
+
+    def __init__(
+        self,
+        number: int,
+        dice: Random,
+        schedule: Schedule,
+        mix: ClusterMix,
+        servers: Servers,
+        peers: PeerNetwork,
+        checker: ClusterChecker,
+    ) -> None:
+        self.number = number
+        self.name = f"n{number}"
+        self.dice = dice
+        self.schedule = schedule
+        self.mix = mix
+        self._servers = servers
+        self._peers = peers
+        self._checker = checker
+        self.clients: Clients
+        self.disk = Disk(f"directory-{number}")
+        self.node: ClusterNode
+        self.zookeeper: SimulatedZooKeeper
+        self.life = 0
+        self.is_up = False
+        self.is_powered = True
+        self.is_paused = False
+        self.extra_sync_ms = 0
+        self._is_writing = False
+        self._waiting: list[Callable[[], None]] = []
+        self._base_ms = 0
+        self._last_read_ms = 0
+        self._not_lived_ms = 0
+        self._fresh_ids = 0
+        peers.processes[number] = self
+
+    # ---- life and death ---------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin a life, unless one is under way."""
+        if self.is_up or not self.is_powered:
+            return
+        schedule, disk = self.schedule, self.disk
+        self.life += 1
+        self.is_up, self.is_paused, self._is_writing = True, False, False
+        self._waiting.clear()
+        self._base_ms = self.dice.randint(0, 10**6)
+        self._last_read_ms, self._not_lived_ms = schedule.now_ms, 0
+        disk.starts += 1
+        on_disk = sorted(disk.stable)
+        ends = {shard: _log_end(disk.stable[shard]) for shard in on_disk}
+        identity = Identity(
+            node_id=self.number,
+            directory_id=disk.directory_id,
+            starts=disk.starts,
+            forms=self.mix.cluster,
+            addresses={PEERS_ADDRESS: f"{self.name}:7601", MEMBERS_ADDRESS: f"{self.name}:7600"},
+            rack=self.name,
+            release="0",
+            cluster_id=disk.cluster_id,
+            controller_epoch=disk.controller_epoch,
+            log_ends=ends,
+        )
+        self.node = ClusterNode(
+            identity,
+            self.mix.settings,
+            self.mix.limits,
+            NodeAddress(self.number, self.name, 7600),
+            ("k1:9092",),
+            on_disk,
+            f"{self.name}-{self.life}",
+        )
+        schedule.tell(self.name, f"starts, with logs {ends}")
+        self.node.start(self.now_ms(), self.schedule.now_ms)
+        manners = Manners(delays_ms=self.mix.zookeeper_delays_ms)
+        self.zookeeper = SimulatedZooKeeper(
+            self._servers,
+            schedule,
+            self.dice,
+            partial(self._post_in_life, self.life),
+            session_timeout_ms=self.mix.settings.zookeeper_session_timeout_ms,
+            manners=manners,
+        )
+        self.zookeeper.start()
+        self.later(0, self._tick)
+
+    def end(self, *, loses_power: bool, why: str) -> None:
+        """End the process; `start` begins the next life."""
+        if not self.is_up:
+            return
+        self.schedule.tell(self.name, why)
+        self.is_up = self.is_paused = False
+        self.is_powered = not loses_power
+        self.life += 1
+        self._waiting.clear()
+        self.zookeeper.die()
+        self.disk.end(self.dice)
+        self._checker.process_ended(self)
+        self._peers.process_ended(self.number, is_silent=loses_power)
+        self.clients.node_ended(self)
+
+    def power_on(self) -> None:
+        """Begin the next life after the power was off."""
+        self.is_powered = True
+        self.start()
+
+    def pause(self) -> None:
+        """Stop the process (SIGSTOP)."""
+        if self.is_up and not self.is_paused:
+            self.schedule.tell(self.name, "is stopped")
+            self.is_paused = True
+            self.zookeeper.hold()
+
+    def resume(self) -> None:
+        """Let it go on, with everything that came meanwhile."""
+        if not self.is_paused:
+            return
+        self.schedule.tell(self.name, "goes on")
+        self.is_paused = False
+        self.zookeeper.let_go()
+        waiting, self._waiting = self._waiting, []
+        for work in waiting:
+            self.do(work)
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Have the process do something as soon as it runs; a dead one does nothing."""
+        if self.is_paused:
+            self._waiting.append(work)
+        elif self.is_up:
+            work()
+
+    def later(self, ms: int, work: Callable[[], None]) -> None:
+        """Have it do something in this life after a while."""
+        self.schedule.after(ms, self._in_life, self.life, work)
+
+    def _in_life(self, life: int, work: Callable[[], None]) -> None:
+        if life == self.life:
+            self.do(work)
+
+    def _post_in_life(self, life: int, event: i.Event) -> None:
+        if life == self.life:
+            self.post(event)
+
+    def post(self, event: i.Event) -> None:
+        """Have it take in an event."""
+        self.do(partial(self.step, event))
+
+    # ---- time -------------------------------------------------------------------------------------------------------
+
+    def now_ms(self) -> int:
+        """The monotonic time of this process."""
+        machine_ms = self.schedule.now_ms
+        too_long_ms = machine_ms - self._last_read_ms - LONGEST_GAP_MS
+        self._last_read_ms = machine_ms
+        if too_long_ms > 0:
+            self._not_lived_ms += too_long_ms
+        return self._base_ms + machine_ms - self._not_lived_ms
+
+    def _tick(self) -> None:
+        self.later(TICK_MS, self._tick)
+        self._wake()
+
+    def _wake(self) -> None:
+        self.step(events.Ticked(1_700_000_000_000 + self.schedule.now_ms))
+
+    # ---- events and effects -----------------------------------------------------------------------------------------
+
+    def step(self, event: i.Event) -> None:
+        """Take in an event, and end the turn: what was appended is sent before it is written."""
+        now_ms = self.now_ms()
+        self.schedule.stamp(self.name.encode())
+        effects = self.node.step(event, now_ms)
+        effects += self.node.step(i.TurnEnded(), now_ms)
+        self._checker.stepped(self)
+        self._perform(effects)
+        if self.is_up:
+            self._checker.performed(self)
+
+    def _perform(self, effects: Sequence[c.Effect]) -> None:
+        for effect in effects:
+            if not isinstance(effect, ZkRead | ZkMulti | SayToPeer | e.WakeAt):
+                self.schedule.tell(self.name, effect)
+            _PERFORM[type(effect)](self, effect)
+            if not self.is_up:
+                return
+
+    def request(self, connection_id: int, correlation_id: int, request: Any) -> None:
+        """Take in a request of a member or a tool."""
+        self._fresh_ids += 1
+        fresh_id = f"{self.name}-{self.life}-{self._fresh_ids}"
+        self.step(events.RequestArrived(connection_id, correlation_id, request, fresh_id))
+
+    def _halt(self, effect: e.Halt) -> None:
+        raise ViolationError("halted", f"{self.name} halts: {effect.why}")
+
+    def _bug_met(self, effect: e.BugMet) -> None:
+        if not isinstance(effect.error, PlantedBugError):
+            raise effect.error
+
+    def _join(self, effect: JoinedCluster) -> None:
+        self.disk.cluster_id = effect.cluster_id
+        self.later(0, partial(self.step, Remembered()))
+
+    def _remember(self, effect: r.Remember) -> None:
+        if effect.controller_epoch < self.disk.controller_epoch:
+            raise ViolationError(
+                "MonotonicEpochs", f"{self.name} remembers {effect} after {self.disk.controller_epoch}"
+            )
+        self.disk.controller_epoch = effect.controller_epoch
+
+    # ---- disk -------------------------------------------------------------------------------------------------------
+
+    def _report(self, event: i.DiskEvent) -> None:
+        self.later(self.dice.choice((0, 0, 1, 8)), partial(self.step, event))
+
+    def _use_disk(self) -> None:
+        if not self._is_writing:
+            self._is_writing = True
+            self.later(self.dice.choice(self.mix.sync_delays_ms) + self.extra_sync_ms, self._write)
+
+    def _write(self) -> None:
+        self._is_writing = False
+        self.disk.do_next(self.dice.randint(1, len(self.disk.queue)) if self.disk.queue else 0)
+        self._checker.disk_changed(self)
+        if self.disk.queue:
+            self._use_disk()
+
+    def _append(self, effect: e.Append) -> None:
+        batch = Batch(effect.base_offset, effect.leader_epoch, effect.records)
+        for record in effect.records:
+            self.schedule.stamp(record)
+        self._checker.appends(self, effect)
+        self._append_all(effect.shard, (batch,))
+
+    def _append_all(self, shard: int, batches: tuple[Batch, ...]) -> None:
+        number = self.disk.open[shard].number
+
+        def report(log: Log) -> None:
+            self._report(i.LogSynced(shard, log.end, number))
+
+        self.disk.append(shard, batches, report)
+        self._use_disk()
+
+    def _append_batches(self, effect: r.AppendBatches) -> None:
+        assert self.disk.open[effect.shard].number == effect.log_number, "an append to a log that was cut"
+        self._append_all(effect.shard, effect.batches)
+
+    def _truncate(self, effect: r.TruncateLog) -> None:
+        shard, number = effect.shard, effect.log_number
+        self._checker.cuts(self, effect)
+
+        def report(log: Log) -> None:
+            self._report(i.LogSynced(shard, log.end, number))
+            self._report(i.LogCut(shard, number))
+
+        self.disk.truncate(shard, effect.end, number, report)
+        self._use_disk()
+
+    def _open(self, effect: r.OpenReplica) -> None:
+        log = self.disk.stable.setdefault(effect.shard, Log())
+        self.disk.open[effect.shard] = Opened(log, effect.log_number)
+        snapshot = (log.start, log.snapshot[0].leader_epoch) if log.snapshot else None
+        found = log_found(effect.log_number, snapshot, log.batches(max(log.base, log.start), log.end))
+        self._report(i.LogOpened(effect.shard, found))
+
+    def _drop(self, effect: r.DropReplica) -> None:
+        self.disk.drop(effect.shard, deletes=effect.deletes)
+
+    def _load(self, effect: c.LoadLog) -> None:
+        number = self.disk.open[effect.shard].number
+        self.later(effect.after_ms + self.dice.choice((0, 1, 40, 300)), partial(self._has_loaded, effect, number))
+
+    def _has_loaded(self, effect: c.LoadLog, number: int) -> None:
+        shard = effect.shard
+        opened = self.disk.open.get(shard)
+        if opened is None or opened.number != number:
+            return
+        log = opened.log
+        pieces: list[tuple[bool, int, Sequence[bytes]]] = [(True, p.end_offset, p.records) for p in log.snapshot]
+        batches = log.batches(max(log.base, log.start), effect.end)
+        pieces += [(False, batch.base_offset, batch.records) for batch in batches]
+        last_epoch = batches[-1].leader_epoch if batches else 0
+        self.step(events.ShardRecovered(shard, effect.leader_epoch, last_epoch, pieces))
+
+    def _read_log(self, effect: c.ReadLog) -> None:
+        self.later(self.dice.choice((0, 1, 20)), partial(self._has_read, effect))
+
+    def _has_read(self, effect: c.ReadLog) -> None:
+        log = self.disk.stable.get(effect.shard, Log())
+        batches: tuple[Batch, ...] | None = None
+        if effect.begin >= log.base:
+            batches = log.batches(effect.begin, effect.begin + self.dice.randint(1, 20))
+        self._checker.coverage["read from disk"] += 1
+        self.step(i.LogRead(effect.shard, effect.follower, effect.leader_epoch, effect.fetch, effect.begin, batches))
+
+    def _read_snapshot(self, effect: c.ReadSnapshot) -> None:
+        self.later(self.dice.choice((0, 1, 20)), partial(self._has_read_snapshot, effect))
+
+    def _has_read_snapshot(self, effect: c.ReadSnapshot) -> None:
+        pieces = self.disk.stable.get(effect.shard, Log()).snapshot
+        is_there = bool(pieces) and effect.end in (None, pieces[0].end_offset)
+        piece = pieces[effect.position] if is_there else None
+        self.step(
+            i.SnapshotRead(
+                effect.shard,
+                effect.follower,
+                effect.leader_epoch,
+                effect.log_number,
+                effect.position,
+                piece,
+                effect.position + 1,
+            )
+        )
+
+    def _write_snapshot(self, effect: e.WriteSnapshot) -> None:
+        shard, opened = effect.shard, self.disk.open[effect.shard]
+        # A snapshot keeps the epoch of the last record that it stands for, which the disk takes from its log.
+        last = opened.log.at(effect.end_offset - 1)
+        epoch = last[0] if last is not None else opened.log.snapshot[0].leader_epoch
+        piece = SnapshotPiece(effect.end_offset, epoch, effect.records, effect.index, effect.is_last)
+        self._checker.snapshots(self, effect)
+        number = opened.number if piece.index == 0 else opened.pieces_number
+
+        def report(_: Log) -> None:
+            self._report(i.PieceWritten(shard, piece.end_offset, piece.is_last, number))
+
+        self.disk.write_snapshot(shard, piece, report)
+        self._use_disk()
+
+    def _install(self, effect: c.InstallPiece) -> None:
+        piece, shard = effect.piece, effect.shard
+
+        def report(_: Log) -> None:
+            self._checker.coverage["installs"] += 1
+            self._report(i.LogInstalled(shard, piece.end_offset, piece.leader_epoch, effect.log_number))
+
+        self.disk.install(shard, effect.log_number, piece, report)
+        self._use_disk()
+
+    def _give_up_install(self, effect: c.GiveUpInstall) -> None:
+        if effect.shard in self.disk.open:
+            self.disk.open[effect.shard].incoming = []
+
+    # ---- Kafka ------------------------------------------------------------------------------------------------------
+
+    def _watch(self, effect: e.WatchTopics) -> None:
+        topics = {name: events.TopicMetadata(name, f"id-{name}", (1,) * TOPIC_PARTITIONS) for name in effect.topics}
+        read = events.TopicsRead(topics, frozenset(), {}, {1: ("broker", 9092)}, "kafka-1")
+        self.later(self.dice.choice((1, 5)), partial(self.step, read))
+
+    def _resolve(self, effect: e.ResolveOffsets) -> None:
+        answers = tuple(
+            events.ResolvedOffset(asked.topic, asked.partition, 0, leader_epoch=7) for asked in effect.offsets
+        )
+        self.later(self.dice.choice((1, 5)), partial(self.step, events.OffsetsResolved(effect.lookup_id, answers)))
+
+
+def _log_end(log: Log) -> LogEnd:
+    last = log.at(log.end - 1) if log.end else None
+    epoch = last[0] if last is not None else log.snapshot[0].leader_epoch if log.snapshot else 0
+    return LogEnd(leader_epoch=epoch, end=log.end)
+
+
+_PERFORM: dict[type, Callable[[ClusterProcess, Any], None]] = {
+    e.Append: ClusterProcess._append,
+    e.WriteSnapshot: ClusterProcess._write_snapshot,
+    e.Respond: lambda process, effect: process.clients.respond(process, effect),
+    e.SendPush: lambda process, effect: process.clients.push(process, effect),
+    e.CloseConnection: lambda process, effect: process.clients.close(process, effect),
+    e.Notice: lambda process, effect: process._checker.noticed(process, effect),
+    e.WakeAt: lambda process, effect: process.later(max(0, effect.now_ms - process.now_ms()), process._wake),
+    e.Halt: ClusterProcess._halt,
+    e.BugMet: ClusterProcess._bug_met,
+    e.WatchTopics: ClusterProcess._watch,
+    e.ResolveOffsets: ClusterProcess._resolve,
+    JoinedCluster: ClusterProcess._join,
+    r.Remember: ClusterProcess._remember,
+    r.OpenReplica: ClusterProcess._open,
+    r.DropReplica: ClusterProcess._drop,
+    r.AppendBatches: ClusterProcess._append_batches,
+    r.TruncateLog: ClusterProcess._truncate,
+    c.LoadLog: ClusterProcess._load,
+    c.ReadLog: ClusterProcess._read_log,
+    c.ReadSnapshot: ClusterProcess._read_snapshot,
+    c.InstallPiece: ClusterProcess._install,
+    c.GiveUpInstall: ClusterProcess._give_up_install,
+    ConnectPeers: lambda process, effect: process._peers.connect(process.number, effect),
+    SayToPeer: lambda process, effect: process._peers.say(process.number, effect.peer, effect.message),
+    EndContact: lambda process, effect: process._peers.end_contact(process.number, effect.peer, effect.why),
+    ZkRead: lambda process, effect: process.zookeeper.read(effect),
+    ZkMulti: lambda process, effect: process.zookeeper.commit(effect),
+}

@@ -1,0 +1,63 @@
+"""The simulated cluster finds what it is to find, and the same seed gives the same history."""
+
+from random import Random
+
+import pytest
+
+from coordinator.core.log.entry import Batch
+from tests.sim.cluster.disk import Disk, Log, Opened
+from tests.sim.cluster.mix import draw_cluster_mix
+from tests.sim.cluster.mutants import MUTANTS, hunt_cluster
+from tests.sim.cluster.run import run_cluster_seed
+from tests.sim.cluster.world import ClusterWorld
+
+FOUND_AT_ONCE = (
+    "acknowledged-at-own-disk",
+    "fetch-without-epoch",
+    "own-disk-not-counted",
+    "reported-before-sync",
+)
+"""Mistakes that the first seeds show; the others are hunted by `make mutants`."""
+
+
+def test_clusters_keep_what_was_acknowledged_and_come_to_rest() -> None:
+    broken = {seed: outcome.shown for seed in range(6) if (outcome := run_cluster_seed(seed, story_lines=40)).broken}
+    assert broken == {}
+
+
+def test_cluster_of_five_nodes_does_too() -> None:
+    outcome = run_cluster_seed(3, nodes=5, story_lines=40)
+    assert outcome.broken == "", outcome.shown
+
+
+def test_the_same_seed_gives_the_same_history_and_another_one_another() -> None:
+    first, again, other = run_cluster_seed(1), run_cluster_seed(1), run_cluster_seed(2)
+    assert (first.trace, first.events, first.coverage) == (again.trace, again.events, again.coverage)
+    assert first.trace != other.trace
+
+
+@pytest.mark.parametrize("name", FOUND_AT_ONCE)
+def test_a_planted_mistake_is_found(name: str) -> None:
+    outcome, _ = hunt_cluster(name, most_seeds=10)
+    assert outcome is not None, MUTANTS[name].what
+
+
+def test_a_cluster_that_cannot_become_whole_is_said_so() -> None:
+    dice = Random(1)
+    world = ClusterWorld(1, draw_cluster_mix(dice, 3), dice)
+    world.processes[2].start = lambda: None  # type: ignore[method-assign]
+    with pytest.raises(AssertionError, match="Liveness"):
+        world.run()
+
+
+def test_a_disk_keeps_what_was_written_and_of_the_rest_a_part_from_the_begin() -> None:
+    ends = set()
+    for seed in range(40):
+        disk = Disk("d")
+        disk.open[0] = Opened(Log(), 0)
+        for offset in range(0, 6, 2):
+            disk.append(0, (Batch(offset, 1, (b"a", b"b")),), lambda _: None)
+        disk.do_next(1)
+        disk.end(Random(seed))
+        ends.add(disk.stable[0].end)
+    assert {2, 4, 6} <= ends <= {2, 3, 4, 5, 6}
