@@ -10,7 +10,9 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from coordinator.core.log.entry import Batch
+from coordinator.core.log.leader_epochs import LeaderEpochs
 from coordinator.core.log.snapshot import SnapshotPiece
+from coordinator.core.log.storage import OpenedLog
 
 Record = tuple[int, bytes]
 """The leader epoch of a record, and the record."""
@@ -59,6 +61,13 @@ class Log:
         """Return it without what is at or above `end`."""
         assert self.start <= end <= self.end, f"a cut at {end} of a log from {self.start} to {self.end}"
         return replace(self, records=self.records[: end - self.base])
+
+    def opened(self, number: int) -> OpenedLog:
+        """Return it as a node's disk shows it that has opened it under a number."""
+        epochs = LeaderEpochs(((self.snapshot[0].leader_epoch, self.start - 1),) if self.snapshot else ())
+        for batch in self.batches(max(self.base, self.start), self.end):
+            epochs.note(batch.leader_epoch, batch.base_offset)
+        return OpenedLog(self.start, self.end, epochs.marks, number)
 
     def with_snapshot(self, pieces: tuple[SnapshotPiece, ...]) -> "Log":
         """Return it with a snapshot, and without the records that this stands for."""

@@ -24,7 +24,7 @@ from coordinator.core.log.snapshot import SnapshotPiece
 from coordinator.core.peers.control_words import PEERS_ADDRESS
 from coordinator.core.peers.effects import ConnectPeers, EndContact, SayToPeer
 from coordinator.core.replica import effects as r
-from coordinator.core.replica.opening import log_found
+from coordinator.core.replica.opening import log_opened
 from coordinator.protocol.parts import NodeAddress
 from tests.helpers.planted_bugs import PlantedBugError
 from tests.sim.cluster.checker import ClusterChecker, ViolationError
@@ -307,9 +307,7 @@ class ClusterProcess:
     def _open(self, effect: r.OpenReplica) -> None:
         log = self.disk.stable.setdefault(effect.shard, Log())
         self.disk.open[effect.shard] = Opened(log, effect.log_number)
-        snapshot = (log.start, log.snapshot[0].leader_epoch) if log.snapshot else None
-        found = log_found(effect.log_number, snapshot, log.batches(max(log.base, log.start), log.end))
-        self._report(i.LogOpened(effect.shard, found))
+        self._report(i.LogOpened(effect.shard, log_opened(log.opened(effect.log_number))))
 
     def _drop(self, effect: r.DropReplica) -> None:
         self.disk.drop(effect.shard, deletes=effect.deletes)
