@@ -35,8 +35,8 @@ from benchmarks.datapath_spark import ROOT, TUNED, load_ours, load_peer, start_s
 from benchmarks.datapath_starts import measure_starts
 from benchmarks.datapath_triggers import measure_triggers
 from coordinator.local.errors import LocalServiceError
-from coordinator.local.jars import JarProgress
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.java.jars import JarProgress
+from coordinator.local.kafka.broker import LocalKafka
 
 SIDES = ("kcoord", "default", "tuned")
 SIDES_WITH_SOCKETS = ("kcoord", "tuned", "floor")

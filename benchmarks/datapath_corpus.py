@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 
 PARTITIONS = 8
 _KEY_BYTES = 8

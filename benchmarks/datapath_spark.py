@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from coordinator.local.jars import ReportProgress, resolve_jars
-from coordinator.local.spark_kafka import SPARK_KAFKA_JARS
+from coordinator.local.java.jars import ReportProgress, resolve_jars
+from coordinator.local.java.spark_kafka import SPARK_KAFKA_JARS
 
 TUNED = {
     "kafka.max.poll.records": "20000",

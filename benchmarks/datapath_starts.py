@@ -22,8 +22,8 @@ from pyspark.sql import SparkSession
 
 from benchmarks.datapath_floor import StreamOfNothing
 from benchmarks.datapath_spark import ROOT, start_spark
-from coordinator.local.jars import JarProgress
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.java.jars import JarProgress
+from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.node import LocalCoordinator
 from tests.helpers.kafka_topics import produce_numbers
 

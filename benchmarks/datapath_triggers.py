@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from benchmarks.datapath_processes import processor_times, used_since
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.node import LocalCoordinator
 
 PARTITIONS = 8

@@ -23,7 +23,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka.record import MemoryRecords
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from spark_kcoord.fetch.decoding.decode import COLUMNS, Decoder, load_decoder
 
 KEY_BYTES, VALUE_BYTES = 8, 100

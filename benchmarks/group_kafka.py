@@ -30,7 +30,7 @@ from benchmarks.group_load import Group, Load, committing
 from benchmarks.group_members import RefusedError
 from benchmarks.group_rounds import Round
 from coordinator.local.errors import LocalServiceError
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.node import LocalCoordinator
 
 IN_FLIGHT = 64

@@ -28,11 +28,11 @@ from coordinator.core.effects import Effect, OffsetToResolve
 from coordinator.core.events import Event, RequestArrived, ResolvedOffset, TopicMetadata
 from coordinator.core.log.entry import Batch, encode_batch
 from coordinator.core.node import Node
-from coordinator.runtime import server
 from coordinator.runtime.disk import shard_files
 from coordinator.runtime.driver import Driver
-from coordinator.runtime.kafka import KafkaPort
-from coordinator.runtime.kafka_client import ClusterView, KafkaClient
+from coordinator.runtime.kafka.client import ClusterView, KafkaClient
+from coordinator.runtime.kafka.port import KafkaPort
+from coordinator.runtime.server import port
 
 BROKER = 1
 _BEAT_S = 0.005
@@ -112,8 +112,8 @@ class Probe:
     def time_entries(self) -> None:
         """Time everything by which an event loop, whichever it is, comes into the node's code."""
         for owner, names, reads_cpu in (
-            (server._Connection, ("connection_made", "data_received", "connection_lost"), False),
-            (server.Server, ("_flush_rest",), True),
+            (port._Connection, ("connection_made", "data_received", "connection_lost"), False),
+            (port.Server, ("_flush_rest",), True),
             (Driver, ("_on_tick", "_on_wake", "_deliver", "_take_durable", "_take_durable_for_a_turn", "_write"), True),
         ):
             for name in names:

@@ -15,7 +15,7 @@ from coordinator.protocol.messages import (
     ListClaims,
     RegisterConsumer,
 )
-from coordinator.protocol.operator_messages import CancelResets, ChangePause, DeleteGroup, DeleteOffsets, ResetOffsets
+from coordinator.protocol.messages.operators import CancelResets, ChangePause, DeleteGroup, DeleteOffsets, ResetOffsets
 from coordinator.protocol.parts import Claim, FinalOffset, ResetTarget, StartHint, Subscription, TopicOffsets
 
 _Piece = TypeVar("_Piece")

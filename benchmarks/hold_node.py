@@ -28,7 +28,7 @@ from coordinator.core.limits import Limits
 from coordinator.core.node import Node
 from coordinator.protocol.codec import encode_message
 from coordinator.protocol.messages import RegisterConsumer, Request, Response, StartFetcher
-from coordinator.protocol.pages import ask_for_all
+from coordinator.protocol.messages.pages import ask_for_all
 from coordinator.protocol.parts import NodeAddress
 
 WALL_MS: Final = 1_700_000_000_000

@@ -16,7 +16,7 @@ from benchmarks import hold_cases as cases
 from benchmarks.hold_node import Held
 from coordinator.protocol.ids import MAX_NAMED
 from coordinator.protocol.messages import DescribeGroup, FetchOffsets, ListGroupEvents, ListGroups
-from coordinator.protocol.operator_messages import DescribeControls
+from coordinator.protocol.messages.operators import DescribeControls
 
 BAR_MS: Final = 20.0
 

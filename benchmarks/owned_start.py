@@ -24,9 +24,8 @@ from typing import Final
 
 import google_crc32c
 
-from coordinator.core.groups.in_topics import TopicNumbers
-from coordinator.core.groups.journal import Journal
-from coordinator.core.groups.records import (
+from coordinator.core.groups.hard.journal import Journal
+from coordinator.core.groups.hard.records import (
     MOST_TOGETHER,
     Advanced,
     ClaimsRunning,
@@ -42,7 +41,8 @@ from coordinator.core.groups.records import (
     TopicSteps,
     encode_record,
 )
-from coordinator.core.groups.snapshot import records_of
+from coordinator.core.groups.hard.snapshot import records_of
+from coordinator.core.groups.partitions.in_topics import TopicNumbers
 from coordinator.core.limits import Limits
 from coordinator.core.log.storage import LogSink, RecoveredShard
 from coordinator.core.node import Node

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.options.kafka_settings import parse_kafka_options

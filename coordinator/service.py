@@ -16,25 +16,25 @@ from pathlib import Path
 from structlog.typing import FilteringBoundLogger
 
 from coordinator.config import Settings
-from coordinator.core.groups.records import UnreadableRecordError
+from coordinator.core.groups.hard.records import UnreadableRecordError
 from coordinator.core.log.entry import StorageError
 from coordinator.core.log.storage import LogSink, RecoveredShard
 from coordinator.core.node import Node
-from coordinator.protocol.addresses import format_address, parse_address
 from coordinator.protocol.parts import NodeAddress
+from coordinator.protocol.text.addresses import format_address, parse_address
 from coordinator.runtime import clock_watch
 from coordinator.runtime.assignors import AssignorError, load_assignors
 from coordinator.runtime.clock import SystemClock
 from coordinator.runtime.clock_watch import why_far_from_log
-from coordinator.runtime.collector import Rounds
 from coordinator.runtime.disk import Disk, most_open_files
 from coordinator.runtime.driver import TICK_MS, Driver, Stopped
-from coordinator.runtime.kafka import KafkaPort
+from coordinator.runtime.kafka.port import KafkaPort
 from coordinator.runtime.loading import LoadEnded, Progress
-from coordinator.runtime.logs import Journal
-from coordinator.runtime.loop import LoopError, loop_factory
-from coordinator.runtime.server import ListenError, Server
-from coordinator.runtime.signals import Signals
+from coordinator.runtime.process.collector import Rounds
+from coordinator.runtime.process.logs import Journal
+from coordinator.runtime.process.loop import LoopError, loop_factory
+from coordinator.runtime.process.signals import Signals
+from coordinator.runtime.server.port import ListenError, Server
 
 READY_LINE = "kcoord: listening on "
 _SWITCH_INTERVAL_S = 0.0005

@@ -53,7 +53,7 @@ find_uv() {
 
 python=$(find_python) ||
     fail "Python 3.11 or newer was not found: install it, for example with \`apt install python3 python3-venv\` or \`brew install python\`."
-java=$("$python" -m coordinator.local.java) || exit 1
+java=$("$python" -m coordinator.local.java.runtime) || exit 1
 
 # The environment is right if it was made from just these files and its Python still runs.
 wanted=$(cat pyproject.toml uv.lock scripts/setup.sh hatch_build.py spark_kcoord/fetch/decoding/_native.pyx spark_kcoord/fetch/decoding/_crc32c.h | cksum)

@@ -72,14 +72,6 @@ class Finding:
 
 
 EXCEPTIONS: Final[tuple[Excuse, ...]] = (
-    Excuse("folder", "coordinator/cli", "a file a verb; verbs and their common parts are to be two folders", 22),
-    Excuse("folder", "coordinator/core", "the node's own files; log and groups have folders already", 18),
-    Excuse("folder", "coordinator/core/groups", "is being divided by the subjects of Kafka's coordinator", 70),
-    Excuse("folder", "coordinator/demo", "one story told once; nobody looks for a change here", 14),
-    Excuse("folder", "coordinator/local", "Kafka, ZooKeeper and a node are to be three folders", 15),
-    Excuse("folder", "coordinator/protocol", "parts and messages of operators and peers are to be folders", 15),
-    Excuse("folder", "coordinator/runtime", "server, disk and Kafka are to be folders of their own", 26),
-    Excuse("folder", "spark_kcoord/member/core", "one machine whose files import each other in one order", 17),
     Excuse("docstring", "coordinator", "those of core/groups, and of rooms just written, are mended there", 140),
 )
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from coordinator.local.kafka import LocalKafka
+    from coordinator.local.kafka.broker import LocalKafka
     from coordinator.local.node import LocalCoordinator
     from coordinator.local.zookeeper import LocalZooKeeper
 
@@ -23,7 +23,7 @@ settings.load_profile("any machine")
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator["LocalKafka"]:
     """Return the running broker that all tests share; a test makes its own topics and never stops it."""
-    from coordinator.local.kafka import LocalKafka
+    from coordinator.local.kafka.broker import LocalKafka
 
     with LocalKafka(tmp_path_factory.mktemp("kafka")) as broker:
         yield broker

@@ -1,4 +1,4 @@
-"""The command line: what people type, one file a group of verbs.
+"""The command line: what people type. `verbs` has one file a group of verbs, `parts` what they share.
 
 Data goes to standard output, notes to standard error. A `LocalServiceError` is shown as its text with exit
 code 1. Verbs import what they run when they run, so that every verb starts quickly.
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli import demo, dev, dev_topics, doctor, groups, serve
+from coordinator.cli.verbs import demo, dev, dev_topics, doctor, groups, serve
 
 app = typer.Typer(
     name="kcoord",

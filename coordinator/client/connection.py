@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from coordinator.protocol.addresses import Address
 from coordinator.protocol.errors import RemoteProtocolError
 from coordinator.protocol.messages import Request, Response
 from coordinator.protocol.session import HelloReceived, ResponseReceived, Role, Session, SessionEvent
+from coordinator.protocol.text.addresses import Address
 
 CONNECT_ERRORS: Final = (OSError, UnicodeError, OverflowError)
 """The exceptions of opening a connection: the system's errors, a name no resolver takes, a port out of range."""

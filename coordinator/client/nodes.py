@@ -8,7 +8,7 @@ of its own: jitter comes in as a callable returning a number in [0, 1).
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from coordinator.protocol.addresses import Address, format_address
+from coordinator.protocol.text.addresses import Address, format_address
 
 BACKOFF_MIN_MS: Final = 50
 BACKOFF_MAX_MS: Final = 1_000

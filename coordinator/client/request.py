@@ -19,10 +19,10 @@ from typing import Final
 from coordinator.client.connection import Connection, NodeError, NodeTimeoutError
 from coordinator.client.nodes import Nodes
 from coordinator.client.refusals import BETTER_ELSEWHERE, NOT_SERVING, PASSING, Refusal, refusal_of, show_refusal
-from coordinator.protocol.addresses import Address, format_address
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError
 from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse, Request, Response
-from coordinator.protocol.pages import ask_for_all
+from coordinator.protocol.messages.pages import ask_for_all
+from coordinator.protocol.text.addresses import Address, format_address
 
 TRY_TIMEOUT_S: Final = 5.0
 """The longest that one node may take before the next one is tried, where a request may be asked twice."""

@@ -20,8 +20,8 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from coordinator.core.limits import Limits
-from coordinator.protocol.addresses import parse_address
-from coordinator.protocol.durations import parse_duration_ms
+from coordinator.protocol.text.addresses import parse_address
+from coordinator.protocol.text.durations import parse_duration_ms
 
 LoopKind: TypeAlias = Literal["auto", "uvloop", "asyncio"]
 

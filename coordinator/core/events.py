@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from coordinator.protocol.addresses import Address
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import Request
+from coordinator.protocol.text.addresses import Address
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,23 +35,23 @@ from coordinator.core.events import (
     Ticked,
     TopicsRead,
 )
-from coordinator.core.gates import Gates
-from coordinator.core.groups.account import Usage
-from coordinator.core.groups.assignors import ASSIGNORS, Assignor
-from coordinator.core.groups.catalog import Catalog
+from coordinator.core.groups.assignment.assignors import ASSIGNORS, Assignor
 from coordinator.core.groups.desk import Clock, Desk
-from coordinator.core.groups.journal import Journal
-from coordinator.core.groups.renewal import renew
+from coordinator.core.groups.hard.account import Usage
+from coordinator.core.groups.hard.journal import Journal
+from coordinator.core.groups.hard.state import ShardState
+from coordinator.core.groups.reconciliation.renewal import renew
 from coordinator.core.groups.shard import Shard
-from coordinator.core.groups.soft import Connection
-from coordinator.core.groups.state import ShardState
-from coordinator.core.groups.timeline_room import TimelineRoom
+from coordinator.core.groups.soft.sessions import Connection
+from coordinator.core.groups.soft.timeline_room import TimelineRoom
+from coordinator.core.kafka_metadata import Catalog
 from coordinator.core.limits import Limits
 from coordinator.core.log.storage import LogSink, RecoveredShard
 from coordinator.core.meter import Meter
 from coordinator.core.request_shape import where_of
-from coordinator.core.routing import Router
-from coordinator.core.shard_rack import NotServedError, ShardRack
+from coordinator.core.requests.routing import Router
+from coordinator.core.shards.gates import Gates
+from coordinator.core.shards.shard_rack import NotServedError, ShardRack
 from coordinator.protocol.parts import NodeAddress
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from coordinator.demo.errors import DemoError
-from coordinator.local.process import ChildProcess
+from coordinator.local.process.child import ChildProcess
 
 _JOB: Final = ("jobs", "ingest_stream.py")
 _SPARK_SETTINGS: Final = "spark-defaults.conf"

@@ -13,16 +13,16 @@ from typing import Final
 from coordinator.client.request import RequestError, ask
 from coordinator.demo.applications import ApplicationSettings
 from coordinator.demo.errors import DemoError
+from coordinator.demo.screen.view import View
 from coordinator.demo.settings import GROUP, PARTITIONS, TOPIC, DemoSettings
 from coordinator.demo.story import Ending, Stage, Story
-from coordinator.demo.view import View
 from coordinator.demo.watch import GroupWatch
 from coordinator.local.errors import LocalServiceError
-from coordinator.local.jars import ReportProgress
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.java.jars import ReportProgress
+from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.node import LocalCoordinator
-from coordinator.protocol.addresses import Address, parse_addresses
 from coordinator.protocol.messages import Request, Response
+from coordinator.protocol.text.addresses import Address, parse_addresses
 
 _ASK_TIMEOUT_S: Final = 10.0
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from coordinator.demo.flights import FLIGHTS
+from coordinator.demo.data.flights import FLIGHTS
 
 GROUP: Final = "flights"
 TOPIC: Final = "flights"

@@ -13,12 +13,15 @@ from types import TracebackType
 from typing import Final, Protocol, Self, TypeVar
 
 from coordinator.demo.applications import ApplicationSettings, SparkApplication, find_conf, find_job
-from coordinator.demo.checker import Verdict, check_delivery, explain_repeats
-from coordinator.demo.dashboard import Dashboard, Picture
+from coordinator.demo.data.checker import Verdict, check_delivery, explain_repeats
+from coordinator.demo.data.flights import FIRST_LINE, find_archive, read_flights
+from coordinator.demo.data.producer import FlightProducer, Pace
+from coordinator.demo.data.sink import read_delivered
 from coordinator.demo.errors import DemoError
-from coordinator.demo.flights import FIRST_LINE, find_archive, read_flights
 from coordinator.demo.outcome import Outcome
-from coordinator.demo.producer import FlightProducer, Pace
+from coordinator.demo.screen.dashboard import Dashboard, Picture
+from coordinator.demo.screen.timeline import Handover, describe_event, find_handover, granted_to, name_partitions
+from coordinator.demo.screen.view import View
 from coordinator.demo.settings import (
     FIRST,
     JOIN_TIMEOUT_S,
@@ -28,9 +31,6 @@ from coordinator.demo.settings import (
     TOPIC,
     DemoSettings,
 )
-from coordinator.demo.sink import read_delivered
-from coordinator.demo.timeline import Handover, describe_event, find_handover, granted_to, name_partitions
-from coordinator.demo.view import View
 from coordinator.demo.watch import GroupWatch, member_named, owned_by, running_claims
 from coordinator.protocol.messages import DescribeGroupResponse
 

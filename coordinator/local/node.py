@@ -10,8 +10,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from coordinator.local.ports import free_ports
-from coordinator.local.service import LocalService
+from coordinator.local.process.ports import free_ports
+from coordinator.local.process.service import LocalService
 
 _READY = re.compile(r"^kcoord: listening on \S+$", re.MULTILINE)
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from coordinator.local.class_archive import ClassArchive
 from coordinator.local.errors import LocalServiceError
-from coordinator.local.jars import JarSet, Module, ReportProgress, resolve_jars
-from coordinator.local.java import find_java
-from coordinator.local.kafka_files import logging_properties
-from coordinator.local.ports import LOOPBACK, free_ports
-from coordinator.local.service import LocalService
+from coordinator.local.java.class_archive import ClassArchive
+from coordinator.local.java.jars import JarSet, Module, ReportProgress, resolve_jars
+from coordinator.local.java.runtime import find_java
+from coordinator.local.kafka.files import logging_properties
+from coordinator.local.process.ports import LOOPBACK, free_ports
+from coordinator.local.process.service import LocalService
 
 ZOOKEEPER_JARS: Final = JarSet(
     name="zookeeper",

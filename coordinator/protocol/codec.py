@@ -12,8 +12,8 @@ from typing import Any, Final, TypeVar, get_args
 import msgspec
 
 from coordinator.protocol.framing import HELLO_MAGIC
-from coordinator.protocol.message import WireMessage
 from coordinator.protocol.messages import RESPONSE_OF, Push, Request, Response
+from coordinator.protocol.messages.message import WireMessage
 
 _encoder = msgspec.msgpack.Encoder()
 _request_decoder: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)

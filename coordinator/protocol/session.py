@@ -18,8 +18,8 @@ from coordinator.protocol.codec import MEMBERS, Language, decode_number, encode_
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from coordinator.protocol.framing import FrameReader, VersionRange
 from coordinator.protocol.ids import MAX_LIST_ITEMS
-from coordinator.protocol.message import WireMessage
 from coordinator.protocol.messages import ErrorResponse, Push, Request, Response
+from coordinator.protocol.messages.message import WireMessage
 
 SUPPORTED_VERSIONS: Final = VersionRange(1, 1)
 """Protocol versions this code speaks."""

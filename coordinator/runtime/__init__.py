@@ -1,1 +1,1 @@
-"""Makes it so: one port a file (server, disk, clock, Kafka), and the loop that performs the core's effects."""
+"""Makes it so: a port a folder, the clock, and the loop that performs the core's effects."""

@@ -11,7 +11,13 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from coordinator.core.groups.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, Assignor, AssignorInput, TopicPartition
+from coordinator.core.groups.assignment.assignors import (
+    ASSIGNORS,
+    DEFAULT_ASSIGNOR,
+    Assignor,
+    AssignorInput,
+    TopicPartition,
+)
 from coordinator.protocol.ids import why_bad_id
 
 ENTRY_POINT_GROUP: Final = "kcoord.assignors"

@@ -51,8 +51,8 @@ from coordinator.core.log.storage import DiskPort
 from coordinator.protocol.messages import Push, RegisterConsumer, Request, Response
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.clock_watch import KIND, ClockWatch
-from coordinator.runtime.input_bound import InputBound
-from coordinator.runtime.shard_reading import ShardReader
+from coordinator.runtime.disk.shard_reading import ShardReader
+from coordinator.runtime.server.input_bound import InputBound
 
 TICK_MS = 100
 TURN_MS = 10

@@ -32,7 +32,7 @@ from spark_kcoord.consumer.records import KafkaRecords, Position, Records, Rows,
 from spark_kcoord.errors import DataLossError, KcoordError
 from spark_kcoord.fetch.decoding.columns import COLUMNS, arrow_schema
 from spark_kcoord.member.client import Assignment, Joined, MemberClient, MemberSettings, fetch_offsets
-from spark_kcoord.member.core.holdings import AssignedPartition, starts_anew
+from spark_kcoord.member.core.held.holdings import AssignedPartition, starts_anew
 from spark_kcoord.options.kafka_settings import KafkaSettings, parse_kafka_options
 from spark_kcoord.options.source_options import host_ports
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from coordinator.protocol.ids import TopicPartition
 from spark_kcoord.consumer.records import Position, Records
 from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
-from spark_kcoord.member.core.patience import END_AGE_S
+from spark_kcoord.member.core.session.patience import END_AGE_S
 
 __all__ = ["PositionsBehind"]
 

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from coordinator.protocol.durations import parse_duration_ms
+from coordinator.protocol.text.durations import parse_duration_ms
 from spark_kcoord.options.kafka_settings import KAFKA_OPTIONS
 
 __all__ = ["add_source_arguments", "read_pairs", "seconds", "source_options"]

@@ -17,7 +17,6 @@ from concurrent.futures import Future
 from itertools import count
 from typing import Final, TypeVar, assert_never, overload
 
-from coordinator.protocol.addresses import Address
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import (
@@ -29,6 +28,7 @@ from coordinator.protocol.parts import (
     PartitionResult,
     StartHint,
 )
+from coordinator.protocol.text.addresses import Address
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.core.effects import (
     AdvanceOutcome,
@@ -59,10 +59,10 @@ from spark_kcoord.member.core.events import (
     ReportCall,
     Ticked,
 )
-from spark_kcoord.member.core.holdings import AssignedPartition, Assignment, partition_of
+from spark_kcoord.member.core.held.holdings import AssignedPartition, Assignment, partition_of
+from spark_kcoord.member.core.held.portions import advance_portions, bytes_of, join_outcomes, portions
 from spark_kcoord.member.core.machine import Member
-from spark_kcoord.member.core.portions import advance_portions, bytes_of, join_outcomes, portions
-from spark_kcoord.member.core.states import State
+from spark_kcoord.member.core.session.states import State
 from spark_kcoord.member.holders import Holder, ask_holders
 from spark_kcoord.member.one_shot import fetch_offsets, find_coordinator, request_once
 from spark_kcoord.member.refusals import closed

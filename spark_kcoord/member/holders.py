@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from coordinator.client.refusals import refusal_of, show_refusal
-from coordinator.protocol.addresses import Address
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse
-from coordinator.protocol.operator_messages import DescribeControls, DescribeControlsResponse
+from coordinator.protocol.messages.operators import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import ControlDescription, PartitionDescription
+from coordinator.protocol.text.addresses import Address
 from coordinator.protocol.vocabulary import ControlKind
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.one_shot import request_once

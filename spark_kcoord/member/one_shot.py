@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from coordinator.client.refusals import refusal_of, show_refusal
 from coordinator.client.request import RequestError, RequestTimeoutError, ask_until_answered
-from coordinator.protocol.addresses import Address, format_address
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import (
     ErrorResponse,
@@ -19,6 +18,7 @@ from coordinator.protocol.messages import (
     Request,
     Response,
 )
+from coordinator.protocol.text.addresses import Address, format_address
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.settings import BOOTSTRAP_OPTION
 

@@ -7,10 +7,10 @@ registration, and the rest, which are final. It knows no state.
 from typing import Final
 
 from coordinator.client.refusals import Refusal, show_refusal
-from coordinator.protocol.addresses import format_address
 from coordinator.protocol.claim_columns import is_whole
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import ClaimStatuses, Outcomes
+from coordinator.protocol.text.addresses import format_address
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.settings import BOOTSTRAP_OPTION, TIMEOUT_OPTION, MemberSettings
 

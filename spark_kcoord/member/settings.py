@@ -7,9 +7,9 @@ that error messages mention are the Spark source's.
 from dataclasses import dataclass
 from typing import Final
 
-from coordinator.protocol.addresses import Address
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import ResetPolicy, StartHint
+from coordinator.protocol.text.addresses import Address
 from coordinator.protocol.vocabulary import AssignorName, Handover, IsolationLevel
 
 BOOTSTRAP_OPTION: Final = "kcoord.bootstrap.servers"

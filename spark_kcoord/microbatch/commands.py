@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar, cast
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import Claim, ClaimStatus, LostPosition, PartitionResult
 from spark_kcoord.member.core.effects import AdvanceOutcome
-from spark_kcoord.member.core.holdings import Assignment
+from spark_kcoord.member.core.held.holdings import Assignment
 from spark_kcoord.member.holders import Holder
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from coordinator.protocol.ids import TopicPartition
 from spark_kcoord.errors import DataLossError, KcoordError
-from spark_kcoord.member.core.holdings import Assignment
+from spark_kcoord.member.core.held.holdings import Assignment
 from spark_kcoord.member.holders import Holder
 from spark_kcoord.microbatch.commands import (
     AskHolders,

@@ -18,8 +18,8 @@ from typing import Final, TypeAlias
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import LostPosition
 from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
-from spark_kcoord.member.core.holdings import AssignedPartition
-from spark_kcoord.member.core.patience import END_AGE_S
+from spark_kcoord.member.core.held.holdings import AssignedPartition
+from spark_kcoord.member.core.session.patience import END_AGE_S
 from spark_kcoord.microbatch.commands import Planning, ReadHighWatermarks, ReadStarts, ask_offsets
 
 __all__ = ["LogBounds", "OutOfRange"]

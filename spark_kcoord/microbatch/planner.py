@@ -14,13 +14,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from coordinator.protocol.addresses import Address
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, LogPosition, PartitionResult
+from coordinator.protocol.text.addresses import Address
 from spark_kcoord.errors import DataLossError, KafkaAwayError, UnknownTopicError
 from spark_kcoord.member.core.effects import AdvanceOutcome, Joined
-from spark_kcoord.member.core.holdings import AssignedPartition, Assignment, starts_anew
+from spark_kcoord.member.core.held.holdings import AssignedPartition, Assignment, starts_anew
 from spark_kcoord.microbatch.claim_reports import report_not_committed, report_not_read, report_refused, told_positions
 from spark_kcoord.microbatch.commands import (
     AskAdvance,

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import Claim, LostPosition
-from spark_kcoord.member.core.holdings import AssignedPartition
+from spark_kcoord.member.core.held.holdings import AssignedPartition
 
 _Grant: TypeAlias = tuple[str, int, int]
 

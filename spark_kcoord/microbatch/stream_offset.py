@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from coordinator.protocol.addresses import Address, format_address, parse_address
 from coordinator.protocol.parts import Claim, LogPosition, StartHint
+from coordinator.protocol.text.addresses import Address, format_address, parse_address
 from spark_kcoord.errors import KcoordError
 
 __all__ = ["STREAM_OFFSET_VERSION", "StreamOffset"]

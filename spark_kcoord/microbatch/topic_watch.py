@@ -16,7 +16,7 @@ from typing import Final
 
 from coordinator.protocol.ids import TopicPartition
 from spark_kcoord.errors import KafkaAwayError
-from spark_kcoord.member.core.holdings import Assignment
+from spark_kcoord.member.core.held.holdings import Assignment
 from spark_kcoord.microbatch.commands import Planning, ReadTopicIds, ask_topic_ids
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 

@@ -96,7 +96,7 @@ def _split(text: str) -> tuple[str, ...]:
 
 def _parse_server(text: str) -> str:
     # Options are read on the Spark driver; executors load this file too, and have no coordinator package.
-    from coordinator.protocol.addresses import format_address, parse_address
+    from coordinator.protocol.text.addresses import format_address, parse_address
 
     return format_address(parse_address(text))
 
@@ -154,7 +154,7 @@ def integer(low: int, high: int = 2**63 - 1) -> Kind:
 
 
 def _to_ms(text: str, bare_unit: str | None = None) -> int:
-    from coordinator.protocol.durations import parse_duration_ms  # not at the top: executors load this file too
+    from coordinator.protocol.text.durations import parse_duration_ms  # not at the top: executors load this file too
 
     return parse_duration_ms(text, bare_unit=bare_unit)
 

@@ -109,7 +109,7 @@ _OWN_FIELDS: Final = frozenset(one.name for one in fields(SourceOptions)) - {"co
 
 def host_ports(servers: Sequence[str]) -> tuple[tuple[str, int], ...]:
     """Return checked ``host:port`` texts as pairs; an IPv6 host loses its brackets."""
-    from coordinator.protocol.addresses import parse_address  # not at the top: executors load this file too
+    from coordinator.protocol.text.addresses import parse_address  # not at the top: executors load this file too
 
     return tuple(parse_address(server) for server in servers)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from coordinator.demo.sink import output_files
-from coordinator.local.kafka import LocalKafka
+from coordinator.demo.data.sink import output_files
+from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.node import LocalCoordinator
 from spark_kcoord.deploy.ship import ship
 from tests.helpers.group_view import GroupView

@@ -14,8 +14,8 @@ import pyarrow.dataset as ds
 import pyspark
 import pytest
 
-from coordinator.demo.sink import output_files
-from coordinator.local.kafka import LocalKafka
+from coordinator.demo.data.sink import output_files
+from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.node import LocalCoordinator
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import produce, produce_numbers

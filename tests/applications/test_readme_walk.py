@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from coordinator.local.ports import free_ports
+from coordinator.local.process.ports import free_ports
 from tests.helpers.small_spark import JAVA_OPTIONS
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1_200)]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from tests.helpers.kafka_topics import produce_numbers
 from tests.helpers.small_spark import JAVA_OPTIONS
 

@@ -7,10 +7,10 @@ is gone after it without its end being committed was cut by that record.
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.records import decode_record
-from coordinator.core.groups.replay import replay
-from coordinator.core.groups.state import GroupState, ShardState
+from coordinator.core.groups.hard.records import decode_record
+from coordinator.core.groups.hard.replay.replay import replay
+from coordinator.core.groups.hard.state import GroupState, ShardState
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.runtime.disk import Disk
 from tests.helpers.loading import read_shard
 

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from tests.helpers.kafka_topics import consume, produce
 from tests.helpers.record_batches import Row
 from tests.helpers.waiting import wait_until

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.node import LocalCoordinator
 from tests.compare.cases import Case
 from tests.compare.corpus import FIRST_MS, STEP_MS, Place, write_by_librdkafka

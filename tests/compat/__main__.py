@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.node import LocalCoordinator
 from tests.compat.environments import PYTHONS, ROOT, EnvironmentMissingError, Wanted, environment, find_python
 from tests.helpers.kafka_topics import produce_numbers

@@ -23,7 +23,7 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
 import spark_kcoord
-from coordinator.local.ports import free_ports, is_port_free
+from coordinator.local.process.ports import free_ports, is_port_free
 from tests.helpers.processes import eventually
 
 PATIENCE_S = 150.0

@@ -12,7 +12,6 @@ import pytest
 from coordinator.client.connection import Connection, NodeError
 from coordinator.client.refusals import refusal_of
 from coordinator.client.request import RequestError, RequestTimeoutError, ask, ask_until_answered
-from coordinator.protocol.addresses import Address, format_address, parse_address
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
@@ -30,8 +29,9 @@ from coordinator.protocol.messages import (
     Request,
     Response,
 )
-from coordinator.protocol.operator_messages import DeleteOffsets, DeleteOffsetsResponse
+from coordinator.protocol.messages.operators import DeleteOffsets, DeleteOffsetsResponse
 from coordinator.protocol.parts import CommittedOffset, NodeAddress
+from coordinator.protocol.text.addresses import Address, format_address, parse_address
 from tests.helpers.answer_cutter import answer_cutter
 from tests.helpers.loopback_coordinator import LoopbackCoordinator, unused_address
 from tests.helpers.loopback_proxy import LoopbackProxy

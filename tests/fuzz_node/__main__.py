@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.node import LocalCoordinator
 from tests.fuzz_node.fuzz import fuzz
 from tests.helpers.leaving_no_process import leaving_no_process

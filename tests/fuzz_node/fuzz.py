@@ -3,7 +3,7 @@
 import time
 from random import Random
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.node import LocalCoordinator
 from tests.fuzz_node.verdict import Verdict
 from tests.fuzz_node.wild_client import WildClient

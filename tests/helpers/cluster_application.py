@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coordinator.local.ports import LOOPBACK
+from coordinator.local.process.ports import LOOPBACK
 from tests.helpers.mishaps import mishaps
 from tests.helpers.small_spark import JAVA_OPTIONS
 from tests.helpers.stream_application import NumberedStream, read_arguments

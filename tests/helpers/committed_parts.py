@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from coordinator.core.groups.records import Advanced, CommittedPart, OffsetsCommitted, TopicCommit, TopicSteps
+from coordinator.core.groups.hard.records import Advanced, CommittedPart, OffsetsCommitted, TopicCommit, TopicSteps
 
 
 def parts_of(record: OffsetsCommitted) -> Iterator[CommittedPart]:

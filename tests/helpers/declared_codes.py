@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.message import ANY_REQUEST_REFUSED_WITH
 from coordinator.protocol.messages import ErrorResponse, Request, Response
+from coordinator.protocol.messages.message import ANY_REQUEST_REFUSED_WITH
 from coordinator.protocol.parts import Outcomes
 
 

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from coordinator.config import LoopKind
-from coordinator.runtime.loop import loop_factory
+from coordinator.runtime.process.loop import loop_factory
 
 Value = TypeVar("Value")
 

@@ -3,7 +3,6 @@
 from typing import TypeVar
 
 from coordinator.client.request import ask
-from coordinator.protocol.addresses import parse_addresses
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeGroup,
@@ -16,6 +15,7 @@ from coordinator.protocol.messages import (
     Response,
 )
 from coordinator.protocol.parts import GroupEvent
+from coordinator.protocol.text.addresses import parse_addresses
 
 R = TypeVar("R", bound=Response)
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from coordinator.core.groups.changes import own
-from coordinator.core.groups.claim_table import OpenClaims, Owner
-from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.records import CommittedPart, TopicCommit
-from coordinator.core.groups.state import Grant, GroupState
+from coordinator.core.groups.hard.records import CommittedPart, TopicCommit
+from coordinator.core.groups.hard.replay.changes import own
+from coordinator.core.groups.hard.state import Grant, GroupState
+from coordinator.core.groups.hard.tables.claim_table import OpenClaims, Owner
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 
 ALL: tuple[TopicPartition, ...] = (*[("t", number) for number in range(5)], ("u", 0), ("u", 1))
 MINE = Grant("m1", "id", 7)

@@ -6,9 +6,9 @@ from typing import Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from coordinator.local.jars import resolve_jars
-from coordinator.local.java import find_java
-from coordinator.local.kafka import KAFKA_JARS, QUICK_START
+from coordinator.local.java.jars import resolve_jars
+from coordinator.local.java.runtime import find_java
+from coordinator.local.kafka.broker import KAFKA_JARS, QUICK_START
 from tests.helpers.record_batches import Row
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from coordinator.core.groups.journal import Journal
+from coordinator.core.groups.hard.journal import Journal
 from coordinator.core.log.storage import DiskPort, LogSink, RecoveredShard
 
 

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable
 
-from coordinator.core.groups.life_records import LogWentBack
-from coordinator.core.groups.operator_records import ClaimsReleased, GroupDeleted, OffsetsDeleted, ResetApplied
-from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.records import (
+from coordinator.core.groups.hard.life_records import LogWentBack
+from coordinator.core.groups.hard.operator_records import ClaimsReleased, GroupDeleted, OffsetsDeleted, ResetApplied
+from coordinator.core.groups.hard.records import (
     Advanced,
     ClaimsClosed,
     ClaimsGivenUp,
@@ -23,6 +22,7 @@ from coordinator.core.groups.records import (
     WentOutOfRange,
     decode_record,
 )
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from tests.helpers.committed_parts import each_offered_step, each_step, parts_of
 
 

@@ -13,9 +13,9 @@ from coordinator.core.log.requests import CutLog, LogRequests
 from coordinator.core.log.snapshot import SnapshotPiece
 from coordinator.core.log.storage import LogReplacedError, LogSink, OpenedLog, RecoveredShard, SnapshotPart
 from coordinator.runtime.disk.data_directory import NodeDirectory, open_in_cluster
+from coordinator.runtime.disk.files import DiskError
 from coordinator.runtime.disk.log_files import DAMAGED, LogFiles
 from coordinator.runtime.disk.log_view import LogView
-from coordinator.runtime.files import DiskError
 from tests.helpers.memory_files import MemoryFiles
 
 ROOT = Path("/")

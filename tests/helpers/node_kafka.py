@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from coordinator.core.effects import ResolveOffsets
 from coordinator.core.events import OffsetsResolved, ResolvedOffset, TopicMetadata, TopicsRead
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.protocol.ids import EARLIEST, LATEST
 
 

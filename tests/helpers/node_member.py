@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from coordinator.core.events import ConnectionClosed, RequestArrived
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.protocol.claim_columns import advance_of, claims_in_columns, each_status
 from coordinator.protocol.columns import OffsetToCommit, in_columns, results_of
 from coordinator.protocol.errors import ErrorCode

@@ -36,8 +36,8 @@ from coordinator.core.events import (
     SnapshotWritten,
     Ticked,
 )
-from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.state import GroupState, ShardState
+from coordinator.core.groups.hard.state import GroupState, ShardState
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
 from coordinator.protocol.errors import ErrorCode

@@ -6,7 +6,7 @@ formats and gone on with today's, and with the holes that a cleaner leaves.
 
 from collections.abc import Mapping, Sequence
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from tests.helpers.old_messages import OLD_CODECS, OldSet, place_segment
 from tests.helpers.record_batches import Row, record_batch
 

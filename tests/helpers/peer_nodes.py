@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from coordinator.core.peers.effects import ConnectPeers, PeerAddress
 from coordinator.core.peers.events import ContactBegan, ContactEnded, PeerSaid, PeersEvent
 from coordinator.core.peers.hello import Acquaintance
-from coordinator.protocol.addresses import Address
 from coordinator.protocol.peer_messages import PeerHello, PeerMessage, PeerPing
 from coordinator.protocol.peer_messages.session import PeerSession, Said
+from coordinator.protocol.text.addresses import Address
 from coordinator.runtime.peers import PeerLimits, Peers
 from tests.helpers.loopback import PATIENCE_S, RememberedLog, until
 

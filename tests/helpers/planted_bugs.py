@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
-from coordinator.core.groups.journal import Journal
-from coordinator.core.groups.records import Record
+from coordinator.core.groups.hard.journal import Journal
+from coordinator.core.groups.hard.records import Record
 from coordinator.core.node import Node
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from kafka.admin import KafkaAdminClient, UserScramCredentialUpsertion
 
-from coordinator.local.java import find_java
-from coordinator.local.kafka import LocalKafka
-from coordinator.local.ports import LOOPBACK, free_ports
+from coordinator.local.java.runtime import find_java
+from coordinator.local.kafka.broker import LocalKafka
+from coordinator.local.process.ports import LOOPBACK, free_ports
 
 USER, PASSWORD = "reader", "reader-secret"
 PROTOCOLS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")

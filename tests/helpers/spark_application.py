@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from coordinator.local.process import ChildProcess
+from coordinator.local.process.child import ChildProcess
 from tests.helpers.stream_application import NumberedStream
 from tests.helpers.waiting import wait_until
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from coordinator.local.jars import resolve_jars
-from coordinator.local.spark_kafka import SPARK_KAFKA_JARS
+from coordinator.local.java.jars import resolve_jars
+from coordinator.local.java.spark_kafka import SPARK_KAFKA_JARS
 from tests.helpers.small_spark import JAVA_OPTIONS
 
 _SETTINGS: Final = {

@@ -12,8 +12,8 @@ from typing import Self
 
 import pyspark
 
-from coordinator.local.ports import LOOPBACK, free_ports
-from coordinator.local.process import ChildProcess
+from coordinator.local.process.child import ChildProcess
+from coordinator.local.process.ports import LOOPBACK, free_ports
 from tests.helpers.small_spark import JAVA_OPTIONS
 from tests.helpers.waiting import wait_until
 

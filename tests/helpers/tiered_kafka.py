@@ -13,8 +13,8 @@ from pathlib import Path
 
 from kafka import KafkaProducer
 
-from coordinator.local.jars import JarSet, Module, resolve_jars
-from coordinator.local.kafka import KAFKA_JARS, LocalKafka
+from coordinator.local.java.jars import JarSet, Module, resolve_jars
+from coordinator.local.kafka.broker import KAFKA_JARS, LocalKafka
 from spark_kcoord.fetch.connection import KafkaClient
 from spark_kcoord.fetch.offsets import local_log_starts
 from spark_kcoord.options.kafka_settings import KafkaSettings

@@ -25,7 +25,7 @@ from coordinator.core.effects import (
     WatchTopics,
     WriteSnapshot,
 )
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
@@ -49,7 +49,7 @@ from coordinator.protocol.messages import (
     StartFetcher,
     StopFetcher,
 )
-from coordinator.protocol.operator_messages import (
+from coordinator.protocol.messages.operators import (
     CancelResets,
     CancelResetsResponse,
     ChangeDrain,

@@ -1,9 +1,9 @@
 """One value of every message and piece of the protocol, with no field at its default, so that each one shows."""
 
 from coordinator.protocol import messages as m
-from coordinator.protocol import operator_messages as o
 from coordinator.protocol import parts as p
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import operators as o
 
 NODE = p.NodeAddress(7, "node-7.example", 9393)
 CLAIM = p.Claim("flights", "0tQ", 3, 41, 100, 250)

@@ -27,7 +27,7 @@ from coordinator.core.cluster.zookeeper import (
     ZooKeeperPort,
 )
 from coordinator.local.zookeeper import LocalZooKeeper
-from coordinator.runtime.logs import make_log
+from coordinator.runtime.process.logs import make_log
 from coordinator.runtime.zookeeper.port import ZooKeeper
 from coordinator.runtime.zookeeper.session import ZooKeeperSettings
 from tests.helpers.loopback_proxy import LoopbackProxy

@@ -25,7 +25,7 @@ from coordinator.protocol.session import ResponseReceived
 from coordinator.runtime.clock import SystemClock
 from coordinator.runtime.disk import Disk
 from coordinator.runtime.driver import Driver
-from coordinator.runtime.server import Server
+from coordinator.runtime.server.port import Server
 from tests.helpers.event_loops import run
 from tests.helpers.loopback import Peer, RememberedLog, until
 from tests.helpers.planted_bugs import plant

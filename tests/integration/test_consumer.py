@@ -9,10 +9,10 @@ from kafka.admin import KafkaAdminClient
 from kafka.structs import TopicPartition
 
 from coordinator.client.request import ask
-from coordinator.protocol.addresses import parse_address, parse_addresses
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FetchOffsets, FetchOffsetsResponse
 from coordinator.protocol.parts import Claim, ClaimState, StartHint
+from coordinator.protocol.text.addresses import parse_address, parse_addresses
 from spark_kcoord.consumer import Consumer, ConsumerSettings
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import MemberClient, MemberSettings
@@ -20,7 +20,7 @@ from tests.helpers.kafka_topics import produce_numbers
 from tests.helpers.processes import eventually
 
 if TYPE_CHECKING:
-    from coordinator.local.kafka import LocalKafka
+    from coordinator.local.kafka.broker import LocalKafka
     from coordinator.local.node import LocalCoordinator
 
 pytestmark = pytest.mark.kafka

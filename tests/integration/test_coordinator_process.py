@@ -16,8 +16,7 @@ import pytest
 from coordinator.client.request import ask
 from coordinator.local.errors import LocalServiceError
 from coordinator.local.node import LocalCoordinator
-from coordinator.local.ports import free_ports
-from coordinator.protocol.addresses import parse_address
+from coordinator.local.process.ports import free_ports
 from coordinator.protocol.claim_columns import advance_of, claims_in_columns
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
@@ -32,11 +31,12 @@ from coordinator.protocol.messages import (
     Ping,
 )
 from coordinator.protocol.parts import Claim, ClaimStatuses, NodeAddress, Outcomes, StartPartition
+from coordinator.protocol.text.addresses import parse_address
 from tests.helpers.processes import eventually, group_lives
 from tests.helpers.raw_member import RawMember
 
 if TYPE_CHECKING:
-    from coordinator.local.kafka import LocalKafka
+    from coordinator.local.kafka.broker import LocalKafka
 
 NO_KAFKA = "127.0.0.1:1"
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from spark_kcoord.fetch.decoding.columns import header_keys
 from spark_kcoord.fetch.decoding.decode import COLUMNS, DecodedBatch, load_decoder
 from spark_kcoord.fetch.pool import ClientPool

@@ -10,9 +10,9 @@ from coordinator.core.events import BecameDurable, DiskFailed, Event, RequestArr
 from coordinator.protocol.messages import Ping, PingResponse
 from coordinator.runtime.clock import SystemClock
 from coordinator.runtime.disk import Disk
+from coordinator.runtime.disk.files import OsFiles
 from coordinator.runtime.driver import Driver
-from coordinator.runtime.files import OsFiles
-from coordinator.runtime.server import Server
+from coordinator.runtime.server.port import Server
 from tests.helpers.event_loops import run
 from tests.helpers.loopback import Peer, RememberedLog, until
 

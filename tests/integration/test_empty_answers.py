@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from spark_kcoord.fetch.connection import KafkaClient
 from spark_kcoord.fetch.offsets import KafkaLookup, local_log_starts
 from spark_kcoord.fetch.pool import ClientPool

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from spark_kcoord.errors import DataLossError, KcoordError, OptionError, UnknownTopicError
 from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.fetch.pool import ClientPool

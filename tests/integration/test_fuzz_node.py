@@ -7,7 +7,7 @@ import pytest
 from tests.fuzz_node.fuzz import fuzz
 
 if TYPE_CHECKING:
-    from coordinator.local.kafka import LocalKafka
+    from coordinator.local.kafka.broker import LocalKafka
     from coordinator.local.node import LocalCoordinator
 
 pytestmark = pytest.mark.kafka

@@ -15,14 +15,14 @@ from kafka import KafkaAdminClient, KafkaProducer
 from coordinator.config import KafkaSettings
 from coordinator.core.effects import OffsetToResolve
 from coordinator.core.events import EndOffsetsRead, Event, KafkaFailed, OffsetsResolved, ResolvedOffset, TopicsRead
-from coordinator.local.ports import free_ports
+from coordinator.local.process.ports import free_ports
 from coordinator.protocol.ids import EARLIEST, LATEST
-from coordinator.runtime.kafka import KafkaPort
+from coordinator.runtime.kafka.port import KafkaPort
 from tests.helpers.loopback import RememberedLog
 from tests.helpers.processes import eventually
 
 if TYPE_CHECKING:
-    from coordinator.local.kafka import LocalKafka
+    from coordinator.local.kafka.broker import LocalKafka
 
 EventT = TypeVar("EventT")
 
@@ -208,7 +208,7 @@ def test_an_unreachable_kafka_is_reported_every_round_and_said_once() -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.kafka
 def test_a_kafka_that_comes_back_is_found_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    from coordinator.local.kafka import LocalKafka
+    from coordinator.local.kafka.broker import LocalKafka
 
     caplog.set_level(logging.CRITICAL + 1, logger="kafka")  # a remembered line would keep such a socket for later
     log = RememberedLog()

@@ -11,9 +11,9 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from coordinator.local.errors import LocalServiceError
-from coordinator.local.kafka import LocalKafka
-from coordinator.local.kafka_readiness import why_not_ready
-from coordinator.local.ports import LOOPBACK, free_ports
+from coordinator.local.kafka.broker import LocalKafka
+from coordinator.local.kafka.readiness import why_not_ready
+from coordinator.local.process.ports import LOOPBACK, free_ports
 from tests.helpers.processes import eventually, group_lives
 
 pytestmark = pytest.mark.kafka
@@ -96,7 +96,7 @@ def test_data_ports_and_cluster_survive_restart_and_kill(own_broker: LocalKafka,
 
 def test_the_broker_is_gone_when_its_owner_is_killed(tmp_path: Path) -> None:
     script = (
-        "import sys, threading\nfrom pathlib import Path\nfrom coordinator.local.kafka import LocalKafka\n"
+        "import sys, threading\nfrom pathlib import Path\nfrom coordinator.local.kafka.broker import LocalKafka\n"
         "broker = LocalKafka(Path(sys.argv[1]))\nbroker.start()\n"
         "print(broker.process_group_id, broker.port, flush=True)\nthreading.Event().wait()\n"
     )
@@ -140,7 +140,9 @@ def test_port_of_the_controller_taken_after_it_was_chosen_is_exchanged(
 ) -> None:
     with socket.create_server((LOOPBACK, free_ports(1)[0])) as other:
         chosen = iter([(other.getsockname()[1],)])
-        monkeypatch.setattr("coordinator.local.kafka.free_ports", lambda count: next(chosen, None) or free_ports(count))
+        monkeypatch.setattr(
+            "coordinator.local.kafka.broker.free_ports", lambda count: next(chosen, None) or free_ports(count)
+        )
         (port,) = free_ports(1)
         with LocalKafka(tmp_path, port=port) as broker:
             assert broker.port == port

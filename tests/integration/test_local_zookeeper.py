@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.local.errors import LocalServiceError
-from coordinator.local.ports import LOOPBACK, free_ports
+from coordinator.local.process.ports import LOOPBACK, free_ports
 from coordinator.local.zookeeper import LocalZooKeeper, LocalZooKeeperQuorum
 from tests.helpers.processes import eventually, group_lives
 from tests.helpers.zookeeper_client import zookeeper_client

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from kafka import KafkaProducer
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.options.kafka_settings import KafkaSettings
 from tests.helpers.kafka_topics import produce

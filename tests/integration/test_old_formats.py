@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from spark_kcoord.fetch.decoding.decode import COLUMNS
 from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.fetch.pool import ClientPool

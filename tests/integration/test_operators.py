@@ -16,7 +16,7 @@ from tests.helpers.processes import eventually
 from tests.helpers.raw_member import RawMember
 
 if TYPE_CHECKING:
-    from coordinator.local.kafka import LocalKafka
+    from coordinator.local.kafka.broker import LocalKafka
     from coordinator.local.node import LocalCoordinator
 
 pytestmark = pytest.mark.kafka

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.decoding.decode import COLUMNS
 from spark_kcoord.fetch.pool import ClientPool

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.protocol.messages import DescribeGroup, FindCoordinator
-from coordinator.runtime.signals import IGNORED
+from coordinator.runtime.process.signals import IGNORED
 from tests.helpers.node_process import NO_KAFKA, NodeProcess, running_node
 from tests.helpers.processes import eventually
 from tests.helpers.raw_member import RawMember

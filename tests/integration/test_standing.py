@@ -10,7 +10,7 @@ from tests.standing.__main__ import all_cases, echo, outcome
 from tests.standing.trial import Trial
 
 if TYPE_CHECKING:
-    from coordinator.local.kafka import LocalKafka
+    from coordinator.local.kafka.broker import LocalKafka
 
 QUICK = ("reset-current", "directory-twice", "stderr-closed", "flood-of-wild-frames")
 pytestmark = pytest.mark.kafka

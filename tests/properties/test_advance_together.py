@@ -4,16 +4,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from coordinator.core.groups.changes import own
-from coordinator.core.groups.claim_table import OpenClaim, OpenClaims, Owner
-from coordinator.core.groups.claims import advance_one_by_one, statuses
-from coordinator.core.groups.claims_together import advance_together, begin_together
-from coordinator.core.groups.in_topics import by_topic
-from coordinator.core.groups.partition_set import PartitionSet
-from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.records import ClaimsRunning, CommittedPart, TopicCommit, encode_record
-from coordinator.core.groups.replay import replay
-from coordinator.core.groups.state import Grant, GroupState, ShardState
+from coordinator.core.groups.hard.records import ClaimsRunning, CommittedPart, TopicCommit, encode_record
+from coordinator.core.groups.hard.replay.changes import own
+from coordinator.core.groups.hard.replay.replay import replay
+from coordinator.core.groups.hard.state import Grant, GroupState, ShardState
+from coordinator.core.groups.hard.tables.claim_table import OpenClaim, OpenClaims, Owner
+from coordinator.core.groups.offsets.claims import advance_one_by_one, statuses
+from coordinator.core.groups.offsets.claims_together import advance_together, begin_together
+from coordinator.core.groups.partitions.in_topics import by_topic
+from coordinator.core.groups.partitions.partition_set import PartitionSet
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.protocol.claim_columns import claims_in_columns, claims_of, count_of
 from coordinator.protocol.messages import Advance, AdvanceResponse
 from coordinator.protocol.parts import Claim, ClaimState, FinalOffset, Outcomes, TopicClaims

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from coordinator.core.groups.assignors import (
+from coordinator.core.groups.assignment.assignors import (
     ASSIGNORS,
     AssignorInput,
     AssignorMember,
@@ -18,7 +18,7 @@ from coordinator.core.groups.assignors import (
     TurnsAssignor,
     run_whole,
 )
-from coordinator.core.groups.reserved import assign_around
+from coordinator.core.groups.assignment.reserved import assign_around
 
 sticky = ASSIGNORS["sticky"]
 Assigned = Mapping[str, frozenset[TopicPartition]]
@@ -76,7 +76,7 @@ def test_an_assignor_that_is_run_in_turns_answers_as_in_one_go(name, members, pa
     assert isinstance(assignor, TurnsAssignor)
     in_one_go = assignor(question)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("coordinator.core.groups.assignors.assignor.PARTITIONS_A_TURN", a_turn)
+        patch.setattr("coordinator.core.groups.assignment.assignors.assignor.PARTITIONS_A_TURN", a_turn)
         assert assignor(question) == in_one_go
 
 
@@ -85,7 +85,7 @@ def test_an_assignor_stops_each_time_it_has_looked_at_so_many_partitions(name):
     members = {f"m{number}": (frozenset(("t",)), 1) for number in range(10)}
     first = ASSIGNORS[name](input_of(members, {"t": 1_000}))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("coordinator.core.groups.assignors.assignor.PARTITIONS_A_TURN", 50)
+        patch.setattr("coordinator.core.groups.assignment.assignors.assignor.PARTITIONS_A_TURN", 50)
         turns = list(ASSIGNORS[name].in_turns(input_of(members, {"t": 1_000}, first)))
     assert len(turns) >= 10
 
@@ -99,7 +99,7 @@ def test_what_one_member_has_is_shared_with_another_in_turns_of_so_many_partitio
     assert in_one_go["m1"] | in_one_go["m2"] == free
     assert len(in_one_go["m1"]) - len(in_one_go["m2"]) in {0, 1}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("coordinator.core.groups.assignors.assignor.PARTITIONS_A_TURN", 50)
+        patch.setattr("coordinator.core.groups.assignment.assignors.assignor.PARTITIONS_A_TURN", 50)
         turns = len(list(assign_around(ASSIGNORS["sticky"], question, reserved)))
         assert run_whole(assign_around(ASSIGNORS["sticky"], question, reserved)) == in_one_go
     # Looked at are all once, m1's twice, what it keeps and what it gives on; with others reserved, under two names.
@@ -206,7 +206,7 @@ def test_reserved_partitions_are_given_to_nobody_and_the_rest_to_one_each(name, 
     assert everything == sorted(subscribed(question) - reserved)
     assert set(answer) == set(members)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("coordinator.core.groups.assignors.assignor.PARTITIONS_A_TURN", 3)
+        patch.setattr("coordinator.core.groups.assignment.assignors.assignor.PARTITIONS_A_TURN", 3)
         assert run_whole(assign_around(ASSIGNORS[name], question, reserved)) == answer
 
 
@@ -253,7 +253,7 @@ def test_many_partitions_follow_streams_closely(members, topics, partitions_each
 
 
 _PRINT_ASSIGNMENTS = """
-from coordinator.core.groups.assignors import ASSIGNORS, AssignorInput, AssignorMember
+from coordinator.core.groups.assignment.assignors import ASSIGNORS, AssignorInput, AssignorMember
 members = tuple(AssignorMember(f"m{n}", frozenset(f"t{n % k}" for k in range(2, 6)), n % 3 + 1) for n in range(9))
 partitions = {f"t{n}": n + 5 for n in range(5)}
 current = {f"m{n}": frozenset((f"t{k}", n) for k in range(5)) for n in range(9)}

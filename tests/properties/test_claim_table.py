@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.core.groups.claim_table import ClaimTable, OpenClaim, OpenClaims, Owner
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.hard.tables.claim_table import ClaimTable, OpenClaim, OpenClaims, Owner
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 
 OWNERS = {"m1": ("t", range(5)), "m2": ("t", range(5, 8)), "m3": ("u", range(3))}
 """What is claimed at once is of one topic and one owner's."""

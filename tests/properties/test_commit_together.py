@@ -3,10 +3,10 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coordinator.core.groups.claim_table import OpenClaims, Owner
-from coordinator.core.groups.offsets import commit_by_owner, commit_together, owned_topic_id
-from coordinator.core.groups.records import CommittedPart, TopicCommit
-from coordinator.core.groups.state import Grant, GroupState
+from coordinator.core.groups.hard.records import CommittedPart, TopicCommit
+from coordinator.core.groups.hard.state import Grant, GroupState
+from coordinator.core.groups.hard.tables.claim_table import OpenClaims, Owner
+from coordinator.core.groups.offsets.committed_offsets import commit_by_owner, commit_together, owned_topic_id
 from coordinator.protocol.columns import one_by_one
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import TopicOffsets

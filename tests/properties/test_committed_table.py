@@ -3,10 +3,10 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.core.groups.committed_table import CommittedTable
-from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.records import CommittedPart, OffsetsCommitted, TopicCommit
-from coordinator.core.groups.snapshot import _records_of_offsets
+from coordinator.core.groups.hard.records import CommittedPart, OffsetsCommitted, TopicCommit
+from coordinator.core.groups.hard.snapshot import _records_of_offsets
+from coordinator.core.groups.hard.tables.committed_table import CommittedTable
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from tests.helpers.committed_parts import in_parts, parts_of
 
 Model = dict[TopicPartition, CommittedPart]

@@ -13,10 +13,10 @@ from hypothesis import example, given
 from hypothesis import strategies as some
 
 from coordinator import cli
-from coordinator.cli.exits import notes
-from coordinator.cli.tables import OutputFormat, View, write_rows, write_views
-from coordinator.protocol.escaping import csv_cell, json_document, lines, one_line
-from coordinator.runtime.logs import make_log
+from coordinator.cli.parts.exits import notes
+from coordinator.cli.parts.tables import OutputFormat, View, write_rows, write_views
+from coordinator.protocol.text.escaping import csv_cell, json_document, lines, one_line
+from coordinator.runtime.process.logs import make_log
 
 WILD = some.text(
     some.one_of(
@@ -122,7 +122,7 @@ def test_a_traceback_for_eyes_obeys_nobody_either():
     assert "KeyError" in written.getvalue()
 
 
-@pytest.mark.parametrize("file", sorted(Path(cli.__file__).parent.glob("*.py")), ids=lambda file: file.name)
+@pytest.mark.parametrize("file", sorted(Path(cli.__file__).parent.rglob("*.py")), ids=lambda file: file.name)
 def test_the_command_line_prints_for_people_through_its_notes_alone(file):
     printing = {"notes.py", "dev.py", "demo.py"}  # local services have names that are their own
     assert file.name in printing or not re.search(r"\b(Console|print|echo|secho)\(", _without_notes(file.read_text()))

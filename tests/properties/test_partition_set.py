@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.groups.partition_set import PartitionSet
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.partitions.partition_set import PartitionSet
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 
 TOPICS = st.sampled_from(["t", "u", "v"])
 NUMBERS = st.lists(st.integers(0, 60), unique=True).map(lambda some: tuple(sorted(some)))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.groups.partition_table import PartitionTable, TopicPartition
+from coordinator.core.groups.partitions.partition_table import PartitionTable, TopicPartition
 
 partitions = st.tuples(st.sampled_from(("a", "b", "c")), st.integers(0, 3))
 changes = st.lists(st.tuples(partitions, st.one_of(st.none(), st.integers())), max_size=40)

@@ -16,9 +16,9 @@ from coordinator.core.log.cutting import Change, DeleteFile, FileChange, PutFile
 from coordinator.core.log.entry import Batch
 from coordinator.core.log.snapshot import SnapshotPiece, encode_piece
 from coordinator.runtime.disk import log_changes, shard_files
+from coordinator.runtime.disk.files import Files
 from coordinator.runtime.disk.log_files import LogFiles
 from coordinator.runtime.disk.snapshot_files import SnapshotWriter
-from coordinator.runtime.files import Files
 from tests.helpers.crashing_disk import CrashingDisk
 from tests.helpers.loading import Found
 

@@ -6,12 +6,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from coordinator.core.groups.account import ANONYMOUS, bytes_of, recount
-from coordinator.core.groups.journal import Journal
-from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.replay import replay
-from coordinator.core.groups.snapshot import records_of
-from coordinator.core.groups.state import ShardState
+from coordinator.core.groups.hard.account import ANONYMOUS, bytes_of, recount
+from coordinator.core.groups.hard.journal import Journal
+from coordinator.core.groups.hard.replay.replay import replay
+from coordinator.core.groups.hard.snapshot import records_of
+from coordinator.core.groups.hard.state import ShardState
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.limits import Limits
 from coordinator.protocol.claim_columns import advance_of, claims_in_columns, claims_of
 from coordinator.protocol.columns import OffsetToCommit, in_columns, one_by_one, results_of
@@ -32,7 +32,7 @@ from coordinator.protocol.messages import (
     Ping,
     ReportOutOfRange,
 )
-from coordinator.protocol.operator_messages import (
+from coordinator.protocol.messages.operators import (
     CancelResets,
     ChangeDrain,
     ChangePause,

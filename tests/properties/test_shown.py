@@ -3,13 +3,13 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.core.groups import claims
-from coordinator.core.groups.gone_back import MOST_SHOWN
-from coordinator.core.groups.in_topics import hint_at, one_by_one
-from coordinator.core.groups.listed_claims import look_at_listed
-from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.shown import Shown
-from coordinator.core.groups.state import Grant, GroupState
+from coordinator.core.groups.hard.state import Grant, GroupState
+from coordinator.core.groups.membership.gone_back import MOST_SHOWN
+from coordinator.core.groups.membership.listed_claims import look_at_listed
+from coordinator.core.groups.offsets import claims
+from coordinator.core.groups.partitions.in_topics import hint_at, one_by_one
+from coordinator.core.groups.partitions.partition_table import TopicPartition
+from coordinator.core.groups.soft.shown import Shown
 from coordinator.protocol.claim_columns import claims_of, each_status, is_whole
 from coordinator.protocol.parts import Claim, ClaimState, StartHint
 from tests.helpers.groups_by_hand import ALL, group_of

@@ -5,11 +5,11 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.groups.partition_set import PartitionSet
-from coordinator.core.groups.records import MemberFacts, StreamsAssigned
-from coordinator.core.groups.replay import replay
-from coordinator.core.groups.state import Grant, GroupState, MemberState, ShardState
-from coordinator.core.groups.streams import assign_streams
+from coordinator.core.groups.assignment.streams import assign_streams
+from coordinator.core.groups.hard.records import MemberFacts, StreamsAssigned
+from coordinator.core.groups.hard.replay.replay import replay
+from coordinator.core.groups.hard.state import Grant, GroupState, MemberState, ShardState
+from coordinator.core.groups.partitions.partition_set import PartitionSet
 
 PARTITIONS = st.dictionaries(
     st.tuples(st.sampled_from("tu"), st.integers(0, 30)), st.none() | st.integers(0, 9), max_size=40

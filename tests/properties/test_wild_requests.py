@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coordinator.core.effects import Append, Respond, SendPush
-from coordinator.core.groups.pieces import MAX_RECORD_BYTES
+from coordinator.core.groups.hard.pieces import MAX_RECORD_BYTES
 from coordinator.core.limits import Limits
 from coordinator.protocol.codec import encode_message
 from coordinator.protocol.messages import RegisterConsumer, Request

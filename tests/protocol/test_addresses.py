@@ -7,9 +7,9 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as some
 
-from coordinator.cli.asking import must_be_addresses
+from coordinator.cli.parts.asking import must_be_addresses
 from coordinator.config import ConfigError, load_settings
-from coordinator.protocol.addresses import format_address, parse_address, parse_addresses
+from coordinator.protocol.text.addresses import format_address, parse_address, parse_addresses
 from spark_kcoord.consumer import ConsumerSettings
 from spark_kcoord.errors import OptionError
 from spark_kcoord.jobs.group_lag import group_lag

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.message import ANY_REQUEST_REFUSED_WITH
 from coordinator.protocol.messages import Request
+from coordinator.protocol.messages.message import ANY_REQUEST_REFUSED_WITH
 from coordinator.protocol.session import TRANSITIONS
 from coordinator.protocol.vocabulary import VOCABULARY, AssignorName
 from tests.helpers.wire_examples import MESSAGES, PARTS

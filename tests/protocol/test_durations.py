@@ -8,10 +8,10 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as some
 
-from coordinator.cli.asking import parse_timeout
-from coordinator.cli.reset_target import where_to
-from coordinator.cli.wait import parse_seconds
-from coordinator.protocol.durations import parse_duration_ms
+from coordinator.cli.parts.asking import parse_timeout
+from coordinator.cli.parts.reset_target import where_to
+from coordinator.cli.verbs.wait import parse_seconds
+from coordinator.protocol.text.durations import parse_duration_ms
 from spark_kcoord.errors import OptionError
 from spark_kcoord.options.kinds import duration_ms, spark_duration_ms
 

@@ -13,7 +13,7 @@ from coordinator.protocol import peer_messages as wire
 from coordinator.protocol.codec import encode_message
 from coordinator.protocol.errors import LocalProtocolError, RemoteProtocolError
 from coordinator.protocol.framing import HELLO_MAGIC, PEER_MAGIC, VersionRange, encode_envelope, encode_hello
-from coordinator.protocol.message import WireMessage
+from coordinator.protocol.messages.message import WireMessage
 from coordinator.protocol.peer_messages import ranges
 from coordinator.protocol.peer_messages.ranges import Part
 from coordinator.protocol.peer_messages.session import PEER_LIMITS, PEERS, PeerSession, Said

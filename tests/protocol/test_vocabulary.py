@@ -6,7 +6,7 @@ import pytest
 from coordinator.protocol import parts
 from coordinator.protocol.codec import decode_answer, decode_request, encode_message
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.operator_messages import ResetOffsets, ResetOffsetsResponse
+from coordinator.protocol.messages.operators import ResetOffsets, ResetOffsetsResponse
 from coordinator.protocol.vocabulary import VOCABULARY, Handover, IsolationLevel, PolicyKind, ResetKind
 from tests.helpers.node_world import NodeWorld
 from tests.helpers.sentences import says

@@ -1,7 +1,7 @@
 """Limits that no step may pass, whatever the size of groups: of what it tells, of the bytes of the state, of wakes."""
 
-from coordinator.core.groups.account import bytes_of, recount
-from coordinator.core.groups.state import ShardState
+from coordinator.core.groups.hard.account import bytes_of, recount
+from coordinator.core.groups.hard.state import ShardState
 from coordinator.core.limits import Limits
 from tests.sim.log.state import ViolationError
 

@@ -8,9 +8,9 @@ the reader could know. Nobody is declared dead before its time.
 from collections.abc import Sequence, Set
 
 from coordinator.core.effects import Notice
-from coordinator.core.groups.operator_records import GroupDeleted
-from coordinator.core.groups.records import GroupExpired, MemberRemoved
-from coordinator.core.groups.state import ShardState
+from coordinator.core.groups.hard.operator_records import GroupDeleted
+from coordinator.core.groups.hard.records import GroupExpired, MemberRemoved
+from coordinator.core.groups.hard.state import ShardState
 from coordinator.core.limits import Limits
 from coordinator.protocol.messages import (
     Advance,

@@ -19,7 +19,7 @@ from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError
 from spark_kcoord.fetch.decoding.columns import arrow_schema
 from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.member.core import effects, events
-from spark_kcoord.member.core.holdings import Assignment
+from spark_kcoord.member.core.held.holdings import Assignment
 from spark_kcoord.member.core.machine import Member
 from spark_kcoord.member.settings import MemberSettings
 from tests.sim.facts import OwnedLog

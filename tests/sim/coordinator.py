@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from coordinator.core import effects as e
 from coordinator.core import events
-from coordinator.core.groups.state import ShardState
+from coordinator.core.groups.hard.state import ShardState
 from coordinator.core.limits import Limits
 from coordinator.core.log.entry import StorageError
 from coordinator.core.node import Node
@@ -26,7 +26,7 @@ from coordinator.protocol.messages import (
     Response,
 )
 from coordinator.protocol.parts import NodeAddress
-from coordinator.runtime.files import DiskError
+from coordinator.runtime.disk.files import DiskError
 from tests.helpers.memory_disk import MemoryDisk
 from tests.helpers.planted_bugs import PlantedBugError, plant
 from tests.sim.bounds import WakeWatch, check_account, check_things

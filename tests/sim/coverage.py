@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import get_args
 
-from coordinator.core.groups.assignors import ASSIGNORS
-from coordinator.core.groups.records import (
+from coordinator.core.groups.assignment.assignors import ASSIGNORS
+from coordinator.core.groups.hard.records import (
     GroupSettings,
     IdentityAwaited,
     MemberFacts,
@@ -17,7 +17,7 @@ from coordinator.core.groups.records import (
     Record,
     TargetsAssigned,
 )
-from coordinator.core.groups.timeline import EventKind
+from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.protocol.vocabulary import IsolationLevel, PolicyKind
 from tests.sim import group_batch, outputs, sink, turns
 from tests.sim.faults import FAULT_OF

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import CommitOffsets, Response
-from coordinator.protocol.operator_messages import DeleteGroup, DeleteOffsets
+from coordinator.protocol.messages.operators import DeleteGroup, DeleteOffsets
 from tests.sim.group_operator import OTHER_GROUP
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from coordinator.core.groups.records import MemberFacts
+from coordinator.core.groups.hard.records import MemberFacts
 from tests.sim.log.state import GroupModel, ViolationError
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.protocol.parts import Claim
 from tests.sim.kafka import Kafka
 from tests.sim.log.state import ClaimEntry, Owner

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.messages import (
     CommitOffsets,
@@ -19,7 +19,7 @@ from coordinator.protocol.messages import (
     Request,
     Response,
 )
-from coordinator.protocol.operator_messages import (
+from coordinator.protocol.messages.operators import (
     CancelResets,
     ChangeDrain,
     ChangePause,
@@ -29,7 +29,7 @@ from coordinator.protocol.operator_messages import (
     ReleaseClaims,
     ResetOffsets,
 )
-from coordinator.protocol.pages import next_page
+from coordinator.protocol.messages.pages import next_page
 from coordinator.protocol.parts import ResetTarget
 from tests.sim.bounds import MOST_NAMED
 from tests.sim.coordinator import GROUP

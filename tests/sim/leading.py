@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from coordinator.core import effects as e
 from coordinator.core import events
-from coordinator.runtime.files import DiskError
+from coordinator.runtime.disk.files import DiskError
 from tests.helpers.loading import read_shard
 
 if TYPE_CHECKING:

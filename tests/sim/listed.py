@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from coordinator.protocol.messages import ListClaims, RegisterConsumer, Request
 from coordinator.protocol.parts import Claim
-from spark_kcoord.member.core.portions import portions
+from spark_kcoord.member.core.held.portions import portions
 
 
 class Listed:

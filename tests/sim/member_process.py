@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.core import effects, events
-from spark_kcoord.member.core.holdings import Assignment
+from spark_kcoord.member.core.held.holdings import Assignment
 from spark_kcoord.member.core.machine import Member
-from spark_kcoord.member.core.states import State
+from spark_kcoord.member.core.session.states import State
 from tests.sim.process import Process, TopicPartition
 
 if TYPE_CHECKING:

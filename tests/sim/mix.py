@@ -7,7 +7,7 @@ fault shows.
 from dataclasses import dataclass
 from random import Random
 
-from coordinator.core.groups.assignors.assignor import PARTITIONS_A_TURN
+from coordinator.core.groups.assignment.assignors.assignor import PARTITIONS_A_TURN
 from coordinator.core.limits import Limits
 from coordinator.protocol.parts import ResetPolicy
 from tests.sim.faults import FAULT_OF

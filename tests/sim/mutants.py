@@ -13,22 +13,25 @@ from msgspec.structs import replace
 
 from coordinator.core import effects as e
 from coordinator.core.events import OffsetsResolved
-from coordinator.core.gates import Gates
-from coordinator.core.groups import claims, grants, journal, ownership, targets
-from coordinator.core.groups.committed_table import CommittedTable
+from coordinator.core.groups.assignment import targets
+from coordinator.core.groups.bounds.claim_watch import ClaimWatch
 from coordinator.core.groups.desk import Desk
-from coordinator.core.groups.grants import Grants
-from coordinator.core.groups.holds import ClaimWatch
-from coordinator.core.groups.membership import Membership
-from coordinator.core.groups.offsets import committed_part
-from coordinator.core.groups.operators import Operators
-from coordinator.core.groups.ownership import Ownership
-from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.records import ClaimsRunning, CommittedPart, Granted, OffsetsCommitted, Record
-from coordinator.core.groups.resets import Resets
+from coordinator.core.groups.hard import journal
+from coordinator.core.groups.hard.records import ClaimsRunning, CommittedPart, Granted, OffsetsCommitted, Record
+from coordinator.core.groups.hard.state import GroupState, ShardState
+from coordinator.core.groups.hard.tables.committed_table import CommittedTable
+from coordinator.core.groups.membership.registration import Membership
+from coordinator.core.groups.offsets import claims
+from coordinator.core.groups.offsets.committed_offsets import committed_part
+from coordinator.core.groups.operators.resets import Resets
+from coordinator.core.groups.operators.verbs import Operators
+from coordinator.core.groups.partitions.partition_table import TopicPartition
+from coordinator.core.groups.reconciliation import grants, ownership
+from coordinator.core.groups.reconciliation.grants import Grants
+from coordinator.core.groups.reconciliation.ownership import Ownership
 from coordinator.core.groups.shard import Shard
-from coordinator.core.groups.soft import Connection, Registration
-from coordinator.core.groups.state import GroupState, ShardState
+from coordinator.core.groups.soft.sessions import Connection, Registration
+from coordinator.core.shards.gates import Gates
 from coordinator.protocol.messages import StartFetcher
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
 from spark_kcoord.consumer import Consumer

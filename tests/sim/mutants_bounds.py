@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from coordinator.core import reads
-from coordinator.core.groups.committed_table import CommittedTable
 from coordinator.core.groups.describe import describe
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.hard.tables.committed_table import CommittedTable
+from coordinator.core.groups.partitions.partition_table import TopicPartition
+from coordinator.core.requests import reads
 
 Patches = list[tuple[Any, str, Any]]
 

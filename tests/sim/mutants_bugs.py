@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinator.core.effects import BugMet
-from coordinator.core.shard_rack import ShardRack
+from coordinator.core.shards.shard_rack import ShardRack
 from tests.helpers.planted_bugs import PlantedBugError
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
-from coordinator.core.groups.holds import ClaimWatch
-from coordinator.core.groups.listed_claims import Listed
+from coordinator.core.groups.bounds.claim_watch import ClaimWatch
+from coordinator.core.groups.membership.listed_claims import Listed
 from spark_kcoord.microbatch.topic_watch import TopicWatch
 from tests.sim.directed import processes_that_come_back, topics_that_come_back
 from tests.sim.mix import Mix

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from coordinator.core.groups import gone_back, life_replay
-from coordinator.core.groups.state import GroupState
+from coordinator.core.groups.hard.replay import life_replay
+from coordinator.core.groups.hard.state import GroupState
+from coordinator.core.groups.membership import gone_back
 
 Patches = list[tuple[Any, str, Any]]
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from coordinator.core.groups import grants
-from coordinator.core.groups.reports import Reports
+from coordinator.core.groups.offsets.out_of_range import Reports
+from coordinator.core.groups.reconciliation import grants
 from coordinator.protocol.ids import TopicPartition
-from spark_kcoord.member.core.holdings import AssignedPartition
+from spark_kcoord.member.core.held.holdings import AssignedPartition
 from spark_kcoord.microbatch.commands import Planning
 from spark_kcoord.microbatch.log_bounds import LogBounds
 

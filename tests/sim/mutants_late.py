@@ -3,17 +3,17 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from coordinator.core.groups import patience
-from coordinator.core.groups.holds import outlives_stop
+from coordinator.core.groups.hard.held_claims import outlives_stop
+from coordinator.core.groups.reconciliation import patience
 from coordinator.core.groups.shard import Shard
-from coordinator.core.groups.soft import Timer, TimerKind
-from coordinator.core.groups.timeline import EventKind
+from coordinator.core.groups.soft.timeline import EventKind
+from coordinator.core.groups.soft.timers import Timer, TimerKind
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import Fenced
 from coordinator.protocol.parts import FinalOffset
 from coordinator.protocol.vocabulary import Handover
-from spark_kcoord.member.core.holdings import Holdings
+from spark_kcoord.member.core.held.holdings import Holdings
 
 Patches = list[tuple[Any, str, Any]]
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from coordinator.core.gates import Gates
 from coordinator.core.groups.shard import Shard
-from coordinator.core.shard_rack import ShardRack
+from coordinator.core.shards.gates import Gates
+from coordinator.core.shards.shard_rack import ShardRack
 
 
 def said_at_resign() -> list[tuple[Any, str, Any]]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from coordinator.protocol.parts import Claim
-from spark_kcoord.member.core.holdings import Holdings
+from spark_kcoord.member.core.held.holdings import Holdings
 
 Patches = list[tuple[Any, str, Any]]
 

@@ -2,23 +2,24 @@
 
 from typing import Any
 
-from coordinator.core.groups import applications, grants, membership
-from coordinator.core.groups.membership import Membership
-from coordinator.core.groups.records import Granted
-from coordinator.core.groups.rounds import Round
-from coordinator.core.groups.shown import Shown
-from coordinator.core.groups.starts import Hints
+from coordinator.core.groups.hard.records import Granted
+from coordinator.core.groups.membership import applications, registration
+from coordinator.core.groups.membership.registration import Membership
+from coordinator.core.groups.reconciliation import grants
+from coordinator.core.groups.reconciliation.rounds import Round
+from coordinator.core.groups.soft.hints import Hints
+from coordinator.core.groups.soft.shown import Shown
 
 
 def second_member_accepted() -> list[tuple[Any, str, Any]]:
-    return [(membership, "rivals", lambda *_: iter(()))]
+    return [(registration, "rivals", lambda *_: iter(()))]
 
 
 def one_says_that_both_share() -> list[tuple[Any, str, Any]]:
     def rivals(group: Any, request: Any, member_id: str) -> Any:
         return () if request.shares_application else applications.rivals(group, request, member_id)
 
-    return [(membership, "rivals", lambda *arguments: iter(rivals(*arguments)))]
+    return [(registration, "rivals", lambda *arguments: iter(rivals(*arguments)))]
 
 
 def probe_timed_when_asked() -> list[tuple[Any, str, Any]]:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from coordinator.core.groups.expiry import Expiry
-from coordinator.core.groups.lived_time import LivedTime
-from coordinator.core.groups.state import GroupState
+from coordinator.core.groups.bounds.expiry import Expiry
+from coordinator.core.groups.bounds.lived_time import LivedTime
+from coordinator.core.groups.hard.state import GroupState
 
 
 def retention_by_wall_clock() -> list[tuple[Any, str, Any]]:

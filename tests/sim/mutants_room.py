@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from coordinator.core.groups import allowance, membership, offsets
-from coordinator.core.groups.account import Usage
-from coordinator.core.groups.committed_table import OFFSET_BYTES, bytes_of_metadata
-from coordinator.core.groups.membership import Membership
+from coordinator.core.groups.bounds import allowance
+from coordinator.core.groups.hard.account import Usage
+from coordinator.core.groups.hard.tables.committed_table import OFFSET_BYTES, bytes_of_metadata
+from coordinator.core.groups.membership import registration as membership
+from coordinator.core.groups.membership.registration import Membership
+from coordinator.core.groups.offsets import committed_offsets
 from coordinator.protocol.errors import ErrorCode
 
 Patches = list[tuple[Any, str, Any]]
@@ -60,7 +62,7 @@ def commit_counted_as_new() -> Patches:
     def growth(_: Any, parts: Any) -> int:
         return sum(OFFSET_BYTES + bytes_of_metadata(part.metadata) for part in parts)
 
-    return [(offsets, "commit_together", lambda *_: None), (allowance, "growth_of_offsets", growth)]
+    return [(committed_offsets, "commit_together", lambda *_: None), (allowance, "growth_of_offsets", growth)]
 
 
 MISTAKES: Mapping[str, tuple[str, Callable[[], Patches]]] = {

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from spark_kcoord.member.core.holdings import AssignedPartition, Assignment
-from spark_kcoord.member.core.patience import Absence
+from spark_kcoord.member.core.held.holdings import AssignedPartition, Assignment
+from spark_kcoord.member.core.session.patience import Absence
 from spark_kcoord.microbatch.commands import Planning
 from spark_kcoord.microbatch.frozen_run import FrozenRun
 from spark_kcoord.microbatch.planner import BatchPlanner

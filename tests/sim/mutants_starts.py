@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from coordinator.core.groups import grants
-from coordinator.core.groups.grants import Grants
-from coordinator.core.groups.recovery import Recovery
-from coordinator.core.groups.starts import Start, start_of
-from coordinator.core.groups.state import GroupState
+from coordinator.core.groups.hard.state import GroupState
+from coordinator.core.groups.membership.recovery import Recovery
+from coordinator.core.groups.reconciliation import grants
+from coordinator.core.groups.reconciliation.grants import Grants
+from coordinator.core.groups.reconciliation.starts import Start, start_of
 
 Patches = list[tuple[Any, str, Any]]
 

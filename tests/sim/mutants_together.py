@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from coordinator.core.groups import claims, claims_together, offsets
-from coordinator.core.groups.state import GroupState
+from coordinator.core.groups.hard.state import GroupState
+from coordinator.core.groups.offsets import claims, claims_together, committed_offsets
 from coordinator.protocol.messages import Advance
 from coordinator.protocol.parts import TopicClaims, TopicOffsets
 
@@ -14,7 +14,7 @@ Patches = list[tuple[Any, str, Any]]
 
 
 def together_without_owner_check() -> Patches:
-    owned_topic_id = offsets.owned_topic_id
+    owned_topic_id = committed_offsets.owned_topic_id
 
     def by_anybody(group: GroupState, member_id: str, asked: TopicOffsets | TopicClaims) -> Any:
         grants = [grant for number in asked.partitions if (grant := group.grants.get((asked.topic, number)))]
@@ -23,7 +23,7 @@ def together_without_owner_check() -> Patches:
             asked = replace(asked, owner_epochs=tuple(grant.owner_epoch for grant in grants))
         return owned_topic_id(group, member_id, asked)
 
-    return [(offsets, "owned_topic_id", by_anybody)]
+    return [(committed_offsets, "owned_topic_id", by_anybody)]
 
 
 def whole_micro_batch_without_its_claims() -> Patches:
@@ -33,7 +33,7 @@ def whole_micro_batch_without_its_claims() -> Patches:
     def whose_it_is(group: GroupState, member_id: str, asked: TopicClaims, *, is_running: bool) -> str | None:
         is_committed = group.offsets.rows(asked.topic).keys() >= set(asked.partitions)
         if is_running and is_committed:
-            return offsets.owned_topic_id(group, member_id, asked)
+            return committed_offsets.owned_topic_id(group, member_id, asked)
         return topic_id_of_whole(group, member_id, asked, is_running=is_running)
 
     return [(claims_together, "_topic_id_of_whole", whose_it_is)]

@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from coordinator.core.groups import claims
-from coordinator.core.groups.offsets import committed_part
+from coordinator.core.groups.offsets import claims
+from coordinator.core.groups.offsets.committed_offsets import committed_part
 from coordinator.core.groups.shard import Shard
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import BeginClaims

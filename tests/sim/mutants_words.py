@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from coordinator.core.groups.operators import Operators
+from coordinator.core.groups.operators.verbs import Operators
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.operator_messages import OperatorRequest
+from coordinator.protocol.messages.operators import OperatorRequest
 
 Patches = list[tuple[Any, str, Any]]
 

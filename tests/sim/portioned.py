@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator.protocol.parts import Claim
 from spark_kcoord.member.core import events
-from spark_kcoord.member.core.portions import advance_portions, bytes_of, join_outcomes, portions
+from spark_kcoord.member.core.held.portions import advance_portions, bytes_of, join_outcomes, portions
 
 if TYPE_CHECKING:
     from tests.sim.query import Query, Script

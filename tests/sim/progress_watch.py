@@ -10,7 +10,7 @@ one with little waits for what another has.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from tests.sim.consumer import Consumer
 from tests.sim.log.state import GroupModel, Owner, ViolationError
 from tests.sim.query import Query

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 from coordinator.protocol.vocabulary import IsolationLevel
 from spark_kcoord.errors import KafkaAwayError, KcoordError
 from spark_kcoord.member.core import effects, events
-from spark_kcoord.member.core.holdings import Assignment
+from spark_kcoord.member.core.held.holdings import Assignment
 from spark_kcoord.member.core.machine import Member
 from spark_kcoord.member.settings import MemberSettings
 from spark_kcoord.microbatch import commands

@@ -7,7 +7,7 @@ nothing of how the product decides.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from spark_kcoord.member.core.holdings import Assignment
+from spark_kcoord.member.core.held.holdings import Assignment
 from spark_kcoord.member.holders import Holder
 from tests.sim.coordinator import GROUP
 from tests.sim.log.state import ViolationError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import PartitionResult
-from spark_kcoord.member.core.holdings import Assignment
+from spark_kcoord.member.core.held.holdings import Assignment
 from spark_kcoord.microbatch.commands import AskAdvance, AskConfirm, Command
 from spark_kcoord.microbatch.read_only.positions import ReadOnlyPositions
 from spark_kcoord.microbatch.stream_offset import StreamOffset

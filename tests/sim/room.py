@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from coordinator.core.groups.state import GroupState, ShardState
-from coordinator.core.groups.subscriptions import named_topics
+from coordinator.core.groups.assignment.subscriptions import named_topics
+from coordinator.core.groups.hard.state import GroupState, ShardState
 from coordinator.core.limits import Limits
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import RegisterConsumer, Request, Response

@@ -8,11 +8,11 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from coordinator.core.effects import Notice, OffsetToResolve
-from coordinator.core.groups import operator_records as o
-from coordinator.core.groups import records as r
-from coordinator.core.groups.in_topics import TopicNumbers, by_topic
-from coordinator.core.groups.replay import replay
-from coordinator.core.groups.state import ShardState
+from coordinator.core.groups.hard import operator_records as o
+from coordinator.core.groups.hard import records as r
+from coordinator.core.groups.hard.replay.replay import replay
+from coordinator.core.groups.hard.state import ShardState
+from coordinator.core.groups.partitions.in_topics import TopicNumbers, by_topic
 from coordinator.core.limits import Limits
 from coordinator.protocol.claim_columns import advance_of, claims_in_columns
 from coordinator.protocol.errors import ErrorCode

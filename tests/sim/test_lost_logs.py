@@ -4,9 +4,9 @@ from collections.abc import Set
 
 import pytest
 
-from coordinator.core.groups import records as r
-from coordinator.core.groups.replay import replay
-from coordinator.core.groups.state import ShardState
+from coordinator.core.groups.hard import records as r
+from coordinator.core.groups.hard.replay.replay import replay
+from coordinator.core.groups.hard.state import ShardState
 from tests.sim.log.model import LogCopy
 from tests.sim.log.state import ViolationError
 from tests.sim.test_checker import RUNNING, P, World, finished, joined, offered

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from coordinator.core.groups import operator_records as o
-from coordinator.core.groups import records as r
+from coordinator.core.groups.hard import operator_records as o
+from coordinator.core.groups.hard import records as r
 from tests.sim.log.state import ViolationError
 from tests.sim.outputs import NOT_AS_THEY_WERE, Outputs
 from tests.sim.sink import Sink

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from spark_kcoord.member.core.holdings import AssignedPartition, Assignment
+from spark_kcoord.member.core.held.holdings import AssignedPartition, Assignment
 from tests.sim.kafka import Kafka
 from tests.sim.log.state import ViolationError
 from tests.sim.query_watch import NOTICE_WITHIN_MS, QueryWatch

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from coordinator.core.groups.records import GroupEmptied, MemberFacts
-from coordinator.core.groups.state import GroupState, MemberState, ShardState, TopicState
+from coordinator.core.groups.hard.records import GroupEmptied, MemberFacts
+from coordinator.core.groups.hard.state import GroupState, MemberState, ShardState, TopicState
 from coordinator.core.limits import Limits
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from random import Random
 
-from coordinator.core.groups.assignors import assignor
+from coordinator.core.groups.assignment.assignors import assignor
 from tests.sim import turns
 from tests.sim.mix import draw_mix
 from tests.sim.test_world import calm_mix

@@ -4,7 +4,7 @@ Grants are numbered by when they were written, whatever disk they were on. A mem
 takes a new one under the same epoch for it, and goes on where it was.
 """
 
-from spark_kcoord.member.core.holdings import Assignment
+from spark_kcoord.member.core.held.holdings import Assignment
 from tests.sim.log.state import ViolationError
 
 _Partition = tuple[str, int]

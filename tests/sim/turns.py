@@ -10,7 +10,7 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
-from coordinator.core.groups.assignors import assignor
+from coordinator.core.groups.assignment.assignors import assignor
 from coordinator.core.node import Node
 
 if TYPE_CHECKING:

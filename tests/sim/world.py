@@ -8,7 +8,7 @@ has is committed, by one owner a partition, in bounded time.
 from collections.abc import Iterable
 from random import Random
 
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.protocol.claim_columns import claims_in_columns
 from coordinator.protocol.messages import FinishClaims
 from coordinator.protocol.parts import Claim, LostPosition

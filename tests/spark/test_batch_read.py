@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import unix_millis
 from pyspark.sql.types import StringType, StructType
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from tests.helpers.kafka_topics import consume, produce
 from tests.helpers.record_batches import Row
 from tests.helpers.spark_rows import rows_of

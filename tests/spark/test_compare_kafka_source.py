@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.node import LocalCoordinator
 from tests.compare.cases import all_cases
 from tests.compare.corpus import Place, write_topic

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.node import LocalCoordinator
 from coordinator.protocol.parts import Claim, ClaimState
 from spark_kcoord.member.client import MemberClient, MemberSettings

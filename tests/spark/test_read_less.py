@@ -8,7 +8,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from tests.helpers.kafka_topics import produce
 from tests.helpers.record_batches import Row
 

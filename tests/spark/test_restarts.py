@@ -14,12 +14,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from coordinator.client.request import ask
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.node import LocalCoordinator
-from coordinator.protocol.addresses import parse_addresses
 from coordinator.protocol.messages import FetchOffsets, FetchOffsetsResponse
-from coordinator.protocol.operator_messages import ResetOffsets, ResetOffsetsResponse
+from coordinator.protocol.messages.operators import ResetOffsets, ResetOffsetsResponse
 from coordinator.protocol.parts import ClaimState, ResetTarget
+from coordinator.protocol.text.addresses import parse_addresses
 from spark_kcoord.options.source_options import parse_options
 from spark_kcoord.source.stream_reader import NO_LIMIT, KcoordStreamReader
 from tests.helpers.group_view import GroupView

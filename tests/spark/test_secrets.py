@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import spark_kcoord
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.node import LocalCoordinator
 from spark_kcoord.options.kafka_settings import KAFKA_OPTIONS
 from spark_kcoord.options.source_options import parse_options

@@ -9,7 +9,7 @@ import pytest
 from kafka.admin import KafkaAdminClient
 from kafka.structs import TopicPartition
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.node import LocalCoordinator
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import produce_numbers

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from tests.helpers.leaving_no_process import leaving_no_process
 from tests.helpers.named_cases import NotEndedError, gathered, outcome_of
 from tests.standing import cases

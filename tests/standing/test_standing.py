@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from coordinator.local.kafka import LocalKafka
+from coordinator.local.kafka.broker import LocalKafka
 from tests.standing.__main__ import all_cases, run
 from tests.standing.case import BrokenError, Case, must
 from tests.standing.trial import Trial

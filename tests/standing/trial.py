@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from coordinator.local.kafka import LocalKafka
-from coordinator.local.ports import LOOPBACK, free_ports
+from coordinator.local.kafka.broker import LocalKafka
+from coordinator.local.process.ports import LOOPBACK, free_ports
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FetchOffsets
 from tests.helpers.node_process import NodeProcess

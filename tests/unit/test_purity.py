@@ -130,7 +130,7 @@ def test_the_check_lets_pure_code_pass() -> None:
     source = "import msgspec\nfrom collections.abc import Sequence\nfrom coordinator.protocol.ids import GroupId\n"
     assert impurities(source, "protocol") == []
     assert impurities("import google_crc32c\nfrom coordinator.core import events", "core") == []
-    assert impurities("from spark_kcoord.member.core.link import Link", "member") == []
+    assert impurities("from spark_kcoord.member.core.session.link import Link", "member") == []
 
 
 def test_the_member_machine_may_not_reach_for_a_connection() -> None:

@@ -69,8 +69,8 @@ from coordinator.core.replica import events as said
 from coordinator.core.replica.replica import Leader, Settings
 from coordinator.core.replica.replicas import Replicas
 from coordinator.protocol import peer_messages as wire
-from coordinator.protocol.addresses import parse_address
 from coordinator.protocol.parts import NodeAddress
+from coordinator.protocol.text.addresses import parse_address
 
 MEMBERS_ADDRESS: Final = "members"
 """The name under which a node registers the address of its listener for members and tools."""

@@ -6,16 +6,15 @@ Both are told in pages of bounded size (decision 0024), so that a large group ho
 from collections.abc import Iterator
 from itertools import islice
 
-from coordinator.core.groups.account import bytes_of
-from coordinator.core.groups.claim_table import OpenClaim
+from coordinator.core.groups.assignment.streams import stream_of
+from coordinator.core.groups.bounds.expiry import forgotten_in_ms
 from coordinator.core.groups.desk import Desk
-from coordinator.core.groups.expiry import forgotten_in_ms
-from coordinator.core.groups.group import group_status
-from coordinator.core.groups.member import member_status
-from coordinator.core.groups.pages import next_names, next_numbers
-from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.state import Grant, GroupState
-from coordinator.core.groups.streams import stream_of
+from coordinator.core.groups.hard.account import bytes_of
+from coordinator.core.groups.hard.state import Grant, GroupState
+from coordinator.core.groups.hard.tables.claim_table import OpenClaim
+from coordinator.core.groups.partitions.pages import next_names, next_numbers
+from coordinator.core.groups.partitions.partition_table import TopicPartition
+from coordinator.core.groups.status import group_status, member_status
 from coordinator.protocol.messages import DescribeGroupResponse
 from coordinator.protocol.parts import (
     Claim,

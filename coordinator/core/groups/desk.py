@@ -9,22 +9,15 @@ from dataclasses import dataclass, field
 
 from coordinator.core.effects import CloseConnection, Effect, Notice, Respond, SendPush
 from coordinator.core.events import TopicsRead
-from coordinator.core.groups.account import Usage
-from coordinator.core.groups.catalog import Catalog
-from coordinator.core.groups.journal import Journal
-from coordinator.core.groups.soft import (
-    Connection,
-    GroupSoft,
-    Lookup,
-    LostOwner,
-    MemberSession,
-    Registration,
-    Timer,
-    TimerKind,
-)
-from coordinator.core.groups.state import GroupState
-from coordinator.core.groups.timeline import WARNINGS, EventKind, Partitions, Timeline
-from coordinator.core.groups.timeline_room import TimelineRoom
+from coordinator.core.groups.hard.account import Usage
+from coordinator.core.groups.hard.journal import Journal
+from coordinator.core.groups.hard.state import GroupState
+from coordinator.core.groups.soft.group_soft import GroupSoft, Lookup, LostOwner
+from coordinator.core.groups.soft.sessions import Connection, MemberSession, Registration
+from coordinator.core.groups.soft.timeline import WARNINGS, EventKind, Partitions, Timeline
+from coordinator.core.groups.soft.timeline_room import TimelineRoom
+from coordinator.core.groups.soft.timers import Timer, TimerKind
+from coordinator.core.kafka_metadata import Catalog
 from coordinator.core.limits import Limits
 from coordinator.core.meter import Meter
 from coordinator.core.timers import Timers

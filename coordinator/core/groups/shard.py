@@ -10,29 +10,31 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from coordinator.core.events import OffsetsResolved, TopicsRead
-from coordinator.core.groups import claims, offsets, readers
-from coordinator.core.groups.allowance import without_metadata_that_has_no_room
-from coordinator.core.groups.assignors import Assignor
-from coordinator.core.groups.claims_together import begin_together
-from coordinator.core.groups.commits import Commits
-from coordinator.core.groups.departures import Departures
+from coordinator.core.groups.assignment.assignors import Assignor
+from coordinator.core.groups.bounds.allowance import without_metadata_that_has_no_room
+from coordinator.core.groups.bounds.claim_watch import ClaimWatch
+from coordinator.core.groups.bounds.expiry import Expiry
+from coordinator.core.groups.bounds.lived_time import LivedTime
 from coordinator.core.groups.desk import Desk
-from coordinator.core.groups.expiry import Expiry
-from coordinator.core.groups.holds import ClaimWatch
-from coordinator.core.groups.in_topics import TopicNumbers, by_topic
-from coordinator.core.groups.late_stops import LateStops
-from coordinator.core.groups.lived_time import LivedTime
-from coordinator.core.groups.member import is_complete
-from coordinator.core.groups.membership import Membership
-from coordinator.core.groups.operators import Operators
-from coordinator.core.groups.ownership import Ownership
-from coordinator.core.groups.records import ClaimsGivenUp, ClaimsRunning
-from coordinator.core.groups.recovery import Recovery
-from coordinator.core.groups.releases import after_release, release, take_last_offsets
-from coordinator.core.groups.reports import Reports
-from coordinator.core.groups.soft import Connection, MemberSession, Registration, Timer, TimerKind
-from coordinator.core.groups.state import GroupState
-from coordinator.core.groups.timeline import EventKind
+from coordinator.core.groups.hard.records import ClaimsGivenUp, ClaimsRunning
+from coordinator.core.groups.hard.state import GroupState
+from coordinator.core.groups.membership.recovery import Recovery
+from coordinator.core.groups.membership.registration import Membership
+from coordinator.core.groups.membership.removal import Departures
+from coordinator.core.groups.offsets import claims, committed_offsets
+from coordinator.core.groups.offsets.claims_together import begin_together
+from coordinator.core.groups.offsets.commits import Commits
+from coordinator.core.groups.offsets.out_of_range import Reports
+from coordinator.core.groups.offsets.releases import after_release, release, take_last_offsets
+from coordinator.core.groups.operators.verbs import Operators
+from coordinator.core.groups.partitions.in_topics import TopicNumbers, by_topic
+from coordinator.core.groups.reconciliation import readers
+from coordinator.core.groups.reconciliation.late_stops import LateStops
+from coordinator.core.groups.reconciliation.ownership import Ownership
+from coordinator.core.groups.soft.sessions import Connection, MemberSession, Registration
+from coordinator.core.groups.soft.timeline import EventKind
+from coordinator.core.groups.soft.timers import Timer, TimerKind
+from coordinator.core.groups.status import is_complete
 from coordinator.protocol.claim_columns import claims_of, finished_as_asked, outcomes_of, statuses_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
@@ -57,11 +59,10 @@ from coordinator.protocol.messages import (
     ReportOutOfRange,
     Response,
 )
-from coordinator.protocol.operator_messages import OperatorRequest
+from coordinator.protocol.messages.operators import OperatorRequest
 from coordinator.protocol.parts import ClaimState, ClaimStatuses, PartitionResult, TopicClaims
 
 MemberRequest = Ping | FetcherStarted | FetcherStopped | Advance | ConfirmClaims | LeaveGroup | ReportOutOfRange
-
 
 _DEAR = frozenset(
     {
@@ -483,7 +484,7 @@ def _started(group: GroupState, member_id: str, request: FetcherStarted) -> Fetc
         if group.grant_of(owned.topic, owned.partition, member_id, owned.owner_epoch) is None:
             partition = (owned.topic, owned.partition)
             committed = group.offsets.get(partition)
-            why = offsets.why_fenced(group, partition, owned.owner_epoch, member_id)
+            why = committed_offsets.why_fenced(group, partition, owned.owner_epoch, member_id)
             offset = committed.offset if committed is not None else None
-            refused.append(offsets.refused(partition, ErrorCode.FENCED_OWNER_EPOCH, why, offset))
+            refused.append(committed_offsets.refused(partition, ErrorCode.FENCED_OWNER_EPOCH, why, offset))
     return FetcherStartedResponse(tuple(refused))

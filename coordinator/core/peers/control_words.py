@@ -17,8 +17,8 @@ from coordinator.core.replica import effects as replica_fx
 from coordinator.core.replica import events as replica_ev
 from coordinator.core.replica.replicas import Commands
 from coordinator.protocol import peer_messages as wire
-from coordinator.protocol.addresses import parse_address
 from coordinator.protocol.peer_messages.ranges import MAX_WHY
+from coordinator.protocol.text.addresses import parse_address
 
 PEERS_ADDRESS: Final = "peers"
 """The name under which a node registers the address of its listener for peers."""

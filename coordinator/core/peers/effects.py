@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from coordinator.protocol.addresses import Address
 from coordinator.protocol.peer_messages import PeerMessage
+from coordinator.protocol.text.addresses import Address
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ an offset of 0 always means offset 0.
 
 from typing import Final, TypeAlias
 
-from coordinator.protocol import operator_messages as operator
-from coordinator.protocol.message import ErrorResponse
+from coordinator.protocol.messages import operators as operator
 from coordinator.protocol.messages.claims import (
     Advance,
     AdvanceResponse,
@@ -48,12 +47,14 @@ from coordinator.protocol.messages.membership import (
     ReportOutOfRange,
     ReportOutOfRangeResponse,
 )
+from coordinator.protocol.messages.message import ErrorResponse
 from coordinator.protocol.messages.offsets import (
     CommitOffsets,
     CommitOffsetsResponse,
     FetchOffsets,
     FetchOffsetsResponse,
 )
+from coordinator.protocol.messages.operators import OperatorRequest, OperatorResponse
 from coordinator.protocol.messages.pushes import (
     ClaimsFinished,
     Fenced,
@@ -62,7 +63,6 @@ from coordinator.protocol.messages.pushes import (
     StartFetcher,
     StopFetcher,
 )
-from coordinator.protocol.operator_messages import OperatorRequest, OperatorResponse
 
 __all__ = [
     "Advance",

@@ -8,11 +8,7 @@ from typing import ClassVar
 from coordinator.protocol.errors import (
     ErrorCode,
 )
-from coordinator.protocol.message import (
-    WireMessage,
-    WireRequest,
-    codes,
-)
+from coordinator.protocol.messages.message import WireMessage, WireRequest, codes
 from coordinator.protocol.parts import (
     ClaimStatuses,
     FinalOffset,

@@ -8,11 +8,7 @@ from coordinator.protocol.errors import (
 from coordinator.protocol.ids import (
     TopicPartition,
 )
-from coordinator.protocol.message import (
-    WireMessage,
-    WireRequest,
-    codes,
-)
+from coordinator.protocol.messages.message import WireMessage, WireRequest, codes
 from coordinator.protocol.parts import (
     CommittedOffset,
     Listed,

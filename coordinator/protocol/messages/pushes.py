@@ -4,7 +4,7 @@ A member answers one by requests of its own, so that saying it again after a los
 """
 
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.message import WireMessage
+from coordinator.protocol.messages.message import WireMessage
 from coordinator.protocol.parts import Claim, OwnedPartition, StartPartition
 
 

@@ -1,6 +1,6 @@
 """The words of a connection between two nodes that are about the connection itself. No room of the core hears them."""
 
-from coordinator.protocol.message import WireMessage
+from coordinator.protocol.messages.message import WireMessage
 from coordinator.protocol.peer_messages.ranges import Count, NodeId, Text, Why
 
 

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from coordinator.protocol.message import WireMessage
+from coordinator.protocol.messages.message import WireMessage
 from coordinator.protocol.peer_messages.ranges import Count, LeaderEpoch, Listed, NodeId, Part, Shard, Text, Why
 
 # ---- of the controller -----------------------------------------------------------------------------------------------

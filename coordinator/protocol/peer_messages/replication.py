@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from coordinator.protocol.message import WireMessage
+from coordinator.protocol.messages.message import WireMessage
 from coordinator.protocol.peer_messages.ranges import (
     Count,
     LastEpoch,

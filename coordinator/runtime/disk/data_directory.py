@@ -24,8 +24,8 @@ from coordinator.core.log.meta import (
     encode_memory,
     encode_meta,
 )
+from coordinator.runtime.disk.files import DiskError, Files, explained, write_atomically
 from coordinator.runtime.disk.log_files import LogFiles
-from coordinator.runtime.files import DiskError, Files, explained, write_atomically
 
 META, MAKING = "meta.json", "making"
 MEMORY, STOPPED = "cluster.json", "stopped"

@@ -19,9 +19,9 @@ from coordinator.runtime.disk.data_directory import (
     open_standalone,
     refuse_what_is_not_ours,
 )
+from coordinator.runtime.disk.files import DirectoryLock, Files, OsFiles, explained
 from coordinator.runtime.disk.log_disk import LogDisk, Reports
 from coordinator.runtime.disk.log_files import DAMAGED, LogFiles
-from coordinator.runtime.files import DirectoryLock, Files, OsFiles, explained
 
 DEFAULT_SEGMENT_BYTES: Final = 16 * 1024 * 1024
 DEFAULT_MAX_PENDING_BYTES: Final = 64 * 1024 * 1024

@@ -21,7 +21,7 @@ from coordinator.core.log.cutting import (
     rest_of,
 )
 from coordinator.core.log.entry import CorruptLogError
-from coordinator.runtime.files import Files, explained, write_atomically
+from coordinator.runtime.disk.files import Files, explained, write_atomically
 
 _MOST_BYTES = 2 * 1024 * 1024 * 1024
 

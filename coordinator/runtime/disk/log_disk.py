@@ -23,9 +23,9 @@ from coordinator.core.log.queue import QueueFullError
 from coordinator.core.log.requests import Change, CutLog, LogRequests, Work
 from coordinator.core.log.snapshot import SnapshotPiece
 from coordinator.core.log.storage import LogReplacedError, LogSink, OpenedLog, RecoveredShard, SnapshotPart
+from coordinator.runtime.disk.files import DirectoryLock, DiskError
 from coordinator.runtime.disk.log_files import LogFiles
 from coordinator.runtime.disk.log_view import LogView
-from coordinator.runtime.files import DirectoryLock, DiskError
 
 _SYNCERS = 4
 _LONG_SYNC_S = 0.0005

@@ -19,10 +19,10 @@ from coordinator.core.log.entry import Batch
 from coordinator.core.log.requests import Change, CloseLog, CutLog, ForgetIncoming, MoveAside
 from coordinator.core.log.snapshot import SnapshotPiece
 from coordinator.core.log.storage import LogSink, OpenedLog, RecoveredShard, SnapshotPart
+from coordinator.runtime.disk.files import Files, explained
 from coordinator.runtime.disk.log_view import LogView
 from coordinator.runtime.disk.shard_files import ShardFiles
 from coordinator.runtime.disk.snapshot_files import read_part
-from coordinator.runtime.files import Files, explained
 
 MOST_OPEN: Final = 256
 """Logs that are kept open between two writes."""

@@ -14,7 +14,7 @@ from coordinator.core.log.reading import ReadableSegment, read_batches
 from coordinator.core.log.recovery import SegmentBytes, recover_log
 from coordinator.core.log.snapshot import read_pieces
 from coordinator.core.log.storage import LogSink
-from coordinator.runtime.files import Files, explained
+from coordinator.runtime.disk.files import Files, explained
 
 _SPACE = bytes(8)
 """Space that follows the frames of a segment, which is never empty."""

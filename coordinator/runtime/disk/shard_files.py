@@ -23,10 +23,10 @@ from coordinator.core.log.leader_epochs import LeaderEpochs, Marks
 from coordinator.core.log.recovery import SegmentBytes, Tail, recover_log
 from coordinator.core.log.snapshot import SnapshotPiece
 from coordinator.core.log.storage import LogSink, RecoveredShard
+from coordinator.runtime.disk.files import TEMPORARY_SUFFIX, Files, explained
 from coordinator.runtime.disk.log_changes import finish_change, make_change
 from coordinator.runtime.disk.log_view import LogView, OpenFile, open_for_reading
 from coordinator.runtime.disk.snapshot_files import SnapshotWriter, read_snapshot, snapshot_path
-from coordinator.runtime.files import TEMPORARY_SUFFIX, Files, explained
 
 MIN_SEGMENT_BYTES = 4096
 MAX_SEGMENT_BYTES = 1024 * 1024 * 1024

@@ -14,7 +14,7 @@ from pathlib import Path
 from coordinator.core.log.entry import CorruptLogError
 from coordinator.core.log.snapshot import SnapshotPiece, begins_piece, encode_piece, read_piece, read_pieces
 from coordinator.core.log.storage import SnapshotPart
-from coordinator.runtime.files import TEMPORARY_SUFFIX, Files, explained
+from coordinator.runtime.disk.files import TEMPORARY_SUFFIX, Files, explained
 
 
 def snapshot_path(directory: Path, end_offset: int) -> Path:

@@ -8,7 +8,7 @@ import asyncio
 import socket
 from collections.abc import Callable, Sequence
 
-from coordinator.protocol.addresses import Address, format_address
+from coordinator.protocol.text.addresses import Address, format_address
 
 
 class NotReachedError(Exception):

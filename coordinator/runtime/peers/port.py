@@ -17,12 +17,12 @@ from coordinator.core.peers.effects import ConnectPeers
 from coordinator.core.peers.events import ContactBegan, ContactEnded, PeerRefused, PeerSaid, PeersEvent
 from coordinator.core.peers.hello import Acquaintance
 from coordinator.core.peers.port import Post
-from coordinator.protocol.addresses import Address, format_address
 from coordinator.protocol.peer_messages import PeerHello, PeerMessage
+from coordinator.protocol.text.addresses import Address, format_address
 from coordinator.runtime.peers.connection import PeerConnection
 from coordinator.runtime.peers.dialing import NotReachedError, dial
 from coordinator.runtime.peers.limits import PeerLimits
-from coordinator.runtime.server import ListenError
+from coordinator.runtime.server.port import ListenError
 
 _MOST_WHYS = 16
 

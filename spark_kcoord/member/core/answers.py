@@ -6,7 +6,6 @@ Holdings take what was answered; nothing here decides what to do next.
 from collections.abc import Sequence
 
 from coordinator.client.refusals import show_refusal
-from coordinator.protocol.addresses import Address
 from coordinator.protocol.claim_columns import (
     claimed_as_asked,
     claims_of,
@@ -36,9 +35,10 @@ from coordinator.protocol.messages import (
     StartFetcher,
 )
 from coordinator.protocol.parts import Claim, FinalOffset, LogPosition, OwnedPartition, PartitionResult, StartPartition
+from coordinator.protocol.text.addresses import Address
 from spark_kcoord.member.core.calls import CallRequest
 from spark_kcoord.member.core.effects import AdvanceOutcome, CallResult, Notice, NoticeKind
-from spark_kcoord.member.core.holdings import Holdings, partition_of
+from spark_kcoord.member.core.held.holdings import Holdings, partition_of
 from spark_kcoord.member.core.registration import Registration
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from coordinator.protocol.addresses import Address
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, ClaimStatus, LogPosition, PartitionResult
+from coordinator.protocol.text.addresses import Address
 from spark_kcoord.errors import KcoordError
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from coordinator.client.refusals import BETTER_ELSEWHERE, PASSING, Refusal, refusal_of, show_refusal
-from coordinator.protocol.addresses import format_address
 from coordinator.protocol.claim_columns import each_status
 from coordinator.protocol.claim_columns import is_whole as accounts_for
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError
@@ -21,18 +20,19 @@ from coordinator.protocol.messages import (
     Response,
 )
 from coordinator.protocol.parts import StartHint
+from coordinator.protocol.text.addresses import format_address
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member import refusals
-from spark_kcoord.member.core.conversation import Asked
 from spark_kcoord.member.core.effects import Joined, NoticeKind
-from spark_kcoord.member.core.holdings import Holdings
+from spark_kcoord.member.core.held.holdings import Holdings
 from spark_kcoord.member.core.known_log import KnownLog
-from spark_kcoord.member.core.lease import Lease
-from spark_kcoord.member.core.link import Link
 from spark_kcoord.member.core.outbox import Outbox
-from spark_kcoord.member.core.patience import ANSWER_TIMEOUT_MS, REGISTER_TIMEOUT_MS
 from spark_kcoord.member.core.registration import Registration, introduce
-from spark_kcoord.member.core.states import Step
+from spark_kcoord.member.core.session.conversation import Asked
+from spark_kcoord.member.core.session.lease import Lease
+from spark_kcoord.member.core.session.link import Link
+from spark_kcoord.member.core.session.patience import ANSWER_TIMEOUT_MS, REGISTER_TIMEOUT_MS
+from spark_kcoord.member.core.session.states import Step
 from spark_kcoord.member.settings import MemberSettings
 
 MAX_REDIRECTS: Final = 5

@@ -15,7 +15,6 @@ from typing import assert_never
 
 from coordinator.client.nodes import Nodes
 from coordinator.client.refusals import BETTER_ELSEWHERE, PASSING, Refusal, refusal_of, show_refusal
-from coordinator.protocol.addresses import Address, format_address
 from coordinator.protocol.claim_columns import advance_of, claims_in_columns
 from coordinator.protocol.columns import in_columns
 from coordinator.protocol.errors import RemoteProtocolError
@@ -41,11 +40,11 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.parts import Claim, FinalOffset, LogPosition, OwnedPartition, StartHint
 from coordinator.protocol.session import HelloReceived, PushReceived, ResponseReceived
+from coordinator.protocol.text.addresses import Address, format_address
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member import refusals
 from spark_kcoord.member.core import answers
 from spark_kcoord.member.core.calls import Call, CallRequest, Calls
-from spark_kcoord.member.core.conversation import Asked, Conversation
 from spark_kcoord.member.core.effects import (
     Effect,
     NoticeKind,
@@ -70,17 +69,15 @@ from spark_kcoord.member.core.events import (
     ReportCall,
     Ticked,
 )
-from spark_kcoord.member.core.holdings import Assignment, Holdings
+from spark_kcoord.member.core.held.holdings import Assignment, Holdings
 from spark_kcoord.member.core.known_log import KnownLog
-from spark_kcoord.member.core.lease import Lease
-from spark_kcoord.member.core.link import Link
 from spark_kcoord.member.core.outbox import Outbox
-from spark_kcoord.member.core.patience import (
-    SILENCE,
-    Absence,
-)
 from spark_kcoord.member.core.requests import Requests
-from spark_kcoord.member.core.states import State, Step
+from spark_kcoord.member.core.session.conversation import Asked, Conversation
+from spark_kcoord.member.core.session.lease import Lease
+from spark_kcoord.member.core.session.link import Link
+from spark_kcoord.member.core.session.patience import SILENCE, Absence
+from spark_kcoord.member.core.session.states import State, Step
 from spark_kcoord.member.settings import MemberSettings
 
 

@@ -7,8 +7,8 @@ import msgspec
 
 from coordinator.protocol.messages import ListClaims, RegisterConsumer
 from coordinator.protocol.parts import Claim, LogPosition, StartHint, Subscription
-from spark_kcoord.member.core.holdings import Holdings
-from spark_kcoord.member.core.portions import bytes_of, portions
+from spark_kcoord.member.core.held.holdings import Holdings
+from spark_kcoord.member.core.held.portions import bytes_of, portions
 from spark_kcoord.member.settings import MemberSettings
 
 

@@ -16,10 +16,10 @@ from spark_kcoord.member import refusals
 from spark_kcoord.member.core.answers import show_partitions
 from spark_kcoord.member.core.calls import Calls
 from spark_kcoord.member.core.effects import NoticeKind
-from spark_kcoord.member.core.holdings import Holdings, partition_of
-from spark_kcoord.member.core.link import Link
+from spark_kcoord.member.core.held.holdings import Holdings, partition_of
+from spark_kcoord.member.core.held.portions import bytes_of, portions
 from spark_kcoord.member.core.outbox import Outbox
-from spark_kcoord.member.core.portions import bytes_of, portions
+from spark_kcoord.member.core.session.link import Link
 from spark_kcoord.member.settings import MemberSettings
 
 

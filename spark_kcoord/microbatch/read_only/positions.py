@@ -14,7 +14,7 @@ from typing import Final
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
 from spark_kcoord.member.core.effects import AdvanceOutcome
-from spark_kcoord.member.core.holdings import Assignment
+from spark_kcoord.member.core.held.holdings import Assignment
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 
 __all__ = ["ReadOnlyPositions"]

@@ -14,7 +14,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import BeginClaims, BeginClaimsResponse, Request, Response
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.member.core.portions import bytes_of, portions
+from spark_kcoord.member.core.held.portions import bytes_of, portions
 from spark_kcoord.member.one_shot import request_once
 from spark_kcoord.member.refusals import must_account_for
 from spark_kcoord.options.source_options import SourceOptions, host_ports

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from coordinator.protocol.addresses import Address
+from coordinator.protocol.text.addresses import Address
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from spark_kcoord.options.kinds import SERVERS
 from spark_kcoord.options.source_options import host_ports

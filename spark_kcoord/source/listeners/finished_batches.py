@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from coordinator.protocol.addresses import Address
 from coordinator.protocol.claim_columns import claims_in_columns, finished_as_asked, results_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FinishClaims, FinishClaimsResponse, Request, Response
 from coordinator.protocol.parts import PartitionResult
+from coordinator.protocol.text.addresses import Address
 from spark_kcoord.errors import KcoordError, UnreadBatchError
-from spark_kcoord.member.core.portions import bytes_of, portions
+from spark_kcoord.member.core.held.portions import bytes_of, portions
 from spark_kcoord.member.one_shot import request_once
 from spark_kcoord.member.refusals import must_account_for
 from spark_kcoord.microbatch.stream_offset import StreamOffset

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator.client.request import ask
 from coordinator.local.node import LocalCoordinator
-from coordinator.protocol.addresses import parse_addresses
 from coordinator.protocol.messages import Request
-from coordinator.protocol.operator_messages import ChangePause, DeleteOffsets
+from coordinator.protocol.messages.operators import ChangePause, DeleteOffsets
+from coordinator.protocol.text.addresses import parse_addresses
 from spark_kcoord.consumer import Consumer, ConsumerSettings
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import produce_numbers

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from coordinator.protocol.addresses import parse_address
 from coordinator.protocol.parts import Claim, ClaimState, ResetPolicy
+from coordinator.protocol.text.addresses import parse_address
 from spark_kcoord.consumer import Consumer, ConsumerSettings
 from spark_kcoord.member.client import MemberClient
 from spark_kcoord.member.settings import MemberSettings

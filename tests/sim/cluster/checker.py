@@ -13,7 +13,7 @@ from coordinator.core.cluster.image import Image, read_node
 from coordinator.core.cluster.znodes import Cluster, ShardEntry
 from coordinator.core.replica import effects as r
 from coordinator.core.replica.replica import Leader, Opening
-from coordinator.protocol.message import WireMessage
+from coordinator.protocol.messages.message import WireMessage
 from tests.sim.cluster.disk import Record
 from tests.sim.log.state import ViolationError
 from tests.sim.schedule import Schedule

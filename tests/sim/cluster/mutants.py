@@ -13,8 +13,8 @@ from unittest.mock import patch
 
 from coordinator.core.cluster_node import isr_writes
 from coordinator.core.cluster_node.replication import Replication
-from coordinator.core.gates import Gates
-from coordinator.core.snapshots import Snapshots
+from coordinator.core.shards.gates import Gates
+from coordinator.core.shards.snapshots import Snapshots
 from tests.model import mistakes
 from tests.sim.cluster.run import ClusterOutcome, run_cluster_seed
 

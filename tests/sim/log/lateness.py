@@ -1,6 +1,6 @@
 """Rules about partitions that are taken for being late: how long their owners were waited for, and for whom."""
 
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from tests.sim.log.state import GroupModel, Late, Log, Owner
 
 

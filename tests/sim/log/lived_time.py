@@ -1,6 +1,6 @@
 """Rules about the time that nodes ran: it passes no faster than time does, and groups are forgotten by it alone."""
 
-from coordinator.core.groups import records as r
+from coordinator.core.groups.hard import records as r
 from tests.sim.log.state import GroupModel, Log, Rule
 
 

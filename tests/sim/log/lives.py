@@ -1,6 +1,6 @@
 """Rules about a log's lives and epochs: each life has a name of its own, epochs grow, and owner epochs after a loss."""
 
-from coordinator.core.groups import life_records as r
+from coordinator.core.groups.hard import life_records as r
 from tests.sim.log.ownership import end_grant
 from tests.sim.log.state import GroupModel, Log, Rule
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from coordinator.core.groups import operator_records as o
-from coordinator.core.groups import records as r
-from coordinator.core.groups.in_topics import one_by_one
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.hard import operator_records as o
+from coordinator.core.groups.hard import records as r
+from coordinator.core.groups.partitions.in_topics import one_by_one
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from tests.sim.log.lived_time import group_expired
 from tests.sim.log.ownership import end_grant, note_released
 from tests.sim.log.recovery import note_joined, note_topic

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Set
 from typing import Any, NamedTuple
 
-from coordinator.core.groups import records as r
-from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.state import ShardState
+from coordinator.core.groups.hard import records as r
+from coordinator.core.groups.hard.state import ShardState
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.limits import Limits
 from tests.sim.log import lived_time, lives, lost_logs, members, offsets, operators, ownership, recovery
 from tests.sim.log.state import Facts, GroupModel, LostLog, Rule, ViolationError

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from coordinator.core.groups import records as r
-from coordinator.core.groups.in_topics import TopicHints, hint_at
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.hard import records as r
+from coordinator.core.groups.partitions.in_topics import TopicHints, hint_at
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.protocol.parts import StartHint
 from coordinator.protocol.vocabulary import IsolationLevel
 from tests.helpers.committed_parts import in_parts, parts_of

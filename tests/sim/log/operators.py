@@ -1,6 +1,6 @@
 """Rules about what operators do: pauses, drains, resets, deletions, released claims; a dry run writes nothing."""
 
-from coordinator.core.groups import operator_records as o
+from coordinator.core.groups.hard import operator_records as o
 from tests.sim.log import offsets
 from tests.sim.log.ownership import end_grant, grant, let_go, note_released, take_owner_epoch
 from tests.sim.log.state import GroupModel, Log, Owner, Rule

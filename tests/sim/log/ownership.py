@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from coordinator.core.groups import records as r
-from coordinator.core.groups.in_topics import one_by_one
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.hard import records as r
+from coordinator.core.groups.partitions.in_topics import one_by_one
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from tests.helpers.committed_parts import each_offered_step, each_step
 from tests.sim.log import lateness, offsets
 from tests.sim.log.lost_logs import is_of_old_copy

@@ -7,8 +7,8 @@ what somebody new brought, or what an operator or Kafka took the offset from.
 
 from collections.abc import Iterable
 
-from coordinator.core.groups import records as r
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.hard import records as r
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from tests.sim.log.state import GroupModel, Log, Rule
 
 

@@ -6,9 +6,9 @@ Places are offsets of the log. Nothing here judges; the rules do.
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from coordinator.core.groups import operator_records as o
-from coordinator.core.groups import records as r
-from coordinator.core.groups.partition_table import TopicPartition
+from coordinator.core.groups.hard import operator_records as o
+from coordinator.core.groups.hard import records as r
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.limits import Limits
 from coordinator.protocol.parts import ResetPolicy
 from tests.sim.log.history import History

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from coordinator.core.groups.partition_table import TopicPartition
-from coordinator.core.groups.records import Advanced
+from coordinator.core.groups.hard.records import Advanced
+from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.protocol.claim_columns import claims_of, each_status
 from coordinator.protocol.columns import OffsetToCommit, one_by_one, results_of
 from coordinator.protocol.errors import ErrorCode
@@ -32,7 +32,7 @@ from coordinator.protocol.messages import (
     Request,
     Response,
 )
-from coordinator.protocol.operator_messages import ResetOffsets, ResetOffsetsResponse
+from coordinator.protocol.messages.operators import ResetOffsets, ResetOffsetsResponse
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, DescribedUpTo, TopicOffsets
 from tests.helpers.claim_answers import advanced, finished_results
 from tests.sim.divided import must_not_divide

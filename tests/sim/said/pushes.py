@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from coordinator.core.groups.records import Granted
+from coordinator.core.groups.hard.records import Granted
 from coordinator.protocol.messages import ClaimsFinished, Fenced, FetcherTaken, Probe, Push, StartFetcher, StopFetcher
 from coordinator.protocol.parts import StartPartition
 from tests.sim.log.state import GroupModel, ViolationError

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
-from coordinator.local.ports import LOOPBACK
+from coordinator.local.process.ports import LOOPBACK
 from coordinator.protocol.messages import ListGroups
 from coordinator.protocol.session import Role, Session
 from tests.standing.case import Case, must

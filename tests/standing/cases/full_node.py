@@ -13,8 +13,8 @@ from pathlib import Path
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import CommitOffsets, FetchOffsets, ListGroups
-from coordinator.protocol.operator_messages import ChangePause, DeleteGroup, DeleteOffsets
-from coordinator.protocol.pages import next_page
+from coordinator.protocol.messages.operators import ChangePause, DeleteGroup, DeleteOffsets
+from coordinator.protocol.messages.pages import next_page
 from tests.helpers.raw_member import RawMember
 from tests.standing.case import Case, must
 from tests.standing.cases.kafka_numbers import registration

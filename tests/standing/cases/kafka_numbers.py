@@ -6,7 +6,7 @@ import struct
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import CommitOffsets, RegisterConsumer, Request
-from coordinator.protocol.operator_messages import DeleteOffsets, ResetOffsets
+from coordinator.protocol.messages.operators import DeleteOffsets, ResetOffsets
 from coordinator.protocol.parts import ResetPolicy, ResetTarget, StartHint, Subscription
 from tests.helpers.raw_member import RawMember
 from tests.standing.case import Case, must

@@ -2,7 +2,7 @@
 
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.messages import CommitOffsets, DescribeGroup, FetchOffsets
-from coordinator.protocol.pages import ask_for_all
+from coordinator.protocol.messages.pages import ask_for_all
 from tests.helpers.raw_member import RawMember
 from tests.standing.case import Case
 from tests.standing.load import ask_each, fill, for_so_long

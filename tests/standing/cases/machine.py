@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from coordinator.local.ports import LOOPBACK
+from coordinator.local.process.ports import LOOPBACK
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.messages import CommitOffsets
 from tests.helpers.processes import eventually

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import CommitOffsets, ListClaims
-from coordinator.protocol.operator_messages import ChangePause
+from coordinator.protocol.messages.operators import ChangePause
 from coordinator.protocol.parts import Claim
 from tests.helpers.raw_member import RawMember
 from tests.standing.case import Case, must

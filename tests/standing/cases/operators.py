@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.messages import CommitOffsets, DescribeGroup, LeaveGroup, ListGroupEvents, Request
-from coordinator.protocol.operator_messages import (
+from coordinator.protocol.messages.operators import (
     CancelResets,
     ChangeDrain,
     ChangePause,

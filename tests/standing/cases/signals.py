@@ -5,7 +5,7 @@ import threading
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FetchOffsets, Ping
-from coordinator.runtime.signals import IGNORED
+from coordinator.runtime.process.signals import IGNORED
 from tests.helpers.committer import IN_FLIGHT, Committer
 from tests.helpers.processes import eventually
 from tests.helpers.raw_member import RawMember

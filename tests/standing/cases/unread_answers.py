@@ -3,7 +3,7 @@
 import socket
 from contextlib import ExitStack, suppress
 
-from coordinator.local.ports import LOOPBACK
+from coordinator.local.process.ports import LOOPBACK
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.messages import CommitOffsets, FetchOffsets
 from coordinator.protocol.session import Role, Session

@@ -4,9 +4,9 @@ import gc
 import tracemalloc
 
 from benchmarks.owned_start import AT_MOST, SHARDS, add_group
-from coordinator.core.groups.journal import Journal
-from coordinator.core.groups.records import encode_record
-from coordinator.core.groups.snapshot import records_of
+from coordinator.core.groups.hard.journal import Journal
+from coordinator.core.groups.hard.records import encode_record
+from coordinator.core.groups.hard.snapshot import records_of
 from coordinator.core.limits import Limits
 from coordinator.core.log.storage import LogSink, RecoveredShard
 from coordinator.core.node import Node

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import typer.main
 
-from coordinator.cli import app, groups
-from coordinator.cli.exits import ExitCode
-from coordinator.cli.tables import OutputFormat
-from coordinator.runtime.signals import IGNORED, STOPPING
+from coordinator.cli import app
+from coordinator.cli.parts.exits import ExitCode
+from coordinator.cli.parts.tables import OutputFormat
+from coordinator.cli.verbs import groups
+from coordinator.runtime.process.signals import IGNORED, STOPPING
 
 PAGE = (Path(__file__).parents[3] / "docs" / "OPERATIONS.md").read_text(encoding="utf-8")
 

@@ -7,7 +7,6 @@ import pytest
 
 from coordinator.client.refusals import refusal_of
 from coordinator.client.request import RequestError, RequestTimeoutError, ask
-from coordinator.protocol.addresses import format_address
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.framing import VersionRange, encode_hello
 from coordinator.protocol.messages import (
@@ -21,6 +20,7 @@ from coordinator.protocol.messages import (
     Probe,
 )
 from coordinator.protocol.parts import NodeAddress
+from coordinator.protocol.text.addresses import format_address
 from tests.helpers.scripted_coordinator import CLOSES, ScriptedCoordinator
 
 

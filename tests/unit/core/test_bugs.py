@@ -7,11 +7,11 @@ import pytest
 
 from coordinator.core.effects import CloseConnection, LoadShard
 from coordinator.core.events import AppendRefused, ShardUnreadable, Ticked, TopicsRead
-from coordinator.core.groups.journal import Journal
-from coordinator.core.groups.life_records import LogOpened
-from coordinator.core.groups.records import Record
+from coordinator.core.groups.hard.journal import Journal
+from coordinator.core.groups.hard.life_records import LogOpened
+from coordinator.core.groups.hard.records import Record
 from coordinator.core.limits import Limits
-from coordinator.core.loads import LONGEST_PAUSE_MS
+from coordinator.core.shards.loads import LONGEST_PAUSE_MS
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
@@ -25,7 +25,7 @@ from coordinator.protocol.messages import (
     Ping,
     PingResponse,
 )
-from coordinator.protocol.operator_messages import ResetOffsets
+from coordinator.protocol.messages.operators import ResetOffsets
 from coordinator.protocol.parts import ResetTarget
 from tests.helpers.node_member import Member
 from tests.helpers.node_world import NodeWorld

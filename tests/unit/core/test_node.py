@@ -9,7 +9,7 @@ from coordinator.core.events import (
     SnapshotWritten,
     Ticked,
 )
-from coordinator.core.groups.account import bytes_of
+from coordinator.core.groups.hard.account import bytes_of
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
 from coordinator.protocol.columns import OffsetToCommit, in_columns

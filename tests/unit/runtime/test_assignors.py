@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.groups.assignors import ASSIGNORS, AssignorInput, AssignorMember
+from coordinator.core.groups.assignment.assignors import ASSIGNORS, AssignorInput, AssignorMember
 from coordinator.runtime.assignors import ENTRY_POINT_GROUP, AssignorError, InstalledAssignor, load_assignors
 from tests.helpers.loopback import RememberedLog
 

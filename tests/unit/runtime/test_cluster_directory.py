@@ -15,8 +15,8 @@ from coordinator.core.log.entry import Batch, CorruptLogError, StorageError
 from coordinator.core.log.snapshot import SnapshotPiece
 from coordinator.core.log.storage import LogReplacedError, OpenedLog
 from coordinator.runtime.disk import ClusterDisk, Disk
+from coordinator.runtime.disk.files import DiskError, Files, OsFiles
 from coordinator.runtime.disk.log_disk import Reports
-from coordinator.runtime.files import DiskError, Files, OsFiles
 from tests.helpers.loading import Found
 
 ROOT = Path(__file__).parents[3]

@@ -34,9 +34,9 @@ from coordinator.core.events import (
 from coordinator.protocol.messages import ListGroups, PingResponse, Probe, Push, RegisterConsumer, Response
 from coordinator.protocol.parts import Subscription
 from coordinator.runtime.clock import SystemClock
+from coordinator.runtime.disk.files import DiskError
 from coordinator.runtime.driver import TURN_MS, Driver, Stopped
-from coordinator.runtime.files import DiskError
-from coordinator.runtime.input_bound import LARGE_INPUT_BYTES
+from coordinator.runtime.server.input_bound import LARGE_INPUT_BYTES
 from tests.helpers.event_loops import run
 from tests.helpers.loopback import RememberedLog, until
 

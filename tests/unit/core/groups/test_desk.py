@@ -1,9 +1,9 @@
 """What is left of groups that are no more is let go of in turns: it can be very much memory."""
 
-from coordinator.core.groups.catalog import Catalog
 from coordinator.core.groups.desk import Clock, Desk
-from coordinator.core.groups.journal import Journal
-from coordinator.core.groups.soft import LostOwner
+from coordinator.core.groups.hard.journal import Journal
+from coordinator.core.groups.soft.group_soft import LostOwner
+from coordinator.core.kafka_metadata import Catalog
 from coordinator.core.limits import Limits
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.groups import offsets
-from coordinator.core.groups.records import MemberRemoved, OffsetsCommitted, Released, decode_record
+from coordinator.core.groups.hard.records import MemberRemoved, OffsetsCommitted, Released, decode_record
+from coordinator.core.groups.offsets import committed_offsets
 from coordinator.protocol.parts import FinalOffset
 from tests.helpers.node_member import Member
 from tests.helpers.node_world import NodeWorld
@@ -67,7 +67,7 @@ def test_last_offsets_are_the_same_together_and_one_by_one(
     committed, kinds = leaves(*finals, **options)
     assert (OffsetsCommitted in kinds, Released in kinds) == (is_together, not is_together)
     assert MemberRemoved in kinds
-    monkeypatch.setattr(offsets, "finals_together", lambda *_: None)
+    monkeypatch.setattr(committed_offsets, "finals_together", lambda *_: None)
     assert leaves(*finals, **options)[0] == committed
     assert committed["t", 0] == 200
 

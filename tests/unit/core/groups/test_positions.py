@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from coordinator.core.groups.committed_table import CommittedTable, positions
-from coordinator.core.groups.records import CommittedPart, TopicCommit
+from coordinator.core.groups.hard.records import CommittedPart, TopicCommit
+from coordinator.core.groups.hard.tables.committed_table import CommittedTable, positions
 
 
 def table_of(dice: Random) -> CommittedTable:

@@ -2,7 +2,14 @@ import pytest
 
 from coordinator.core.effects import Append, Effect, WakeAt
 from coordinator.core.events import Ticked
-from coordinator.core.groups.records import Granted, MemberRemoved, StopBegan, Taken, TargetsAssigned, decode_record
+from coordinator.core.groups.hard.records import (
+    Granted,
+    MemberRemoved,
+    StopBegan,
+    Taken,
+    TargetsAssigned,
+    decode_record,
+)
 from coordinator.core.limits import Limits
 from tests.helpers.node_member import Member
 from tests.helpers.node_world import WALL_OFFSET_MS, NodeWorld
@@ -269,7 +276,7 @@ def test_a_target_says_what_changes_and_not_what_stays() -> None:
 def test_the_target_of_a_large_group_is_computed_in_steps_between_which_others_are_heard(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("coordinator.core.groups.assignors.assignor.PARTITIONS_A_TURN", 10)
+    monkeypatch.setattr("coordinator.core.groups.assignment.assignors.assignor.PARTITIONS_A_TURN", 10)
     world, _ = big_group()
     world.kafka.topics["t"] = 2 * PARTITIONS
     world.poll_topics()
@@ -281,7 +288,7 @@ def test_the_target_of_a_large_group_is_computed_in_steps_between_which_others_a
 
 
 def test_a_member_that_comes_while_a_target_is_computed_is_in_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.core.groups.assignors.assignor.PARTITIONS_A_TURN", 10)
+    monkeypatch.setattr("coordinator.core.groups.assignment.assignors.assignor.PARTITIONS_A_TURN", 10)
     world, members = big_group()
     world.kafka.topics["t"] = 2 * PARTITIONS
     world.poll_topics()

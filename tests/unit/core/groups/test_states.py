@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.groups.group import GROUP_TRANSITIONS, GroupStatus
-from coordinator.core.groups.member import MEMBER_TRANSITIONS, MemberStatus, member_status
+from coordinator.core.groups.status import GROUP_TRANSITIONS, MEMBER_TRANSITIONS, member_status
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     FetcherStarted,
@@ -16,6 +15,7 @@ from coordinator.protocol.messages import (
     RegisterConsumerResponse,
 )
 from coordinator.protocol.parts import OwnedPartition, StartHint
+from coordinator.protocol.vocabulary import GroupStatus, MemberStatus
 from tests.helpers.node_member import Member
 from tests.helpers.node_world import NodeWorld
 

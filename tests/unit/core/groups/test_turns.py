@@ -3,8 +3,8 @@
 import pytest
 
 from coordinator.core.effects import Append
-from coordinator.core.groups.operator_records import PauseChanged
-from coordinator.core.groups.records import (
+from coordinator.core.groups.hard.operator_records import PauseChanged
+from coordinator.core.groups.hard.records import (
     GroupExpired,
     MemberRemoved,
     Record,
@@ -16,7 +16,7 @@ from coordinator.core.limits import Limits
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import MAX_NAMED
 from coordinator.protocol.messages import CommitOffsets, ErrorResponse, Request, Response
-from coordinator.protocol.operator_messages import (
+from coordinator.protocol.messages.operators import (
     CancelResets,
     CancelResetsResponse,
     ChangePause,
@@ -25,7 +25,7 @@ from coordinator.protocol.operator_messages import (
     ReleaseClaims,
     ResetOffsets,
 )
-from coordinator.protocol.pages import ask_for_all
+from coordinator.protocol.messages.pages import ask_for_all
 from coordinator.protocol.parts import ResetTarget, TopicOffsets
 from tests.helpers.node_world import NodeWorld
 

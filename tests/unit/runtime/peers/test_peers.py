@@ -11,7 +11,7 @@ from coordinator.core.peers.events import ContactBegan, ContactEnded, PeerRefuse
 from coordinator.protocol import peer_messages as wire
 from coordinator.protocol.session import Role, Session
 from coordinator.runtime.peers import PeerLimits
-from coordinator.runtime.server import ListenError
+from coordinator.runtime.server.port import ListenError
 from tests.helpers.event_loops import run
 from tests.helpers.peer_nodes import PeerNode, RawConnection, RawPeer, in_contact, nodes, raw_peer, until_passed
 

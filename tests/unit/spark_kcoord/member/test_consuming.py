@@ -31,7 +31,7 @@ from coordinator.protocol.parts import (
     Subscription,
 )
 from spark_kcoord.member.core.events import CallMade, LeaveCall, PositionsNoted, ReleaseAsked
-from spark_kcoord.member.core.states import State
+from spark_kcoord.member.core.session.states import State
 from tests.helpers.member_pair import MemberPair, claim, registered, settings, start_fetcher, stop_fetcher
 
 DONE = OffsetToCommit("t", 0, 7, 10)

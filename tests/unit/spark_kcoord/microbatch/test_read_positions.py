@@ -1,7 +1,7 @@
 """Positions belong to grants: what was done under one owner epoch says nothing of another."""
 
 from coordinator.protocol.parts import Claim
-from spark_kcoord.member.core.holdings import AssignedPartition
+from spark_kcoord.member.core.held.holdings import AssignedPartition
 from spark_kcoord.microbatch.read_positions import ReadPositions, claims_between
 
 

@@ -9,7 +9,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import BeginClaims, BeginClaimsResponse, Request
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, ClaimStatuses
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.member.core.portions import MAX_ITEMS
+from spark_kcoord.member.core.held.portions import MAX_ITEMS
 from spark_kcoord.options.source_options import SourceOptions, parse_options
 from spark_kcoord.source.group_batch.planned_claims import begin_to_read, not_planned
 from tests.helpers.fake_member import claim

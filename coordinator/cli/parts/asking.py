@@ -1,0 +1,99 @@
+"""The arguments that the verbs about groups share, and a request to the coordinator with its errors as text."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
+
+import typer
+
+from coordinator.cli.parts.exits import ExitCode, must_not_be_refused, notes, tool_errors_as_text
+from coordinator.cli.parts.tables import OutputFormat
+from coordinator.client.request import ask
+from coordinator.protocol.ids import MAX_NAMED
+from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse, Request, Response
+from coordinator.protocol.text.addresses import parse_addresses
+from coordinator.protocol.text.durations import parse_duration_ms
+
+
+def must_be_addresses(text: str) -> str:
+    """Return addresses as they are; raises typer.BadParameter when one is none."""
+    try:
+        parse_addresses(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    return text
+
+
+def parse_timeout(text: str | float) -> float:
+    """Read a time-out of 0.1 s to 10 m in seconds, which a number without a unit is; raises typer.BadParameter."""
+    try:
+        seconds = parse_duration_ms(str(text), bare_unit="s") / 1000
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    if not 0.1 <= seconds <= 600:
+        raise typer.BadParameter(f"'{text}' is not from 0.1 s to 10 m")
+    return seconds
+
+
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
+Coordinator = Annotated[
+    str,
+    typer.Option(
+        callback=must_be_addresses,
+        metavar="HOST:PORT[,...]",
+        envvar="KCOORD_COORDINATOR",
+        help="Coordinator nodes, of which one that answers is enough.",
+    ),
+]
+Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="How to write it.")]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        parser=parse_timeout,
+        metavar="DURATION",
+        help="How long to wait for the coordinator, such as 30s; a number is seconds.",
+    ),
+]
+
+_Expected = TypeVar("_Expected", bound=Response)
+_Item = TypeVar("_Item")
+_Answer = TypeVar("_Answer")
+
+
+def ask_for(
+    coordinator: str, request: Request, timeout_s: float, expected: type[_Expected], group_id: str = ""
+) -> _Expected:
+    """Return the response to a request; a refusal or a failure is shown and ends the program with its exit code."""
+    with tool_errors_as_text():
+        response = ask(parse_addresses(coordinator), request, timeout_s)
+    must_not_be_refused(response, group_id)
+    if not isinstance(response, expected):
+        notes.print(f"error: the coordinator answered with {type(response).__name__}; is it of another release?")
+        raise typer.Exit(ExitCode.ERROR)
+    return response
+
+
+def ask_in_portions(
+    group: str, named: Sequence[_Item], ask: Callable[[tuple[_Item, ...]], _Answer], *, dry: bool
+) -> list[_Answer]:
+    """Ask about the partitions that are named, as many at once as one request may name, and return the answers.
+
+    Where nothing is named, that is asked. A request that fails ends the program, and what is done by then is said.
+    """
+    answers: list[_Answer] = []
+    for begin in range(0, max(1, len(named)), MAX_NAMED):
+        try:
+            answers.append(ask(tuple(named[begin : begin + MAX_NAMED])))
+        except typer.Exit:
+            if begin and not dry:
+                notes.print(
+                    f"The first {begin} of {len(named)} partitions of group '{group}' are done all the same; `kcoord "
+                    "group describe` shows how they are. Name the others when you ask again."
+                )
+            raise
+    return answers
+
+
+def describe_group(coordinator: str, group: str, timeout_s: float) -> DescribeGroupResponse:
+    """Return what the coordinator says of a group."""
+    return ask_for(coordinator, DescribeGroup(group), timeout_s, DescribeGroupResponse, group)

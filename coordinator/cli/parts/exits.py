@@ -1,0 +1,71 @@
+"""Exit codes of the command line; scripts rely on them, so a number never changes its meaning.
+
+Usage errors (2) are raised by the command line library.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Final
+
+import typer
+
+from coordinator.cli.parts.notes import Notes
+from coordinator.client.refusals import refusal_of
+from coordinator.client.request import RequestError, RequestTimeoutError
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import Response
+
+notes: Final = Notes()
+"""The writer of everything that is not data."""
+
+
+class ExitCode(IntEnum):
+    """The end of a command."""
+
+    OK = 0
+    ERROR = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    REFUSED_BY_STATE = 4
+    UNAUTHORISED = 5
+    TIMEOUT = 6
+    LAG_TOO_HIGH = 7
+
+
+EXIT_OF_REFUSAL: Final = {
+    ErrorCode.GROUP_ID_NOT_FOUND: ExitCode.NOT_FOUND,
+    ErrorCode.UNKNOWN_MEMBER_ID: ExitCode.NOT_FOUND,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ExitCode.NOT_FOUND,
+    ErrorCode.NON_EMPTY_GROUP: ExitCode.REFUSED_BY_STATE,
+    ErrorCode.PARTITION_OWNED: ExitCode.REFUSED_BY_STATE,
+    ErrorCode.CLAIM_CLOSED: ExitCode.REFUSED_BY_STATE,
+    ErrorCode.REBALANCE_IN_PROGRESS: ExitCode.REFUSED_BY_STATE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ExitCode.REFUSED_BY_STATE,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ExitCode.REFUSED_BY_STATE,
+    ErrorCode.REQUEST_TIMED_OUT: ExitCode.TIMEOUT,
+}
+"""Exit codes of the refusals that are not simply errors."""
+
+
+@contextmanager
+def tool_errors_as_text() -> Iterator[None]:
+    """Show a `RequestError` as its text on standard error and exit with its code."""
+    try:
+        yield
+    except RequestError as error:
+        notes.print(f"error: {error}; --coordinator or KCOORD_COORDINATOR names another")
+        raise typer.Exit(ExitCode.TIMEOUT if isinstance(error, RequestTimeoutError) else ExitCode.ERROR) from error
+
+
+def must_not_be_refused(response: Response, group_id: str = "") -> None:
+    """Show why a coordinator refused and exit with the code that belongs to it; return when it did not."""
+    refusal = refusal_of(response)
+    if refusal is None:
+        return
+    code, why = refusal
+    if code is ErrorCode.GROUP_ID_NOT_FOUND:
+        notes.print(f"Consumer group '{group_id}' does not exist.")
+    else:
+        notes.print(f"error: the coordinator refused: {why or 'it gave no reason'} ({code.name})")
+    raise typer.Exit(EXIT_OF_REFUSAL.get(code, ExitCode.ERROR))

@@ -1,0 +1,63 @@
+"""The groups that a verb is about: one by its id, those that match a glob, or all; and one view a group."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Annotated, TypeVar
+
+import typer
+
+from coordinator.cli.parts.asking import ask_for
+from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.protocol.messages import ListGroups, ListGroupsResponse
+
+SomeGroup = Annotated[str | None, typer.Argument(metavar="GROUP", help="The group's id.", show_default=False)]
+Match = Annotated[
+    str | None, typer.Option("--match", metavar="GLOB", help="Every group whose id matches, such as 'orders-*'.")
+]
+AllGroups = Annotated[bool, typer.Option("--all-groups", help="Every group.")]
+
+_Answer = TypeVar("_Answer")
+
+
+def groups_meant(
+    coordinator: str, group: str | None, match: str | None, timeout_s: float, *, all_groups: bool
+) -> tuple[str, ...]:
+    """Return the ids of the groups that are meant, sorted.
+
+    Raises typer.BadParameter unless exactly one scope is named; exits with NOT_FOUND when no group matches.
+    """
+    if [group is not None, match is not None, all_groups].count(True) != 1:
+        raise typer.BadParameter("name a group, or groups with --match, or all of them with --all-groups")
+    if group is not None:
+        return (group,)
+    known = sorted(found.group_id for found in ask_for(coordinator, ListGroups(), timeout_s, ListGroupsResponse).groups)
+    meant = tuple(filter_groups(known, match))
+    if match is not None and not meant:
+        notes.print(f"No group matches '{match}'.")
+        raise typer.Exit(ExitCode.NOT_FOUND)
+    if not meant:
+        notes.print("There are no groups.")
+    return meant
+
+
+def ask_each(groups: Iterable[str], ask: Callable[[str], _Answer]) -> tuple[dict[str, _Answer], int]:
+    """Ask about one group after the other; return the answers by group and the exit code of the first refusal, or 0.
+
+    A group that is refused, which has been shown by then, does not keep the others from being asked about; a
+    coordinator that does not answer does.
+    """
+    answers: dict[str, _Answer] = {}
+    code = 0
+    for group in groups:
+        try:
+            answers[group] = ask(group)
+        except typer.Exit as refused:
+            code = code or refused.exit_code
+            if refused.exit_code == ExitCode.TIMEOUT:
+                break
+    return answers, code
+
+
+def filter_groups(group_ids: Sequence[str], match: str | None) -> Iterator[str]:
+    """Yield the ids that a glob matches; all of them without one."""
+    return (group_id for group_id in group_ids if match is None or fnmatchcase(group_id, match))

@@ -1,0 +1,90 @@
+"""Writes rows to standard output: as a table or CSV with one header line, or as JSON.
+
+Nothing written contains a control character or a mark of direction, whatever a member calls itself, and no text in a
+CSV begins as a formula; a value that is not known is `-` in a table, empty in CSV and null in JSON.
+"""
+
+import csv
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+from typing import TypeAlias
+
+import msgspec
+
+from coordinator.protocol.text.escaping import csv_cell, json_document, one_line
+
+Cell: TypeAlias = str | int | None
+
+
+class OutputFormat(StrEnum):
+    """The form in which data is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+def write_rows(output: OutputFormat, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    """Write rows in any form; as JSON each is an object with the columns' names in lower case."""
+    match output:
+        case OutputFormat.TABLE:
+            write_table(columns, rows)
+        case OutputFormat.CSV:
+            writer = csv.writer(sys.stdout, lineterminator="\n")
+            writer.writerow(columns)
+            writer.writerows([csv_cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+        case OutputFormat.JSON:
+            names = [column.lower().replace("-", "_").replace("#", "") for column in columns]
+            write_json([dict(zip(names, row, strict=True)) for row in rows])
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One group as it is shown: rows for tables and CSV, a document for JSON, which only JSON makes."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    document: Callable[[], Mapping[str, object]]
+
+
+def write_views(output: OutputFormat, views: Sequence[View], *, is_one: bool) -> None:
+    """Write views: tables with an empty line between them, one CSV, or JSON; several documents come as a list.
+
+    A CSV has another header line only where the columns change.
+    """
+    if output is OutputFormat.JSON:
+        write_json(views[0].document() if is_one else [view.document() for view in views])
+        return
+    for columns, run in groupby(views, key=lambda view: tuple(view.columns)):
+        if output is OutputFormat.CSV:
+            write_rows(output, columns, [row for view in run for row in view.rows])
+            continue
+        for view in run:
+            if view is not views[0] and view.rows:
+                sys.stdout.write("\n")
+            write_table(columns, view.rows)
+
+
+def write_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    """Write a header and a line a row, in columns as wide as their longest value; nothing when there are no rows."""
+    if not rows:
+        return
+    cells = [[name, *map(_in_table, column)] for name, column in zip(columns, zip(*rows, strict=True), strict=True)]
+    line = "  ".join(f"%-{max(map(len, column))}s" for column in cells)
+    sys.stdout.writelines([f"{(line % row).rstrip()}\n" for row in zip(*cells, strict=True)])
+
+
+def write_json(value: Mapping[str, object] | Sequence[object]) -> None:
+    """Write one JSON document, indented."""
+    sys.stdout.write(json_document(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n")
+
+
+def _in_table(cell: Cell) -> str:
+    if type(cell) is int:
+        return str(cell)
+    if cell is None or cell == "":
+        return "-"
+    return one_line(str(cell))

@@ -1,0 +1,1 @@
+"""Decides what people type, a file a verb or a group of them."""

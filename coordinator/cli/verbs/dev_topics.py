@@ -1,0 +1,47 @@
+"""`kcoord dev topic` and `kcoord dev produce`: something to read while trying things out."""
+
+import logging
+from typing import Annotated
+
+import typer
+
+from coordinator.cli.parts.exits import notes
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
+Kafka = Annotated[str, typer.Option("--kafka", metavar="HOST:PORT", help="A broker, such as that of `kcoord dev up`.")]
+
+
+def topic(
+    topic: Topic,
+    partitions: Annotated[int, typer.Option(help="How many partitions it has.", min=1, max=10_000)] = 4,
+    kafka: Kafka = "127.0.0.1:9092",
+) -> None:
+    """Make a topic."""
+    from coordinator.cli.verbs.dev import errors_as_text
+    from coordinator.local.kafka.topics import create_topic
+
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what goes wrong is told once, by us
+    with errors_as_text():
+        create_topic(kafka, topic, partitions)
+    notes.print(f"Topic '{topic}' has {partitions} partitions.")
+
+
+def produce(
+    topic: Topic,
+    records: Annotated[int, typer.Option(help="How many records.", min=1, max=10_000_000)] = 1_000,
+    kafka: Kafka = "127.0.0.1:9092",
+) -> None:
+    """Write records with numbers as keys to the partitions of a topic in turn."""
+    from coordinator.cli.verbs.dev import errors_as_text
+    from coordinator.local.kafka.topics import produce_numbers
+
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    with errors_as_text():
+        partitions = produce_numbers(kafka, topic, records)
+    notes.print(f"Wrote {records} records to {partitions} partitions of topic '{topic}'.")
+
+
+def add_verbs(app: typer.Typer) -> None:
+    """Add this file's verbs to those of `kcoord dev`."""
+    app.command("topic")(topic)
+    app.command("produce")(produce)

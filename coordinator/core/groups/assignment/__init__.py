@@ -1,0 +1,1 @@
+"""Decides where partitions belong: what a subscription stands for, targets, and streams of a member."""

@@ -1,0 +1,77 @@
+"""Partitions that no assignor may give away: assignors see the rest as topics that are so much smaller.
+
+The last of the free partitions of a topic stand in for the reserved ones before them, so that what the assignor sees is
+numbered without gaps, and its answer is read back. Every assignor, also one that is installed, balances exactly what
+there is to be assigned and needs to know nothing of reservations. Work is in proportion to what is reserved: what it
+does not touch is passed on as it came, both ways.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from coordinator.core.groups.assignment.assignors import (
+    Assignor,
+    AssignorInput,
+    Pace,
+    Turns,
+    TurnsAssignor,
+    gather,
+    portions,
+)
+from coordinator.core.groups.partitions.partition_table import TopicPartition
+
+
+def assign_around(
+    assignor: Assignor, given: AssignorInput, reserved: Collection[TopicPartition]
+) -> Turns[Mapping[str, frozenset[TopicPartition]]]:
+    """Let an assignor assign everything but the reserved partitions."""
+    taken: dict[str, set[int]] = {}
+    for topic, partition in reserved:
+        if partition < given.partitions.get(topic, 0):
+            taken.setdefault(topic, set()).add(partition)
+    if not taken:
+        return (yield from _run(assignor, given))
+    sizes = {topic: given.partitions[topic] - len(numbers) for topic, numbers in taken.items()}
+    stands_for: dict[TopicPartition, TopicPartition] = {}
+    for topic, numbers in taken.items():
+        last = (number for number in range(sizes[topic], given.partitions[topic]) if number not in numbers)
+        gaps = sorted(number for number in numbers if number < sizes[topic])
+        stands_for.update(((topic, gap), (topic, number)) for gap, number in zip(gaps, last, strict=True))
+    seen_as: dict[TopicPartition, TopicPartition | None] = {
+        (topic, number): None for topic, numbers in taken.items() for number in numbers
+    }
+    seen_as.update((real, gap) for gap, real in stands_for.items())
+    yield
+    current = yield from _renamed(given.current, seen_as)
+    seen = replace(given, partitions={**given.partitions, **sizes}, current=current)
+    assigned = yield from _run(assignor, seen)
+    yield
+    return (yield from _renamed(assigned, stands_for))
+
+
+def _run(assignor: Assignor, given: AssignorInput) -> Turns[Mapping[str, frozenset[TopicPartition]]]:
+    """Run an assignor in turns if it can be; one that is installed cannot."""
+    if isinstance(assignor, TurnsAssignor):
+        return (yield from assignor.in_turns(given))
+    return assignor(given)
+
+
+def _renamed(
+    owners: Mapping[str, frozenset[TopicPartition]], names: Mapping[TopicPartition, TopicPartition | None]
+) -> Turns[dict[str, frozenset[TopicPartition]]]:
+    """Return what each member has under other names, without what has None; as it is where nothing has another."""
+    pace = Pace()
+    renamed = {}
+    for member_id, theirs in owners.items():
+        others: list[TopicPartition] = []
+        is_same = True
+        for some in portions(theirs):
+            for partition in some:
+                name = names.get(partition, partition)
+                is_same = is_same and name is partition
+                if name is not None:
+                    others.append(name)
+            if pace.is_over(len(some)):
+                yield
+        renamed[member_id] = theirs if is_same else (yield from gather(others, pace))
+    return renamed

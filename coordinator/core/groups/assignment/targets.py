@@ -1,0 +1,144 @@
+"""How the next target of a group is computed.
+
+A target says where partitions belong; it is computed from the members as they are, by an assignor that all of them
+name, and starts from the target before it so that little moves. Bringing partitions there is `ownership`'s business.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import compress
+
+from coordinator.core.groups.assignment.assignors import (
+    Assignor,
+    AssignorInput,
+    AssignorMember,
+    Pace,
+    Turns,
+    gather,
+    portions,
+)
+from coordinator.core.groups.assignment.reserved import assign_around
+from coordinator.core.groups.assignment.subscriptions import explicit_target
+from coordinator.core.groups.hard.held_claims import held_partitions
+from coordinator.core.groups.hard.state import GroupState
+from coordinator.core.groups.partitions.in_topics import TopicNumbers
+from coordinator.core.groups.partitions.partition_table import TopicPartition, numbers_by_topic
+from coordinator.core.groups.soft.plan import Change, Plan, cut
+
+_NOTHING: frozenset[TopicPartition] = frozenset()
+_DENSE = 8
+"""Numbers are dense where one of so many is there, at least."""
+
+
+def choose_assignor(group: GroupState, known_assignors: Mapping[str, Assignor]) -> str:
+    """Return the assignor that all members name and most name first; the order of the known ones decides a tie."""
+    common = [name for name in known_assignors if group.assignor_supporters.get(name, 0) == len(group.members)]
+    assert common, f"group {group.group_id} has no assignor that all members name"
+    return max(common, key=lambda name: group.assignor_favourites.get(name, 0))
+
+
+def plan_targets(group: GroupState, known_assignors: Mapping[str, Assignor], most: int) -> Turns[Plan]:
+    """Compute the target of the next group epoch, to be taken in parts of about `most` partitions.
+
+    It is computed from the group as it is now, also when the group changes between two turns.
+    """
+    if not group.members:
+        return Plan(group.group_epoch + 1, group.assignor, deque())
+    name = choose_assignor(group, known_assignors)
+    next_epoch, targets = group.group_epoch + 1, {key: member.target for key, member in group.members.items()}
+    given, named = _given(group)
+    there_are = {topic: seen.partitions for topic, seen in group.topics.items()}
+    reserved = held_partitions(group) | group.explicit.keys() if given.members else _NOTHING
+    # A member that has not been in an epoch yet starts from what it has.
+    owned = {
+        one.member_id: group.owned_by(one.member_id).copy()
+        for one in given.members
+        if not group.members[one.member_id].member_epoch
+    }
+    pace = Pace()
+    assigned: dict[str, frozenset[TopicPartition]] = {}
+    for member_id, its_own in named.items():
+        assigned[member_id] = explicit_target(there_are, its_own)
+        if pace.is_over(len(its_own)):
+            yield
+    before: dict[str, frozenset[TopicPartition]] = {}
+    for member_id, partitions in targets.items():
+        before[member_id] = yield from gather(partitions, pace)
+    if given.members:
+        current = {one.member_id: before[one.member_id] for one in given.members}
+        for member_id, its in owned.items():
+            current[member_id] = yield from gather(its, pace)
+        assigned |= yield from assign_around(known_assignors[name], replace(given, current=current), reserved)
+    yield
+    losses: list[Change] = []
+    gains: list[Change] = []
+    for member_id, had in before.items():
+        target = assigned.get(member_id, _NOTHING)
+        if target is not had:
+            lost = yield from _in_columns((yield from _without(had, target, pace)), pace)
+            gained = yield from _in_columns((yield from _without(target, had, pace)), pace)
+            losses += cut(member_id, lost, most, is_gain=False)
+            gains += cut(member_id, gained, most, is_gain=True)
+    is_large = sum(change.size + 1 for change in (*losses, *gains)) > most
+    return Plan(next_epoch, name, deque([*losses, *gains]), is_large)
+
+
+def _given(group: GroupState) -> tuple[AssignorInput, dict[str, tuple[TopicPartition, ...]]]:
+    """Return what an assignor is told, but for what its members have, and what members name that none decides about."""
+    drained = group.controls.drained
+    members: list[AssignorMember] = []
+    named: dict[str, tuple[TopicPartition, ...]] = {}
+    subscriptions: dict[tuple[str, ...], frozenset[str]] = {}
+    for member_id, member in group.members.items():
+        facts = member.facts
+        if member_id in drained:
+            continue
+        if facts.partitions:
+            named[member_id] = facts.partitions
+            continue
+        topics = subscriptions.get(facts.topics)
+        if topics is None:
+            topics = subscriptions[facts.topics] = frozenset(facts.topics)
+        members.append(AssignorMember(member_id, topics, facts.streams))
+    sizes = {topic: group.topics[topic].partitions for topic in group.subscribers if topic in group.topics}
+    return AssignorInput(tuple(members), sizes, {}), named
+
+
+def _without(
+    partitions: frozenset[TopicPartition], others: frozenset[TopicPartition], pace: Pace
+) -> Turns[list[TopicPartition]]:
+    """Return those that are not among others."""
+    found: list[TopicPartition] = []
+    for some in portions(partitions):
+        found += [one for one in some if one not in others]
+        if pace.is_over(len(some)):
+            yield
+    return found
+
+
+def _in_columns(partitions: list[TopicPartition], pace: Pace) -> Turns[tuple[TopicNumbers, ...]]:
+    """Return partitions by topic, ascending."""
+    found: dict[str, list[int]] = {}
+    for some in portions(partitions):
+        for topic, numbers in numbers_by_topic(some).items():
+            found.setdefault(topic, []).extend(numbers)
+        if pace.is_over(len(some)):
+            yield
+    columns = []
+    for topic in sorted(found):
+        columns.append(TopicNumbers(topic, _ascending(found[topic])))
+        if pace.is_over(len(found[topic])):
+            yield
+    return tuple(columns)
+
+
+def _ascending(numbers: list[int]) -> tuple[int, ...]:
+    """Return numbers in order; where they are dense, to mark each is sooner than to compare them."""
+    last = max(numbers)
+    if last > _DENSE * len(numbers):
+        return tuple(sorted(numbers))
+    marks = bytearray(last + 1)
+    for number in numbers:
+        marks[number] = 1
+    return tuple(compress(range(last + 1), marks))

@@ -1,0 +1,154 @@
+"""The time that claims run and that their owners are waited for: said when it is long, over at the time-out.
+
+Since when a claim runs or is waited for is soft: after a restart both count anew, so nothing is given up early.
+Which claims wait for an identity that is gone follows from hard state (`held_claims`).
+"""
+
+from collections.abc import Iterable
+
+from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.hard.held_claims import held_for, is_held, say_awaited
+from coordinator.core.groups.hard.records import ClaimsGivenUp
+from coordinator.core.groups.hard.state import GroupState
+from coordinator.core.groups.partitions.in_topics import TopicNumbers
+from coordinator.core.groups.partitions.partition_table import TopicPartition
+from coordinator.core.groups.soft.group_soft import RunningSince
+from coordinator.core.groups.soft.timeline import EventKind
+from coordinator.core.groups.soft.timers import Timer, TimerKind
+
+
+class ClaimWatch:
+    """How long claims run and how long their owners are waited for, in the groups of one shard."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def start(self, group: GroupState) -> None:
+        """Begin to count after a load."""
+        desk = self._desk
+        for owner, partitions in group.owned.items():
+            if any(group.claims.any_running(topic, numbers) for topic, numbers in partitions.columns()):
+                # They are not noted one by one: there may be very many, and nearly all are over soon.
+                desk.soft_of(group.group_id).running_from_ms = desk.now_ms
+                desk.timers.set(
+                    Timer(TimerKind.CLAIM_AGE, group.group_id), desk.now_ms + desk.limits.claim_age_notice_ms
+                )
+            if owner not in group.members:
+                self.note_abandoned(group, owner, is_said=False)
+
+    def note_running(self, group: GroupState, topics: Iterable[TopicNumbers]) -> None:
+        """Remember since when claims run."""
+        desk, soft = self._desk, self._desk.soft_of(group.group_id)
+        is_first = not soft.running_since.topics() and soft.running_from_ms is None
+        for each in topics:
+            of_topic, running = group.claims.rows(each.topic), soft.running_since.rows_to_fill(each.topic)
+            first, known = of_topic[each.partitions[0]], running.get(each.partitions[0])
+            if known is not None and known.place is first and first.is_of(each.partitions):
+                known.claims, known.at_ms = first.claims, desk.now_ms  # shared by all, as the place is
+                continue
+            by_place: dict[int, RunningSince] = {}
+            for number in each.partitions:
+                place = of_topic[number]
+                since = by_place.get(id(place))
+                if since is None:
+                    since = by_place[id(place)] = RunningSince(place, place.claims, desk.now_ms)
+                running[number] = since
+        if is_first and soft.running_since.topics():
+            timer = Timer(TimerKind.CLAIM_AGE, group.group_id)
+            desk.timers.set(timer, desk.now_ms + desk.limits.claim_age_notice_ms)
+
+    def running_since_ms(self, group: GroupState, partition: TopicPartition) -> int | None:
+        """Return when a running claim began, or the node if that was later; None where it is too long ago."""
+        soft, place = self._desk.soft_of(group.group_id), group.claims.rows(partition[0]).get(partition[1])
+        since = soft.running_since.get(partition)
+        if since is not None and place is not None and since.claims is place.claims:
+            return since.at_ms
+        return soft.running_from_ms
+
+    def ages_are_due(self, group: GroupState) -> None:
+        """Say which claims have run for long; each is said once."""
+        desk, soft = self._desk, self._desk.soft_of(group.group_id)
+        limit_ms = desk.limits.claim_age_notice_ms
+        old: dict[str, list[TopicPartition]] = {}
+        if soft.running_from_ms is not None and desk.now_ms - soft.running_from_ms >= limit_ms:
+            soft.running_from_ms = None
+            for partition, found in group.claims.places():
+                known = soft.running_since.get(partition)
+                if found.is_running and (known is None or known.claims is not found.claims):
+                    old.setdefault(group.grants[partition].member_id, []).append(partition)
+        for partition, since in list(soft.running_since.items()):
+            place = group.claims.rows(partition[0]).get(partition[1])
+            if place is None or place.claims is not since.claims:
+                del soft.running_since[partition]
+            elif desk.now_ms - since.at_ms >= limit_ms:
+                old.setdefault(group.grants[partition].member_id, []).append(partition)
+                del soft.running_since[partition]
+        for member_id, partitions in sorted(old.items()):
+            why = f"a claim has been running for {limit_ms // 1000} s; look whether its micro-batch hangs"
+            desk.note(
+                group.group_id,
+                EventKind.CLAIM_OLD,
+                why,
+                member_id=member_id,
+                partitions=partitions,
+                duration_ms=limit_ms,
+            )
+        begins = {since.at_ms for _, since in soft.running_since.items()}
+        if soft.running_from_ms is not None:
+            begins.add(soft.running_from_ms)
+        if begins:
+            desk.timers.set(Timer(TimerKind.CLAIM_AGE, group.group_id), min(begins) + limit_ms)
+
+    def note_abandoned(self, group: GroupState, member_id: str, *, is_said: bool = True) -> None:
+        """Begin to wait for a member that is gone and left running claims, if the group holds them."""
+        held = list(held_for(group, member_id))
+        if not held:
+            return
+        desk, soft = self._desk, self._desk.soft_of(group.group_id)
+        soft.awaited_since.update(dict.fromkeys(held, desk.now_ms))
+        if is_said:
+            limit = "" if group.claim_timeout_ms is None else f", for {group.claim_timeout_ms} ms at most"
+            why = f"running claims wait for {say_awaited(group, member_id)} or an operator{limit}"
+            desk.note(group.group_id, EventKind.CLAIM_HELD, why, member_id=member_id, partitions=held)
+        self._set_timeout(group)
+
+    def count_anew(self, group: GroupState) -> None:
+        """Begin to wait for all who are gone and left running claims, now that the group waits otherwise than before.
+
+        Who was waited for already has the whole of a claim time-out that was named only now.
+        """
+        for owner in group.owned:
+            self.note_abandoned(group, owner)
+
+    def _set_timeout(self, group: GroupState) -> None:
+        soft = self._desk.soft_of(group.group_id)
+        timer = Timer(TimerKind.CLAIM_TIMEOUT, group.group_id)
+        if group.claim_timeout_ms is None or not soft.awaited_since:
+            self._desk.timers.cancel(timer)
+        else:
+            self._desk.timers.set(timer, min(soft.awaited_since.values()) + group.claim_timeout_ms)
+
+    def timeout_is_due(self, group: GroupState) -> tuple[TopicPartition, ...]:
+        """Give up the claims that were waited for long enough, and return their partitions."""
+        desk, soft = self._desk, self._desk.soft_of(group.group_id)
+        timeout_ms = group.claim_timeout_ms
+        late: dict[str, list[TopicPartition]] = {}
+        for partition, since_ms in sorted(soft.awaited_since.items()):
+            if not is_held(group, partition):
+                del soft.awaited_since[partition]
+            elif timeout_ms is not None and desk.now_ms - since_ms >= timeout_ms:
+                late.setdefault(group.grants[partition].member_id, []).append(partition)
+                del soft.awaited_since[partition]
+        for member_id, partitions in late.items():
+            why = f"{say_awaited(group, member_id)} has not come back within the claim time-out of {timeout_ms} ms"
+            desk.journal.decide(ClaimsGivenUp(group.group_id, tuple(partitions), why))
+            desk.note(
+                group.group_id,
+                EventKind.CLAIM_GIVEN_UP,
+                why,
+                member_id=member_id,
+                partitions=partitions,
+                duration_ms=timeout_ms,
+            )
+        self._set_timeout(group)
+        return tuple(partition for partitions in late.values() for partition in partitions)

@@ -1,0 +1,144 @@
+"""The small changes of which replay is made: an offset written, a claim closed, a partition let go, an index kept."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from coordinator.core.groups.hard.records import CommittedPart
+from coordinator.core.groups.hard.state import GroupState
+from coordinator.core.groups.hard.tables.committed_table import Together
+from coordinator.core.groups.partitions.partition_set import NOTHING, PartitionSet
+from coordinator.core.groups.partitions.partition_table import TopicPartition, numbers_by_topic
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+def commit(group: GroupState, parts: Iterable[CommittedPart]) -> None:
+    """Write committed offsets."""
+    for part in parts:
+        group.offsets.write(part)
+
+
+def release(group: GroupState, partition: TopicPartition) -> None:
+    """End the grant of a partition and whatever hangs on it."""
+    owner = group.grants.pop(partition).member_id
+    group.claims.close(partition)
+    _own_no_longer(group, owner, partition[0], partition[1:])
+
+
+def release_together(group: GroupState, topic: str, numbers: Sequence[int]) -> None:
+    """End the grants of partitions of a topic, whoever has them."""
+    rows = group.grants.rows_to_fill(topic)
+    by_owner: dict[str, list[int]] = {}
+    for number in numbers:
+        by_owner.setdefault(rows.pop(number).member_id, []).append(number)
+    if not rows:
+        group.grants.drop(topic)
+    group.claims.close_all(topic, numbers)
+    for owner, theirs in by_owner.items():
+        _own_no_longer(group, owner, topic, theirs)
+
+
+def release_each(group: GroupState, partitions: Iterable[TopicPartition]) -> None:
+    """End the grants of partitions of any topics, whoever has them."""
+    for topic, numbers in numbers_by_topic(partitions).items():
+        release_together(group, topic, numbers)
+
+
+def own(group: GroupState, member_id: str, topic: str, numbers: Sequence[int]) -> None:
+    """Keep the index of what owners have, when a member is granted partitions of a topic, which ascend."""
+    owned = group.owned.get(member_id)
+    if owned is None:
+        owned = group.owned[member_id] = PartitionSet()
+    owned.add_all(topic, numbers)
+
+
+def _own_no_longer(group: GroupState, owner: str, topic: str, numbers: Sequence[int]) -> None:
+    """Keep the indexes of what owners have and have to let go of, when their grants are over."""
+    owned = group.owned.get(owner)
+    if owned is not None:
+        owned.discard_all(topic, numbers)
+        if not owned:
+            del group.owned[owner]
+    if owner in group.stopping:
+        for number in numbers:
+            discard(group.stopping, owner, (topic, number))
+    if owner not in group.members and owner not in group.owned:
+        await_no_longer(group, owner)
+
+
+def release_all(group: GroupState, member_id: str, *, keeps_running_claims: bool) -> None:
+    """End the grants of a member that is gone, but for running claims that are kept: those it lets go of no more."""
+    group.stopping.pop(member_id, None)
+    kept = PartitionSet()
+    for topic, ended in group.owned.pop(member_id, NOTHING).columns():
+        grants = group.grants.rows_to_fill(topic)
+        running = group.claims.running(topic, ended) if keeps_running_claims else []
+        if running:
+            for number in running:
+                if grants[number].stop_why is not None:
+                    grants[number] = replace(grants[number], stop_why=None)
+            kept.add_all(topic, running)
+            are_kept = frozenset(running)
+            ended = [number for number in ended if number not in are_kept]
+        if len(ended) == len(grants):
+            grants.clear()
+        for number in ended if grants else ():
+            del grants[number]
+        group.claims.close_all(topic, ended)
+        if not grants:
+            group.grants.drop(topic)
+    if kept:
+        group.owned[member_id] = kept
+    else:
+        await_no_longer(group, member_id)
+
+
+def await_no_longer(group: GroupState, member_id: str) -> None:
+    """Forget by which instance id a member that was gone would be known again."""
+    for instance_id in [instance_id for instance_id, awaited in group.awaited.items() if awaited == member_id]:
+        del group.awaited[instance_id]
+
+
+def discard(index: dict[K, set[V]], key: K, value: V) -> None:
+    """Take a value out of an index without leaving an empty set."""
+    values = index.get(key)
+    if values is not None:
+        values.discard(value)
+        if not values:
+            del index[key]
+
+
+def drop_offered(group: GroupState, member_id: str) -> None:
+    """Close the claims of an owner that are offered and not running."""
+    for topic, numbers in offered_to(group, member_id).items():
+        group.claims.close_all(topic, numbers)
+
+
+def offered_to(group: GroupState, member_id: str) -> dict[str, list[int]]:
+    """Return the partitions, by topic, on which an owner has claims that do not run."""
+    found: dict[str, list[int]] = {}
+    for topic, numbers in group.claims.offered_to(member_id):
+        found.setdefault(topic, []).extend(numbers)
+    return found
+
+
+def positions_of(group: GroupState, topic: str, numbers: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the committed offsets of partitions, which have one; those of a piece that is whole at once."""
+    rows = group.offsets.rows(topic)
+    offsets: list[int] = []
+    at, count = 0, len(numbers)
+    while at < count:
+        found = rows[numbers[at]]
+        if isinstance(found, Together):
+            commit = found.commit
+            end = at + len(commit.partitions)
+            if found.is_whole and commit.partitions == numbers[at:end]:
+                offsets += commit.offsets
+                at = end
+                continue
+        offsets.append(found.position_of(numbers[at])[0])
+        at += 1
+    return tuple(offsets)

@@ -1,0 +1,59 @@
+"""Two processes that claim one place in a group: the words with which the later one is told whose it is.
+
+An identity comes from a checkpoint, as a member id, or from an instance id; who is refused learns which of the two it
+is, who has it, and what to give itself instead. Who of them lives is decided elsewhere.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from coordinator.core.groups.hard.records import MemberFacts
+from coordinator.core.groups.hard.state import GroupState
+from coordinator.core.groups.partitions.partition_table import TopicPartition
+from coordinator.protocol.messages import RegisterConsumer
+
+SHOWN: Final = 5
+"""The number of partitions that a refusal names."""
+
+
+def why_id_in_use(group: GroupState, request: RegisterConsumer, member_id: str) -> str:
+    """Say that a living member has the identity which a registration asks for."""
+    facts = group.members[member_id].facts
+    if request.member_id == member_id:
+        also = " and an instance id" if request.instance_id is not None else ""
+        return (
+            f"member id {member_id} is in use by {_say_process(facts)}, which lives; stop it, or give this one a "
+            f"checkpoint{also} of its own"
+        )
+    where = f"instance id {request.instance_id} is that of member {member_id}, {_say_process(facts)}, which lives"
+    if request.application is not None and request.application == facts.application:
+        return (
+            f"{where} in the same application: each source needs an instance id of its own, and so options of its own; "
+            "within a query, load a topic once and use that DataFrame wherever it is needed"
+        )
+    return f"{where}; stop it, or give this one an instance id of its own"
+
+
+def why_replaced(group: GroupState, member_id: str, claimed: Sequence[TopicPartition]) -> str:
+    """Say that a later process has been the member, whose running claims the one that comes back does not know."""
+    shown = ", ".join(f"{topic}-{number}" for topic, number in claimed[:SHOWN])
+    what = shown if len(claimed) <= SHOWN else f"{shown} and {len(claimed) - SHOWN} more"
+    by = f", {_say_process(group.members[member_id].facts)}," if member_id in group.members else ""
+    return (
+        f"another process{by} has been member {member_id} since this one began, and has left running claims on {what}, "
+        "which only a process that begins with its checkpoint can finish; stop this one, and start its query again"
+    )
+
+
+def why_fenced_instance(group: GroupState, request: RegisterConsumer) -> str:
+    """Say that an instance id stands for another member than the one that a registration names."""
+    assert request.instance_id is not None
+    other = group.instances[request.instance_id]
+    return (
+        f"instance id {request.instance_id} is that of member {other}, {_say_process(group.members[other].facts)}, and "
+        f"this one is member {request.member_id}; stop that one, or give this one an instance id of its own"
+    )
+
+
+def _say_process(facts: MemberFacts) -> str:
+    return f"process {facts.pid} on {facts.host} ({facts.client_id})"

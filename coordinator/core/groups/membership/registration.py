@@ -1,0 +1,462 @@
+"""Who comes into a group: registration, coming back, and two processes with one identity.
+
+A member is bound to one connection. A process that shows the identity of a member whose connection lives is made to
+wait while that connection is probed, so that a copied identity is refused and a dead one is replaced. A member that
+comes back as the same process keeps what it has, and nobody else notices.
+"""
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from coordinator.core.events import TopicsRead
+from coordinator.core.groups.assignment.assignors import Assignor
+from coordinator.core.groups.bounds.allowance import brings_nothing_new, growth_of_member, is_as_it_was, why_no_room
+from coordinator.core.groups.bounds.claim_watch import ClaimWatch
+from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.hard.records import (
+    ClaimsClosed,
+    ClaimsGivenUp,
+    GroupSettings,
+    MemberJoined,
+    Released,
+    ReleasedPart,
+)
+from coordinator.core.groups.hard.replay.replay import changes_target
+from coordinator.core.groups.hard.state import GroupState
+from coordinator.core.groups.membership.applications import rivals, why_second
+from coordinator.core.groups.membership.gone_back import GoneBack, end_shown
+from coordinator.core.groups.membership.identities import why_fenced_instance, why_id_in_use, why_replaced
+from coordinator.core.groups.membership.listed_claims import Listed, look_at_listed
+from coordinator.core.groups.membership.recovery import Recovery, is_yet_to_begin
+from coordinator.core.groups.membership.subscribed_topics import SubscribedTopics
+from coordinator.core.groups.membership.validation import Refusal, facts_of, why_malformed, why_unfit
+from coordinator.core.groups.partitions.partition_table import TopicPartition
+from coordinator.core.groups.reconciliation.ownership import Ownership
+from coordinator.core.groups.soft.sessions import Connection, MemberSession, Registration
+from coordinator.core.groups.soft.timeline import EventKind
+from coordinator.core.groups.soft.timers import Timer, TimerKind
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import Probe, RegisterConsumer, RegisterConsumerResponse
+from coordinator.protocol.parts import ClaimStatuses
+from coordinator.protocol.vocabulary import Handover
+
+
+class Membership:
+    """The members of the groups of one shard."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        ownership: Ownership,
+        recovery: Recovery,
+        claim_watch: ClaimWatch,
+        assignors: Mapping[str, Assignor],
+    ) -> None:
+        self._desk = desk
+        self._ownership = ownership
+        self._recovery = recovery
+        self._claim_watch = claim_watch
+        self._gone_back = GoneBack(desk, ownership)
+        self._known_assignors = tuple(assignors)
+        self.topics = SubscribedTopics(desk)
+
+    # ---- registration -----------------------------------------------------------------------------------------------
+
+    def register(self, registration: Registration, read: TopicsRead | None = None) -> None:
+        """Answer a registration now, or keep it until Kafka or a probed connection has answered.
+
+        `read` is the answer of Kafka that just came, if one did; only that can say that a topic does not exist.
+        """
+        desk, request = self._desk, registration.request
+        connection = desk.connections.get(registration.connection_id)
+        if connection is None or connection.is_closing:
+            return
+        # What waited for Kafka was looked at before it did, and what it says by itself does not change.
+        is_looked_at = read is not None
+        refusal = (
+            None if is_looked_at else why_malformed(request, registration.shown, desk.limits, self._known_assignors)
+        )
+        if refusal is not None:
+            self._refuse(registration, *refusal)
+            return
+        group = desk.group(request.group_id)
+        if group is None and len(desk.journal.state.groups) >= desk.limits.groups_max:
+            why = f"this node has {desk.limits.groups_max} groups in one shard and takes no more; use another group"
+            self._refuse(registration, ErrorCode.GROUP_MAX_SIZE_REACHED, why)
+            return
+        member_id = self._identity(registration, group)
+        if member_id is None:
+            assert group is not None, "only a group knows instance ids"
+            self._refuse(registration, ErrorCode.FENCED_INSTANCE_ID, why_fenced_instance(group, request))
+            return
+        if group is not None:
+            refusal = why_unfit(group, request, member_id, desk.limits, self._known_assignors)
+            if refusal is not None:
+                self._refuse(registration, *refusal)
+                return
+        old = group.members.get(member_id) if group is not None else None
+        are_known = self.topics.are_known(request, group, old, read)
+        if isinstance(are_known, Refusal):
+            self._refuse(registration, *are_known)
+        elif not are_known:
+            self._wait_for_kafka(registration)
+        elif self._has_place_to_itself(registration, member_id):
+            self._accept(registration, connection, member_id)
+
+    def _identity(self, registration: Registration, group: GroupState | None) -> str | None:
+        request = registration.request
+        known = awaited = None
+        if group is not None and request.instance_id is not None:
+            known = group.instances.get(request.instance_id)
+            awaited = group.awaited.get(request.instance_id)
+        if known is not None and request.member_id not in {"", known}:
+            return None
+        assert request.member_id or registration.fresh_id, "a registration without a member id comes with a fresh one"
+        return known or request.member_id or awaited or registration.fresh_id
+
+    def _wait_for_kafka(self, registration: Registration) -> None:
+        desk = self._desk
+        if registration.connection_id in desk.registrations:
+            return
+        if len(desk.registrations) >= desk.limits.registrations_max:
+            why = f"{desk.limits.registrations_max} members wait for Kafka already; try again"
+            self._refuse(registration, ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
+            return
+        desk.registrations[registration.connection_id] = registration
+        self._count_awaited(registration, 1)
+        desk.connections[registration.connection_id].is_registering = True
+        timer = Timer(TimerKind.REGISTRATION, registration.request.group_id, registration.connection_id)
+        desk.timers.set(timer, desk.now_ms + desk.limits.registration_timeout_ms)
+
+    def forget_registration(self, connection_id: int) -> Registration | None:
+        """Stop waiting for Kafka on behalf of a connection."""
+        registration = self._desk.registrations.pop(connection_id, None)
+        if registration is not None:
+            self._count_awaited(registration, -1)
+            timer = Timer(TimerKind.REGISTRATION, registration.request.group_id, connection_id)
+            self._desk.timers.cancel(timer)
+            connection = self._desk.connections.get(connection_id)
+            if connection is not None:
+                connection.is_registering = False
+        return registration
+
+    def _count_awaited(self, registration: Registration, amount: int) -> None:
+        """Keep count of what registrations wait for, so that nobody has to go through all of them for it."""
+        desk, subscription = self._desk, registration.request.subscription
+        for topic in registration.topics:
+            count = desk.awaited_topics.get(topic, 0) + amount
+            if count == 0:
+                del desk.awaited_topics[topic]
+            else:
+                desk.awaited_topics[topic] = count
+            desk.awaited_changes += count == max(0, amount)
+        if subscription.pattern is not None:
+            desk.awaited_patterns += amount
+            desk.awaited_changes += desk.awaited_patterns == max(0, amount)
+
+    def registration_timed_out(self, connection_id: int) -> None:
+        """Refuse a registration because Kafka did not answer in time."""
+        registration = self.forget_registration(connection_id)
+        if registration is not None:
+            why = f"the topics could not be looked up: {self._desk.catalog.why_unreachable()}"
+            self._refuse(registration, ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
+
+    def _refuse(self, registration: Registration, error: ErrorCode, why: str) -> None:
+        self.forget_registration(registration.connection_id)
+        response = RegisterConsumerResponse(error=error, message=why)
+        self._desk.respond(registration.connection_id, registration.correlation_id, response)
+
+    # ---- two processes, one place ------------------------------------------------------------------------------------
+
+    def _has_place_to_itself(self, registration: Registration, member_id: str) -> bool:
+        """Return False when the connection of the member that is in its place is asked first whether it lives."""
+        desk, request = self._desk, registration.request
+        group = desk.group(request.group_id)
+        rival = self._rival(group, registration, member_id) if group is not None else None
+        if group is None or rival is None:
+            return True
+        session = desk.session_of(request.group_id, rival)
+        assert session is not None
+        is_asked = session.newcomer is not None and session.newcomer.connection_id != registration.connection_id
+        if is_asked or session.connection_id is None:
+            self._refuse_as_used(registration, group, rival)
+            return False
+        self.forget_registration(registration.connection_id)
+        session.newcomer = registration
+        desk.newcomers[registration.connection_id] = (request.group_id, rival)
+        desk.connections[registration.connection_id].is_registering = True
+        desk.push(session.connection_id, Probe())
+        desk.unsent_probes[request.group_id, rival] = desk.journal.log_end_offset
+        self.time_probes()
+        return False
+
+    def time_probes(self) -> None:
+        """Begin the time of the probes that have left: a slow disk holds them back and shortens no member's time."""
+        desk = self._desk
+        sent = [key for key, end_offset in desk.unsent_probes.items() if end_offset <= desk.durable_end]
+        for key in sent:
+            del desk.unsent_probes[key]
+            desk.timers.set(Timer(TimerKind.PROBE, *key), desk.now_ms + desk.limits.probe_timeout_ms)
+
+    def _rival(self, group: GroupState, registration: Registration, member_id: str) -> str | None:
+        """Return the member in whose place a registration would come, if there is one that lives.
+
+        That is the same member as another process, or another member of the same program for the same topics. After a
+        restart of the coordinator one that has not come back yet keeps its place from those who had none.
+        """
+        request = registration.request
+        known = group.members.get(member_id)
+        is_other = known is not None and known.facts.incarnation != request.incarnation
+        if is_other and self._is_connected(group, member_id):
+            return member_id
+        others = rivals(group, request, member_id)
+        return next((other for other in others if self._keeps_place(group, other, is_new=known is None)), None)
+
+    def _keeps_place(self, group: GroupState, member_id: str, *, is_new: bool) -> bool:
+        session = self._desk.session_of(group.group_id, member_id)
+        is_awaited = session is not None and session.is_awaited
+        return self._is_connected(group, member_id) or (is_new and is_awaited)
+
+    def _is_connected(self, group: GroupState, member_id: str) -> bool:
+        session = self._desk.session_of(group.group_id, member_id)
+        return session is not None and session.connection_id is not None
+
+    def _close_old(self, group_id: str, member_id: str, why: str) -> None:
+        session = self._desk.session_of(group_id, member_id)
+        if session is not None and session.connection_id is not None:
+            self._desk.close(session.connection_id, f"another process took the place of member {member_id}: {why}")
+            session.connection_id, session.disconnected_ms = None, self._desk.now_ms
+
+    def _refuse_as_used(self, registration: Registration, group: GroupState, member_id: str) -> None:
+        """Refuse the registration whose place a living member has."""
+        if self._identity(registration, group) != member_id:
+            why = why_second(group, member_id, shares=registration.request.shares_application)
+            self._refuse(registration, ErrorCode.SECOND_MEMBER_OF_APPLICATION, why)
+            return
+        why = why_id_in_use(group, registration.request, member_id)
+        self._refuse(registration, ErrorCode.MEMBER_ID_IN_USE, why)
+
+    def take_newcomer(self, group_id: str, member_id: str) -> Registration | None:
+        """Return the registration that waits for a member's connection to answer, and wait no longer."""
+        session = self._desk.session_of(group_id, member_id)
+        if session is None or session.newcomer is None:
+            return None
+        newcomer, session.newcomer = session.newcomer, None
+        del self._desk.newcomers[newcomer.connection_id]
+        self._desk.unsent_probes.pop((group_id, member_id), None)
+        self._desk.timers.cancel(Timer(TimerKind.PROBE, group_id, member_id))
+        connection = self._desk.connections.get(newcomer.connection_id)
+        if connection is not None:
+            connection.is_registering = False
+        return newcomer
+
+    def heard(self, connection: Connection) -> None:
+        """Note that a member said something: its session is new again, and who probes it is refused."""
+        session = connection.session
+        assert session is not None
+        session.last_heard_ms = self._desk.clock.now_ms
+        if session.newcomer is not None:
+            group_id, member_id = connection.group_id, connection.member_id
+            assert group_id is not None
+            assert member_id is not None
+            group = self._desk.group(group_id)
+            newcomer = self.take_newcomer(group_id, member_id)
+            assert group is not None
+            assert newcomer is not None
+            self._refuse_as_used(newcomer, group, member_id)
+
+    def probe_timed_out(self, group_id: str, member_id: str) -> None:
+        """Give the place of a member that did not answer to the process that waits for it."""
+        newcomer = self.take_newcomer(group_id, member_id)
+        if newcomer is not None:
+            self._close_old(group_id, member_id, "it did not answer a probe")
+            self.register(newcomer)
+
+    # ---- in ---------------------------------------------------------------------------------------------------------
+
+    def _accept(self, registration: Registration, connection: Connection, member_id: str) -> None:
+        desk, request, shown = self._desk, registration.request, registration.shown
+        self.forget_registration(registration.connection_id)
+        before = desk.group(request.group_id)
+        old = before.members.get(member_id) if before is not None else None
+        topics = self.topics.standing_for(request.subscription, old)
+        facts = facts_of(request, shown, member_id, connection.host, topics)
+        more = growth_of_member(desk, before, old.facts if old is not None else None, facts, request.group_id)
+        no_room = why_no_room(desk, before, more, may_use_reserve=brings_nothing_new(before, facts))
+        has_gone_back = self._gone_back.is_shown(before, request, shown)
+        if no_room is not None and old is not None and not has_gone_back and is_as_it_was(old.facts, facts):
+            # The group has the offsets of all that it was granted, so where it has come to need not be remembered.
+            facts = replace(facts, hints=old.facts.hints)
+        elif no_room is not None:
+            self._refuse(registration, *no_room)
+            return
+        # Who is gone and left something commits: of a reader nothing stays.
+        lets_go = facts.commits != (old.facts.commits if old is not None else True)
+        listed = None
+        if before is not None and not has_gone_back and not lets_go:
+            listed = look_at_listed(before, member_id, shown.claims)
+            unknown = self._of_later_processes(before, registration, listed)
+            if unknown:
+                self._refuse(registration, ErrorCode.MEMBER_ID_IN_USE, why_replaced(before, member_id, unknown))
+                return
+        is_new_group = before is None or is_yet_to_begin(before)
+        # Of a reader nothing stays, so who left a running claim had committed.
+        is_known = old.facts.commits if old is not None else before is not None and bool(before.owned_by(member_id))
+        earliest_why = self._recovery.why_earliest(request, shown, before, is_new_group=is_new_group, is_known=is_known)
+        waited_before = (before.handover, before.claim_timeout_ms) if before is not None else None
+        has_news_of_topics = self._settle_group(registration, topics, earliest_why)
+        group = desk.group(request.group_id)
+        assert group is not None
+        if has_gone_back:
+            self._gone_back.begin_anew(group, member_id, end_shown(request, shown))
+        soft = desk.soft_of(request.group_id)
+        was_empty = not group.members
+        old_facts = old.facts if old is not None else None
+        if lets_go:
+            self._let_go_of_all(group, member_id)
+        if old_facts != facts:
+            soft.hints = None
+            desk.journal.decide(MemberJoined(group.group_id, facts, old.member_epoch if old is not None else 0))
+        self._give_up_former(group, facts.instance_id, member_id)
+        if listed is None:
+            listed = look_at_listed(group, member_id, shown.claims)
+        if listed.dropped:
+            desk.journal.decide(ClaimsClosed(group.group_id, listed.dropped))
+        if waited_before not in {None, (group.handover, group.claim_timeout_ms)}:
+            self._claim_watch.count_anew(group)
+        session = soft.sessions.get(member_id)
+        if session is not None and session.connection_id not in {None, registration.connection_id}:
+            assert session.connection_id is not None
+            desk.close(session.connection_id, f"member {member_id} has registered on a new connection")
+        newcomer = self.take_newcomer(group.group_id, member_id)
+        session = MemberSession(registration.connection_id, desk.now_ms, facts.session_timeout_ms)
+        soft.sessions[member_id] = session
+        connection.bind(group.group_id, member_id, session)
+        desk.sessions.set((group.group_id, member_id), session.ends_ms)
+        if newcomer is not None:
+            self._refuse_as_used(newcomer, group, member_id)
+        desk.timers.cancel(Timer(TimerKind.GRACE, group.group_id, member_id))
+        self._note_accepted(group, member_id, old_facts.incarnation if old_facts is not None else None)
+        self._respond_accepted(registration, group, member_id, listed.statuses)
+        owned = group.owned_by(member_id).in_order()
+        self._ownership.tellings.whole(group.group_id, member_id, owned)
+        self._recovery.note_registered(
+            group, member_id, request, shown, is_new_group=is_new_group, has_gone_back=has_gone_back
+        )
+        stopping = sorted(group.stopping.get(member_id, ()))
+        self._ownership.stops.push(group.group_id, member_id, stopping)
+        self._ownership.hold_back(group.group_id, member_id, owned)
+        if changes_target(old_facts, facts):
+            self._ownership.note_change(group.group_id, f"{member_id} {'changed' if old_facts else 'joined'}")
+        elif has_news_of_topics:
+            self._ownership.note_change(group.group_id, "its topics changed")
+        elif has_gone_back:
+            # What was held for somebody who had gone is in no target, and is free now.
+            self._ownership.note_change(group.group_id, "its log went back")
+        if was_empty:
+            self._ownership.note_first(group.group_id)
+        if has_gone_back:
+            self._ownership.grant_what_is_free(group.group_id)
+
+    def _of_later_processes(
+        self, group: GroupState, registration: Registration, listed: Listed
+    ) -> list[TopicPartition]:
+        """Return where claims run that a registration does not name because a later process has made them.
+
+        A process that has been the member knows its claims. One that has not yet may have begun with a checkpoint that
+        a later process went on with; what runs since before it began, it does not have in its checkpoint.
+        """
+        unknown = listed.running(group)
+        if registration.request.is_rejoining:
+            return unknown
+        began_ms = registration.at_ms - registration.request.age_ms
+        return [
+            partition
+            for partition in unknown
+            if (since_ms := self._claim_watch.running_since_ms(group, partition)) is not None and since_ms > began_ms
+        ]
+
+    def _let_go_of_all(self, group: GroupState, member_id: str) -> None:
+        """Release what a member has that commits from now on, or no longer: where it starts is decided anew."""
+        desk, partitions = self._desk, group.owned_by(member_id).in_order()
+        if partitions:
+            parts = tuple(ReleasedPart(*partition, group.grants[partition].owner_epoch) for partition in partitions)
+            desk.journal.decide(Released(group.group_id, member_id, parts, ()))
+            self._ownership.note_lost(group.group_id, partitions, desk.now_ms, f"{member_id} commits otherwise")
+
+    def _give_up_former(self, group: GroupState, instance_id: str | None, member_id: str) -> None:
+        """Close claims that waited for an instance id which is back under another member id, with another checkpoint.
+
+        As with any identity that comes back, claims that its checkpoint does not show are dropped.
+        """
+        former = None if instance_id is None else group.awaited.get(instance_id)
+        if former in {None, member_id} or former in group.members:
+            return
+        desk = self._desk
+        why = f"instance {instance_id} is back as {member_id}, whose checkpoint does not show the claims of {former}"
+        partitions = tuple(group.owned_by(former).in_order())
+        desk.journal.decide(ClaimsGivenUp(group.group_id, partitions, why))
+        desk.note(group.group_id, EventKind.CLAIM_GIVEN_UP, why, member_id=former, partitions=partitions)
+        self._ownership.note_lost(group.group_id, partitions, desk.now_ms, why)
+        self._ownership.note_change(group.group_id, why)
+
+    def _settle_group(self, registration: Registration, topics: tuple[str, ...], earliest_why: str) -> bool:
+        """Record what the registration says of its group, and return whether its topics are news."""
+        desk, request = self._desk, registration.request
+        group = desk.group(request.group_id)
+        policy = request.reset_policy
+        if group is None:
+            settings = GroupSettings(request.group_id, 0, "", policy, request.handover, False, request.claim_timeout_ms)
+            if not request.commits:
+                settings = GroupSettings(request.group_id, 0, "", None, Handover.TAKEOVER, is_target_stale=False)
+            desk.journal.decide(settings)
+        elif request.commits:
+            is_other_handover = request.handover != group.handover
+            kept_timeout_ms = None if is_other_handover else group.claim_timeout_ms
+            settings = GroupSettings(
+                group.group_id,
+                group.group_epoch,
+                group.assignor,
+                policy or group.reset_policy,
+                request.handover,
+                group.is_target_stale,
+                request.claim_timeout_ms or kept_timeout_ms,
+            )
+            before = (group.reset_policy, group.handover, group.claim_timeout_ms)
+            if (settings.reset_policy, settings.handover, settings.claim_timeout_ms) != before:
+                desk.journal.decide(settings)
+        news = [topic for topic in topics if self._look_at(request, topic, earliest_why)]
+        return bool(news)
+
+    def _look_at(self, request: RegisterConsumer, topic: str, earliest_why: str) -> bool:
+        return self.topics.look_at(request.group_id, topic, by_readers=not request.commits, earliest_why=earliest_why)
+
+    def _note_accepted(self, group: GroupState, member_id: str, old_incarnation: str | None) -> None:
+        facts = group.members[member_id].facts
+        if old_incarnation == facts.incarnation:
+            kind, why = EventKind.MEMBER_RETURNED, "the same process registered again"
+        elif old_incarnation is not None:
+            kind, why = EventKind.MEMBER_REPLACED, f"process {facts.pid} on {facts.host} took its place"
+        elif member_id in group.owned:
+            kind, why = EventKind.MEMBER_RETURNED, f"process {facts.pid} on {facts.host} resumes its running claims"
+        else:
+            kind, why = EventKind.MEMBER_JOINED, f"process {facts.pid} on {facts.host} registered"
+        self._desk.note(group.group_id, kind, why, member_id=member_id)
+
+    def _respond_accepted(
+        self, registration: Registration, group: GroupState, member_id: str, statuses: ClaimStatuses
+    ) -> None:
+        member = group.members[member_id]
+        response = RegisterConsumerResponse(
+            member_id=member_id,
+            member_epoch=member.member_epoch,
+            group_epoch=group.group_epoch,
+            session_timeout_ms=member.facts.session_timeout_ms,
+            ping_interval_ms=member.facts.ping_interval_ms,
+            claims=statuses,
+            kafka_cluster_id=self._desk.catalog.cluster_id,
+            kafka_bootstrap=self._desk.catalog.bootstrap,
+            log=self._desk.journal.position,
+        )
+        self._desk.respond(registration.connection_id, registration.correlation_id, response)

@@ -1,0 +1,146 @@
+"""How members go: a closed connection and its grace, silence, and leaving.
+
+A member that is gone leaves the group in one record: what it had is released, but for running claims that may be
+waited for. A process that waited for its place registers then. Who comes is `registration`'s business.
+"""
+
+from coordinator.core.groups.bounds.claim_watch import ClaimWatch
+from coordinator.core.groups.bounds.expiry import Expiry
+from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.hard.records import MemberRemoved
+from coordinator.core.groups.membership.registration import Membership
+from coordinator.core.groups.partitions.partition_table import TopicPartition
+from coordinator.core.groups.reconciliation.ownership import Ownership
+from coordinator.core.groups.soft.sessions import Connection, MemberSession
+from coordinator.core.groups.soft.timeline import EventKind
+from coordinator.core.groups.soft.timers import Timer, TimerKind
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import Fenced
+
+
+class Departures:
+    """The ways out of the groups of one shard."""
+
+    def __init__(
+        self, desk: Desk, ownership: Ownership, claim_watch: ClaimWatch, expiry: Expiry, membership: Membership
+    ) -> None:
+        self._desk = desk
+        self._ownership = ownership
+        self._claim_watch = claim_watch
+        self._expiry = expiry
+        self._membership = membership
+
+    def connection_lost(self, connection: Connection, why: str) -> None:
+        """Let a newcomer take the place of a member whose connection closed, or give it its grace to come back."""
+        desk = self._desk
+        self._membership.forget_registration(connection.connection_id)
+        waiting_for = desk.newcomers.get(connection.connection_id)
+        if waiting_for is not None:
+            self._membership.take_newcomer(*waiting_for)
+        if connection.group_id is None or connection.member_id is None:
+            return
+        group_id, member_id = connection.group_id, connection.member_id
+        group = desk.group(group_id)
+        session = desk.session_of(group_id, member_id)
+        assert group is not None
+        assert session is not None
+        session.connection_id = None
+        session.disconnected_ms = desk.now_ms
+        session.why_disconnected = why
+        newcomer = self._membership.take_newcomer(group_id, member_id)
+        if newcomer is not None:
+            self._membership.register(newcomer)
+            session = desk.session_of(group_id, member_id)
+            if session is None or session.connection_id is not None:
+                return
+        columns = group.owned_by(member_id).columns()
+        has_running_claim = any(group.claims.any_running(topic, numbers) for topic, numbers in columns)
+        grace_ms = (
+            desk.limits.closed_connection_grace_ms if has_running_claim else desk.limits.closed_connection_idle_grace_ms
+        )
+        if grace_ms > 0:
+            desk.timers.set(Timer(TimerKind.GRACE, group_id, member_id), desk.now_ms + grace_ms)
+        else:
+            self.grace_is_over(group_id, member_id)
+
+    def grace_is_over(self, group_id: str, member_id: str) -> None:
+        """Remove a member whose connection closed and that did not come back."""
+        session = self._desk.session_of(group_id, member_id)
+        if session is not None and session.connection_id is None:
+            why = f"its connection closed ({session.why_disconnected})"
+            self._remove(
+                group_id, member_id, EventKind.MEMBER_EXPIRED, why, session.disconnected_ms, keeps_running_claims=True
+            )
+
+    def session_timed_out(self, group_id: str, member_id: str) -> None:
+        """Remove a member that said nothing for its session time-out."""
+        group = self._desk.group(group_id)
+        session = self._desk.session_of(group_id, member_id)
+        if group is None or session is None or member_id not in group.members:
+            return
+        why = f"no message for {self._desk.now_ms - session.last_heard_ms} ms"
+        newcomer = self._membership.take_newcomer(group_id, member_id)
+        self._say_fenced(session, ErrorCode.UNKNOWN_MEMBER_ID, f"{why}; register again")
+        self._remove(
+            group_id,
+            member_id,
+            EventKind.MEMBER_EXPIRED,
+            why,
+            session.disconnected_ms,
+            keeps_running_claims=True,
+        )
+        if newcomer is not None:
+            self._membership.register(newcomer)
+
+    def leave(self, group_id: str, member_id: str, why: str) -> None:
+        """Remove a member that wants to go; its claims are closed and everything is released."""
+        newcomer = self._membership.take_newcomer(group_id, member_id)
+        self._remove(group_id, member_id, EventKind.MEMBER_LEFT, why, None, keeps_running_claims=False)
+        if newcomer is not None:
+            self._membership.register(newcomer)
+
+    def _say_fenced(self, session: MemberSession, error: ErrorCode, why: str) -> None:
+        self._desk.push(session.connection_id, Fenced(error=error, why=why))
+
+    def _remove(
+        self,
+        group_id: str,
+        member_id: str,
+        kind: EventKind,
+        why: str,
+        dead_since_ms: int | None,
+        *,
+        keeps_running_claims: bool,
+    ) -> None:
+        desk = self._desk
+        group = desk.group(group_id)
+        assert group is not None
+        had = group.owned_by(member_id).copy()
+        desk.journal.decide(MemberRemoved(group_id, member_id, keeps_running_claims))
+        soft = desk.soft_of(group_id)
+        soft.hints = None
+        session = soft.sessions.pop(member_id)
+        soft.unsettled.discard(member_id)
+        if session.connection_id is not None:
+            connection = desk.connections.get(session.connection_id)
+            if connection is not None:
+                connection.unbind()
+        desk.sessions.cancel((group_id, member_id))
+        for timer_kind in (TimerKind.GRACE, TimerKind.PROBE, TimerKind.STOP):
+            desk.timers.cancel(Timer(timer_kind, group_id, member_id))
+        since_ms = desk.now_ms if dead_since_ms is None else dead_since_ms
+        self._ownership.note_lost(group_id, had, since_ms, why)
+        released = had - group.owned_by(member_id) if member_id in group.owned else had
+        desk.note(group_id, kind, why, member_id=member_id, partitions=released)
+        self._claim_watch.note_abandoned(group, member_id)
+        self._expiry.note_used(group)
+        cause = f"{member_id} left" if kind is EventKind.MEMBER_LEFT else f"{member_id} expired: {why}"
+        self._ownership.note_change(group_id, cause, is_urgent=True)
+        # Most of it is nobody's until the next target.
+        wanted: list[TopicPartition] = []
+        for topic, numbers in had.columns():
+            owners = group.target_owners.rows(topic)
+            wanted += [(topic, number) for number in numbers if number in owners]
+        resets = group.controls.resets
+        wanted += [partition for partition in had if partition in resets] if resets else []
+        self._ownership.reconcile(group_id, wanted, ())

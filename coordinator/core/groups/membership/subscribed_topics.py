@@ -1,0 +1,191 @@
+"""The topics that members subscribe to, held against what Kafka has said of them.
+
+A registration is refused for a topic only when Kafka has just said that it does not exist or may not be spoken about;
+what is not known yet is waited for. What a group sees of a topic is recorded before anything is decided upon it.
+"""
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from coordinator.core.events import TopicsRead
+from coordinator.core.groups.assignment.subscriptions import matching_topics, named_topics, why_no_such_partition
+from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.hard.records import TopicSeen, TopicsMatched
+from coordinator.core.groups.hard.state import GroupState, MemberState
+from coordinator.core.groups.membership.topics_seen import look_at_topic, note_deleted, say_topic_change
+from coordinator.core.groups.membership.validation import Refusal
+from coordinator.core.groups.soft.timeline import EventKind
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import RegisterConsumer
+from coordinator.protocol.parts import Subscription
+
+
+class SubscribedTopics:
+    """The topics of the groups of one shard."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def are_known(
+        self, request: RegisterConsumer, group: GroupState | None, old: MemberState | None, read: TopicsRead | None
+    ) -> Refusal | bool:
+        """Return whether a registration can go on, has to wait for Kafka, or why it is refused.
+
+        `old` is the member as it was when the same identity registered before. `read` is the answer of Kafka that just
+        came, if one did.
+        """
+        desk = self._desk
+        if request.subscription.pattern is not None:
+            why = self._why_matches_too_many(request.subscription)
+            if why is not None and _matched_before(request.subscription, old) is None:
+                return Refusal(ErrorCode.INVALID_REQUEST, why)
+            return desk.catalog.all_topics is not None or _matched_before(request.subscription, old) is not None
+        unknown, absent = [], []
+        for topic in named_topics(request.subscription):
+            seen = group.topics.get(topic) if group is not None else None
+            if desk.catalog.topic(topic) is not None or (seen is not None and seen.partitions > 0):
+                continue
+            if read is not None and topic in read.absent:
+                absent.append(topic)
+            elif read is not None and topic in read.refused:
+                why = f"Kafka does not speak about topic {topic}: {read.refused[topic]}"
+                return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why)
+            elif seen is None or not request.wait_for_topics:
+                unknown.append(topic)
+        if absent and not request.wait_for_topics:
+            why = (
+                f"topic {', '.join(absent)} does not exist; create it, correct the name, or set "
+                "kcoord.wait.for.topics to true"
+            )
+            return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why)
+        if unknown:
+            return False
+        if request.subscription.partitions and not request.wait_for_topics:
+            return self._have_partitions(request.subscription)
+        return True
+
+    def _why_matches_too_many(self, subscription: Subscription) -> str | None:
+        most, names = self._desk.limits.pattern_max_topics, self._desk.catalog.all_topics
+        assert subscription.pattern is not None
+        if names is None or len(names) <= most:
+            return None
+        count = len(matching_topics(subscription.pattern, subscription.exclusions, names))
+        if count <= most:
+            return None
+        return (
+            f"the pattern matches {count} topics and at most {most} are allowed; narrow it, or spread it over members"
+        )
+
+    def _have_partitions(self, subscription: Subscription) -> Refusal | bool:
+        known = [topic for name in named_topics(subscription) if (topic := self._desk.catalog.topic(name)) is not None]
+        why = why_no_such_partition({topic.topic: topic.partitions for topic in known}, subscription.partitions)
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why) if why is not None else True
+
+    def standing_for(self, subscription: Subscription, old: MemberState | None) -> tuple[str, ...]:
+        """Return the topics that a subscription stands for now."""
+        if subscription.pattern is None:
+            return named_topics(subscription)
+        names = self._desk.catalog.all_topics
+        if names is not None:
+            topics = matching_topics(subscription.pattern, subscription.exclusions, names)
+            return topics[: self._desk.limits.pattern_max_topics]
+        before = _matched_before(subscription, old)
+        assert before is not None, "a pattern is matched once Kafka has said what topics there are"
+        return before
+
+    def match_patterns(self, group_id: str) -> bool:
+        """Match the patterns of a group's members anew, and return whether they stand for other topics now."""
+        desk = self._desk
+        group = desk.group(group_id)
+        names = desk.catalog.all_topics
+        assert group is not None
+        assert names is not None
+        soft = desk.soft_of(group_id)
+        if soft.matched_listing == desk.catalog.listings:
+            return False
+        soft.matched_listing = desk.catalog.listings
+        matched: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
+        changed: dict[tuple[str, ...], list[str]] = {}
+        for member_id, member in group.members.items():
+            pattern, exclusions = member.facts.pattern, member.facts.exclusions
+            if pattern is None:
+                continue
+            topics = matched.get((pattern, exclusions))
+            if topics is None:
+                topics = matched[pattern, exclusions] = self._matching(group_id, pattern, exclusions, names)
+            if topics != member.facts.topics:
+                changed.setdefault(topics, []).append(member_id)
+        for topics, member_ids in changed.items():
+            by_readers = group.readers.issuperset(member_ids)
+            for topic in topics:
+                self.look_at(group_id, topic, is_new=True, by_readers=by_readers)
+            desk.journal.decide(TopicsMatched(group_id, tuple(member_ids), topics))
+        return bool(changed)
+
+    def _matching(
+        self, group_id: str, pattern: str, exclusions: tuple[str, ...], names: Iterable[str]
+    ) -> tuple[str, ...]:
+        """Return the topics that a pattern matches now, the first of them if they have become too many."""
+        topics, most = matching_topics(pattern, exclusions, names), self._desk.limits.pattern_max_topics
+        if len(topics) > most:
+            why = (
+                f"the pattern {pattern[:100]!r} matches {len(topics)} topics and at most {most} are read; "
+                f"{topics[most]} and those after it are left out: narrow the pattern, or spread it over members"
+            )
+            self._desk.note(group_id, EventKind.TOPICS_LEFT_OUT, why)
+        return topics[:most]
+
+    def look_at(
+        self,
+        group_id: str,
+        topic: str,
+        *,
+        is_new: bool = False,
+        by_readers: bool | None = None,
+        earliest_why: str = "",
+    ) -> bool:
+        """Record what Kafka says of a topic that a group reads, and return whether anything is new.
+
+        A topic that `is_new` was not there before the group: all of it is read from its beginning. The look is
+        `by_readers` when only members that commit nothing are about to read it; the group's first look is then still
+        to come. None means that nobody is new. `earliest_why` says why a topic at which the group looks for the first
+        time starts at earliest where no checkpoint shows more.
+        """
+        desk = self._desk
+        group = desk.group(group_id)
+        assert group is not None
+        known = desk.catalog.topic(topic)
+        before = group.topics.get(topic)
+        if known is None and before is not None:
+            record = note_deleted(group, topic) if desk.catalog.is_deleted(topic) else None
+        else:
+            topic_id, partitions = (known.topic_id, known.partitions) if known is not None else ("", 0)
+            record = look_at_topic(group, topic, topic_id, partitions)
+        is_first = before is None or (before.by_readers and by_readers is False)
+        if is_first and record is None:
+            assert before is not None
+            record = TopicSeen(group_id, topic, before.topic_id, before.partitions, before.partitions)
+        if record is None:
+            return False
+        if is_first:
+            first_partitions = 0 if is_new else record.partitions
+            record = TopicSeen(
+                group_id, topic, record.topic_id, first_partitions, record.partitions, bool(by_readers), earliest_why
+            )
+        elif before is not None and before.by_readers:
+            record = replace(record, by_readers=True)
+        desk.journal.decide(record)
+        desk.soft_of(group_id).has_news_of_topics = True
+        said = say_topic_change(before, record)
+        if said is not None:
+            desk.note(group_id, *said)
+        return True
+
+
+def _matched_before(subscription: Subscription, old: MemberState | None) -> tuple[str, ...] | None:
+    """Return what a pattern matched as a member that comes back had it, if it had the same."""
+    if old is None or old.facts.pattern != subscription.pattern:
+        return None
+    same = old.facts.exclusions == tuple(sorted(set(subscription.exclusions)))
+    return old.facts.topics if same else None

@@ -1,0 +1,1 @@
+"""Decides what is committed: claims of micro-batches, commits, and offsets that Kafka does not have."""

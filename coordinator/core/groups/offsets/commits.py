@@ -1,0 +1,173 @@
+"""Commits of offsets by members and by operators: what becomes a record, what is refused, and how many are accepted.
+
+What may be committed is decided in `committed_offsets`; claims are committed elsewhere, by what finishes them.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from coordinator.core.groups.bounds.allowance import Refused, growth_of_offsets, offsets_with_room
+from coordinator.core.groups.bounds.expiry import Expiry
+from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.hard.records import CommittedPart, GroupSettings, OffsetsCommitted, TopicCommit
+from coordinator.core.groups.hard.state import GroupState
+from coordinator.core.groups.offsets import committed_offsets
+from coordinator.core.groups.partitions.partition_table import TopicPartition
+from coordinator.core.groups.reconciliation.ownership import Ownership
+from coordinator.core.groups.reconciliation.readers import why_read_only
+from coordinator.core.groups.soft.sessions import Connection, MemberSession, Owned
+from coordinator.protocol.columns import one_by_one
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import MAX_NAMED, why_bad_id
+from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse, ErrorResponse
+from coordinator.protocol.parts import PartitionResult, TopicOffsets
+
+
+class Commits:
+    """The commits in the groups of one shard."""
+
+    def __init__(self, desk: Desk, ownership: Ownership, expiry: Expiry) -> None:
+        self._desk = desk
+        self._ownership = ownership
+        self._expiry = expiry
+
+    def commit(self, connection: Connection, request: CommitOffsets) -> CommitOffsetsResponse | ErrorResponse:
+        """Return the answer to CommitOffsets of a member or of an operator, with what it says decided."""
+        if connection.member_id is None:
+            return self._by_operator(request)
+        if connection.group_id != request.group_id:
+            why = f"this connection is a member of group {connection.group_id}; commit for another on another one"
+            return CommitOffsetsResponse(error=ErrorCode.INVALID_REQUEST, message=why)
+        group = self._desk.group(request.group_id)
+        assert group is not None
+        refused, accepted = self.by_member(group, connection, request.offsets)
+        return CommitOffsetsResponse(refused=refused, accepted=accepted)
+
+    def by_member(
+        self, group: GroupState, connection: Connection, asked: Sequence[TopicOffsets]
+    ) -> tuple[tuple[PartitionResult, ...], int]:
+        """Commit for a member, as one record unless a topic is named twice; return the refused and how many are not."""
+        member_id, session = connection.member_id, connection.session
+        assert member_id is not None
+        assert session is not None
+        read_only = why_read_only(group, member_id)
+        if read_only is not None:
+            return _refused_all(group, asked, read_only), 0
+        wall_ms = self._desk.clock.wall_ms
+        refused: list[PartitionResult] = []
+        accepted = 0
+        parts: list[CommittedPart] = []
+        together: list[TopicCommit] = []
+        seen: set[str] = set()
+        for topic in asked:
+            if topic.topic in seen:  # what comes later follows what was committed before it
+                self._decide(group, parts, together)
+                parts, together = [], []
+                seen.clear()
+            seen.add(topic.topic)
+            topic_id = _owned_topic_id(group, member_id, session, topic)
+            pieces = (
+                committed_offsets.commit_together(group, topic_id, topic, wall_ms) if topic_id is not None else None
+            )
+            if pieces is not None:
+                accepted += len(topic.partitions)
+                together += pieces
+                continue
+            committed, results = committed_offsets.commit_by_owner(group, member_id, one_by_one((topic,)), wall_ms)
+            committed, no_room = offsets_with_room(self._desk, group, committed, growth_of_offsets(group, parts))
+            results = _with_refusals(group, results, no_room)
+            not_accepted = _refusals(results)
+            accepted += len(results) - len(not_accepted)
+            refused += not_accepted
+            parts += committed
+        self._decide(group, parts, together)
+        return tuple(refused), accepted
+
+    def _decide(self, group: GroupState, parts: Sequence[CommittedPart], together: Sequence[TopicCommit]) -> None:
+        if parts or together:
+            self._desk.journal.decide(OffsetsCommitted(group.group_id, tuple(parts), tuple(together)))
+
+    def _by_operator(self, request: CommitOffsets) -> CommitOffsetsResponse | ErrorResponse:
+        desk, group_id = self._desk, request.group_id
+        if any(epoch is not None for asked in request.offsets for epoch in asked.owner_epochs):
+            why = "an owner epoch is named, but no member is registered on this connection; register first"
+            return ErrorResponse(error=ErrorCode.UNKNOWN_MEMBER_ID, message=why)
+        if why_bad := why_bad_id(group_id):
+            why = f"the group id is not allowed: {why_bad}"
+            return CommitOffsetsResponse(error=ErrorCode.INVALID_GROUP_ID, message=why)
+        named = sum(len(asked.partitions) for asked in request.offsets)
+        if named > MAX_NAMED:
+            why = f"{named} partitions are named and at most {MAX_NAMED} may be; commit the rest in further requests"
+            return CommitOffsetsResponse(error=ErrorCode.INVALID_REQUEST, message=why)
+        group = desk.group(group_id)
+        is_new = group is None
+        if group is None:
+            if len(desk.journal.state.groups) >= desk.limits.groups_max:
+                why = f"this node has {desk.limits.groups_max} groups in one shard and takes no more"
+                return CommitOffsetsResponse(error=ErrorCode.GROUP_MAX_SIZE_REACHED, message=why)
+            group = GroupState(group_id)
+        topic_ids = {
+            asked.topic: topic.topic_id
+            for asked in request.offsets
+            if (topic := desk.catalog.topic(asked.topic)) is not None
+        }
+        asked = one_by_one(request.offsets)
+        committed, results = committed_offsets.commit_by_operator(group, asked, topic_ids, desk.clock.wall_ms)
+        committed, no_room = offsets_with_room(desk, group, committed, is_new_group=is_new)
+        results = _with_refusals(group, results, no_room)
+        if committed:
+            if is_new:
+                desk.journal.decide(GroupSettings(group_id, 0, "", None, group.handover, is_target_stale=False))
+            desk.journal.decide(OffsetsCommitted(group_id, committed))
+            self._expiry.note_used(desk.journal.state.groups[group_id])
+            if not is_new:
+                partitions = [(part.topic, part.partition) for part in committed]
+                self._ownership.reconcile(group_id, partitions, ())
+        refused = _refusals(results)
+        return CommitOffsetsResponse(refused=refused, accepted=len(results) - len(refused))
+
+
+def _owned_topic_id(group: GroupState, member_id: str, session: MemberSession, asked: TopicOffsets) -> str | None:
+    """Return what `offsets.owned_topic_id` does, without looking again at partitions that have not changed hands."""
+    owned = session.owned
+    if (
+        owned is not None
+        and owned.grants_changes == group.grants.changes
+        and owned.owner_epochs == asked.owner_epochs
+        and owned.partitions == asked.partitions
+        and owned.topic == asked.topic
+    ):
+        return owned.topic_id
+    topic_id = committed_offsets.owned_topic_id(group, member_id, asked)
+    if topic_id is not None:
+        session.owned = Owned(group.grants.changes, asked.topic, topic_id, asked.partitions, asked.owner_epochs)
+    return topic_id
+
+
+def _refused_all(group: GroupState, asked: Sequence[TopicOffsets], why: str) -> tuple[PartitionResult, ...]:
+    results = []
+    for wish in one_by_one(asked):
+        committed = group.offsets.get((wish.topic, wish.partition))
+        offset = committed.offset if committed is not None else None
+        results.append(committed_offsets.refused((wish.topic, wish.partition), ErrorCode.INVALID_REQUEST, why, offset))
+    return tuple(results)
+
+
+def _with_refusals(
+    group: GroupState, results: tuple[PartitionResult, ...], refused: Mapping[TopicPartition, Refused]
+) -> tuple[PartitionResult, ...]:
+    """Return the results with those refused for which there is no room."""
+    if not refused:
+        return results
+    told = []
+    for result in results:
+        partition = (result.topic, result.partition)
+        if partition in refused and result.error is ErrorCode.NONE:
+            before = group.offsets.get(partition)
+            committed = before.offset if before is not None else None
+            result = committed_offsets.refused(partition, *refused[partition], committed)
+        told.append(result)
+    return tuple(told)
+
+
+def _refusals(results: Sequence[PartitionResult]) -> tuple[PartitionResult, ...]:
+    return tuple(result for result in results if result.error is not ErrorCode.NONE)

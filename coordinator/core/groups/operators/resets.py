@@ -1,0 +1,250 @@
+"""Resets of committed offsets: asked of Kafka, planned in a record, done once nobody owns the partition.
+
+A reset is computed when it is asked for and not again: what a dry run shows is what is written. A partition that a
+member owns is stopped there first; until it has let go, or is fenced for not doing so, the reset is pending and can be
+cancelled. Doing it is `ownership`'s business, in the place where it would grant the partition.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from coordinator.core.effects import OffsetToResolve, ResolveOffsets
+from coordinator.core.events import OffsetsResolved, ResolvedOffset
+from coordinator.core.groups.bounds.allowance import growth_of_resets, why_no_room
+from coordinator.core.groups.bounds.expiry import Expiry
+from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.hard.controls import say_by
+from coordinator.core.groups.hard.held_claims import why_left
+from coordinator.core.groups.hard.operator_records import PlannedReset, ResetsCancelled, ResetsPlanned
+from coordinator.core.groups.hard.state import GroupState
+from coordinator.core.groups.operators.reset_rules import NewOffset, NoOffset, new_offset, to_ask, why_bad_target
+from coordinator.core.groups.partitions.partition_table import TopicPartition
+from coordinator.core.groups.reconciliation.ownership import Ownership
+from coordinator.core.groups.soft.timeline import EventKind
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import MAX_NAMED
+from coordinator.protocol.messages import ErrorResponse
+from coordinator.protocol.messages.operators import (
+    CancelResets,
+    CancelResetsResponse,
+    ResetOffsets,
+    ResetOffsetsResponse,
+)
+from coordinator.protocol.parts import PartitionResult, ResetResult, ResetTarget
+
+
+@dataclass(slots=True)
+class _Question:
+    """A reset that waits for Kafka."""
+
+    connection_id: int
+    correlation_id: int
+    request: ResetOffsets
+    group: GroupState
+    """Whose offsets are to be reset: not those of a later group of the same name."""
+    wall_ms: int
+    answers: dict[TopicPartition, dict[int, ResolvedOffset]] = field(default_factory=dict)
+    open_lookups: int = 0
+
+
+class Resets:
+    """The resets of the groups of one shard."""
+
+    def __init__(self, desk: Desk, ownership: Ownership, expiry: Expiry, new_lookup_id: Callable[[], int]) -> None:
+        self._desk = desk
+        self._expiry = expiry
+        self._ownership = ownership
+        self._new_lookup_id = new_lookup_id
+        self._lookups: dict[int, tuple[_Question, dict[TopicPartition, int]]] = {}
+
+    # ---- asked for --------------------------------------------------------------------------------------------------
+
+    def handle(self, connection_id: int, correlation_id: int, group: GroupState, request: ResetOffsets) -> None:
+        """Answer ResetOffsets, at once or when Kafka has said what the partitions hold."""
+        refusal = self._why_not_asked(request)
+        if refusal is not None:
+            response = ResetOffsetsResponse(error=refusal[0], message=refusal[1])
+            self._desk.respond(connection_id, correlation_id, response)
+            return
+        question = _Question(connection_id, correlation_id, request, group, self._desk.clock.wall_ms)
+        by_timestamp: list[dict[TopicPartition, int]] = []
+        for target in request.targets:
+            partition = (target.topic, target.partition)
+            asked = to_ask(target, _committed(group, partition), question.wall_ms)
+            for index, timestamp_ms in enumerate(asked):
+                if index == len(by_timestamp):
+                    by_timestamp.append({})
+                by_timestamp[index][partition] = timestamp_ms
+        question.open_lookups = len(by_timestamp)
+        for wanted in by_timestamp:
+            lookup_id = self._new_lookup_id()
+            self._lookups[lookup_id] = (question, wanted)
+            self._desk.effects.append(
+                ResolveOffsets(lookup_id, tuple(OffsetToResolve(*partition, at) for partition, at in wanted.items()))
+            )
+        if not by_timestamp:
+            self._decide(question)
+
+    def _why_not_asked(self, request: ResetOffsets) -> tuple[ErrorCode, str] | None:
+        if not request.targets:
+            return ErrorCode.INVALID_REQUEST, "no partition is named; name at least one"
+        if len({(target.topic, target.partition) for target in request.targets}) < len(request.targets):
+            return ErrorCode.INVALID_REQUEST, "a partition is named twice; name each one once"
+        for target in request.targets:
+            why = why_bad_target(target)
+            if why is not None:
+                return ErrorCode.INVALID_REQUEST, why
+        most = self._desk.limits.reset_lookups_max
+        if len(self._lookups) >= most:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{most} questions of resets wait for Kafka already; try again"
+        return None
+
+    # ---- answered ---------------------------------------------------------------------------------------------------
+
+    def awaits(self, lookup_id: int) -> bool:
+        """True when an answer of Kafka is meant for a reset."""
+        return lookup_id in self._lookups
+
+    def handle_resolved(self, event: OffsetsResolved) -> None:
+        """Take in an answer of Kafka; with the last one the reset is decided."""
+        question, wanted = self._lookups.pop(event.lookup_id)
+        found = {(answer.topic, answer.partition): answer for answer in event.offsets}
+        for partition, timestamp_ms in wanted.items():
+            answer = found.get(partition) or ResolvedOffset(*partition, None, why="it gave no answer")
+            question.answers.setdefault(partition, {})[timestamp_ms] = answer
+        question.open_lookups -= 1
+        if not question.open_lookups and question.connection_id in self._desk.connections:
+            self._decide(question)
+
+    def _decide(self, question: _Question) -> None:
+        desk, request, group = self._desk, question.request, question.group
+        if desk.group(request.group_id) is not group:
+            why = f"group {request.group_id} was deleted meanwhile"
+            response = ResetOffsetsResponse(error=ErrorCode.GROUP_ID_NOT_FOUND, message=why)
+            desk.respond(question.connection_id, question.correlation_id, response)
+            return
+        no_room = why_no_room(desk, group, growth_of_resets(group, request), may_use_reserve=True)
+        if no_room is not None:  # others have taken it while Kafka was asked
+            desk.respond(question.connection_id, question.correlation_id, ErrorResponse(*no_room))
+            return
+        planned: dict[TopicPartition, PlannedReset] = {}
+        results = [self._plan(group, target, question, planned) for target in request.targets]
+        if planned and not request.is_dry_run:
+            self._carry_out(group, request, planned)
+            results = [_as_done(group, result) for result in results]
+        desk.respond(question.connection_id, question.correlation_id, ResetOffsetsResponse(results=tuple(results)))
+
+    def _plan(
+        self, group: GroupState, target: ResetTarget, question: _Question, planned: dict[TopicPartition, PlannedReset]
+    ) -> ResetResult:
+        partition = (target.topic, target.partition)
+        old = _committed(group, partition)
+        grant = group.grants.get(partition)
+        is_gone = grant is not None and grant.member_id not in group.members
+        if grant is not None and is_gone and group.claims.is_running(partition) and not question.request.release_claims:
+            why = why_left(group, grant.member_id)
+            return ResetResult(*partition, ErrorCode.PARTITION_OWNED, why, old)
+        found = new_offset(target, old, question.answers.get(partition, {}), question.wall_ms)
+        if isinstance(found, NoOffset):
+            return ResetResult(*partition, found.error, found.why, old)
+        planned[partition] = self._planned(group, partition, found, question.request)
+        return ResetResult(
+            *partition,
+            message=found.remark,
+            old_offset=old,
+            new_offset=found.offset,
+            is_pending=grant is not None and not is_gone,
+        )
+
+    def _planned(
+        self, group: GroupState, partition: TopicPartition, found: NewOffset, request: ResetOffsets
+    ) -> PlannedReset:
+        topic, number = partition
+        seen, known = group.topics.get(topic), self._desk.catalog.topic(topic)
+        topic_id = seen.topic_id if seen is not None else known.topic_id if known is not None else ""
+        return PlannedReset(topic, topic_id, number, found.offset, found.leader_epoch, request.release_claims)
+
+    def _carry_out(self, group: GroupState, request: ResetOffsets, planned: dict[TopicPartition, PlannedReset]) -> None:
+        desk = self._desk
+        desk.journal.decide(
+            ResetsPlanned(group.group_id, tuple(planned.values()), request.who, request.why, desk.clock.wall_ms)
+        )
+        owners = {group.grants[partition].member_id for partition in planned if partition in group.grants}
+        owned = [
+            partition
+            for partition in planned
+            if (grant := group.grants.get(partition)) is not None and grant.member_id in group.members
+        ]
+        if owned:
+            why = f"{say_by(request.who, request.why)}; waits until the owners have let go"
+            desk.note(group.group_id, EventKind.RESET_PLANNED, why, partitions=owned)
+        self._ownership.reconcile(group.group_id, planned, ())
+        self._ownership.unsettle(group.group_id, owners)
+        self._expiry.note_used(group)
+
+    # ---- cancelled --------------------------------------------------------------------------------------------------
+
+    def cancel(self, group: GroupState, request: CancelResets) -> CancelResetsResponse:
+        """Drop pending resets; what was asked back for them is given back when it has been let go.
+
+        Of all those of a group as many as one request may name: the tool asks again for the rest.
+        """
+        wanted, up_to = _named(group, request)
+        self._desk.meter.note(len(wanted))
+        found = tuple(dict.fromkeys(partition for partition in wanted if partition in group.controls.resets))
+        if found and not request.is_dry_run:
+            self._desk.journal.decide(
+                ResetsCancelled(group.group_id, found, request.who, request.why, self._desk.clock.wall_ms)
+            )
+            why = say_by(request.who, request.why)
+            self._desk.note(group.group_id, EventKind.RESET_CANCELLED, why, partitions=found)
+            self._ownership.reconcile(group.group_id, found, ())
+        return CancelResetsResponse(results=tuple(_cancel_results(group, wanted, found)), up_to=up_to)
+
+
+def _named(group: GroupState, request: CancelResets) -> tuple[Sequence[TopicPartition], TopicPartition | None]:
+    """Return the partitions whose resets are to be dropped, and where they end if there are more pending."""
+    if request.partitions is not None:
+        return request.partitions, None
+    pending, after = group.controls.resets, request.after
+    if not request.is_dry_run:  # what is dropped is not there any more when the rest is asked for
+        some = sorted(islice(pending, MAX_NAMED))
+        return some, some[-1] if len(pending) > MAX_NAMED else None
+    behind = [partition for partition in pending if after is None or partition > after]
+    some = heapq.nsmallest(MAX_NAMED, behind)
+    return some, some[-1] if len(behind) > MAX_NAMED else None
+
+
+def _cancel_results(
+    group: GroupState, wanted: Iterable[TopicPartition], found: tuple[TopicPartition, ...]
+) -> Iterable[PartitionResult]:
+    cancelled = set(found)
+    for partition in wanted:
+        committed = _committed(group, partition)
+        if partition in cancelled:
+            yield PartitionResult(*partition, committed=committed)
+        else:
+            why = "no reset of it is pending"
+            yield PartitionResult(*partition, ErrorCode.INVALID_REQUEST, why, committed)
+
+
+def _as_done(group: GroupState, result: ResetResult) -> ResetResult:
+    """Return a result as it is once the reset has been decided."""
+    is_pending = (result.topic, result.partition) in group.controls.resets
+    if result.error is not ErrorCode.NONE or result.is_pending == is_pending:
+        return result
+    return ResetResult(
+        result.topic,
+        result.partition,
+        message=result.message,
+        old_offset=result.old_offset,
+        new_offset=result.new_offset,
+        is_pending=is_pending,
+    )
+
+
+def _committed(group: GroupState, partition: TopicPartition) -> int | None:
+    topic = group.topics.get(partition[0])
+    return group.offsets.offset_of(partition) if topic is None else group.committed_offset(partition, topic.topic_id)

@@ -1,0 +1,1 @@
+"""Decides what of groups a restart may forget: sessions, deadlines, what is under way, the timeline."""

@@ -1,0 +1,136 @@
+"""What of a group is still to be looked at after a change, cut into slices so that no step takes long.
+
+A slice is some members with the partitions that have to move from or to them. Everything between two slices is a valid
+state: what has not been looked at stays as it was. The backlog is soft, for what a slice does is read from hard state
+alone: after a restart all of the group is looked at again.
+"""
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from coordinator.core.groups.hard.state import GroupState
+from coordinator.core.groups.partitions.partition_set import PartitionSet
+from coordinator.core.groups.partitions.partition_table import TopicPartition, in_order
+from coordinator.protocol.ids import MAX_PARTITION
+
+_SETTLED_FOR_ONE_THAT_MOVES = 10
+"""So many partitions that stay where they are cost as much as one that moves."""
+_PORTION = 1_000
+"""So many partitions of a member are put in order at once."""
+
+
+class Slice(NamedTuple):
+    """Partitions to stop or grant, in order, and the members that are through with that."""
+
+    partitions: list[TopicPartition]
+    members: list[str]
+
+
+@dataclass(slots=True)
+class Backlog:
+    """What is still to be looked at in one group."""
+
+    why: str = ""
+    """Why the partitions of members move."""
+    is_close: bool = True
+    """Each partition of a member is looked at, not only those that are not in both its hands and its target."""
+    members: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    """Members to be looked at, in order; until then none of them is in the newest epoch."""
+    _partitions: OrderedDict[TopicPartition, None] = field(default_factory=OrderedDict)
+    """To take the first ones out of a plain dict costs a pass over all that were taken out before."""
+    _rest: Iterator[TopicPartition] | None = None
+    """What may have to move of the first member, once that was begun."""
+
+    def __bool__(self) -> bool:
+        return bool(self.members or self._partitions)
+
+    def begin(self, members: Iterable[str], why: str, *, is_close: bool) -> None:
+        """Have these members looked at in this order, instead of those that were left."""
+        self.why = why
+        self.is_close = is_close
+        self.members = OrderedDict.fromkeys(members)
+        self._rest = None
+
+    def add_all(self, members: Iterable[str]) -> None:
+        """Have these members looked at too, and each partition of theirs, also where that was done already."""
+        self.is_close, self._rest = True, None
+        self.add_members(members)
+
+    def add_members(self, members: Iterable[str]) -> None:
+        """Have these members looked at too."""
+        self.members.update(dict.fromkeys(members))
+
+    def add(self, partitions: Iterable[TopicPartition]) -> None:
+        """Have these partitions looked at before any member."""
+        self._partitions.update(dict.fromkeys(partitions))
+
+    def take(self, group: GroupState, most: int, has_to_stop: Callable[[GroupState, TopicPartition], bool]) -> Slice:
+        """Take out the next slice, of about `most` partitions that move."""
+        partitions: set[TopicPartition] = set()
+        while self._partitions and len(partitions) < most:
+            partitions.add(self._partitions.popitem(last=False)[0])
+        members: list[str] = []
+        left = (most - len(partitions)) * _SETTLED_FOR_ONE_THAT_MOVES
+        while self.members and left > 0:
+            member_id = next(iter(self.members))
+            if self._rest is None:
+                left -= _SETTLED_FOR_ONE_THAT_MOVES
+                self._rest = self._to_look_at(group, member_id) if member_id in group.members else iter(())
+            left, is_through = self._look_at_rest(group, member_id, left, partitions, has_to_stop)
+            if is_through:
+                self._rest = None
+                del self.members[member_id]
+                members.append(member_id)
+        return Slice(in_order(partitions), members)
+
+    def _to_look_at(self, group: GroupState, member_id: str) -> Iterator[TopicPartition]:
+        """Yield which partitions of a member may have to move, as of now, in order."""
+        target, owned = group.members[member_id].target, group.owned_by(member_id)
+        if owned == target and not self.is_close:
+            return iter(())
+        return _in_either(owned.copy(), target, is_close=self.is_close)
+
+    def _look_at_rest(
+        self,
+        group: GroupState,
+        member_id: str,
+        left: int,
+        partitions: set[TopicPartition],
+        has_to_stop: Callable[[GroupState, TopicPartition], bool],
+    ) -> tuple[int, bool]:
+        """Add to a slice what moves of a member's partitions; return what is left of its size, and if that was all."""
+        rest, grants, members = self._rest, group.grants, group.members
+        assert rest is not None, "a member is begun before it is looked at"
+        if member_id not in members:
+            return left, True
+        while left > 0:
+            partition = next(rest, None)
+            if partition is None:
+                return left, True
+            grant = grants.get(partition)
+            if grant is None or grant.member_id not in members:
+                moves = partition in members[member_id].target
+            else:
+                moves = grant.member_id == member_id and has_to_stop(group, partition)
+            if moves:
+                partitions.add(partition)
+            left -= _SETTLED_FOR_ONE_THAT_MOVES if moves else 1
+        return left, False
+
+
+def _in_either(owned: PartitionSet, target: PartitionSet, *, is_close: bool) -> Iterator[TopicPartition]:
+    """Yield in order what is in one of two sets, or also in both; a portion is put in order at a time."""
+    for topic in sorted({*dict(owned.columns()), *dict(target.columns())}):
+        one, other = owned.numbers(topic), target.numbers(topic)
+        at_one = at_other = 0
+        while at_one < len(one) or at_other < len(other):
+            both = ((one, at_one + _PORTION - 1), (other, at_other + _PORTION - 1))
+            last = min([column[at] for column, at in both if at < len(column)], default=MAX_PARTITION)
+            to_one, to_other = bisect_right(one, last), bisect_right(other, last)
+            some, others = set(one[at_one:to_one]), set(other[at_other:to_other])
+            for number in sorted(some | others if is_close else some ^ others):
+                yield topic, number
+            at_one, at_other = to_one, to_other

@@ -1,0 +1,93 @@
+"""The sessions of members: their connections, and registrations that wait.
+
+A session is bound to one connection at a time. After a restart every known member has one anew, without a
+connection and with all its time.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from coordinator.core.groups.partitions.partition_table import TopicPartition
+from coordinator.core.groups.soft.shown import Shown
+from coordinator.protocol.messages import RegisterConsumer
+
+
+@dataclass(slots=True)
+class Connection:
+    """One open connection. It is bound to a member from its registration until the member is gone."""
+
+    connection_id: int
+    host: str
+    group_id: str | None = None
+    member_id: str | None = None
+    is_registering: bool = False
+    is_closing: bool = False
+    listed: Shown | None = None
+    """Claims and hints that came before the registration they belong to."""
+    listed_bytes: int = 0
+    may_wait_for: frozenset[int] = frozenset()
+    """Shards that may owe it the answer to a request which is answered in a later step."""
+    session: "MemberSession | None" = None
+    """The session of the member it is bound to: every message from it is noted there."""
+
+    def bind(self, group_id: str, member_id: str, session: "MemberSession") -> None:
+        """Make it a member's connection."""
+        self.group_id, self.member_id, self.session = group_id, member_id, session
+
+    def unbind(self) -> None:
+        """Make it nobody's connection."""
+        self.group_id = self.member_id = self.session = None
+
+
+class Registration(msgspec.Struct, frozen=True):
+    """A registration that could not be answered at once; `topics` are those that it names.
+
+    The claims and the starts that count are those in `shown`: some came before the request, which came `at_ms`.
+    """
+
+    connection_id: int
+    correlation_id: int
+    request: RegisterConsumer
+    fresh_id: str
+    topics: tuple[str, ...]
+    shown: Shown
+    at_ms: int
+
+
+class Owned(msgspec.Struct, frozen=True, gc=False):
+    """Partitions that a member was found to own and to have no claim on, while the group's grants do not change."""
+
+    grants_changes: int
+    topic: str
+    topic_id: str
+    partitions: tuple[int, ...]
+    owner_epochs: tuple[int | None, ...]
+
+
+class MemberSession(msgspec.Struct, gc=False):
+    """What is known of a member's connection; `newcomer` waits while the connection is probed."""
+
+    connection_id: int | None
+    last_heard_ms: int
+    timeout_ms: int
+    """The member's session time-out, as its facts have it."""
+    disconnected_ms: int | None = None
+    why_disconnected: str = ""
+    is_told_complete: bool = False
+    stop_deadlines: dict[TopicPartition, int] = msgspec.field(default_factory=dict)
+    overstaying_since_ms: dict[TopicPartition, int] = msgspec.field(default_factory=dict)
+    """Since when a partition has been wanted back whose owner is waited for beyond the stop's deadline."""
+    newcomer: Registration | None = None
+    owned: Owned | None = None
+    """What the member committed last, which is most often what it commits next."""
+
+    @property
+    def is_awaited(self) -> bool:
+        """True when the log knows the member and it has not come back since the node started."""
+        return self.connection_id is None and self.disconnected_ms is None
+
+    @property
+    def ends_ms(self) -> int:
+        """When the session is over unless the member says something."""
+        return self.last_heard_ms + self.timeout_ms

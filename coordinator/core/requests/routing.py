@@ -1,0 +1,247 @@
+"""The way of each request to its answer: the shard of its group, the member's own shard, or the node itself.
+
+What members say is answered in the step in which it comes. What people ask for grows with a group: as much of it is
+answered in one step as the step is for, and the rest waits, in order, for steps of its own.
+"""
+
+from collections import deque
+from typing import TypeAlias
+
+from coordinator.core.effects import CloseConnection, Effect, Respond
+from coordinator.core.events import RequestArrived
+from coordinator.core.groups.assignment.subscriptions import named_topics
+from coordinator.core.groups.describe import summaries
+from coordinator.core.groups.soft.sessions import Connection, Registration
+from coordinator.core.groups.soft.shown import Shown
+from coordinator.core.kafka_metadata import Catalog
+from coordinator.core.limits import Limits
+from coordinator.core.meter import Meter
+from coordinator.core.requests.listing import Listings, take_listed
+from coordinator.core.requests.reads import answer_read
+from coordinator.core.shards.gates import Gates, Wait
+from coordinator.core.shards.shard_rack import NotServedError, ShardRack
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import why_bad_id
+from coordinator.protocol.messages import (
+    Advance,
+    BeginClaims,
+    CommitOffsets,
+    ConfirmClaims,
+    DescribeGroup,
+    ErrorResponse,
+    FetcherStarted,
+    FetcherStopped,
+    FetchOffsets,
+    FindCoordinator,
+    FindCoordinatorResponse,
+    FinishClaims,
+    LeaveGroup,
+    ListClaims,
+    ListClaimsResponse,
+    ListGroupEvents,
+    ListGroups,
+    ListGroupsResponse,
+    Ping,
+    RegisterConsumer,
+    RegisterConsumerResponse,
+    ReportOutOfRange,
+)
+from coordinator.protocol.messages.operators import OperatorRequest
+from coordinator.protocol.parts import GroupSummary, ListedUpTo, NodeAddress
+
+AskedByPeople: TypeAlias = ListGroups | FetchOffsets | DescribeGroup | ListGroupEvents | OperatorRequest
+"""Requests of tools and operators, which can wait."""
+
+
+class Router:
+    """The requests of one node; whatever goes wrong with one is the rack's to contain."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        address: NodeAddress,
+        catalog: Catalog,
+        meter: Meter,
+        connections: dict[int, Connection],
+        gates: Gates[Effect],
+        rack: ShardRack,
+    ) -> None:
+        self._limits = limits
+        self._address = address
+        self._catalog = catalog
+        self._meter = meter
+        self._connections = connections
+        self._gates = gates
+        self._rack = rack
+        self.waiting: deque[tuple[RequestArrived, AskedByPeople]] = deque()
+        """Requests that wait for a turn, in the order in which they came."""
+        self._turn_left = limits.page_items
+        self._listings = Listings(connections, limits.listed_total_bytes)
+
+    def handle(self, event: RequestArrived) -> None:
+        """Answer a request, or have it wait; raises NotServedError."""
+        connection = self._connections.get(event.connection_id)
+        if connection is None or connection.is_closing:
+            return
+        own_shard = self._rack.at_work(connection.group_id) if connection.group_id is not None else None
+        if own_shard is not None:
+            own_shard.heard(connection)
+        request, correlation_id = event.request, event.correlation_id
+        match request:  # what comes most often first
+            case CommitOffsets():
+                if own_shard is None or request.group_id != connection.group_id:
+                    own_shard = self._rack.at_work(request.group_id)
+                own_shard.handle_commit(connection, correlation_id, request)
+            case (
+                Ping()
+                | FetcherStarted()
+                | FetcherStopped()
+                | Advance()
+                | ConfirmClaims()
+                | LeaveGroup()
+                | ReportOutOfRange()
+            ):
+                if own_shard is not None:
+                    own_shard.handle_member(connection, correlation_id, request)
+                    return
+                why = f"no member is registered on this connection; register before {type(request).__name__}"
+                self._respond_now(event, ErrorResponse(error=ErrorCode.UNKNOWN_MEMBER_ID, message=why))
+            case RegisterConsumer():
+                self._register(connection, event, request)
+            case ListClaims():
+                self._list_claims(connection, event, request)
+            case FinishClaims():
+                self._rack.at_work(request.group_id).handle_finish(connection, correlation_id, request)
+            case BeginClaims():
+                self._rack.at_work(request.group_id).handle_begin(connection, correlation_id, request)
+            case FindCoordinator():
+                self._respond_now(event, self._find_coordinator(request))
+            case _:  # a request that is none of AskedByPeople has its own case above
+                if self.waiting or self._turn_left <= 0:
+                    self.waiting.append((event, request))
+                else:
+                    self._answer(event, request)
+
+    def refuse_for_now(self, event: RequestArrived, error: NotServedError) -> None:
+        """Refuse a request for a shard that is not in service here: nothing of it was decided."""
+        self._respond_now(event, ErrorResponse(error=error.code, message=str(error)))
+
+    def _respond_now(
+        self, event: RequestArrived, response: FindCoordinatorResponse | ListClaimsResponse | ErrorResponse
+    ) -> None:
+        self._rack.direct.append(Respond(event.connection_id, event.correlation_id, response))
+
+    # ---- turns ------------------------------------------------------------------------------------------------------
+
+    def take_turn(self) -> None:
+        """Answer requests that wait, as many as one step is for."""
+        self._turn_left = self._limits.page_items
+        while self.waiting and self._turn_left > 0:
+            event, request = self.waiting.popleft()
+            connection = self._connections.get(event.connection_id)
+            if connection is not None and not connection.is_closing:
+                self._answer_contained(event, request)
+
+    def _answer_contained(self, event: RequestArrived, request: AskedByPeople) -> None:
+        """Answer a request in a step that is about others too: what goes wrong is its own."""
+        try:
+            self._answer(event, request)
+        except NotServedError as error:
+            self.refuse_for_now(event, error)
+        except Exception as error:  # noqa: BLE001 - a bug of ours costs one request, whatever it is
+            self._rack.contain(error, event)
+
+    def _answer(self, event: RequestArrived, request: AskedByPeople) -> None:
+        """Answer a request of a tool or an operator, and note what that took of the turn."""
+        before = self._meter.things
+        match request:
+            case ListGroups():
+                self._list_groups(event, request)
+            case FetchOffsets() | DescribeGroup() | ListGroupEvents():
+                self._read(event, request)
+            case _:
+                connection = self._connections[event.connection_id]
+                connection.may_wait_for |= {self._rack.shard_of(request.group_id)}
+                self._rack.at_work(request.group_id).handle_operator(connection, event.correlation_id, request)
+        self._turn_left -= 1 + self._meter.things - before
+
+    def _list_groups(self, event: RequestArrived, request: ListGroups) -> None:
+        self._rack.require_all()
+        self._rack.working = None  # it is of no shard, and a bug in it is no shard's
+        shards, most = self._rack.shards, self._limits.page_items
+        begin, after = (request.after.shard, request.after.group_id) if request.after is not None else (0, "")
+        lines: list[GroupSummary] = []
+        up_to = None
+        for index in range(max(0, begin), len(shards)):
+            left = most - len(lines)
+            found = summaries(shards[index].desk, after if index == begin else "", left + 1)
+            lines += found[:left]
+            if len(found) > left:
+                up_to = ListedUpTo(index, found[left - 1].group_id if left else "")
+                break
+        self._meter.note(len(lines))
+        response = ListGroupsResponse(tuple(sorted(lines, key=lambda line: line.group_id)), up_to)
+        waits = tuple(
+            Wait(index, shard.desk.journal.log_end_offset, self._gates.needed_round(index))
+            for index, shard in enumerate(shards)
+        )
+        self._gates.park_for_all(Respond(event.connection_id, event.correlation_id, response), waits)
+
+    def _read(self, event: RequestArrived, request: FetchOffsets | DescribeGroup | ListGroupEvents) -> None:
+        desk = self._rack.at_work(request.group_id).desk
+        desk.respond(event.connection_id, event.correlation_id, answer_read(desk, request, self._limits.page_items))
+
+    # ---- the way in -------------------------------------------------------------------------------------------------
+
+    def _find_coordinator(self, request: FindCoordinator) -> FindCoordinatorResponse:
+        why = why_bad_id(request.group_id)
+        if why is not None:
+            message = f"the group id is not allowed: {why}"
+            return FindCoordinatorResponse(error=ErrorCode.INVALID_GROUP_ID, message=message)
+        shard = self._rack.shard_of(request.group_id)
+        if not self._rack.is_led(shard) and shard in self._rack.elsewhere:
+            leader_epoch, address = self._rack.elsewhere[shard]
+            return FindCoordinatorResponse(
+                coordinator=address,
+                shard=shard,
+                leader_epoch=leader_epoch,
+                nodes=(self._address, address),
+                kafka_bootstrap=self._catalog.bootstrap,
+                kafka_cluster_id=self._catalog.cluster_id,
+            )
+        if not self._rack.is_led(shard):
+            message = f"shard {shard} is not led by this node, which does not know by whom it is; try again"
+            return FindCoordinatorResponse(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message, shard=shard)
+        return FindCoordinatorResponse(
+            coordinator=self._address,
+            shard=shard,
+            leader_epoch=self._rack.leader_epochs[shard],
+            nodes=(self._address,),
+            kafka_bootstrap=self._catalog.bootstrap,
+            kafka_cluster_id=self._catalog.cluster_id,
+        )
+
+    def _list_claims(self, connection: Connection, event: RequestArrived, request: ListClaims) -> None:
+        if connection.group_id is not None or connection.is_registering:
+            why = "this connection is a member's already, or waits to be one; list claims before the registration"
+            self._respond_now(event, ListClaimsResponse(ErrorCode.INVALID_REQUEST, why))
+            return
+        self._respond_now(event, take_listed(connection, request, self._limits))
+        for other in self._listings.note(connection):
+            other.is_closing, other.listed = True, None
+            why = "it has listed claims and not registered with them, and others need the room; connect again"
+            self._rack.direct.append(CloseConnection(other.connection_id, why))
+
+    def _register(self, connection: Connection, event: RequestArrived, request: RegisterConsumer) -> None:
+        shard = self._rack.at_work(request.group_id)
+        if connection.group_id is not None or connection.is_registering:
+            why = "this connection is a member's already, or waits to be one; register on a new connection"
+            response = RegisterConsumerResponse(error=ErrorCode.INVALID_REQUEST, message=why)
+            shard.desk.respond(event.connection_id, event.correlation_id, response)
+            return
+        shown, connection.listed = connection.listed or Shown(), None
+        shown.add(request.claims, request.hints)
+        topics = named_topics(request.subscription)
+        connection.may_wait_for |= {self._rack.shard_of(request.group_id)}
+        asked = (event.connection_id, event.correlation_id, request, event.fresh_id)
+        shard.register(Registration(*asked, topics, shown, shard.desk.now_ms))

@@ -1,0 +1,1 @@
+"""Decides what is produced, and whether all of it arrived."""

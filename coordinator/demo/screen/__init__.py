@@ -1,0 +1,1 @@
+"""Decides what the demo shows: pictures, sentences, and a terminal's table."""

@@ -1,0 +1,1 @@
+"""Decides how a real broker is run: `broker`, its files, when it is ready, and its topics."""

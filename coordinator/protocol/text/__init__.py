@@ -1,0 +1,1 @@
+"""Decides how values are written for people: addresses, durations, and what cannot be printed."""

@@ -1,0 +1,286 @@
+"""The coordinator's requests to a Kafka cluster, as blocking calls with time-outs, over kafka-python's connections.
+
+Three questions: what topics look like (with their ids and leaders), and where partitions begin, end or were at a
+time. The protocol's own requests are used and not the library's admin client, which shows no brokers beside its
+topics, asks for metadata anew with every list of offsets and lets one failed partition fail the whole list.
+One failed call leaves the client unusable: close it and make another.
+"""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from kafka.errors import KafkaError, for_code
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from coordinator.core.effects import OffsetToResolve
+from coordinator.core.events import ResolvedOffset, TopicMetadata
+from coordinator.protocol.ids import TopicPartition
+from coordinator.protocol.text.addresses import Address, parse_address
+from coordinator.runtime.kafka.failures import say_failure, say_system_error, why_no_descriptor
+
+_NO_ERROR: Final = 0
+_UNKNOWN_TOPIC_OR_PARTITION: Final = 3
+_LEADER_NOT_AVAILABLE: Final = 5
+_LIST_LATEST: Final = -1
+_REPLICA_ID_OF_CLIENTS: Final = -1
+_RESPONSE_BYTES: Final = 100 * 1024 * 1024
+_STOP_TIMEOUT_MS: Final = 2000
+_FAULTS: Final = (KafkaError, OSError, RuntimeError)
+
+
+class KafkaAwayError(Exception):
+    """Kafka does not answer; the text says who, why, and is fit for a member's eyes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """One answer about topics; a name in none of the three was not answered for now."""
+
+    topics: Mapping[str, TopicMetadata]
+    absent: frozenset[str]
+    refused: Mapping[str, str]
+    brokers: Mapping[int, Address]
+    cluster_id: str | None
+
+
+class KafkaClient:
+    """A connected client; raises KafkaAwayError when no bootstrap server can be talked to."""
+
+    def __init__(self, bootstrap: Sequence[str], request_timeout_ms: int, connect_timeout_ms: int) -> None:
+        self._bootstrap = tuple(bootstrap)
+        self._request_timeout_ms = request_timeout_ms
+        self._require_reachable(connect_timeout_ms / 1000)
+        self._stopping = threading.Lock()
+        try:
+            self._net = NetworkSelector(client_id="kcoord")
+        except OSError as error:
+            raise self._away(error) from error
+        self._net.start()
+        self._manager = KafkaConnectionManager(
+            self._net,
+            bootstrap_servers=list(self._bootstrap),
+            client_id="kcoord",
+            request_timeout_ms=request_timeout_ms,
+            socket_connection_setup_timeout_ms=connect_timeout_ms,
+            reconnect_backoff_max_ms=1000,
+            receive_message_max_bytes=_RESPONSE_BYTES,
+        )
+        try:
+            self._manager.bootstrap(connect_timeout_ms)
+        except _FAULTS as error:
+            why = why_no_descriptor() or (
+                f"something accepts connections there but does not answer as a Kafka broker in {connect_timeout_ms} "
+                "ms; it is none, or it is stopped or overloaded"
+            )
+            self.close()
+            raise KafkaAwayError(f"Kafka at {self._names} cannot be reached: {why}") from error
+
+    @property
+    def _names(self) -> str:
+        return ", ".join(self._bootstrap)
+
+    def read_topics(self, names: Iterable[str]) -> ClusterView:
+        """Ask about some topics, which creates none; raises KafkaAwayError."""
+        return _view_of(self._ask_metadata([MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(names)]))
+
+    def read_all_topics(self, names: Iterable[str]) -> ClusterView:
+        """Ask about all topics but Kafka's internal ones, of which only those named are told of.
+
+        A name that Kafka does not list is absent. Raises KafkaAwayError.
+        """
+        response = self._ask_metadata(None)
+        listed = {topic.name for topic in response.topics}
+        wanted = frozenset(names)
+        view = _view_of(response, leaves_out={t.name for t in response.topics if t.is_internal} - wanted)
+        return replace(view, absent=view.absent | (wanted - listed))
+
+    def _ask_metadata(self, topics: list[MetadataRequest.MetadataRequestTopic] | None) -> Any:
+        request = MetadataRequest(
+            topics=topics,
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        try:
+            response = self._manager.run(self._manager.send, request)
+        except _FAULTS as error:
+            raise self._away(error) from error
+        self._manager.cluster.update_metadata(response)
+        return response
+
+    def list_offsets(
+        self, offsets: Sequence[OffsetToResolve], leaders: Mapping[TopicPartition, int]
+    ) -> list[ResolvedOffset]:
+        """Ask the leaders where partitions begin, end or were; an answer for each, in the order asked.
+
+        A time after the last record gives the end of the partition. What cannot be told has a None offset and a why.
+        """
+        found = self._list_once(offsets, leaders)
+        after_the_end = [
+            asked
+            for asked, answer in zip(offsets, found, strict=True)
+            if asked.timestamp_ms >= 0 and answer.offset == _LIST_LATEST
+        ]
+        if not after_the_end:
+            return found
+        ends = {
+            (answer.topic, answer.partition): answer
+            for answer in self._list_once(
+                [
+                    OffsetToResolve(asked.topic, asked.partition, _LIST_LATEST, asked.is_read_committed)
+                    for asked in after_the_end
+                ],
+                leaders,
+            )
+        }
+        return [ends[answer.topic, answer.partition] if answer.offset == _LIST_LATEST else answer for answer in found]
+
+    def interrupt(self) -> None:
+        """Stop the library's thread, which fails the call in progress; the only method for another thread."""
+        with self._stopping:
+            self._net.stop(_STOP_TIMEOUT_MS)
+
+    def close(self) -> None:
+        """Close the connections; not while a call is in progress."""
+        self.interrupt()
+        with contextlib.suppress(*_FAULTS):
+            self._manager.close()
+        with contextlib.suppress(*_FAULTS):
+            self._net.close()
+
+    def _list_once(
+        self, offsets: Sequence[OffsetToResolve], leaders: Mapping[TopicPartition, int]
+    ) -> list[ResolvedOffset]:
+        by_leader: dict[tuple[int, bool], list[OffsetToResolve]] = {}
+        answers: dict[TopicPartition, ResolvedOffset] = {}
+        for asked in offsets:
+            leader = leaders.get((asked.topic, asked.partition))
+            if leader is None:
+                answers[asked.topic, asked.partition] = _unknown(asked, "the partition has no leader now")
+            else:
+                by_leader.setdefault((leader, asked.is_read_committed), []).append(asked)
+        try:
+            results = self._manager.run(self._ask_leaders, by_leader)
+        except _FAULTS as error:
+            raise self._away(error) from error
+        for key, result in results:
+            if isinstance(result, KafkaError):
+                for asked in by_leader[key]:
+                    why = f"broker {key[0]} did not answer: {say_failure(result, self._request_timeout_ms)}"
+                    answers[asked.topic, asked.partition] = _unknown(asked, why)
+            else:
+                answers.update(_answers_of(result))
+        return [
+            answers.get((asked.topic, asked.partition)) or _unknown(asked, "the leader left it out of its answer")
+            for asked in offsets
+        ]
+
+    async def _ask_leaders(
+        self, by_leader: Mapping[tuple[int, bool], Sequence[OffsetToResolve]]
+    ) -> list[tuple[tuple[int, bool], Any]]:
+        """Ask all leaders at once, in a request for each isolation level; runs in the library's loop."""
+        asked = []
+        results: list[tuple[tuple[int, bool], Any]] = []
+        for key, offsets in by_leader.items():
+            leader, is_read_committed = key
+            try:
+                request = _list_request(offsets, is_read_committed=is_read_committed)
+                asked.append((key, self._manager.send(request, node_id=leader)))
+            except KafkaError as error:
+                results.append((key, error))
+        for key, answer in asked:
+            try:
+                results.append((key, await answer))
+            except KafkaError as error:
+                results.append((key, error))
+        return results
+
+    def _require_reachable(self, timeout_s: float) -> None:
+        """Find out in the operating system's words why no bootstrap server can be connected to."""
+        reasons = []
+        for address in self._bootstrap:
+            try:
+                socket.create_connection(parse_address(address), timeout_s).close()
+            except TimeoutError:
+                reasons.append(f"no answer from {address} in {timeout_s:g} s")
+            except OSError as error:
+                reasons.append(say_system_error(error))
+            else:
+                return
+        raise KafkaAwayError(f"Kafka at {self._names} cannot be reached: {'; '.join(dict.fromkeys(reasons))}")
+
+    def _away(self, error: Exception) -> KafkaAwayError:
+        why = say_failure(error, self._request_timeout_ms)
+        return KafkaAwayError(f"Kafka at {self._names} cannot be reached: {why}")
+
+
+def _list_request(offsets: Sequence[OffsetToResolve], *, is_read_committed: bool) -> ListOffsetsRequest:
+    by_topic: dict[str, list[OffsetToResolve]] = {}
+    for asked in offsets:
+        by_topic.setdefault(asked.topic, []).append(asked)
+    topic_class = ListOffsetsRequest.ListOffsetsTopic
+    return ListOffsetsRequest(
+        replica_id=_REPLICA_ID_OF_CLIENTS,
+        isolation_level=int(is_read_committed),
+        topics=[
+            topic_class(
+                name=topic,
+                partitions=[
+                    topic_class.ListOffsetsPartition(partition_index=asked.partition, timestamp=asked.timestamp_ms)
+                    for asked in partitions
+                ],
+            )
+            for topic, partitions in by_topic.items()
+        ],
+    )
+
+
+def _answers_of(response: Any) -> dict[TopicPartition, ResolvedOffset]:
+    answers = {}
+    for topic in response.topics:
+        for partition in topic.partitions:
+            key = (topic.name, partition.partition_index)
+            if partition.error_code == _NO_ERROR:
+                epoch = partition.leader_epoch
+                answers[key] = ResolvedOffset(
+                    *key, partition.offset, epoch if epoch is not None and epoch >= 0 else None
+                )
+            else:
+                answers[key] = ResolvedOffset(*key, None, why=for_code(partition.error_code).__name__)
+    return answers
+
+
+def _unknown(asked: OffsetToResolve, why: str) -> ResolvedOffset:
+    return ResolvedOffset(asked.topic, asked.partition, None, why=why)
+
+
+def _view_of(response: Any, leaves_out: Collection[str] = ()) -> ClusterView:
+    topics = {}
+    absent = set()
+    refused = {}
+    for topic in response.topics:
+        if topic.name in leaves_out:
+            continue
+        if topic.error_code == _NO_ERROR:
+            topics[topic.name] = _topic_of(topic)
+        elif topic.error_code == _UNKNOWN_TOPIC_OR_PARTITION:
+            absent.add(topic.name)
+        elif topic.error_code != _LEADER_NOT_AVAILABLE:
+            refused[topic.name] = for_code(topic.error_code).description or for_code(topic.error_code).__name__
+    brokers = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
+    return ClusterView(topics, frozenset(absent), refused, brokers, response.cluster_id)
+
+
+def _topic_of(topic: Any) -> TopicMetadata:
+    leaders: list[int | None] = [None] * (1 + max((p.partition_index for p in topic.partitions), default=-1))
+    for partition in topic.partitions:
+        leaders[partition.partition_index] = partition.leader_id if partition.leader_id >= 0 else None
+    topic_id = str(topic.topic_id) if topic.topic_id is not None and topic.topic_id.int else ""
+    return TopicMetadata(topic.name, topic_id, tuple(leaders))

@@ -1,0 +1,1 @@
+"""Decides what belongs to the process and to no port: signals, its log, its event loop, the collector."""

@@ -1,0 +1,59 @@
+"""The times that a member waits for its coordinator: for each step on the way to it, and for one that it has lost.
+
+The time for which a coordinator may be away begins when the session with it is lost and ends with the next
+registration, whether anybody asks for something meanwhile or not. Times are monotonic milliseconds that come in as
+arguments.
+"""
+
+from typing import Final
+
+from spark_kcoord.member.core.session.states import State
+
+CONNECT_TIMEOUT_MS: Final = 3_000
+ANSWER_TIMEOUT_MS: Final = 3_000
+"""The longest that a hello and the answer to FindCoordinator may take."""
+REGISTER_TIMEOUT_MS: Final = 10_000
+"""The longest that the answer to RegisterConsumer may take: a coordinator may first have to ask about new topics."""
+
+END_AGE_S: Final = 3.0
+"""The time that a position has to lie behind the end of its log before its member takes it for gone: an answer can be
+old, and that of a broker which has just lost its leadership is."""
+
+SILENCE: Final = {
+    State.CONNECTING: f"it cannot be connected to within {CONNECT_TIMEOUT_MS} ms",
+    State.GREETING: f"it accepted the connection and did not say hello within {ANSWER_TIMEOUT_MS} ms",
+    State.FINDING: f"it did not answer within {ANSWER_TIMEOUT_MS} ms",
+    State.REGISTERING: f"it did not answer the registration within {REGISTER_TIMEOUT_MS} ms",
+}
+"""The trouble with a coordinator that is silent for too long, by the state of the member."""
+
+
+class Absence:
+    """For how long the coordinator of a member that has joined has been away, and how long it may be."""
+
+    __slots__ = ("_since_ms", "_timeout_ms")
+
+    def __init__(self, timeout_ms: int) -> None:
+        self._timeout_ms = timeout_ms
+        self._since_ms: int | None = None
+
+    def begin(self, now_ms: int) -> None:
+        """Note that the session is lost."""
+        self._since_ms = now_ms
+
+    def end(self) -> None:
+        """Note that a coordinator has let the member in."""
+        self._since_ms = None
+
+    @property
+    def ends_ms(self) -> int | None:
+        """The time at which the coordinator will have been away for too long; None while there is a session."""
+        return None if self._since_ms is None else self._since_ms + self._timeout_ms
+
+    def is_too_long(self, now_ms: int) -> bool:
+        """Say whether the coordinator has been away for too long."""
+        return self._since_ms is not None and now_ms >= self._since_ms + self._timeout_ms
+
+    def deadline_ms(self, now_ms: int) -> int:
+        """Return until when a call that is made now waits; without a session that counts from when it was lost."""
+        return max(now_ms, (now_ms if self._since_ms is None else self._since_ms) + self._timeout_ms)

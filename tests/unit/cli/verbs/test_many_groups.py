@@ -1,0 +1,228 @@
+"""Verbs about several groups at once, and waiting for a group."""
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from coordinator.cli import app
+from coordinator.cli.parts.exits import ExitCode
+from coordinator.cli.parts.many import ask_each
+from coordinator.cli.verbs.wait import parse_seconds
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import (
+    DescribeGroup,
+    DescribeGroupResponse,
+    ErrorResponse,
+    FindCoordinator,
+    FindCoordinatorResponse,
+    ListGroups,
+    ListGroupsResponse,
+)
+from coordinator.protocol.messages.operators import (
+    DeleteGroup,
+    DeleteGroupResponse,
+    DescribeControls,
+    DescribeControlsResponse,
+)
+from coordinator.protocol.parts import GroupSummary, MemberDescription, PartitionDescription
+from tests.helpers.scripted_coordinator import ScriptedCoordinator
+
+M1 = MemberDescription("m1", None, "c1", "h1", 1, "Stable", 3, 1, True, 1, 1)
+KNOWN = ListGroupsResponse(
+    (
+        GroupSummary("orders-a", "Stable", 1, 1),
+        GroupSummary("orders-b", "Empty", 1, 0),
+        GroupSummary("other", "Stable", 1, 1),
+    )
+)
+
+
+def described(request):
+    if request.group_id == "orders-b":
+        return DescribeGroupResponse(
+            group_id="orders-b", state="Empty", partitions=(PartitionDescription("t", 0, 7, 7),)
+        )
+    partition = PartitionDescription("t", 0, 5, 9, "m1", 41)
+    return DescribeGroupResponse(group_id=request.group_id, state="Stable", members=(M1,), partitions=(partition,))
+
+
+@pytest.fixture
+def run(monkeypatch):
+    def run(*arguments, **answers):
+        known = {
+            ListGroups: KNOWN,
+            DescribeGroup: described,
+            DescribeControls: DescribeControlsResponse(),
+            FindCoordinator: FindCoordinatorResponse(),
+        }
+        more = {"describe": DescribeGroup, "delete": DeleteGroup, "listed": ListGroups}
+        with ScriptedCoordinator(known | {more[name]: answer for name, answer in answers.items()}) as coordinator:
+            host, port = coordinator.address
+            monkeypatch.setenv("KCOORD_COORDINATOR", f"{host}:{port}")
+            result = CliRunner().invoke(app, ["group", *arguments])
+            result.asked = coordinator.asked
+            return result
+
+    return run
+
+
+def test_groups_can_be_listed_by_glob_and_state(run):
+    listed = json.loads(run("list", "--match", "orders-*", "-o", "json").stdout)
+    assert [group["group"] for group in listed] == ["orders-a", "orders-b"]
+    listed = json.loads(run("list", "--state", "stable", "-o", "json").stdout)
+    assert [group["group"] for group in listed] == ["orders-a", "other"]
+    assert run("list", "--match", "x*").stderr == "No group matches.\n"
+
+
+def test_state_that_is_none_is_a_usage_error(run):
+    result = run("list", "--state", "Stabel")
+    assert (result.exit_code, result.asked) == (2, [])
+    assert "'Stabel' is not one of 'empty'" in " ".join(result.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(("how", "asked"), [(ExitCode.NOT_FOUND, ["a", "b", "c"]), (ExitCode.TIMEOUT, ["a", "b"])])
+def test_a_group_that_is_refused_keeps_no_other_from_it_and_a_silent_coordinator_does(how, asked):
+    seen = []
+
+    def ask(group):
+        seen.append(group)
+        if group == "b":
+            raise typer.Exit(how)
+        return group.upper()
+
+    answers, code = ask_each(["a", "b", "c"], ask)
+    assert (seen, list(answers.values()), code) == (asked, [one.upper() for one in asked if one != "b"], how)
+
+
+def test_matching_groups_are_described_one_after_the_other(run):
+    result = run("describe", "--match", "orders-*", "--state")
+    assert [line.split()[0] for line in result.stdout.splitlines() if line] == [
+        "GROUP",
+        "orders-a",
+        "GROUP",
+        "orders-b",
+    ]
+    assert "Consumer group 'orders-b' has no active members." in result.stderr
+
+
+def test_several_groups_are_one_csv(run):
+    lines = run("describe", "--all-groups", "-o", "csv").stdout.splitlines()
+    assert [line.split(",")[0] for line in lines] == ["GROUP", "orders-a", "orders-b", "other"]
+
+
+def test_several_groups_are_a_list_of_documents_and_one_group_is_one(run):
+    documents = json.loads(run("describe", "--all-groups", "-o", "json").stdout)
+    assert [document["group"] for document in documents] == ["orders-a", "orders-b", "other"]
+    assert json.loads(run("describe", "other", "-o", "json").stdout)["group"] == "other"
+
+
+def test_members_and_lag_of_several_groups(run):
+    lines = run("members", "--all-groups", "-o", "csv").stdout.splitlines()
+    assert [line.split(",")[:2] for line in lines[1:]] == [["orders-a", "m1"], ["other", "m1"]]
+    lags = json.loads(run("lag", "--match", "o*", "-o", "json").stdout)
+    assert [(one["group"], one["lag"]) for one in lags] == [("orders-a", 4), ("orders-b", 0), ("other", 4)]
+
+
+def test_every_group_that_is_too_far_behind_is_named(run):
+    result = run("lag", "--all-groups", "--fail-above", "3")
+    assert result.exit_code == 7
+    assert [line for line in result.stderr.splitlines() if "error" in line] == [
+        "error: the lag of group 'orders-a' is 4, over 3",
+        "error: the lag of group 'other' is 4, over 3",
+    ]
+
+
+@pytest.mark.parametrize("scope", [(), ("g", "--all-groups"), ("g", "--match", "*"), ("--match", "*", "--all-groups")])
+@pytest.mark.parametrize("verb", ["describe", "lag", "members", "delete", "pause", "resume"])
+def test_exactly_one_scope_is_named(run, verb, scope):
+    assert run(verb, *scope).exit_code == 2
+
+
+def test_no_match_is_not_found(run):
+    result = run("describe", "--match", "nothing*")
+    assert (result.exit_code, result.stderr) == (3, "No group matches 'nothing*'.\n")
+
+
+def test_a_coordinator_without_groups_has_nothing_to_show(run):
+    result = run("describe", "--all-groups", listed=ListGroupsResponse())
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "There are no groups.\n")
+
+
+def test_deleting_several_groups_is_a_dry_run_and_tells_of_each_that_is_refused(run):
+    def delete(request):
+        if request.group_id == "orders-a":
+            return DeleteGroupResponse(ErrorCode.NON_EMPTY_GROUP, "it has members")
+        return DeleteGroupResponse()
+
+    result = run("delete", "--match", "orders-*", delete=delete)
+    asked = [request for request in result.asked if isinstance(request, DeleteGroup)]
+    assert [(request.group_id, request.is_dry_run) for request in asked] == [("orders-a", True), ("orders-b", True)]
+    assert result.exit_code == 4
+    assert "Consumer group 'orders-b' can be deleted." in result.stderr
+    assert "it has members (NON_EMPTY_GROUP)" in result.stderr
+    result = run("delete", "orders-b", "--execute", delete=delete)
+    assert (result.exit_code, result.asked[-1].is_dry_run) == (0, False)
+
+
+class TestWait:
+    def test_what_holds_is_not_waited_for(self, run):
+        result = run("wait", "orders-a", "--stable", "--members", "1", "--lag-below", "5")
+        assert (result.exit_code, result.stderr) == (0, "Consumer group 'orders-a' is as wanted.\n")
+
+    @pytest.mark.parametrize(
+        ("condition", "why"),
+        [
+            (("--empty",), "it has 1 members"),
+            (("--members", "2"), "it has 1 members"),
+            (("--lag-below", "4"), "its lag is 4"),
+        ],
+    )
+    def test_what_does_not_hold_in_time_ends_with_6_and_says_why(self, run, condition, why):
+        result = run("wait", "orders-a", *condition, "--timeout", "30ms", "--every", "10ms")
+        assert result.exit_code == 6
+        assert result.stderr == f"error: group 'orders-a' is not as wanted after 0.03 s: {why}\n"
+
+    def test_a_group_is_looked_at_until_it_is_as_wanted(self, run):
+        states = [DescribeGroupResponse(group_id="g", state=state) for state in ("Assigning", "Reconciling", "Stable")]
+        result = run("wait", "g", "--stable", "--every", "10ms", describe=states)
+        assert (result.exit_code, len(result.asked)) == (0, 3)
+
+    def test_a_group_that_does_not_exist_is_empty_and_not_stable(self, run):
+        missing = DescribeGroupResponse(ErrorCode.GROUP_ID_NOT_FOUND)
+        assert run("wait", "g", "--empty", describe=missing).exit_code == 0
+        result = run("wait", "g", "--stable", "--timeout", "20ms", describe=missing)
+        assert (result.exit_code, result.stderr.endswith("it is not there\n")) == (6, True)
+
+    def test_a_lag_that_is_not_known_is_not_small(self, run):
+        unknown = DescribeGroupResponse(group_id="g", partitions=(PartitionDescription("t", 0, None, 9),))
+        result = run("wait", "g", "--lag-below", "5", "--timeout", "0", describe=unknown)
+        assert "the lag of 1 of its 1 partitions is not known" in result.stderr
+
+    def test_a_coordinator_that_is_away_is_asked_until_time_is_over(self):
+        arguments = ["group", "wait", "g", "--empty", "--timeout", "20ms", "--coordinator", "127.0.0.1:1"]
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 6
+        assert "cannot be reached" in result.stderr
+
+    def test_a_shard_that_is_loaded_for_longer_than_a_look_is_waited_for(self, run, monkeypatch):
+        monkeypatch.setattr("coordinator.cli.verbs.wait.LOOK_TIMEOUT_S", 0.2)
+        loading = ErrorResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "shard 0 is being loaded; try again")
+        stable = DescribeGroupResponse(group_id="g", state="Stable")
+        assert run("wait", "g", "--stable", "--every", "10ms", describe=[*[loading] * 6, stable]).exit_code == 0
+        result = run("wait", "g", "--stable", "--timeout", "20ms", describe=loading)
+        assert result.exit_code == 6
+        assert result.stderr.endswith(": shard 0 is being loaded; try again (COORDINATOR_LOAD_IN_PROGRESS)\n")
+
+    def test_something_has_to_be_waited_for(self, run):
+        assert run("wait", "g").exit_code == 2
+
+    @pytest.mark.parametrize(
+        ("text", "seconds"), [("30", 30), ("1.5s", 1.5), ("500ms", 0.5), ("5m", 300), ("1h", 3600)]
+    )
+    def test_durations(self, text, seconds):
+        assert parse_seconds(text) == seconds
+
+    def test_a_duration_that_is_none_is_a_usage_error(self, run):
+        assert run("wait", "g", "--empty", "--timeout", "soon").exit_code == 2
