@@ -6,7 +6,7 @@ after the last record means the end, and a partition without a committed offset 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, assert_never
 
 from coordinator.core.events import ResolvedOffset
 from coordinator.protocol.errors import ErrorCode
@@ -55,7 +55,7 @@ def why_bad_target(target: ResetTarget) -> str | None:
 
 def to_ask(target: ResetTarget, committed: int | None, wall_ms: int) -> tuple[int, ...]:
     """Return what Kafka has to be asked about a partition: EARLIEST, LATEST, timestamps, or nothing."""
-    match target.kind:
+    match ResetKind(target.kind):
         case ResetKind.EARLIEST:
             return (EARLIEST,)
         case ResetKind.LATEST:
@@ -64,14 +64,16 @@ def to_ask(target: ResetTarget, committed: int | None, wall_ms: int) -> tuple[in
             return () if committed is not None else (LATEST,)
         case ResetKind.TIMESTAMP | ResetKind.DURATION:
             return (timestamp_of(target, wall_ms), LATEST)
-        case _:
+        case ResetKind.OFFSET | ResetKind.SHIFT:
             return (EARLIEST, LATEST)
+        case unreachable:
+            assert_never(unreachable)
 
 
 def timestamp_of(target: ResetTarget, wall_ms: int) -> int:
     """Return the time that a target stands for, in milliseconds since 1970."""
-    assert target.value is not None, "a time without a value is refused before"
-    return target.value if target.kind == ResetKind.TIMESTAMP else max(0, wall_ms - target.value)
+    value = _value_of(target)
+    return value if target.kind == ResetKind.TIMESTAMP else max(0, wall_ms - value)
 
 
 def new_offset(target: ResetTarget, committed: int | None, answers: Answers, wall_ms: int) -> NewOffset | NoOffset:
@@ -82,7 +84,7 @@ def new_offset(target: ResetTarget, committed: int | None, answers: Answers, wal
         if answer.offset is None:
             why = f"Kafka could not say what the partition holds: {answer.why}; check the name, or try again"
             return NoOffset(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
-    match target.kind:
+    match ResetKind(target.kind):
         case ResetKind.EARLIEST:
             return _as_answered(answers[EARLIEST])
         case ResetKind.LATEST:
@@ -97,13 +99,20 @@ def new_offset(target: ResetTarget, committed: int | None, answers: Answers, wal
         case ResetKind.TIMESTAMP | ResetKind.DURATION:
             found = answers[timestamp_of(target, wall_ms)]
             return _as_answered(found if found.offset != LATEST else answers[LATEST])
-    assert target.value is not None, "a target that has no value is refused before"
-    if target.kind == ResetKind.OFFSET:
-        return _clamped(target.value, answers)
-    if committed is None:
-        why = "there is no committed offset to shift; use another way to say where to"
-        return NoOffset(ErrorCode.INVALID_REQUEST, why)
-    return _clamped(committed + target.value, answers)
+        case ResetKind.OFFSET:
+            return _clamped(_value_of(target), answers)
+        case ResetKind.SHIFT:
+            if committed is None:
+                why = "there is no committed offset to shift; use another way to say where to"
+                return NoOffset(ErrorCode.INVALID_REQUEST, why)
+            return _clamped(committed + _value_of(target), answers)
+        case unreachable:
+            assert_never(unreachable)
+
+
+def _value_of(target: ResetTarget) -> int:
+    assert target.value is not None, "a target without its value is refused before"
+    return target.value
 
 
 def _as_answered(answer: ResolvedOffset) -> NewOffset:
