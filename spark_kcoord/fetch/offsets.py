@@ -259,8 +259,9 @@ async def _topics(client: KafkaClient, names: Collection[str], deadline: float) 
         try:
             found = await client.refresh(names)
             absences.update(name for name in names if name not in found or found[name].error in _UNKNOWN_TOPIC)
+            refused = {name for name, topic in found.items() if topic.error is kafka_errors.InvalidTopicError}
             least = 1 if backoff.is_over() else _ABSENCES_PROVE
-            missing = sorted(name for name, times in absences.items() if times >= least)
+            missing = sorted(name for name, times in absences.items() if times >= least or name in refused)
             if missing:
                 raise UnknownTopicError(
                     f"Kafka at {', '.join(client.settings.servers)} has no topic {', '.join(missing)} "

@@ -7,6 +7,7 @@ import kafka.errors as kafka_errors
 import pytest
 
 from spark_kcoord.errors import UnknownTopicError
+from spark_kcoord.fetch.connection import TopicMetadata
 from spark_kcoord.fetch.offsets import list_offsets
 from spark_kcoord.fetch.topic_range import TopicPartition
 from spark_kcoord.options.kafka_settings import KafkaSettings
@@ -90,6 +91,16 @@ def test_topic_that_one_broker_has_not_heard_of_is_asked_for_again() -> None:
 def test_topic_that_is_gone_is_named() -> None:
     kafka = cluster()
     kafka.logs.clear()
+    kafka.tell()
+
+    with pytest.raises(UnknownTopicError, match="has no topic t"):
+        ask(kafka, {("t", 0): LATEST_POSITION})
+
+
+def test_topic_whose_name_kafka_does_not_allow_is_named_as_one_that_is_not_there() -> None:
+    kafka = cluster()
+    refused = TopicMetadata(None, {}, kafka_errors.InvalidTopicError, 0.0)
+    kafka.tell = lambda: kafka.told.update(t=refused)  # type: ignore[method-assign]
     kafka.tell()
 
     with pytest.raises(UnknownTopicError, match="has no topic t"):
