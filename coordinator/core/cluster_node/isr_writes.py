@@ -2,7 +2,8 @@
 
 A write is made of the bucket as it was read under the version that the replica knows, for all of its shards are written
 together. None is made while ZooKeeper does not answer or the node is not registered; an outcome that was lost is
-reported when writing is possible again, for then its replica writes again.
+reported when writing is possible again, for then its replica writes again. The end of a write that another one has
+followed, or of an epoch that is over, is nobody's: replicas count their writes anew in each epoch.
 """
 
 import msgspec.structs
@@ -27,6 +28,8 @@ class IsrWrites:
         self._wanted: dict[int, ChangeIsr] = {}
         self._asked: dict[int, tuple[ChangeIsr, ZkMulti]] = {}
         self._unknown: dict[int, ChangeIsr] = {}
+        self._newest: dict[int, ChangeIsr] = {}
+        """By shard, the change that was wanted last by the leader that there still is: only its end is told."""
         self._number = 0
         self._write_after_ms = 0
         self.needs_read = False
@@ -34,12 +37,13 @@ class IsrWrites:
 
     def want(self, change: ChangeIsr) -> None:
         """Have a change made; another one of the shard that has not been sent is void."""
-        self._wanted[change.shard] = change
+        self._wanted[change.shard] = self._newest[change.shard] = change
+        self._unknown.pop(change.shard, None)
 
     def forget(self, shard: int) -> None:
         """Make no change of a shard that is led here no longer."""
-        self._wanted.pop(shard, None)
-        self._unknown.pop(shard, None)
+        for of_leader in (self._wanted, self._unknown, self._newest):
+            of_leader.pop(shard, None)
 
     @property
     def has_work(self) -> bool:
@@ -94,16 +98,16 @@ class IsrWrites:
         if found is None:
             return None, None
         change, multi = found
+        is_awaited = self._newest.get(change.shard) == change
         match done.outcome:
             case ZkApplied():
-                return _ended(change, WriteOutcome.DONE, now_ms), multi
+                return (_ended(change, WriteOutcome.DONE, now_ms) if is_awaited else None), multi
             case ZkRefused(index, refusal) if refusal in _OVERTAKEN:
                 outcome = WriteOutcome.NOT_REGISTERED if index else WriteOutcome.VERSION_MISMATCH
-                return _ended(change, outcome, now_ms), None
+                return (_ended(change, outcome, now_ms) if is_awaited else None), None
             case ZkRefused():
                 self._write_after_ms = now_ms + REFUSED_WAIT_MS
-        # Another change may be wanted already, of the epoch after: that one does not wait for this one's end.
-        if change.shard not in self._wanted:
+        if is_awaited:
             self._unknown[change.shard] = change
         return None, None
 

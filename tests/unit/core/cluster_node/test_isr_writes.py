@@ -109,3 +109,24 @@ def test_a_leader_that_resigned_writes_nothing_more() -> None:
     writes = wanting()
     writes.forget(0)
     assert writes.go_on(image(), 1, 100) == ([], [])
+
+
+def test_an_end_of_a_write_of_a_former_epoch_is_not_taken_for_that_of_a_later_one() -> None:
+    for has_resigned in (True, False):
+        for outcome in (ZkApplied((8, 5, 6)), ZkRefused(0, ZkRefusal.BAD_VERSION, ""), ZkUnknown("broken")):
+            writes = wanting()
+            (multi,), _ = writes.go_on(image(), 1, 100)
+            if has_resigned:
+                writes.forget(0)
+            writes.want(replace(CHANGE, leader_epoch=5, expected_version=9, isr=(1,), joining=()))
+            writes.go_on(image(), 1, 100)
+            ended_now, made = writes.done(ZkMultiDone(1, multi.request_id, outcome), 100)
+            assert ended_now is None, "requests are counted anew in each epoch"
+            assert (made is multi) == isinstance(outcome, ZkApplied), "what was written is known nevertheless"
+            assert writes.go_on(image(), 1, 100)[1] == []
+
+
+def test_an_end_that_was_lost_is_not_told_in_a_later_epoch() -> None:
+    writes, _ = outcome_of(ZkUnknown("the connection broke"))
+    writes.want(replace(CHANGE, leader_epoch=5, expected_version=9))
+    assert writes.go_on(image(), 1, 100)[1] == []

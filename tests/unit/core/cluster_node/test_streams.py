@@ -15,8 +15,18 @@ def batch(offset: int, count: int = 1, epoch: int = 1) -> Batch:
     return Batch(offset, epoch, (RECORD,) * count)
 
 
-def push(begin: int, end: int, *, fetch: int = 1, epoch: int = 1) -> PushRecords:
-    return PushRecords(0, 2, epoch, fetch, begin, end, 0)
+def push(begin: int, end: int, *, fetch: int = 1, epoch: int = 1, shard: int = 0, peer: int = 2) -> PushRecords:
+    return PushRecords(shard, peer, epoch, fetch, begin, end, 0)
+
+
+def sent(streams: Streams, kept: Tail, durable_end: int = 0) -> list[tuple[int, int, int]]:
+    """Take all that is due; returns follower, shard and the number of records of each."""
+    taken = []
+    for stream in streams.due():
+        batches = streams.take(stream, kept, durable_end)
+        if isinstance(batches, tuple):
+            taken.append((stream.push.follower, stream.push.shard, len(offsets(batches))))
+    return taken
 
 
 def tail(begin: int, end: int, most_bytes: int = 10**6) -> Tail:
@@ -116,3 +126,30 @@ def test_a_stream_whose_records_were_let_go_goes_on_above_them() -> None:
     assert isinstance(asked, ReadLog)
     streams.skip(LogRead(0, 2, 1, 1, 0, None), 8)
     assert offsets(streams.take(due(streams)[0], kept, 9)) == [8], "the follower sees that something is missing"
+
+
+def test_all_shards_together_are_ahead_of_one_followers_disk_by_no_more_than_a_window_of_their_own() -> None:
+    streams, kept = Streams(2 * SIZE, peer_window_bytes=3 * SIZE), tail(0, 6)
+    for shard in range(3):
+        streams.push(push(0, 6, shard=shard))
+    streams.push(push(0, 6, peer=3))
+    assert sent(streams, kept) == [(2, 0, 2), (2, 1, 1), (3, 0, 2)]
+    streams.progressed(2, 0, 1, 1, 2)
+    assert sent(streams, kept) == [(2, 0, 2)]
+    streams.progressed(2, 0, 1, 1, 4)
+    streams.progressed(2, 1, 1, 1, 1)
+    assert sent(streams, kept) == [(2, 2, 2), (2, 0, 1)], "who has had nothing longest is not passed over for ever"
+
+
+def test_what_is_read_or_ended_counts_in_a_followers_window() -> None:
+    streams, kept = Streams(2 * SIZE, peer_window_bytes=2 * SIZE), tail(4, 6)
+    for shard in range(2):
+        streams.push(push(0, 6, shard=shard))
+    (first,) = due(streams)[:1]
+    asked = streams.take(first, kept, 5)
+    assert isinstance(asked, ReadLog)
+    assert due(streams) == [], "room is kept for what is being read"
+    streams.was_read(read_of(asked, batch(0, count=2)))
+    assert sent(streams, kept) == [(2, 0, 2)]
+    streams.end_shard(0)
+    assert [stream.push.shard for stream in due(streams)] == [1]
