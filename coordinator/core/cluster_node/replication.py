@@ -74,7 +74,7 @@ class Replication:
         self._stalled: set[int] = set()
         self._told: dict[tuple[int, int], int] = {}
         """By follower and shard: the high watermark that it was told last."""
-        self._streams = Streams(settings.window_bytes)
+        self._streams = Streams(settings.window_bytes, settings.peer_window_bytes)
         self._confirmations = Confirmations(settings.confirm_linger_ms)
         self._installs = Installs()
         coordinator.gates.next_round = self._confirmations.next_round

@@ -24,6 +24,9 @@ class ClusterSettings:
     """The pause between two questions to a peer whether it still follows."""
     window_bytes: int = 4 * 1024 * 1024
     """Records that are under way to a follower and not on its disk yet, of one shard."""
+    peer_window_bytes: int = 8 * 1024 * 1024
+    """The same of all shards: all leaders together send a node less than its disk lets wait, and none has a connection
+    end that is only busy."""
     tail_bytes: int = 8 * 1024 * 1024
     """Records of a shard that its leader keeps in memory for its followers."""
 

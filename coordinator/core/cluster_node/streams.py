@@ -1,7 +1,8 @@
 """The records on their way to followers: one stream a shard and follower, as far ahead of its disk as is allowed.
 
 A replica says once what is to be sent; here it is sent as room comes, from the tail in memory or, if it is older than
-that, as it was read from the disk. A stream belongs to one fetch of one epoch, and ends with it.
+that, as it was read from the disk. A stream belongs to one fetch of one epoch, and ends with it. All streams to one
+follower share a window besides: what all leaders send it waits for one disk, and what is sent to it for one connection.
 """
 
 from collections import deque
@@ -25,11 +26,20 @@ class Stream:
     under_way: deque[tuple[int, int]] = field(default_factory=deque)
     """The ends of what was sent and is not on the follower's disk yet, each with the bytes before it."""
     bytes: int = 0
+    reading_bytes: int = 0
+    """Room that is kept for what is being read, or was."""
+    turn: int = 0
+    """When it was served last."""
 
     @property
     def is_behind(self) -> bool:
         """Return whether there is more to send."""
         return self.sent < self.push.end
+
+    @property
+    def ahead_bytes(self) -> int:
+        """Return the bytes that count in its follower's window."""
+        return self.bytes + self.reading_bytes
 
     def is_of(self, leader_epoch: int, fetch: int) -> bool:
         """Return whether it belongs to a fetch."""
@@ -41,13 +51,21 @@ class Stream:
         size = sum(batch_bytes(batch.records) for batch in batches)
         self.under_way.append((self.sent, size))
         self.bytes += size
+        self.reading_bytes = 0
 
 
 class Streams:
-    """All streams of a node."""
+    """All streams of a node; a stream may have `window_bytes` under way, and all of a follower `peer_window_bytes`.
 
-    def __init__(self, window_bytes: int) -> None:
+    One batch may be more than there is room for.
+    """
+
+    def __init__(self, window_bytes: int, peer_window_bytes: int) -> None:
         self._window_bytes = window_bytes
+        self._peer_window_bytes = peer_window_bytes
+        self._turn = 0
+        self._ahead: dict[int, int] = {}
+        """By follower, the bytes of all its streams that are under way or kept room for, since `due` looked."""
         self._streams: dict[tuple[int, int], Stream] = {}
         self._read: dict[tuple[int, int], tuple[Batch, ...]] = {}
         """Records that were read for streams and not sent yet."""
@@ -79,6 +97,8 @@ class Streams:
         stream.is_reading = False
         if read.batches:
             self._read[key] = read.batches
+        else:
+            stream.reading_bytes = 0
 
     def skip(self, read: LogRead, begin: int) -> None:
         """Go on from an offset, above which there are records, after those before it were let go.
@@ -87,7 +107,7 @@ class Streams:
         """
         stream = self._streams.get((read.follower, read.shard))
         if stream is not None and stream.is_of(read.leader_epoch, read.fetch):
-            stream.is_reading, stream.sent = False, max(begin, stream.sent)
+            stream.is_reading, stream.reading_bytes, stream.sent = False, 0, max(begin, stream.sent)
 
     def end_peer(self, peer: int) -> None:
         """End the streams to a peer without a connection."""
@@ -103,17 +123,33 @@ class Streams:
             self._read.pop(key, None)
 
     def due(self) -> Iterator[Stream]:
-        """Yield the streams that have more to send and room for it, by follower and shard."""
-        for key in sorted(self._streams):
-            stream = self._streams[key]
-            if stream.is_behind and not stream.is_reading and stream.bytes < self._window_bytes:
-                yield stream
+        """Yield the streams that have more to send and room for it, by follower, first who was served longest ago.
+
+        Each is to be taken before the next.
+        """
+        self._turn += 1
+        of_peer: dict[int, list[Stream]] = {}
+        for stream in self._streams.values():
+            of_peer.setdefault(stream.push.follower, []).append(stream)
+        for peer, streams in sorted(of_peer.items()):
+            self._ahead[peer] = sum(stream.ahead_bytes for stream in streams)
+            for stream in sorted(streams, key=lambda stream: (stream.turn, stream.push.shard)):
+                if stream.is_behind and not stream.is_reading and self._room(stream) > 0:
+                    stream.turn, before = self._turn, stream.ahead_bytes
+                    yield stream
+                    self._ahead[peer] += stream.ahead_bytes - before
+
+    def _room(self, stream: Stream) -> int:
+        """Return the bytes that may be sent of a stream now; what was read for it has its room."""
+        if (stream.push.follower, stream.push.shard) in self._read:
+            return stream.reading_bytes
+        of_peer = self._peer_window_bytes - self._ahead[stream.push.follower]
+        return min(self._window_bytes - stream.bytes, of_peer)
 
     def take(self, stream: Stream, tail: Tail, durable_end: int) -> tuple[Batch, ...] | ReadLog | None:
         """Return what a stream sends now, or what is to be read for it; None if that is not on the disk yet."""
-        push = stream.push
+        push, room = stream.push, self._room(stream)
         batches = self._read.pop((push.follower, push.shard), None)
-        room = self._window_bytes - stream.bytes
         if batches is None:
             batches = tail.read(stream.sent, room)
         if batches:
@@ -121,5 +157,5 @@ class Streams:
             return batches
         if durable_end <= stream.sent:
             return None
-        stream.is_reading = True
+        stream.is_reading, stream.reading_bytes = True, room
         return ReadLog(push.shard, push.follower, push.leader_epoch, push.fetch, stream.sent, room)
