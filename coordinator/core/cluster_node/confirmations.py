@@ -8,6 +8,7 @@ the peer has left it has ended before it answered.
 from collections.abc import Iterable
 
 from coordinator.core.replica.effects import ReportProgress
+from coordinator.core.replica.replica import NO_ROUND
 from coordinator.core.replica.rounds import Rounds
 
 
@@ -43,9 +44,12 @@ class Confirmations:
         known = self.rounds.of(peer)
         return None if known.is_asked else known.asked_ms + self.rounds.linger_ms
 
-    def answered(self, peer: int, round_: int) -> None:
-        """Take note that a peer has answered a round."""
+    def answered(self, peer: int, round_: int) -> int:
+        """Take note that a peer has answered a round; returns it, or none if it was not asked for that."""
+        if round_ > self.rounds.of(peer).sent:
+            return NO_ROUND
         self.rounds = self.rounds.answered(peer, round_)
+        return round_
 
     # ---- as a follower ----------------------------------------------------------------------------------------------
 

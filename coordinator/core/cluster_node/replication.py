@@ -37,7 +37,7 @@ from coordinator.core.peers.events import PeerSaid
 from coordinator.core.replica import effects as wanted
 from coordinator.core.replica import events as said
 from coordinator.core.replica import leader as leading
-from coordinator.core.replica.replica import NOT_MATCHED, Leader
+from coordinator.core.replica.replica import NOT_MATCHED, Follower, Leader
 from coordinator.core.replica.replicas import Commands, Replicas
 from coordinator.protocol import peer_messages as wire
 
@@ -332,9 +332,9 @@ class Replication:
                 for shard in message.shards:
                     progress = shard.shard, shard.leader_epoch, shard.fetch, shard.durable_end
                     self._streams.progressed(peer, *progress)
-                self._hear_all(heard)
-                self._confirmations.answered(peer, message.round)
-                self._confirmed(peer, message.round)
+                round_ = self._confirmations.answered(peer, message.round)
+                self._hear_all(replace(heard, message=wire.ReplicaProgress(round_, message.shards)))
+                self._confirmed(peer, round_)
             case wire.FetchSnapshot():
                 if message.shard < self._shards:
                     self._read_snapshot(peer, message)
@@ -352,9 +352,17 @@ class Replication:
             assert isinstance(event, _OF_A_SHARD), "a peer speaks of shards"
             if event.shard >= self._shards:
                 continue
+            of_leader = isinstance(event, said.FetchAnswered | said.RecordsPushed)
+            if of_leader and not self._follows(event.shard, heard.peer):
+                continue
             self.step(event.shard, event)
             if isinstance(event, said.FetchAnswered) and isinstance(event.answer, said.UnknownEpoch):
                 self.out.append(done.WakeAt(self._now_ms + self._settings.fetch_retry_ms))
+
+    def _follows(self, shard: int, peer: int) -> bool:
+        """Return whether a peer is the leader here: its epoch and fetch are easily named by another."""
+        role = self.replicas[shard].role
+        return isinstance(role, Follower) and role.leader == peer
 
     def _confirmed(self, peer: int, round_: int) -> None:
         """Count a round for every fetch of the peer that is open: it has ended those that it has left.

@@ -1,0 +1,84 @@
+"""A node takes a leader's words from whom it follows, and an answer to a round from whom it has asked."""
+
+from coordinator.core.cluster_node.events import LogOpened
+from coordinator.core.cluster_node.replication import Replication
+from coordinator.core.cluster_node.settings import ClusterSettings
+from coordinator.core.limits import Limits
+from coordinator.core.node import Node
+from coordinator.core.peers.effects import SayToPeer
+from coordinator.core.peers.events import PeerSaid
+from coordinator.core.replica.effects import AppendBatches
+from coordinator.core.replica.epochs import EMPTY_LOG
+from coordinator.core.replica.events import LeaderAndIsr
+from coordinator.core.replica.replica import Follower, FollowerPhase, Leader
+from coordinator.core.replica.replicas import Commands, Replicas
+from coordinator.protocol import peer_messages as wire
+from coordinator.protocol.parts import NodeAddress
+from tests.helpers.replica_builder import SETTINGS
+
+SHARD, EPOCH, LIFE = 0, 4, 5
+
+
+def replication(leader: int) -> Replication:
+    """Return node 1, in contact with 2 and 3, with an empty log of one shard that has a leader."""
+    coordinator = Node(Limits(), 1, NodeAddress(1, "h", 1), ("k:9092",))
+    coordinator.join(0, 0, "i")
+    made = Replication(coordinator, Replicas(1, LIFE, SETTINGS, 1), ClusterSettings(), 1)
+    for peer in (2, 3):
+        made.contact_began(peer, LIFE)
+    led = LeaderAndIsr(0, SHARD, EPOCH, leader, (1, 2), (1, 2, 3), 1, LIFE)
+    made.obey(Commands(0, 1, LIFE, (led,)))
+    made.disk(LogOpened(SHARD, EMPTY_LOG))
+    return made
+
+
+def hear(heard_by: Replication, peer: int, message: wire.PeerMessage) -> list[object]:
+    heard_by.out.clear()
+    heard_by.hear(PeerSaid(peer, LIFE, message))
+    return list(heard_by.out)
+
+
+def phase(of: Replication) -> FollowerPhase:
+    role = of.replicas[SHARD].role
+    assert isinstance(role, Follower)
+    return role.phase
+
+
+def round_of(leading: Replication, peer: int) -> int:
+    role = leading.replicas[SHARD].role
+    assert isinstance(role, Leader)
+    return next(fetch.round for fetch in role.fetches if fetch.node == peer)
+
+
+def test_only_the_leader_that_is_followed_answers_a_fetch_and_pushes() -> None:
+    node = replication(leader=2)
+    (fetch,) = (each.message for each in node.out if isinstance(each, SayToPeer))
+    assert isinstance(fetch, wire.ReplicaFetch)
+    streaming = wire.ReplicaFetchAnswer(SHARD, EPOCH, fetch.fetch, wire.Streaming())
+    hear(node, 3, streaming)
+    assert phase(node) is FollowerPhase.MATCHING
+    hear(node, 2, streaming)
+    assert phase(node) is FollowerPhase.FOLLOWING
+    pushed = wire.ShardRecords(SHARD, EPOCH, fetch.fetch, 0, (wire.RecordBatch(0, EPOCH, (b"one",)),))
+    records = wire.ReplicaRecords(1, (pushed,))
+    assert hear(node, 3, records) == []
+    (appended,) = hear(node, 2, records)
+    assert isinstance(appended, AppendBatches)
+
+
+def test_a_round_that_a_peer_was_not_asked_confirms_nothing() -> None:
+    node = replication(leader=1)
+    hear(node, 2, wire.ReplicaFetch(SHARD, EPOCH, 1, 0, -1))
+    node.end_turn()
+    asked = next(
+        each.message
+        for each in node.out
+        if isinstance(each, SayToPeer) and isinstance(each.message, wire.ReplicaRecords)
+    )
+    progress = wire.ShardProgress(SHARD, EPOCH, 1, 0)
+    before = round_of(node, 2)
+    for shards in ((progress,), ()):
+        hear(node, 2, wire.ReplicaProgress(asked.round + 1, shards))
+        assert round_of(node, 2) == before
+    hear(node, 2, wire.ReplicaProgress(asked.round, (progress,)))
+    assert round_of(node, 2) == asked.round
