@@ -1,11 +1,13 @@
 """Snapshots that are fetched from leaders, piece by piece: the next is asked for when one has come.
 
 The log stays as it is until the last piece is on disk. What is installed comes from one leader over one connection, and
-of one snapshot; if that ends before the last piece has come, the install has failed and the replica asks anew.
+of one snapshot; if that ends before the last piece has come, the install has failed and the replica asks anew. Of one
+leader only so many are fetched at once: their pieces wait for one connection and one disk.
 """
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from coordinator.core.cluster_node.effects import GiveUpInstall, InstallPiece
 from coordinator.core.peers import words
@@ -14,12 +16,16 @@ from coordinator.core.replica.effects import InstallSnapshot
 from coordinator.core.replica.events import SnapshotFailed
 from coordinator.protocol import peer_messages as wire
 
+MOST_OF_A_LEADER: Final = 4
+"""So many installs are fetched of one leader at once; others wait for one of them to be done."""
+
 
 @dataclass(slots=True)
 class _Install:
     """`pieces` have come, of the snapshot that ends at `end`; the next is at `position`."""
 
     asked: InstallSnapshot
+    is_begun: bool = False
     end: int | None = None
     pieces: int = 0
     position: int = 0
@@ -35,10 +41,20 @@ class Installs:
     def __init__(self) -> None:
         self._installs: dict[int, _Install] = {}
 
-    def begin(self, asked: InstallSnapshot) -> SayToPeer:
-        """Ask for the first piece."""
-        self._installs[asked.shard] = install = _Install(asked)
-        return _next(install)
+    def begin(self, asked: InstallSnapshot) -> None:
+        """Have a snapshot fetched."""
+        self._installs[asked.shard] = _Install(asked)
+
+    def due(self) -> list[SayToPeer]:
+        """Ask for the first piece of each install that may begin."""
+        begun = Counter(install.asked.leader for install in self._installs.values() if install.is_begun)
+        said: list[SayToPeer] = []
+        for install in self._installs.values():
+            if not install.is_begun and begun[install.asked.leader] < MOST_OF_A_LEADER:
+                begun[install.asked.leader] += 1
+                install.is_begun = True
+                said.append(_next(install))
+        return said
 
     def came(self, peer: int, message: wire.SnapshotPiece) -> list[InstallPiece | SayToPeer]:
         """Take a piece if it is the one that is awaited, and ask for the next; raises PeerError."""
@@ -67,7 +83,7 @@ class Installs:
 
     def _awaited(self, peer: int, shard: int, log_number: int) -> _Install | None:
         install = self._installs.get(shard)
-        if install is None or install.has_all:
+        if install is None or install.has_all or not install.is_begun:
             return None
         asked = install.asked
         return install if (asked.leader, asked.log_number) == (peer, log_number) else None

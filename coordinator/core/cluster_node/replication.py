@@ -268,7 +268,7 @@ class Replication:
 
     def _install(self, effect: wanted.InstallSnapshot) -> None:
         if effect.leader in self._contacts:
-            self.out.append(self._installs.begin(effect))
+            self._installs.begin(effect)
         else:
             self.step(effect.shard, said.SnapshotFailed(self._now_ms, effect.shard, effect.log_number))
 
@@ -413,6 +413,7 @@ class Replication:
     def end_turn(self) -> None:
         """Send followers what was appended, ask for the rounds that are waited for, and report to leaders."""
         self._tell_all_appended()
+        self.out += self._installs.due()
         self._send_records()
         self._ask_for_rounds()
         for leader, round_, reports in self._confirmations.take_answers():
