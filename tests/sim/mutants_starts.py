@@ -18,9 +18,9 @@ def first_member_back_gets_latest() -> Patches:
     def why_earliest(self: Recovery, *given: Any, is_new_group: bool, is_known: bool) -> str:
         return "" if is_new_group else why(self, *given, is_new_group=is_new_group, is_known=is_known)
 
-    def note_registered(self: Recovery, *given: Any, is_new_group: bool) -> None:
+    def note_registered(self: Recovery, *given: Any, is_new_group: bool, has_gone_back: bool) -> None:
         if not is_new_group:
-            note(self, *given, is_new_group=is_new_group)
+            note(self, *given, is_new_group=is_new_group, has_gone_back=has_gone_back)
 
     return [(Recovery, "why_earliest", why_earliest), (Recovery, "note_registered", note_registered)]
 
