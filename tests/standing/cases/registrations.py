@@ -13,7 +13,7 @@ from tests.standing.trial import Trial
 
 LONG = "t" * 249
 BUGGY = """
-from coordinator.core.groups import journal
+from coordinator.core.groups.hard import journal
 true = journal.Journal.decide
 def decide(self, *records):
     if any(getattr(record, "group_id", None) == "buggy" for record in records):
