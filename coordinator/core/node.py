@@ -40,7 +40,7 @@ from coordinator.core.groups.desk import Clock, Desk
 from coordinator.core.groups.hard.account import Usage
 from coordinator.core.groups.hard.journal import Journal
 from coordinator.core.groups.hard.state import ShardState
-from coordinator.core.groups.reconciliation.renewal import renew
+from coordinator.core.groups.reconciliation.stopping.renewal import renew
 from coordinator.core.groups.shard import Shard
 from coordinator.core.groups.soft.sessions import Connection
 from coordinator.core.groups.soft.timeline_room import TimelineRoom

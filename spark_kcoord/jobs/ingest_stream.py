@@ -22,13 +22,14 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import spark_kcoord
 from spark_kcoord.errors import KcoordError, UnreadBatchError
-from spark_kcoord.jobs.arguments import add_source_arguments, read_pairs, seconds, source_options
-from spark_kcoord.jobs.outputs import names_in, why_not_together
+from spark_kcoord.jobs.arguments import add_source_arguments, seconds, source_options
+from spark_kcoord.jobs.matching_checkpoint import names_in, why_not_together
+from spark_kcoord.jobs.parquet_sink import add_output_arguments, as_text, sink_options
 from spark_kcoord.jobs.runs import run_in_spark, start_log
 from spark_kcoord.options.source_options import parse_options
 
@@ -49,17 +50,8 @@ def argument_parser() -> argparse.ArgumentParser:
     )
     add_source_arguments(parser, needs_group=True)
     parser.add_argument("--max-offsets-per-trigger", type=positive_integer, metavar="N", help="limit of a micro-batch")
-    sink = parser.add_argument_group("where it goes")
-    sink.add_argument("--output", required=True, metavar="PATH", help="directory of the Parquet files")
+    sink = add_output_arguments(parser)
     sink.add_argument("--checkpoint", required=True, metavar="PATH", help="checkpoint of this query alone")
-    sink.add_argument("--as-text", action="store_true", help="write key and value as text instead of bytes")
-    sink.add_argument(
-        "--sink-option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="an option of the Parquet sink, such as compression=zstd; repeat for several",
-    )
     run = parser.add_argument_group("how it runs")
     when = run.add_mutually_exclusive_group()
     when.add_argument(
@@ -93,9 +85,9 @@ def positive_seconds(text: str) -> float:
     return wanted
 
 
-def sink_options(arguments: argparse.Namespace) -> dict[str, str]:
+def stream_sink_options(arguments: argparse.Namespace) -> dict[str, str]:
     """Return the sink's options; raises ValueError for asynchronous progress tracking, which breaks commits."""
-    options = read_pairs(arguments.sink_option, "--sink-option")
+    options = sink_options(arguments)
     for name in options:
         if name.lower().startswith(REFUSED_SINK_OPTION):
             raise ValueError(
@@ -142,7 +134,7 @@ def name_of(arguments: argparse.Namespace) -> str:
 
 def start_query(spark: SparkSession, arguments: argparse.Namespace, name: str) -> StreamingQuery:
     """Start the query that the arguments describe; raises ValueError when they cannot be used."""
-    options, writes = read_options(arguments), sink_options(arguments)
+    options, writes = read_options(arguments), stream_sink_options(arguments)
     rows = spark.readStream.format("kcoord").options(**options).load()
     if arguments.as_text:
         rows = as_text(rows)
@@ -151,11 +143,6 @@ def start_query(spark: SparkSession, arguments: argparse.Namespace, name: str) -
     if arguments.available_now:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{round(arguments.trigger * 1000)} milliseconds").start()
-
-
-def as_text(rows: DataFrame) -> DataFrame:
-    """Return the rows with key and value as text."""
-    return rows.withColumns({name: rows[name].cast("string") for name in ("key", "value")})
 
 
 def follow(query: StreamingQuery, asked: list[int], stop_s: float) -> None:
@@ -210,7 +197,7 @@ def main(given: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(given)
     try:
         parse_options(read_options(arguments), "stream")
-        sink_options(arguments)
+        stream_sink_options(arguments)
     except ValueError as error:
         parser.error(str(error))
     asked: list[int] = []

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from spark_kcoord.jobs.arguments import add_source_arguments, source_options
-from spark_kcoord.jobs.parquet_sink import add_sink_arguments, write_parquet
+from spark_kcoord.jobs.parquet_sink import add_sink_arguments, sink_options, write_parquet
 from spark_kcoord.jobs.runs import run_in_spark, start_log
 from spark_kcoord.options.source_options import parse_options
 
@@ -91,6 +91,7 @@ def main(given: Sequence[str] | None = None) -> int:
     try:
         options = read_options(arguments)
         parse_options(options, "batch")
+        sink_options(arguments)
     except ValueError as error:
         parser.error(str(error))
     return run_in_spark(arguments.name, lambda spark: write_window(spark, arguments, options))

@@ -157,7 +157,9 @@ def test_a_window_is_replayed_without_a_group_or_a_coordinator(
         tmp_path,
         "replay.py",
         *[*where, "--from", "1790000010000", "--until", "1790000020000", "--output", "window"],
+        *["--sink-option", "compression=zstd"],
     )
     assert replay.returncode == 0, replay.stdout
     assert "10 rows written to window" in replay.stdout
+    assert sorted((tmp_path / "window").glob("*.zstd.parquet")), "the option of the sink had no effect"
     assert values(sorted((tmp_path / "window").glob("*.parquet"))) == list(range(10, 20))

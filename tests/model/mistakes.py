@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from coordinator.core.replica import effects as o
 from coordinator.core.replica import events as i
-from coordinator.core.replica import follower, leader, membership, step
+from coordinator.core.replica import follower, isr_changes, leader, step
 from coordinator.core.replica.epochs import ReplicaLog
 from coordinator.core.replica.isr import Isr
 from coordinator.core.replica.replica import NOT_MATCHED, Leader, Replica, StandingFetch
@@ -103,7 +103,7 @@ def _unknown_outcome_read() -> Patches:
         return replace(role, isr=role.isr.refused())
 
     return [
-        (membership, "unknown", unknown),
+        (isr_changes, "unknown", unknown),
         (Isr, "is_settled_by", lambda isr, version: version >= isr.version),
     ]
 
@@ -114,19 +114,19 @@ def _expand_before_epoch() -> Patches:
     def may_join(replica: Replica, role: Leader, fetch: StandingFetch) -> bool:
         return fetch.is_open and fetch.durable_end >= replica.high_watermark
 
-    return [(membership, "may_join", may_join)]
+    return [(isr_changes, "may_join", may_join)]
 
 
 def _isr_without_version() -> Patches:
     """The ISR is written whatever the version is."""
-    rightly = membership.write_of
+    rightly = isr_changes.write_of
     whatever: Any = None
-    return [(membership, "write_of", lambda replica, isr: replace(rightly(replica, isr), expected_version=whatever))]
+    return [(isr_changes, "write_of", lambda replica, isr: replace(rightly(replica, isr), expected_version=whatever))]
 
 
 def _min_isr_ignored() -> Patches:
     """An ISR shrinks to its leader."""
-    return [(membership, "least_members", lambda replica: 1)]
+    return [(isr_changes, "least_members", lambda replica: 1)]
 
 
 def _no_round() -> Patches:
@@ -201,8 +201,8 @@ def _late_outcome_believed() -> Patches:
 
 def _joins_in_any_life() -> Patches:
     """A follower is taken into the ISR whether or not it is registered as it was when it fetched."""
-    rightly = membership.write_of
-    return [(membership, "write_of", lambda replica, isr: replace(rightly(replica, isr), joining=()))]
+    rightly = isr_changes.write_of
+    return [(isr_changes, "write_of", lambda replica, isr: replace(rightly(replica, isr), joining=()))]
 
 
 def _progress_of_former_life() -> Patches:
@@ -221,14 +221,14 @@ def _cut_and_silent() -> Patches:
 
 def _refused_fetch_closed() -> Patches:
     """The fetch of a follower that may not join is pushed nothing more, and nobody tells the follower."""
-    rightly = membership.not_registered
+    rightly = isr_changes.not_registered
 
     def not_registered(role: Leader, now_ms: int) -> Leader:
         after = rightly(role, now_ms)
         fetches = (replace(fetch, is_open=fetch.is_open and fetch.refused_ms is None) for fetch in after.fetches)
         return replace(after, fetches=tuple(fetches))
 
-    return [(membership, "not_registered", not_registered)]
+    return [(isr_changes, "not_registered", not_registered)]
 
 
 def _refused_is_settled() -> Patches:
@@ -237,7 +237,7 @@ def _refused_is_settled() -> Patches:
     def refused(replica: Replica, role: Leader, effects: list[o.Effect]) -> Leader:
         return replace(role, isr=role.isr.given_up())
 
-    return [(membership, "refused", refused)]
+    return [(isr_changes, "refused", refused)]
 
 
 def _confirms_while_leading() -> Patches:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from coordinator.core.groups.hard.held_claims import outlives_stop
-from coordinator.core.groups.reconciliation import patience
+from coordinator.core.groups.reconciliation.stopping import patience
 from coordinator.core.groups.shard import Shard
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.core.groups.soft.timers import Timer, TimerKind

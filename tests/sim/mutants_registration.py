@@ -6,7 +6,7 @@ from coordinator.core.groups.hard.records import Granted
 from coordinator.core.groups.membership import applications, registration
 from coordinator.core.groups.membership.registration import Membership
 from coordinator.core.groups.reconciliation import grants
-from coordinator.core.groups.reconciliation.rounds import Round
+from coordinator.core.groups.reconciliation.round_report import Round
 from coordinator.core.groups.soft.hints import Hints
 from coordinator.core.groups.soft.shown import Shown
 

@@ -152,7 +152,7 @@ class Shard:
             self._expiry.start(group)
             self._recovery.start(group)
             if group.is_target_stale:
-                self._ownership.note_change(group_id, "the coordinator restarted amid a change")
+                self._ownership.window.note_change(group_id, "the coordinator restarted amid a change")
             elif soft.unsettled:
                 soft.changing_since_ms = desk.now_ms
             if group.members or group.controls.resets:
@@ -275,7 +275,7 @@ class Shard:
             self._claim_watch.ages_are_due(group)
         elif given_up := self._claim_watch.timeout_is_due(group):
             self._ownership.note_lost(group_id, given_up, self.desk.now_ms, "its claim was given up")
-            self._ownership.note_change(group_id, "running claims were given up")
+            self._ownership.window.note_change(group_id, "running claims were given up")
 
     # ---- Kafka ------------------------------------------------------------------------------------------------------
 
@@ -286,11 +286,11 @@ class Shard:
             for group_id in sorted(state.groups_of_topic.get(topic, ())):
                 is_read = topic in state.groups[group_id].subscribers
                 if is_read and self._membership.topics.look_at(group_id, topic):
-                    self._ownership.note_change(group_id, f"topic {topic} changed")
+                    self._ownership.window.note_change(group_id, f"topic {topic} changed")
         if event.is_whole:
             for group_id in sorted(state.groups_with_patterns):
                 if self._membership.topics.match_patterns(group_id):
-                    self._ownership.note_change(group_id, "other topics match its patterns")
+                    self._ownership.window.note_change(group_id, "other topics match its patterns")
         answered = set(event.topics) | event.absent | set(event.refused)
         for registration in self.desk.registrations.values():
             is_matched = event.is_whole and registration.request.subscription.pattern is not None
@@ -466,7 +466,7 @@ class Shard:
             desk.journal.decide(ClaimsGivenUp(group_id, tuple(free), why))
             desk.note(group_id, EventKind.RELEASED, why, member_id=member_id, partitions=free)
             self._ownership.note_lost(group_id, free, desk.now_ms, why)
-            self._ownership.note_change(group_id, why)
+            self._ownership.window.note_change(group_id, why)
             self._ownership.reconcile(group_id, free, ())
 
     def handle_operator(self, connection: Connection, correlation_id: int, request: OperatorRequest) -> None:

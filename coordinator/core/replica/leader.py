@@ -39,7 +39,7 @@ from coordinator.core.replica.events import (
     Ticked,
 )
 from coordinator.core.replica.isr import Isr
-from coordinator.core.replica.membership import NOT_IN_ISR, considered, is_behind, tried_again
+from coordinator.core.replica.isr_changes import NOT_IN_ISR, considered, is_behind, tried_again
 from coordinator.core.replica.replica import (
     NO_ROUND,
     NOT_MATCHED,

@@ -7,7 +7,7 @@ An equal one is a repetition. Whatever is said of another epoch changes nothing.
 from dataclasses import replace
 from typing import assert_never
 
-from coordinator.core.replica import follower, leader, membership
+from coordinator.core.replica import follower, isr_changes, leader
 from coordinator.core.replica.effects import (
     AnswerFetch,
     DropReplica,
@@ -199,7 +199,7 @@ def _leading(replica: Replica, role: Leader, event: Event, effects: list[Effect]
         case IsrSeen():
             if event.leader_epoch != replica.leader_epoch:
                 return replica
-            role = membership.seen(replica, role, event, effects)
+            role = isr_changes.seen(replica, role, event, effects)
             return leader.settled(replace(replica, role=role), effects)
         case PeerUp():
             return leader.peer_up(replica, event.peer)
@@ -219,13 +219,13 @@ def _isr_written(replica: Replica, role: Leader, event: IsrWritten, effects: lis
         return replica
     match event.outcome:
         case WriteOutcome.DONE:
-            role = membership.written(role)
+            role = isr_changes.written(role)
         case WriteOutcome.VERSION_MISMATCH:
-            role = membership.refused(replica, role, effects)
+            role = isr_changes.refused(replica, role, effects)
         case WriteOutcome.NOT_REGISTERED:
-            role = membership.not_registered(role, event.now_ms)
+            role = isr_changes.not_registered(role, event.now_ms)
         case WriteOutcome.UNKNOWN:
-            role = membership.unknown(replica, role, effects)
+            role = isr_changes.unknown(replica, role, effects)
         case _:
             assert_never(event.outcome)
     return leader.settled(replace(replica, role=role), effects)

@@ -1,4 +1,7 @@
-"""Rules about what operators do: pauses, drains, resets, deletions, released claims; a dry run writes nothing."""
+"""Rules about what operators do: pauses, drains, resets, deletions, released claims; a dry run writes nothing.
+
+That a paused partition is granted to nobody is a rule about grants, in `ownership`.
+"""
 
 from coordinator.core.groups.hard import operator_records as o
 from tests.sim.log import offsets

@@ -158,8 +158,19 @@ def test_help_names_every_argument(job: ModuleType, capsys: pytest.CaptureFixtur
         job.main(["--help"])
     assert ended.value.code == 0
     shown = capsys.readouterr().out
-    for argument in ("--coordinator", "--group", "--topic", "--option", "--secret", "--output", "--as-text"):
+    source = ("--coordinator", "--group", "--topic", "--option", "--secret")
+    for argument in (*source, "--output", "--as-text", "--sink-option"):
         assert argument in shown
+
+
+@pytest.mark.parametrize(("job", "more"), [(STREAM, SINK), (BATCH, SINK[:2]), (REPLAY, [*SINK[:2], "--from", "5"])])
+def test_an_option_of_the_sink_without_a_value_is_refused_before_spark_is_started(
+    job: ModuleType, more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        job.main([*SOURCE, *more, "--sink-option", "zstd"])
+    assert ended.value.code == 2
+    assert "--sink-option needs the form KEY=VALUE" in capsys.readouterr().err
 
 
 def test_a_snapshot_has_a_range_and_needs_no_group() -> None:

@@ -348,12 +348,12 @@ class Membership:
         self._ownership.stops.push(group.group_id, member_id, stopping)
         self._ownership.hold_back(group.group_id, member_id, owned)
         if changes_target(old_facts, facts):
-            self._ownership.note_change(group.group_id, f"{member_id} {'changed' if old_facts else 'joined'}")
+            self._ownership.window.note_change(group.group_id, f"{member_id} {'changed' if old_facts else 'joined'}")
         elif has_news_of_topics:
-            self._ownership.note_change(group.group_id, "its topics changed")
+            self._ownership.window.note_change(group.group_id, "its topics changed")
         elif has_gone_back:
             # What was held for somebody who had gone is in no target, and is free now.
-            self._ownership.note_change(group.group_id, "its log went back")
+            self._ownership.window.note_change(group.group_id, "its log went back")
         if was_empty:
             self._ownership.note_first(group.group_id)
         if has_gone_back:
@@ -399,7 +399,7 @@ class Membership:
         desk.journal.decide(ClaimsGivenUp(group.group_id, partitions, why))
         desk.note(group.group_id, EventKind.CLAIM_GIVEN_UP, why, member_id=former, partitions=partitions)
         self._ownership.note_lost(group.group_id, partitions, desk.now_ms, why)
-        self._ownership.note_change(group.group_id, why)
+        self._ownership.window.note_change(group.group_id, why)
 
     def _settle_group(self, registration: Registration, topics: tuple[str, ...], earliest_why: str) -> bool:
         """Record what the registration says of its group, and return whether its topics are news."""

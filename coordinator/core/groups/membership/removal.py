@@ -135,7 +135,7 @@ class Departures:
         self._claim_watch.note_abandoned(group, member_id)
         self._expiry.note_used(group)
         cause = f"{member_id} left" if kind is EventKind.MEMBER_LEFT else f"{member_id} expired: {why}"
-        self._ownership.note_change(group_id, cause, is_urgent=True)
+        self._ownership.window.note_change(group_id, cause, is_urgent=True)
         # Most of it is nobody's until the next target.
         wanted: list[TopicPartition] = []
         for topic, numbers in had.columns():

@@ -8,9 +8,9 @@ from coordinator.core.groups.hard.records import OffsetsCommitted, Released
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.offsets import claims, committed_offsets
 from coordinator.core.groups.partitions.partition_table import TopicPartition
-from coordinator.core.groups.reconciliation import patience
 from coordinator.core.groups.reconciliation.ownership import Ownership
 from coordinator.core.groups.reconciliation.readers import why_read_only
+from coordinator.core.groups.reconciliation.stopping import patience
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.protocol.parts import FinalOffset, PartitionResult
 

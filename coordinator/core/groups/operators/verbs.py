@@ -214,7 +214,7 @@ class Operators:
             by = say_by(request.who, request.why)
             kind = EventKind.DRAINED if request.is_drained else EventKind.UNDRAINED
             desk.note(group.group_id, kind, by, member_id=request.member_id, partitions=owned)
-            self._ownership.note_change(group.group_id, f"{request.member_id} was {kind} {by}")
+            self._ownership.window.note_change(group.group_id, f"{request.member_id} was {kind} {by}")
         return ChangeDrainResponse(partitions=owned)
 
     # ---- deletion ---------------------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ class Operators:
             )
             why = say_by(request.who, request.why)
             desk.note(group.group_id, EventKind.CLAIM_RELEASED, why, partitions=released)
-            self._ownership.note_change(group.group_id, "running claims were released")
+            self._ownership.window.note_change(group.group_id, "running claims were released")
             self._ownership.reconcile(group.group_id, released, ())
         return ReleaseClaimsResponse(results=tuple(results))
 

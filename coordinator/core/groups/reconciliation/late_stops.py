@@ -11,9 +11,9 @@ from coordinator.core.groups.hard.held_claims import outlives_stop
 from coordinator.core.groups.hard.records import Taken
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.partitions.partition_table import TopicPartition
-from coordinator.core.groups.reconciliation import patience
 from coordinator.core.groups.reconciliation.ownership import Ownership
 from coordinator.core.groups.reconciliation.pushes import fetchers_taken
+from coordinator.core.groups.reconciliation.stopping import patience
 from coordinator.core.groups.soft.group_soft import GroupSoft
 from coordinator.core.groups.soft.sessions import MemberSession
 from coordinator.core.groups.soft.timeline import EventKind

@@ -1,4 +1,4 @@
-"""Brings partitions to where they belong: the rebalance window, stops, grants and the questions to Kafka before them.
+"""Brings partitions to where they belong: the target, stops, grants and the questions to Kafka before them.
 
 A partition is granted the moment nobody owns it and its start is known. An owner that must let go is asked to, and
 has its rebalance time-out for it. An abandoned grant, whose owner is gone, is given to the next owner at once, which
@@ -22,8 +22,9 @@ from coordinator.core.groups.partitions.partition_set import PartitionSet
 from coordinator.core.groups.partitions.partition_table import TopicPartition, in_order, is_same_topic, numbers_by_topic
 from coordinator.core.groups.reconciliation.grants import Free, Grants
 from coordinator.core.groups.reconciliation.lookups import Lookups
-from coordinator.core.groups.reconciliation.rounds import Round, note_round
-from coordinator.core.groups.reconciliation.stops import Stops
+from coordinator.core.groups.reconciliation.rebalance_window import RebalanceWindow
+from coordinator.core.groups.reconciliation.round_report import Round, note_round
+from coordinator.core.groups.reconciliation.stopping.stops import Stops
 from coordinator.core.groups.reconciliation.tellings import Tellings
 from coordinator.core.groups.soft.group_soft import GroupSoft, LostOwner
 from coordinator.core.groups.soft.plan import Plan
@@ -42,63 +43,32 @@ class Ownership:
         self._grants = Grants(desk, self._lookups)
         self.stops = Stops(desk)
         self.tellings = Tellings(desk)
+        self.window = RebalanceWindow(desk)
 
-    # ---- the window -------------------------------------------------------------------------------------------------
-
-    def note_change(self, group_id: str, cause: str, *, is_urgent: bool = False) -> None:
-        """Have the group rebalanced when the window that the first change opened ends.
-
-        A large group waits until changes pause, within bounds: a rebalance of it is dear, and members come by the
-        thousand. An urgent change, by which partitions lost their owner, waits for no window unless one has just ended.
-        """
-        desk = self._desk
-        group, soft = self._both(group_id)
-        limits = desk.limits
-        soft.causes.append(cause)
-        if soft.changing_since_ms is None:
-            soft.changing_since_ms = desk.now_ms
-        if soft.rebalance_by_ms is None:
-            longest_ms = limits.rebalance_window_max_ms if self._is_large(group) else limits.rebalance_window_ms
-            soft.rebalance_by_ms = desk.now_ms + longest_ms
-        if is_urgent:
-            soft.rebalance_by_ms = min(soft.rebalance_by_ms, max(desk.now_ms, soft.window_closed_until_ms))
-        deadline_ms = min(soft.rebalance_by_ms, desk.now_ms + limits.rebalance_window_ms)
-        desk.timers.set(Timer(TimerKind.WINDOW, group_id), deadline_ms)
+    # ---- rebalance --------------------------------------------------------------------------------------------------
 
     def note_first(self, group_id: str) -> None:
         """Rebalance without a window for the first member of a group, unless the group is large: more will come."""
-        if not self._is_large(self._both(group_id)[0]):
+        if not self.window.is_large(self._both(group_id)[0]):
             self.rebalance(group_id)
-
-    def _is_large(self, group: GroupState) -> bool:
-        """True when the group's partitions are more than one slice."""
-        known = (group.topics.get(topic) for topic in group.subscribers)
-        return sum(topic.partitions for topic in known if topic is not None) > self._desk.limits.slice_partitions
 
     def window_ended(self, group_id: str) -> None:
         """Rebalance the group, once what the rebalance before it began is done."""
         soft = self._both(group_id)[1]
         if soft.planning is not None or soft.plan is not None or soft.backlog.members:
-            self._desk.timers.set(Timer(TimerKind.WINDOW, group_id), self._desk.now_ms)
+            self.window.look_again(group_id)
         else:
             self.rebalance(group_id)
 
-    # ---- rebalance --------------------------------------------------------------------------------------------------
-
     def rebalance(self, group_id: str) -> None:
         """Begin the next group epoch: compute the target and start to bring partitions there."""
-        desk = self._desk
         group, soft = self._both(group_id)
-        why = "; ".join(soft.causes[:5]) + (f"; and {len(soft.causes) - 5} more" if len(soft.causes) > 5 else "")
-        soft.causes.clear()
-        soft.rebalance_by_ms = None
-        soft.window_closed_until_ms = desk.now_ms + desk.limits.rebalance_window_ms
-        desk.timers.cancel(Timer(TimerKind.WINDOW, group_id))
+        why = self.window.close(group_id)
         is_close = soft.has_news_of_topics or group.controls.holds_back
         soft.has_news_of_topics = False
         soft.backlog.begin((), why, is_close=is_close)
         planning = plan_targets(group, self._assignors, self._part)
-        if self._is_large(group):
+        if self.window.is_large(group):
             soft.planning = planning
             self._go_on(group_id, soft)
             return
@@ -293,7 +263,7 @@ class Ownership:
             self._grants.end_wait(turn, partition, wanted_by, cut)
         elif cut is not None:
             # What was held for somebody gone is in no target, and is free now.
-            self.note_change(group.group_id, "running claims were released")
+            self.window.note_change(group.group_id, "running claims were released")
 
     def _begin_stops(self, turn: Round) -> None:
         desk = self._desk

@@ -11,7 +11,7 @@ from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.groups.reconciliation.pushes import start_fetchers
-from coordinator.core.groups.reconciliation.rounds import Round
+from coordinator.core.groups.reconciliation.round_report import Round
 from coordinator.core.groups.soft.group_soft import GroupSoft
 from coordinator.core.groups.status import is_complete
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_kcoord.jobs.outputs import why_not_together
+from spark_kcoord.jobs.matching_checkpoint import why_not_together
 
 
 @pytest.mark.parametrize(

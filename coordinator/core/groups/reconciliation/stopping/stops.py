@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable
 
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.partitions.partition_table import TopicPartition
-from coordinator.core.groups.reconciliation import patience
 from coordinator.core.groups.reconciliation.pushes import stop_fetchers
+from coordinator.core.groups.reconciliation.stopping import patience
 from coordinator.core.groups.soft.timers import Timer, TimerKind
 
 

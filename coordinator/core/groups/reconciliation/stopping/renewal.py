@@ -4,7 +4,7 @@ Members could not be heard, and were not told what they are to let go of, so non
 """
 
 from coordinator.core.groups.desk import Desk
-from coordinator.core.groups.reconciliation import patience
+from coordinator.core.groups.reconciliation.stopping import patience
 from coordinator.core.groups.soft.timers import Timer, TimerKind
 
 

@@ -1,0 +1,1 @@
+"""How owners are asked to let go of partitions, and how long they have for it."""
