@@ -28,7 +28,7 @@ from coordinator.core.effects import Effect, OffsetToResolve
 from coordinator.core.events import Event, RequestArrived, ResolvedOffset, TopicMetadata
 from coordinator.core.log.entry import Batch, encode_batch
 from coordinator.core.node import Node
-from coordinator.runtime.disk import shard_files
+from coordinator.runtime.disk import segment_files
 from coordinator.runtime.driver import Driver
 from coordinator.runtime.kafka.client import ClusterView, KafkaClient
 from coordinator.runtime.kafka.port import KafkaPort
@@ -179,7 +179,7 @@ class Probe:
             self.log_bytes += len(frame)
             return frame
 
-        patch.object(shard_files, "encode_batch", counted).start()
+        patch.object(segment_files, "encode_batch", counted).start()
 
     def answer(self) -> None:
         """Report whenever a line comes; end the process when no more can come."""

@@ -15,7 +15,7 @@ from coordinator.core.log import cutting
 from coordinator.core.log.cutting import Change, DeleteFile, FileChange, PutFile, begun
 from coordinator.core.log.entry import Batch
 from coordinator.core.log.snapshot import SnapshotPiece, encode_piece
-from coordinator.runtime.disk import log_changes, shard_files
+from coordinator.runtime.disk import log_changes, segment_files
 from coordinator.runtime.disk.files import Files
 from coordinator.runtime.disk.log_files import LogFiles
 from coordinator.runtime.disk.snapshot_files import SnapshotWriter
@@ -143,7 +143,7 @@ def without_marker(patch: pytest.MonkeyPatch) -> None:
         log_changes._apply(files, directory, rest[:-1])
         return rest
 
-    patch.setattr(shard_files, "make_change", make)
+    patch.setattr(segment_files, "make_change", make)
 
 
 def marker_gone_early(patch: pytest.MonkeyPatch) -> None:
@@ -152,11 +152,11 @@ def marker_gone_early(patch: pytest.MonkeyPatch) -> None:
         log_changes._apply(files, directory, [begun(change), rest[-1], *rest[:-1]])
         return rest
 
-    patch.setattr(shard_files, "make_change", make)
+    patch.setattr(segment_files, "make_change", make)
 
 
 def marker_found_and_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(shard_files, "finish_change", lambda *_: None)
+    patch.setattr(segment_files, "finish_change", lambda *_: None)
 
 
 def changes_not_synced(patch: pytest.MonkeyPatch) -> None:

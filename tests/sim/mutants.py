@@ -26,9 +26,9 @@ from coordinator.core.groups.offsets.committed_offsets import committed_part
 from coordinator.core.groups.operators.resets import Resets
 from coordinator.core.groups.operators.verbs import Operators
 from coordinator.core.groups.partitions.partition_table import TopicPartition
-from coordinator.core.groups.reconciliation import grants, ownership
+from coordinator.core.groups.reconciliation import grants, reconciler
 from coordinator.core.groups.reconciliation.grants import Grants
-from coordinator.core.groups.reconciliation.ownership import Ownership
+from coordinator.core.groups.reconciliation.reconciler import Reconciler
 from coordinator.core.groups.shard import Shard
 from coordinator.core.groups.soft.sessions import Connection, Registration
 from coordinator.core.shards.gates import Gates
@@ -185,7 +185,7 @@ def _reset_overwritten() -> Patches:
 
 def _hold_expires_with_session() -> Patches:
     return [
-        (ownership, "is_held", lambda *_: False),
+        (reconciler, "is_held", lambda *_: False),
         (targets, "held_partitions", lambda _: frozenset()),
     ]
 
@@ -194,9 +194,9 @@ def _hold_expires_with_session() -> Patches:
 
 
 def _grant_before_revoke() -> Patches:
-    look_at = Ownership._look_at
+    look_at = Reconciler._look_at
 
-    def grant_at_once(self: Ownership, turn: Any, topic: str, partitions: Iterable[TopicPartition], why: str) -> None:
+    def grant_at_once(self: Reconciler, turn: Any, topic: str, partitions: Iterable[TopicPartition], why: str) -> None:
         for partition in partitions:
             wanted_by = turn.group.target_owners.get(partition)
             grant = turn.group.grants.get(partition)
@@ -205,7 +205,7 @@ def _grant_before_revoke() -> Patches:
             else:
                 look_at(self, turn, topic, [partition], why)
 
-    return [(Ownership, "_look_at", grant_at_once)]
+    return [(Reconciler, "_look_at", grant_at_once)]
 
 
 def _re_resolve_latest() -> Patches:
@@ -219,13 +219,13 @@ def _re_resolve_latest() -> Patches:
 
 
 def _zero_for_unknown() -> Patches:
-    handle_resolved = Ownership.handle_resolved
+    handle_resolved = Reconciler.handle_resolved
 
-    def take_zero(self: Ownership, event: OffsetsResolved) -> None:
+    def take_zero(self: Reconciler, event: OffsetsResolved) -> None:
         offsets = tuple(answer if answer.offset is not None else replace(answer, offset=0) for answer in event.offsets)
         handle_resolved(self, replace(event, offsets=offsets))
 
-    return [(Ownership, "handle_resolved", take_zero)]
+    return [(Reconciler, "handle_resolved", take_zero)]
 
 
 def _owner_epoch_reuse() -> Patches:

@@ -6,7 +6,7 @@ from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.membership.recovery import Recovery
 from coordinator.core.groups.reconciliation import grants
 from coordinator.core.groups.reconciliation.grants import Grants
-from coordinator.core.groups.reconciliation.starts import Start, start_of
+from coordinator.core.groups.reconciliation.start_offsets import Start, start_of
 
 Patches = list[tuple[Any, str, Any]]
 

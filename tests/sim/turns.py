@@ -44,5 +44,5 @@ def under_way(node: Node, group_id: str) -> str | None:
     soft = node._shards[node.shard_of(group_id)].desk.soft.get(group_id)
     if soft is None:
         return None
-    is_under_way = (soft.planning is not None, soft.plan is not None, bool(soft.backlog))
+    is_under_way = (soft.planning is not None, soft.staged_target is not None, bool(soft.backlog))
     return next((kind for kind, it_is in zip(KINDS, is_under_way, strict=True) if it_is), None)

@@ -8,9 +8,9 @@ import typer
 
 from coordinator.cli.parts.asking import Coordinator, Group, Output, Timeout, ask_for
 from coordinator.cli.parts.exits import notes
-from coordinator.cli.parts.many import AllGroups, Match, SomeGroup, filter_groups, groups_meant
-from coordinator.cli.parts.scope import format_partitions, left_claims
 from coordinator.cli.parts.tables import Cell, OutputFormat, View, write_json, write_rows, write_views
+from coordinator.cli.parts.which_groups import AllGroups, Match, SomeGroup, filter_groups, groups_meant
+from coordinator.cli.parts.which_partitions import format_partitions, left_claims
 from coordinator.cli.verbs import operate
 from coordinator.cli.verbs.lag import lag, lag_of, members
 from coordinator.cli.verbs.reset import reset_offsets

@@ -6,8 +6,8 @@ import typer
 
 from coordinator.cli.parts.asking import Coordinator, Output, Timeout, ask_for, describe_group
 from coordinator.cli.parts.exits import ExitCode, notes
-from coordinator.cli.parts.many import AllGroups, Match, SomeGroup, groups_meant
 from coordinator.cli.parts.tables import Cell, OutputFormat, View, write_rows, write_views
+from coordinator.cli.parts.which_groups import AllGroups, Match, SomeGroup, groups_meant
 from coordinator.protocol.messages.operators import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import PartitionDescription
 from coordinator.protocol.vocabulary import ControlKind

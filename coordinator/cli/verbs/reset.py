@@ -9,10 +9,10 @@ import typer
 from coordinator.cli.parts.asking import Coordinator, Output, Timeout, ask_for, ask_in_portions, describe_group
 from coordinator.cli.parts.deciding import DryRun, Execute, Why, end_with_results, is_dry, who_asks, write_accepted
 from coordinator.cli.parts.exits import notes
-from coordinator.cli.parts.many import AllGroups, Match, SomeGroup, ask_each, groups_meant
 from coordinator.cli.parts.reset_target import read_csv, targets_of, where_to, write_csv_of_offsets
-from coordinator.cli.parts.scope import AllTopics, Topics, must_be_one_scope, named_partitions
 from coordinator.cli.parts.tables import Cell, OutputFormat, write_json, write_rows
+from coordinator.cli.parts.which_groups import AllGroups, Match, SomeGroup, ask_each, groups_meant
+from coordinator.cli.parts.which_partitions import AllTopics, Topics, must_be_one_scope, named_partitions
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages.operators import (

@@ -28,9 +28,9 @@ from coordinator.core.groups.offsets.out_of_range import Reports
 from coordinator.core.groups.offsets.releases import after_release, release, take_last_offsets
 from coordinator.core.groups.operators.verbs import Operators
 from coordinator.core.groups.partitions.in_topics import TopicNumbers, by_topic
-from coordinator.core.groups.reconciliation import readers
 from coordinator.core.groups.reconciliation.late_stops import LateStops
-from coordinator.core.groups.reconciliation.ownership import Ownership
+from coordinator.core.groups.reconciliation.read_only import why_read_only
+from coordinator.core.groups.reconciliation.reconciler import Reconciler
 from coordinator.core.groups.soft.sessions import Connection, MemberSession, Registration
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.core.groups.soft.timers import Timer, TimerKind
@@ -97,17 +97,17 @@ class Shard:
 
     def __init__(self, desk: Desk, assignors: Mapping[str, Assignor], new_lookup_id: Callable[[], int]) -> None:
         self.desk = desk
-        self._ownership = Ownership(desk, assignors, new_lookup_id)
+        self._reconciler = Reconciler(desk, assignors, new_lookup_id)
         self._claim_watch = ClaimWatch(desk)
         self._lived = LivedTime(desk)
         self._expiry = Expiry(desk, self._lived)
-        self._recovery = Recovery(desk, self._ownership)
-        self._membership = Membership(desk, self._ownership, self._recovery, self._claim_watch, assignors)
-        self._departures = Departures(desk, self._ownership, self._claim_watch, self._expiry, self._membership)
-        self._late_stops = LateStops(desk, self._ownership)
-        self._commits = Commits(desk, self._ownership, self._expiry)
-        self._operators = Operators(desk, self._ownership, self._expiry, new_lookup_id)
-        self._reports = Reports(desk, self._ownership, new_lookup_id)
+        self._recovery = Recovery(desk, self._reconciler)
+        self._membership = Membership(desk, self._reconciler, self._recovery, self._claim_watch, assignors)
+        self._departures = Departures(desk, self._reconciler, self._claim_watch, self._expiry, self._membership)
+        self._late_stops = LateStops(desk, self._reconciler)
+        self._commits = Commits(desk, self._reconciler, self._expiry)
+        self._operators = Operators(desk, self._reconciler, self._expiry, new_lookup_id)
+        self._reports = Reports(desk, self._reconciler, new_lookup_id)
 
     def watched_topics(self) -> set[str]:
         """Return the topics that Kafka is to be asked about for this shard."""
@@ -143,7 +143,7 @@ class Shard:
                     None, desk.now_ms, timeout_ms, why_disconnected="the coordinator restarted"
                 )
                 desk.sessions.set((group_id, member_id), soft.sessions[member_id].ends_ms)
-                self._ownership.stops.push(group_id, member_id, sorted(group.stopping.get(member_id, ())))
+                self._reconciler.stops.push(group_id, member_id, sorted(group.stopping.get(member_id, ())))
                 if not is_complete(group, member_id):
                     soft.unsettled.add(member_id)
             if len(group.members) >= _MEMBERS_BEGUN_AT_ONCE:
@@ -152,11 +152,11 @@ class Shard:
             self._expiry.start(group)
             self._recovery.start(group)
             if group.is_target_stale:
-                self._ownership.window.note_change(group_id, "the coordinator restarted amid a change")
+                self._reconciler.window.note_change(group_id, "the coordinator restarted amid a change")
             elif soft.unsettled:
                 soft.changing_since_ms = desk.now_ms
             if group.members or group.controls.resets:
-                self._ownership.begin_again(group_id)
+                self._reconciler.begin_again(group_id)
         for soft in desk.soft.values():
             for session in soft.sessions.values():
                 session.last_heard_ms = desk.now_ms
@@ -248,11 +248,11 @@ class Shard:
         if isinstance(subject, int):
             self._membership.registration_timed_out(subject)
         elif kind is TimerKind.WINDOW:
-            self._ownership.window_ended(group_id)
+            self._reconciler.window_ended(group_id)
         elif kind is TimerKind.SLICE:
-            self._ownership.next_slice(group_id)
+            self._reconciler.next_slice(group_id)
         elif kind is TimerKind.LOOKUP:
-            self._ownership.grant_what_is_free(group_id)
+            self._reconciler.grant_what_is_free(group_id)
         elif kind in {TimerKind.CLAIM_AGE, TimerKind.CLAIM_TIMEOUT, TimerKind.EXPIRY, TimerKind.RECOVERY}:
             self._group_is_due(kind, group_id)
         elif kind is TimerKind.GRACE:
@@ -274,8 +274,8 @@ class Shard:
         elif kind is TimerKind.CLAIM_AGE:
             self._claim_watch.ages_are_due(group)
         elif given_up := self._claim_watch.timeout_is_due(group):
-            self._ownership.note_lost(group_id, given_up, self.desk.now_ms, "its claim was given up")
-            self._ownership.window.note_change(group_id, "running claims were given up")
+            self._reconciler.note_lost(group_id, given_up, self.desk.now_ms, "its claim was given up")
+            self._reconciler.window.note_change(group_id, "running claims were given up")
 
     # ---- Kafka ------------------------------------------------------------------------------------------------------
 
@@ -286,11 +286,11 @@ class Shard:
             for group_id in sorted(state.groups_of_topic.get(topic, ())):
                 is_read = topic in state.groups[group_id].subscribers
                 if is_read and self._membership.topics.look_at(group_id, topic):
-                    self._ownership.window.note_change(group_id, f"topic {topic} changed")
+                    self._reconciler.window.note_change(group_id, f"topic {topic} changed")
         if event.is_whole:
             for group_id in sorted(state.groups_with_patterns):
                 if self._membership.topics.match_patterns(group_id):
-                    self._ownership.window.note_change(group_id, "other topics match its patterns")
+                    self._reconciler.window.note_change(group_id, "other topics match its patterns")
         answered = set(event.topics) | event.absent | set(event.refused)
         for registration in self.desk.registrations.values():
             is_matched = event.is_whole and registration.request.subscription.pattern is not None
@@ -311,7 +311,7 @@ class Shard:
         elif self._reports.awaits(event.lookup_id):
             self._reports.handle_resolved(event)
         else:
-            self._ownership.handle_resolved(event)
+            self._reconciler.handle_resolved(event)
 
     # ---- connections and requests -----------------------------------------------------------------------------------
 
@@ -351,7 +351,7 @@ class Shard:
             case FetcherStopped():
                 results, released = release(self.desk, group, member_id, request.partitions)
                 self.desk.respond(connection.connection_id, correlation_id, FetcherStoppedResponse(results))
-                after_release(self.desk, self._ownership, group, member_id, released)
+                after_release(self.desk, self._reconciler, group, member_id, released)
                 return
             case ReportOutOfRange():
                 self._reports.handle(connection.connection_id, correlation_id, group, member_id, request)
@@ -383,7 +383,7 @@ class Shard:
     def _advance(
         self, group: GroupState, member_id: str, request: Advance, connection_id: int, correlation_id: int
     ) -> None:
-        read_only = readers.why_read_only(group, member_id)
+        read_only = why_read_only(group, member_id)
         if read_only is not None:
             refusal = AdvanceResponse(error=ErrorCode.INVALID_REQUEST, message=read_only)
             self.desk.respond(connection_id, correlation_id, refusal)
@@ -401,7 +401,7 @@ class Shard:
         self.desk.respond(connection_id, correlation_id, response)
         if record is not None:
             released = [(part.topic, part.partition) for part in record.released]
-            after_release(self.desk, self._ownership, group, member_id, released)
+            after_release(self.desk, self._reconciler, group, member_id, released)
 
     def _begin(self, group: GroupState, member_id: str, asked: Sequence[TopicClaims]) -> ClaimStatuses:
         """Mark claims as running where they are open, and say how each stands."""
@@ -465,9 +465,9 @@ class Shard:
             why = f"the last micro-batch of {member_id}, which is gone, is finished"
             desk.journal.decide(ClaimsGivenUp(group_id, tuple(free), why))
             desk.note(group_id, EventKind.RELEASED, why, member_id=member_id, partitions=free)
-            self._ownership.note_lost(group_id, free, desk.now_ms, why)
-            self._ownership.window.note_change(group_id, why)
-            self._ownership.reconcile(group_id, free, ())
+            self._reconciler.note_lost(group_id, free, desk.now_ms, why)
+            self._reconciler.window.note_change(group_id, why)
+            self._reconciler.reconcile(group_id, free, ())
 
     def handle_operator(self, connection: Connection, correlation_id: int, request: OperatorRequest) -> None:
         """Answer a request of an operator."""

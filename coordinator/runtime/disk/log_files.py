@@ -1,6 +1,6 @@
 """The logs in a data directory: which there are, made and moved aside in one step each, and what is done to them.
 
-    shard-00007                  the log of a shard; see `shard_files`
+    shard-00007                  the log of a shard; see `segment_files`
     making-00007                 one that is being made: it has its name when it is whole
     aside-00007-1764000000000    one that was moved aside, with the wall time of that
     damaged-00007-1764000000000  the same of one that must not be served, until nobody relies on it
@@ -21,7 +21,7 @@ from coordinator.core.log.snapshot import SnapshotPiece
 from coordinator.core.log.storage import LogSink, OpenedLog, RecoveredShard, SnapshotPart
 from coordinator.runtime.disk.files import Files, explained
 from coordinator.runtime.disk.log_view import LogView
-from coordinator.runtime.disk.shard_files import ShardFiles
+from coordinator.runtime.disk.segment_files import SegmentFiles
 from coordinator.runtime.disk.snapshot_files import read_part
 
 MOST_OPEN: Final = 256
@@ -45,7 +45,7 @@ class LogFiles:
         self._data_dir = data_dir
         self._segment_bytes = segment_bytes
         self._most_open = most_open
-        self._logs: dict[int, ShardFiles] = {}
+        self._logs: dict[int, SegmentFiles] = {}
         self._written: dict[int, None] = {}  # shards with an open file; of many the one written last at the end
         self._files_in(data_dir)  # which refuses a size out of range
 
@@ -99,7 +99,7 @@ class LogFiles:
     # ---- opened ------------------------------------------------------------------------------------------------------
 
     def recover(self, shard: int, sink: LogSink | None) -> RecoveredShard:
-        """Read a log and get ready to append; see `ShardFiles.recover`."""
+        """Read a log and get ready to append; see `SegmentFiles.recover`."""
         log = self._at(shard)
         recovered = log.recover(sink)
         log.release()  # its next write opens it again, on the thread that counts what is open
@@ -171,7 +171,7 @@ class LogFiles:
     # ---- read --------------------------------------------------------------------------------------------------------
 
     def view(self, shard: int, from_offset: int | None) -> LogView:
-        """Open what is durable, to be read; see `ShardFiles.view`. Not while the log is written."""
+        """Open what is durable, to be read; see `SegmentFiles.view`. Not while the log is written."""
         return self._logs[shard].view(from_offset)
 
     def read_snapshot(self, shard: int, end_offset: int | None, position: int) -> SnapshotPart | None:
@@ -185,14 +185,14 @@ class LogFiles:
         for log in self._logs.values():
             log.close()
 
-    def _at(self, shard: int) -> ShardFiles:
+    def _at(self, shard: int) -> SegmentFiles:
         log = self._logs.get(shard)
         if log is None:
             log = self._logs[shard] = self._files_in(self._directory(shard))
         return log
 
-    def _files_in(self, directory: Path) -> ShardFiles:
-        return ShardFiles(self._files, directory, self._segment_bytes)
+    def _files_in(self, directory: Path) -> SegmentFiles:
+        return SegmentFiles(self._files, directory, self._segment_bytes)
 
     def _directory(self, shard: int) -> Path:
         return self._data_dir / f"shard-{shard:05d}"

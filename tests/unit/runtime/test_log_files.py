@@ -13,7 +13,7 @@ from coordinator.core.log.entry import Batch, StorageError
 from coordinator.core.log.snapshot import SnapshotPiece
 from coordinator.runtime.disk.files import Files, OsFiles
 from coordinator.runtime.disk.log_files import LogFiles, most_open_files
-from coordinator.runtime.disk.shard_files import FILL_BYTES, FIRST_FILL_BYTES
+from coordinator.runtime.disk.segment_files import FILL_BYTES, FIRST_FILL_BYTES
 from tests.helpers.loading import Found
 from tests.helpers.memory_disk import MemoryClusterDisk
 from tests.helpers.memory_files import MemoryFiles

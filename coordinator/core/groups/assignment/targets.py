@@ -1,7 +1,7 @@
 """How the next target of a group is computed.
 
 A target says where partitions belong; it is computed from the members as they are, by an assignor that all of them
-name, and starts from the target before it so that little moves. Bringing partitions there is `ownership`'s business.
+name, and starts from the target before it so that little moves. Bringing partitions there is `reconciler`'s business.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ from coordinator.core.groups.hard.held_claims import held_partitions
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.partitions.in_topics import TopicNumbers
 from coordinator.core.groups.partitions.partition_table import TopicPartition, numbers_by_topic
-from coordinator.core.groups.soft.plan import Change, Plan, cut
+from coordinator.core.groups.soft.staged_target import Change, StagedTarget, cut
 
 _NOTHING: frozenset[TopicPartition] = frozenset()
 _DENSE = 8
@@ -38,13 +38,13 @@ def choose_assignor(group: GroupState, known_assignors: Mapping[str, Assignor]) 
     return max(common, key=lambda name: group.assignor_favourites.get(name, 0))
 
 
-def plan_targets(group: GroupState, known_assignors: Mapping[str, Assignor], most: int) -> Turns[Plan]:
+def plan_targets(group: GroupState, known_assignors: Mapping[str, Assignor], most: int) -> Turns[StagedTarget]:
     """Compute the target of the next group epoch, to be taken in parts of about `most` partitions.
 
     It is computed from the group as it is now, also when the group changes between two turns.
     """
     if not group.members:
-        return Plan(group.group_epoch + 1, group.assignor, deque())
+        return StagedTarget(group.group_epoch + 1, group.assignor, deque())
     name = choose_assignor(group, known_assignors)
     next_epoch, targets = group.group_epoch + 1, {key: member.target for key, member in group.members.items()}
     given, named = _given(group)
@@ -81,7 +81,7 @@ def plan_targets(group: GroupState, known_assignors: Mapping[str, Assignor], mos
             losses += cut(member_id, lost, most, is_gain=False)
             gains += cut(member_id, gained, most, is_gain=True)
     is_large = sum(change.size + 1 for change in (*losses, *gains)) > most
-    return Plan(next_epoch, name, deque([*losses, *gains]), is_large)
+    return StagedTarget(next_epoch, name, deque([*losses, *gains]), is_large)
 
 
 def _given(group: GroupState) -> tuple[AssignorInput, dict[str, tuple[TopicPartition, ...]]]:

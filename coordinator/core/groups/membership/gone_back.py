@@ -13,8 +13,8 @@ from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.life_records import LogWentBack
 from coordinator.core.groups.hard.state import GroupState, ShardState
 from coordinator.core.groups.partitions.partition_table import TopicPartition
-from coordinator.core.groups.reconciliation.ownership import Ownership
 from coordinator.core.groups.reconciliation.pushes import fetchers_taken
+from coordinator.core.groups.reconciliation.reconciler import Reconciler
 from coordinator.core.groups.soft.shown import MOST_SHOWN, Shown
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.protocol.messages import RegisterConsumer
@@ -50,9 +50,9 @@ def is_of_another_log(state: ShardState, request: RegisterConsumer, shown: Shown
 class GoneBack:
     """The groups of one shard of whose logs members know more than there is."""
 
-    def __init__(self, desk: Desk, ownership: Ownership) -> None:
+    def __init__(self, desk: Desk, reconciler: Reconciler) -> None:
         self._desk = desk
-        self._ownership = ownership
+        self._reconciler = reconciler
 
     def is_shown(self, group: GroupState | None, request: RegisterConsumer, shown: Shown) -> bool:
         """Say whether a registration shows that the log went back, and more than was known of that."""
@@ -89,7 +89,7 @@ class GoneBack:
                     desk.push(session.connection_id, push)
 
     def _forget(self, group_id: str, member_id: str, partitions: list[TopicPartition]) -> None:
-        self._ownership.note_lost(group_id, partitions, self._desk.now_ms, "the log went back")
+        self._reconciler.note_lost(group_id, partitions, self._desk.now_ms, "the log went back")
         if self._desk.session_of(group_id, member_id) is not None:
-            self._ownership.stops.forget(group_id, member_id, partitions)
-            self._ownership.unsettle(group_id, (member_id,))
+            self._reconciler.stops.forget(group_id, member_id, partitions)
+            self._reconciler.unsettle(group_id, (member_id,))

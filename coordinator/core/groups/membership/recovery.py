@@ -15,7 +15,7 @@ from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.records import RecoveryChanged, TopicSeen
 from coordinator.core.groups.hard.state import GroupState, TopicState
 from coordinator.core.groups.partitions.partition_table import is_same_topic
-from coordinator.core.groups.reconciliation.ownership import Ownership
+from coordinator.core.groups.reconciliation.reconciler import Reconciler
 from coordinator.core.groups.soft.shown import Shown
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.core.groups.soft.timers import Timer, TimerKind
@@ -55,9 +55,9 @@ def _without_start(group: GroupState, topic: str, seen: TopicState, numbers: set
 class Recovery:
     """The forgotten groups of one shard."""
 
-    def __init__(self, desk: Desk, ownership: Ownership) -> None:
+    def __init__(self, desk: Desk, reconciler: Reconciler) -> None:
         self._desk = desk
-        self._ownership = ownership
+        self._reconciler = reconciler
 
     def why_earliest(
         self, request: RegisterConsumer, shown: Shown, group: GroupState | None, *, is_new_group: bool, is_known: bool
@@ -181,4 +181,4 @@ class Recovery:
         desk.journal.decide(RecoveryChanged(group.group_id, None))
         desk.timers.cancel(Timer(TimerKind.RECOVERY, group.group_id))
         desk.note(group.group_id, EventKind.RECOVERED, f"it waits for no more checkpoints: {why}")
-        self._ownership.grant_what_is_free(group.group_id)
+        self._reconciler.grant_what_is_free(group.group_id)

@@ -32,7 +32,7 @@ from coordinator.core.groups.membership.recovery import Recovery, is_yet_to_begi
 from coordinator.core.groups.membership.subscribed_topics import SubscribedTopics
 from coordinator.core.groups.membership.validation import Refusal, facts_of, why_malformed, why_unfit
 from coordinator.core.groups.partitions.partition_table import TopicPartition
-from coordinator.core.groups.reconciliation.ownership import Ownership
+from coordinator.core.groups.reconciliation.reconciler import Reconciler
 from coordinator.core.groups.soft.sessions import Connection, MemberSession, Registration
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.core.groups.soft.timers import Timer, TimerKind
@@ -48,16 +48,16 @@ class Membership:
     def __init__(
         self,
         desk: Desk,
-        ownership: Ownership,
+        reconciler: Reconciler,
         recovery: Recovery,
         claim_watch: ClaimWatch,
         assignors: Mapping[str, Assignor],
     ) -> None:
         self._desk = desk
-        self._ownership = ownership
+        self._reconciler = reconciler
         self._recovery = recovery
         self._claim_watch = claim_watch
-        self._gone_back = GoneBack(desk, ownership)
+        self._gone_back = GoneBack(desk, reconciler)
         self._known_assignors = tuple(assignors)
         self.topics = SubscribedTopics(desk)
 
@@ -340,24 +340,24 @@ class Membership:
         self._note_accepted(group, member_id, old_facts.incarnation if old_facts is not None else None)
         self._respond_accepted(registration, group, member_id, listed.statuses)
         owned = group.owned_by(member_id).in_order()
-        self._ownership.tellings.whole(group.group_id, member_id, owned)
+        self._reconciler.tellings.whole(group.group_id, member_id, owned)
         self._recovery.note_registered(
             group, member_id, request, shown, is_new_group=is_new_group, has_gone_back=has_gone_back
         )
         stopping = sorted(group.stopping.get(member_id, ()))
-        self._ownership.stops.push(group.group_id, member_id, stopping)
-        self._ownership.hold_back(group.group_id, member_id, owned)
+        self._reconciler.stops.push(group.group_id, member_id, stopping)
+        self._reconciler.hold_back(group.group_id, member_id, owned)
         if changes_target(old_facts, facts):
-            self._ownership.window.note_change(group.group_id, f"{member_id} {'changed' if old_facts else 'joined'}")
+            self._reconciler.window.note_change(group.group_id, f"{member_id} {'changed' if old_facts else 'joined'}")
         elif has_news_of_topics:
-            self._ownership.window.note_change(group.group_id, "its topics changed")
+            self._reconciler.window.note_change(group.group_id, "its topics changed")
         elif has_gone_back:
             # What was held for somebody who had gone is in no target, and is free now.
-            self._ownership.window.note_change(group.group_id, "its log went back")
+            self._reconciler.window.note_change(group.group_id, "its log went back")
         if was_empty:
-            self._ownership.note_first(group.group_id)
+            self._reconciler.note_first(group.group_id)
         if has_gone_back:
-            self._ownership.grant_what_is_free(group.group_id)
+            self._reconciler.grant_what_is_free(group.group_id)
 
     def _of_later_processes(
         self, group: GroupState, registration: Registration, listed: Listed
@@ -383,7 +383,7 @@ class Membership:
         if partitions:
             parts = tuple(ReleasedPart(*partition, group.grants[partition].owner_epoch) for partition in partitions)
             desk.journal.decide(Released(group.group_id, member_id, parts, ()))
-            self._ownership.note_lost(group.group_id, partitions, desk.now_ms, f"{member_id} commits otherwise")
+            self._reconciler.note_lost(group.group_id, partitions, desk.now_ms, f"{member_id} commits otherwise")
 
     def _give_up_former(self, group: GroupState, instance_id: str | None, member_id: str) -> None:
         """Close claims that waited for an instance id which is back under another member id, with another checkpoint.
@@ -398,8 +398,8 @@ class Membership:
         partitions = tuple(group.owned_by(former).in_order())
         desk.journal.decide(ClaimsGivenUp(group.group_id, partitions, why))
         desk.note(group.group_id, EventKind.CLAIM_GIVEN_UP, why, member_id=former, partitions=partitions)
-        self._ownership.note_lost(group.group_id, partitions, desk.now_ms, why)
-        self._ownership.window.note_change(group.group_id, why)
+        self._reconciler.note_lost(group.group_id, partitions, desk.now_ms, why)
+        self._reconciler.window.note_change(group.group_id, why)
 
     def _settle_group(self, registration: Registration, topics: tuple[str, ...], earliest_why: str) -> bool:
         """Record what the registration says of its group, and return whether its topics are news."""

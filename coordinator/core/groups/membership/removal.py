@@ -10,7 +10,7 @@ from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.records import MemberRemoved
 from coordinator.core.groups.membership.registration import Membership
 from coordinator.core.groups.partitions.partition_table import TopicPartition
-from coordinator.core.groups.reconciliation.ownership import Ownership
+from coordinator.core.groups.reconciliation.reconciler import Reconciler
 from coordinator.core.groups.soft.sessions import Connection, MemberSession
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.core.groups.soft.timers import Timer, TimerKind
@@ -22,10 +22,10 @@ class Departures:
     """The ways out of the groups of one shard."""
 
     def __init__(
-        self, desk: Desk, ownership: Ownership, claim_watch: ClaimWatch, expiry: Expiry, membership: Membership
+        self, desk: Desk, reconciler: Reconciler, claim_watch: ClaimWatch, expiry: Expiry, membership: Membership
     ) -> None:
         self._desk = desk
-        self._ownership = ownership
+        self._reconciler = reconciler
         self._claim_watch = claim_watch
         self._expiry = expiry
         self._membership = membership
@@ -129,13 +129,13 @@ class Departures:
         for timer_kind in (TimerKind.GRACE, TimerKind.PROBE, TimerKind.STOP):
             desk.timers.cancel(Timer(timer_kind, group_id, member_id))
         since_ms = desk.now_ms if dead_since_ms is None else dead_since_ms
-        self._ownership.note_lost(group_id, had, since_ms, why)
+        self._reconciler.note_lost(group_id, had, since_ms, why)
         released = had - group.owned_by(member_id) if member_id in group.owned else had
         desk.note(group_id, kind, why, member_id=member_id, partitions=released)
         self._claim_watch.note_abandoned(group, member_id)
         self._expiry.note_used(group)
         cause = f"{member_id} left" if kind is EventKind.MEMBER_LEFT else f"{member_id} expired: {why}"
-        self._ownership.window.note_change(group_id, cause, is_urgent=True)
+        self._reconciler.window.note_change(group_id, cause, is_urgent=True)
         # Most of it is nobody's until the next target.
         wanted: list[TopicPartition] = []
         for topic, numbers in had.columns():
@@ -143,4 +143,4 @@ class Departures:
             wanted += [(topic, number) for number in numbers if number in owners]
         resets = group.controls.resets
         wanted += [partition for partition in had if partition in resets] if resets else []
-        self._ownership.reconcile(group_id, wanted, ())
+        self._reconciler.reconcile(group_id, wanted, ())

@@ -24,7 +24,7 @@ from coordinator.core.groups.offsets.committed_offsets import (
     why_fenced,
 )
 from coordinator.core.groups.partitions.partition_table import TopicPartition
-from coordinator.core.groups.reconciliation.readers import why_read_only
+from coordinator.core.groups.reconciliation.read_only import why_read_only
 from coordinator.protocol.claim_columns import (
     claimed_as_asked,
     claims_of,

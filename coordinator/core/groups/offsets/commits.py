@@ -12,8 +12,8 @@ from coordinator.core.groups.hard.records import CommittedPart, GroupSettings, O
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.offsets import committed_offsets
 from coordinator.core.groups.partitions.partition_table import TopicPartition
-from coordinator.core.groups.reconciliation.ownership import Ownership
-from coordinator.core.groups.reconciliation.readers import why_read_only
+from coordinator.core.groups.reconciliation.read_only import why_read_only
+from coordinator.core.groups.reconciliation.reconciler import Reconciler
 from coordinator.core.groups.soft.sessions import Connection, MemberSession, Owned
 from coordinator.protocol.columns import one_by_one
 from coordinator.protocol.errors import ErrorCode
@@ -25,9 +25,9 @@ from coordinator.protocol.parts import PartitionResult, TopicOffsets
 class Commits:
     """The commits in the groups of one shard."""
 
-    def __init__(self, desk: Desk, ownership: Ownership, expiry: Expiry) -> None:
+    def __init__(self, desk: Desk, reconciler: Reconciler, expiry: Expiry) -> None:
         self._desk = desk
-        self._ownership = ownership
+        self._reconciler = reconciler
         self._expiry = expiry
 
     def commit(self, connection: Connection, request: CommitOffsets) -> CommitOffsetsResponse | ErrorResponse:
@@ -121,7 +121,7 @@ class Commits:
             self._expiry.note_used(desk.journal.state.groups[group_id])
             if not is_new:
                 partitions = [(part.topic, part.partition) for part in committed]
-                self._ownership.reconcile(group_id, partitions, ())
+                self._reconciler.reconcile(group_id, partitions, ())
         refused = _refusals(results)
         return CommitOffsetsResponse(refused=refused, accepted=len(results) - len(refused))
 

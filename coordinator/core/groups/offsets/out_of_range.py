@@ -19,8 +19,8 @@ from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.offsets.committed_offsets import refused, why_fenced
 from coordinator.core.groups.offsets.releases import after_release
 from coordinator.core.groups.partitions.partition_table import TopicPartition
-from coordinator.core.groups.reconciliation.ownership import Ownership
-from coordinator.core.groups.reconciliation.readers import reader_policy
+from coordinator.core.groups.reconciliation.read_only import reader_policy
+from coordinator.core.groups.reconciliation.reconciler import Reconciler
 from coordinator.core.groups.soft.group_soft import BeyondEnd, ReadAnew
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
@@ -52,9 +52,9 @@ class _Question:
 class Reports:
     """The reports of the members of one shard."""
 
-    def __init__(self, desk: Desk, ownership: Ownership, new_lookup_id: Callable[[], int]) -> None:
+    def __init__(self, desk: Desk, reconciler: Reconciler, new_lookup_id: Callable[[], int]) -> None:
         self._desk = desk
-        self._ownership = ownership
+        self._reconciler = reconciler
         self._new_lookup_id = new_lookup_id
         self._lookups: dict[int, tuple[_Question, int]] = {}
 
@@ -117,7 +117,7 @@ class Reports:
             # What the member was told is complete is not any more; it hears when it is again.
             soft.sessions[member_id].is_told_complete = False
         desk.respond(question.connection_id, question.correlation_id, ReportOutOfRangeResponse(results))
-        after_release(desk, self._ownership, group, member_id, tuple(anew))
+        after_release(desk, self._reconciler, group, member_id, tuple(anew))
 
     def _judge(
         self, group: GroupState, question: _Question, one: LostPosition, anew: dict[TopicPartition, LostPosition]

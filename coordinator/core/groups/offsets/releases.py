@@ -8,8 +8,8 @@ from coordinator.core.groups.hard.records import OffsetsCommitted, Released
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.offsets import claims, committed_offsets
 from coordinator.core.groups.partitions.partition_table import TopicPartition
-from coordinator.core.groups.reconciliation.ownership import Ownership
-from coordinator.core.groups.reconciliation.readers import why_read_only
+from coordinator.core.groups.reconciliation.read_only import why_read_only
+from coordinator.core.groups.reconciliation.reconciler import Reconciler
 from coordinator.core.groups.reconciliation.stopping import patience
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.protocol.parts import FinalOffset, PartitionResult
@@ -42,14 +42,14 @@ def take_last_offsets(desk: Desk, group: GroupState, member_id: str, finals: Seq
 
 
 def after_release(
-    desk: Desk, ownership: Ownership, group: GroupState, member_id: str, released: Sequence[TopicPartition]
+    desk: Desk, reconciler: Reconciler, group: GroupState, member_id: str, released: Sequence[TopicPartition]
 ) -> None:
     """Hand on partitions that a member has just let go of, which is on record already."""
     if not released:
         return
     why = f"{member_id} let go"
-    ownership.stops.forget(group.group_id, member_id, released)
+    reconciler.stops.forget(group.group_id, member_id, released)
     patience.note_let_go(group, desk.soft_of(group.group_id), member_id, released)
-    ownership.note_lost(group.group_id, released, desk.now_ms, why)
+    reconciler.note_lost(group.group_id, released, desk.now_ms, why)
     desk.note(group.group_id, EventKind.RELEASED, why, member_id=member_id, partitions=released)
-    ownership.reconcile(group.group_id, released, (member_id,))
+    reconciler.reconcile(group.group_id, released, (member_id,))

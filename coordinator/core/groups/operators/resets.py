@@ -2,7 +2,7 @@
 
 A reset is computed when it is asked for and not again: what a dry run shows is what is written. A partition that a
 member owns is stopped there first; until it has let go, or is fenced for not doing so, the reset is pending and can be
-cancelled. Doing it is `ownership`'s business, in the place where it would grant the partition.
+cancelled. Doing it is `reconciler`'s business, in the place where it would grant the partition.
 """
 
 import heapq
@@ -21,7 +21,7 @@ from coordinator.core.groups.hard.operator_records import PlannedReset, ResetsCa
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.operators.reset_rules import NewOffset, NoOffset, new_offset, to_ask, why_bad_target
 from coordinator.core.groups.partitions.partition_table import TopicPartition
-from coordinator.core.groups.reconciliation.ownership import Ownership
+from coordinator.core.groups.reconciliation.reconciler import Reconciler
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import MAX_NAMED
@@ -52,10 +52,10 @@ class _Question:
 class Resets:
     """The resets of the groups of one shard."""
 
-    def __init__(self, desk: Desk, ownership: Ownership, expiry: Expiry, new_lookup_id: Callable[[], int]) -> None:
+    def __init__(self, desk: Desk, reconciler: Reconciler, expiry: Expiry, new_lookup_id: Callable[[], int]) -> None:
         self._desk = desk
         self._expiry = expiry
-        self._ownership = ownership
+        self._reconciler = reconciler
         self._new_lookup_id = new_lookup_id
         self._lookups: dict[int, tuple[_Question, dict[TopicPartition, int]]] = {}
 
@@ -180,8 +180,8 @@ class Resets:
         if owned:
             why = f"{say_by(request.who, request.why)}; waits until the owners have let go"
             desk.note(group.group_id, EventKind.RESET_PLANNED, why, partitions=owned)
-        self._ownership.reconcile(group.group_id, planned, ())
-        self._ownership.unsettle(group.group_id, owners)
+        self._reconciler.reconcile(group.group_id, planned, ())
+        self._reconciler.unsettle(group.group_id, owners)
         self._expiry.note_used(group)
 
     # ---- cancelled --------------------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ class Resets:
             )
             why = say_by(request.who, request.why)
             self._desk.note(group.group_id, EventKind.RESET_CANCELLED, why, partitions=found)
-            self._ownership.reconcile(group.group_id, found, ())
+            self._reconciler.reconcile(group.group_id, found, ())
         return CancelResetsResponse(results=tuple(_cancel_results(group, wanted, found)), up_to=up_to)
 
 

@@ -1,7 +1,7 @@
 """What operators do to running groups: pause, drain, delete, release; resets are in a room of their own.
 
 Every verb is checked against the group as it is, recorded with who and why, and put on the group's timeline. A dry run
-goes the same way up to the record. What follows for owners is `ownership`'s business.
+goes the same way up to the record. What follows for owners is `reconciler`'s business.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.operators.control_pages import describe_controls
 from coordinator.core.groups.operators.resets import Resets
 from coordinator.core.groups.partitions.partition_table import TopicPartition
-from coordinator.core.groups.reconciliation.ownership import Ownership
+from coordinator.core.groups.reconciliation.reconciler import Reconciler
 from coordinator.core.groups.soft.timeline import EventKind, Partitions
 from coordinator.core.groups.status import group_status
 from coordinator.protocol.errors import ErrorCode
@@ -61,10 +61,10 @@ MAX_WHY_LENGTH = 1000
 class Operators:
     """The operators of the groups of one shard."""
 
-    def __init__(self, desk: Desk, ownership: Ownership, expiry: Expiry, new_lookup_id: Callable[[], int]) -> None:
+    def __init__(self, desk: Desk, reconciler: Reconciler, expiry: Expiry, new_lookup_id: Callable[[], int]) -> None:
         self._desk = desk
-        self._ownership = ownership
-        self._resets = Resets(desk, ownership, expiry, new_lookup_id)
+        self._reconciler = reconciler
+        self._resets = Resets(desk, reconciler, expiry, new_lookup_id)
 
     def handle(self, connection_id: int, correlation_id: int, request: OperatorRequest) -> None:
         """Answer a request of an operator."""
@@ -178,7 +178,7 @@ class Operators:
             partitions: Partitions = group.grants if is_large else touched
             desk.note(group.group_id, kind, what + say_by(request.who, request.why), partitions=partitions)
             if is_large:
-                self._ownership.look_at_all(group.group_id)
+                self._reconciler.look_at_all(group.group_id)
             else:
                 self._bring_about(group, touched)
         count = len(group.grants) if is_large and is_news else 0
@@ -188,8 +188,8 @@ class Operators:
         """Stop and grant as what has been decided wants, and tell all whose share it changes."""
         owners = {group.grants[partition].member_id for partition in partitions if partition in group.grants}
         owners |= {group.target_owners[partition] for partition in partitions if partition in group.target_owners}
-        self._ownership.unsettle(group.group_id, owners)
-        self._ownership.reconcile(group.group_id, partitions, owners)
+        self._reconciler.unsettle(group.group_id, owners)
+        self._reconciler.reconcile(group.group_id, partitions, owners)
 
     # ---- drain ------------------------------------------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ class Operators:
             by = say_by(request.who, request.why)
             kind = EventKind.DRAINED if request.is_drained else EventKind.UNDRAINED
             desk.note(group.group_id, kind, by, member_id=request.member_id, partitions=owned)
-            self._ownership.window.note_change(group.group_id, f"{request.member_id} was {kind} {by}")
+            self._reconciler.window.note_change(group.group_id, f"{request.member_id} was {kind} {by}")
         return ChangeDrainResponse(partitions=owned)
 
     # ---- deletion ---------------------------------------------------------------------------------------------------
@@ -287,8 +287,8 @@ class Operators:
             )
             why = say_by(request.who, request.why)
             desk.note(group.group_id, EventKind.CLAIM_RELEASED, why, partitions=released)
-            self._ownership.window.note_change(group.group_id, "running claims were released")
-            self._ownership.reconcile(group.group_id, released, ())
+            self._reconciler.window.note_change(group.group_id, "running claims were released")
+            self._reconciler.reconcile(group.group_id, released, ())
         return ReleaseClaimsResponse(results=tuple(results))
 
 

@@ -11,10 +11,10 @@ from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.records import MOST_TOGETHER, Granted, TopicCommit
 from coordinator.core.groups.hard.state import Grant, GroupState
 from coordinator.core.groups.partitions.partition_table import TopicPartition, is_same_topic
-from coordinator.core.groups.reconciliation.lookups import Lookups
-from coordinator.core.groups.reconciliation.readers import reader_hints, reader_start
+from coordinator.core.groups.reconciliation.read_only import reader_hints, reader_start
 from coordinator.core.groups.reconciliation.round_report import NotedStart, Round
-from coordinator.core.groups.reconciliation.starts import AskedStart, NoStart, start_of, usual_start
+from coordinator.core.groups.reconciliation.start_lookups import Lookups
+from coordinator.core.groups.reconciliation.start_offsets import AskedStart, NoStart, start_of, usual_start
 from coordinator.core.groups.soft.group_soft import AskedOffset
 from coordinator.core.groups.soft.hints import Hints
 from coordinator.protocol.ids import EARLIEST

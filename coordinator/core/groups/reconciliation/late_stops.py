@@ -11,8 +11,8 @@ from coordinator.core.groups.hard.held_claims import outlives_stop
 from coordinator.core.groups.hard.records import Taken
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.partitions.partition_table import TopicPartition
-from coordinator.core.groups.reconciliation.ownership import Ownership
 from coordinator.core.groups.reconciliation.pushes import fetchers_taken
+from coordinator.core.groups.reconciliation.reconciler import Reconciler
 from coordinator.core.groups.reconciliation.stopping import patience
 from coordinator.core.groups.soft.group_soft import GroupSoft
 from coordinator.core.groups.soft.sessions import MemberSession
@@ -22,9 +22,9 @@ from coordinator.core.groups.soft.timeline import EventKind
 class LateStops:
     """The ends of the stops that the members of one shard have not done in time."""
 
-    def __init__(self, desk: Desk, ownership: Ownership) -> None:
+    def __init__(self, desk: Desk, reconciler: Reconciler) -> None:
         self._desk = desk
-        self._ownership = ownership
+        self._reconciler = reconciler
 
     def stop_timed_out(self, group_id: str, member_id: str) -> None:
         """Take from a member what it should have let go of by now."""
@@ -39,7 +39,7 @@ class LateStops:
         if late or given_up:
             self._take(group, member_id, session, late, given_up)
         else:
-            self._ownership.stops.set_timer(group_id, member_id)
+            self._reconciler.stops.set_timer(group_id, member_id)
 
     def _wait_on_claims(
         self, group: GroupState, member_id: str, session: MemberSession, held: Sequence[TopicPartition]
@@ -114,9 +114,9 @@ class LateStops:
             for push in pushes:
                 desk.push(session.connection_id, push)
             desk.note(group_id, kind, why, member_id=member_id, partitions=partitions, duration_ms=duration_ms)
-            self._ownership.note_lost(group_id, partitions, desk.now_ms, f"taken from {member_id}")
-        self._ownership.stops.forget(group_id, member_id, taken)
-        self._ownership.reconcile(group_id, taken, (member_id,))
+            self._reconciler.note_lost(group_id, partitions, desk.now_ms, f"taken from {member_id}")
+        self._reconciler.stops.forget(group_id, member_id, taken)
+        self._reconciler.reconcile(group_id, taken, (member_id,))
 
     def _why_late(self, group: GroupState, soft: GroupSoft, partition: TopicPartition, waited_ms: int) -> str:
         place = group.claims.rows(partition[0]).get(partition[1])

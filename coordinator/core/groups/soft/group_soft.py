@@ -14,8 +14,8 @@ from coordinator.core.groups.hard.tables.claim_table import ClaimPlace, OpenClai
 from coordinator.core.groups.partitions.partition_table import PartitionTable, TopicPartition
 from coordinator.core.groups.soft.backlog import Backlog
 from coordinator.core.groups.soft.hints import Hints
-from coordinator.core.groups.soft.plan import Plan
 from coordinator.core.groups.soft.sessions import MemberSession
+from coordinator.core.groups.soft.staged_target import StagedTarget
 from coordinator.core.groups.soft.timeline import Timeline
 
 
@@ -85,9 +85,9 @@ class GroupSoft:
     """When the window ends at the latest, while it is open."""
     window_closed_until_ms: int = 0
     """Until when another urgent change waits after a rebalance."""
-    planning: Generator[None, None, Plan] | None = None
+    planning: Generator[None, None, StagedTarget] | None = None
     """The target that is being computed, turn by turn."""
-    plan: Plan | None = None
+    staged_target: StagedTarget | None = None
     """The target that is being made the group's, part by part."""
     backlog: Backlog = field(default_factory=Backlog)
     has_news_of_topics: bool = True

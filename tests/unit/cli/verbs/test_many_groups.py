@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from coordinator.cli import app
 from coordinator.cli.parts.exits import ExitCode
-from coordinator.cli.parts.many import ask_each
+from coordinator.cli.parts.which_groups import ask_each
 from coordinator.cli.verbs.wait import parse_seconds
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (

@@ -8,7 +8,7 @@ partition had never been read.
 from coordinator.core.groups.hard.records import MemberFacts
 from coordinator.core.groups.hard.state import GroupState, TopicState
 from coordinator.core.groups.partitions.partition_table import TopicPartition
-from coordinator.core.groups.reconciliation.starts import Start, policy_start, start_of
+from coordinator.core.groups.reconciliation.start_offsets import Start, policy_start, start_of
 from coordinator.core.groups.soft.hints import Hints
 from coordinator.protocol.parts import ResetPolicy
 

@@ -47,7 +47,7 @@ def cut(member_id: str, topics: Sequence[TopicNumbers], most: int, *, is_gain: b
 
 
 @dataclass(slots=True)
-class Plan:
+class StagedTarget:
     """A target that is not yet, or not wholly, the group's: what its members lose, and after that what they gain."""
 
     group_epoch: int
@@ -59,7 +59,7 @@ class Plan:
     """What the parts taken so far give to another than its owner."""
 
     def take(self, group: GroupState, most: int, *, is_outdated: bool) -> TargetsAssigned:
-        """Take out the next part, of about `most` partitions; an outdated plan leaves a stale target behind.
+        """Take out the next part, of about `most` partitions; an outdated target leaves a stale one behind.
 
         Members that are gone since are passed over, and nobody gets a partition of a topic it reads no longer.
         """

@@ -21,19 +21,19 @@ from coordinator.core.groups.hard.state import Grant, GroupState
 from coordinator.core.groups.partitions.partition_set import PartitionSet
 from coordinator.core.groups.partitions.partition_table import TopicPartition, in_order, is_same_topic, numbers_by_topic
 from coordinator.core.groups.reconciliation.grants import Free, Grants
-from coordinator.core.groups.reconciliation.lookups import Lookups
 from coordinator.core.groups.reconciliation.rebalance_window import RebalanceWindow
 from coordinator.core.groups.reconciliation.round_report import Round, note_round
+from coordinator.core.groups.reconciliation.start_lookups import Lookups
 from coordinator.core.groups.reconciliation.stopping.stops import Stops
 from coordinator.core.groups.reconciliation.tellings import Tellings
 from coordinator.core.groups.soft.group_soft import GroupSoft, LostOwner
-from coordinator.core.groups.soft.plan import Plan
+from coordinator.core.groups.soft.staged_target import StagedTarget
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.core.groups.soft.timers import Timer, TimerKind
 from coordinator.core.groups.status import is_complete
 
 
-class Ownership:
+class Reconciler:
     """The reconciliation of the groups of one shard."""
 
     def __init__(self, desk: Desk, assignors: Mapping[str, Assignor], new_lookup_id: Callable[[], int]) -> None:
@@ -55,7 +55,7 @@ class Ownership:
     def window_ended(self, group_id: str) -> None:
         """Rebalance the group, once what the rebalance before it began is done."""
         soft = self._both(group_id)[1]
-        if soft.planning is not None or soft.plan is not None or soft.backlog.members:
+        if soft.planning is not None or soft.staged_target is not None or soft.backlog.members:
             self.window.look_again(group_id)
         else:
             self.rebalance(group_id)
@@ -72,21 +72,21 @@ class Ownership:
             soft.planning = planning
             self._go_on(group_id, soft)
             return
-        soft.planning, soft.plan = None, run_whole(planning)
-        if soft.plan.is_large:  # to have computed it was enough for one step
+        soft.planning, soft.staged_target = None, run_whole(planning)
+        if soft.staged_target.is_large:  # to have computed it was enough for one step
             self._go_on(group_id, soft)
         else:
-            self._take_part(group, soft, soft.plan)
+            self._take_part(group, soft, soft.staged_target)
 
     @property
     def _part(self) -> int:
         """Partitions of a target that become hard state in one step, where one costs less than a grant does."""
         return 4 * self._desk.limits.slice_partitions
 
-    def _take_part(self, group: GroupState, soft: GroupSoft, plan: Plan) -> None:
+    def _take_part(self, group: GroupState, soft: GroupSoft, staged: StagedTarget) -> None:
         """Make the next part of a target the group's, and begin to bring partitions there after the last."""
         desk = self._desk
-        targets = plan.take(group, self._part, is_outdated=bool(soft.causes))
+        targets = staged.take(group, self._part, is_outdated=bool(soft.causes))
         desk.journal.decide(targets)
         changed = {target.member_id for target in (*targets.lost, *targets.gained)}
         for member_id in sorted(changed):
@@ -94,9 +94,9 @@ class Ownership:
             if session is not None:
                 session.is_told_complete = False
         soft.backlog.add_members(sorted(changed))
-        if not plan.changes:
-            desk.note(group.group_id, EventKind.REBALANCE, soft.backlog.why, partitions=plan.moves)
-            soft.plan = None
+        if not staged.changes:
+            desk.note(group.group_id, EventKind.REBALANCE, soft.backlog.why, partitions=staged.moves)
+            soft.staged_target = None
             soft.unsettled = set(group.members)
             soft.backlog.add_members(group.members)
             soft.backlog.add(partition for partition in group.controls.resets if partition not in group.target_owners)
@@ -129,18 +129,18 @@ class Ownership:
             try:
                 next(soft.planning)
             except StopIteration as done:
-                soft.planning, soft.plan = None, done.value
+                soft.planning, soft.staged_target = None, done.value
             self._go_on(group_id, soft)
             return
-        if soft.plan is not None:
-            self._take_part(group, soft, soft.plan)
+        if soft.staged_target is not None:
+            self._take_part(group, soft, soft.staged_target)
             return
         partitions, members = soft.backlog.take(group, desk.limits.slice_partitions, _has_to_stop)
         self._reconcile(Round(group, soft), partitions, members, soft.backlog.why)
         self._go_on(group_id, soft)
 
     def _go_on(self, group_id: str, soft: GroupSoft) -> None:
-        if soft.backlog or soft.planning is not None or soft.plan is not None:
+        if soft.backlog or soft.planning is not None or soft.staged_target is not None:
             self._desk.timers.set(Timer(TimerKind.SLICE, group_id), self._desk.now_ms)
 
     # ---- reconcile --------------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class Ownership:
             for member_id in touched
             if group.members[member_id].member_epoch != group.group_epoch
             and member_id not in group.stopping
-            and soft.plan is None
+            and soft.staged_target is None
             and member_id not in soft.backlog.members
             and not (group.is_target_stale and group.members[member_id].member_epoch == 0)
         )

@@ -39,7 +39,7 @@ As it grows it is filled by as much again, up to `FILL_BYTES`."""
 _NAME = re.compile(r"(\d{20})\.(log|snapshot)")
 
 
-class ShardFiles:
+class SegmentFiles:
     """Reads and writes one shard's directory."""
 
     def __init__(self, files: Files, directory: Path, segment_bytes: int) -> None:
