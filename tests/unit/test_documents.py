@@ -81,6 +81,45 @@ def test_every_page_is_reached_from_the_readme() -> None:
     assert [name_of(page) for page in PAGES if page not in reached] == []
 
 
+def rows_of_places() -> list[tuple[str, str, str]]:
+    """Return the rows of PLACES: what is looked for, the file it begins in, and what is touched besides."""
+    page = (ROOT / "docs" / "PLACES.md").read_text(encoding="utf-8")
+    rows = [line.strip("|").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    assert all(len(row) == 3 for row in rows), [row for row in rows if len(row) != 3]
+    return [(row[0].strip(), row[1].strip(), row[2].strip()) for row in rows if row[0].strip() != "looked for"]
+
+
+def test_every_place_is_one_file_that_is_there_and_is_looked_for_once() -> None:
+    rows = rows_of_places()
+    not_one_file = [row for row in rows if not (row[1].count("`") == 2 and (ROOT / row[1].strip("`")).is_file())]
+    assert not_one_file == []
+    names = [looked_for for looked_for, _, _ in rows]
+    assert len(names) == len(set(names)) > 150
+
+
+def test_what_else_a_place_names_is_there() -> None:
+    gone = []
+    for looked_for, begins_in, also in rows_of_places():
+        beside = (ROOT / begins_in.strip("`")).parent
+        for word in re.findall(r"`([^`\s]+)`", also):
+            is_path = "/" in word or word.endswith((".py", ".pyx", ".md", ".toml"))
+            if is_path and not ((ROOT / word).exists() or (beside / word).is_file()):
+                gone.append((looked_for, word))
+    assert gone == []
+
+
+def test_every_folder_of_the_product_has_a_place() -> None:
+    named = {
+        (ROOT / word).parent
+        for row in rows_of_places()
+        for cell in row[1:]
+        for word in re.findall(r"`([^`\s]+\.\w+)`", cell)
+    }
+    packages = [file.parent for name in ("coordinator", "spark_kcoord") for file in (ROOT / name).rglob("__init__.py")]
+    assert len(packages) > 50
+    assert [name_of(package) for package in packages if package not in named] == []
+
+
 def test_glossary_is_in_order_and_says_each_word_once() -> None:
     page = (ROOT / "docs" / "GLOSSARY.md").read_text(encoding="utf-8")
     words = re.findall(r"^\| ([^|]+) \| [^|]+ \|$", page, flags=re.MULTILINE)[1:]
