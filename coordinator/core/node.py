@@ -207,7 +207,7 @@ class Node:
                 case LeadershipGiven():
                     self._rack.lead(event.shard, event.leader_epoch, event.log_end)
                 case LeadershipGoesOn():
-                    self._rack.go_on(event.shard, event.leader_epoch, event.log_end)
+                    self._rack.go_on(event)
                 case ShardStalled():
                     self._rack.stalled.add(event.shard)
                 case ShardServes():

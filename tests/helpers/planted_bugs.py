@@ -1,4 +1,7 @@
-"""Bugs planted into a node: a call that decides records of a shard fails, before or after it has done so."""
+"""Bugs planted into a node: a call that decides records of a shard fails, before or after it has done so.
+
+To go on in the next epoch counts as such a call, and always fails where a bug is planted.
+"""
 
 from typing import ClassVar
 
@@ -17,6 +20,13 @@ class BuggyJournal(Journal):
     __slots__ = ()
     left: ClassVar[dict[int, tuple[int, bool]]] = {}
     """The calls of which journal that are left until one fails, and whether that comes after its records."""
+
+    def go_on(self, leader_epoch: int, base_offset: int, began: bytes) -> None:
+        calls, is_after = self.left.pop(id(self), (0, False))
+        if is_after or not calls:
+            super().go_on(leader_epoch, base_offset, began)
+        if calls:
+            raise PlantedBugError("a bug was planted here")
 
     def decide(self, *records: Record) -> None:
         calls, is_after = self.left.pop(id(self), (0, False))

@@ -16,7 +16,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from coordinator.core.effects import Append, BugMet, CloseConnection, Effect, LoadShard, Notice, Respond, SendPush
-from coordinator.core.events import AppendRefused, Event, RequestArrived, ShardRecovered, ShardUnreadable
+from coordinator.core.events import (
+    AppendRefused,
+    Event,
+    LeadershipGoesOn,
+    RequestArrived,
+    ShardRecovered,
+    ShardUnreadable,
+)
 from coordinator.core.groups.desk import Clock
 from coordinator.core.groups.hard.life_records import LeaderBegan
 from coordinator.core.groups.hard.records import encode_record
@@ -153,22 +160,27 @@ class ShardRack:
         leader_epoch = self.leader_epochs[index]
         self.loads.begin(index)
         if log_end is not None:
-            began = encode_record(LeaderBegan(leader_epoch, self._node_id, self._clock.wall_ms))
-            self.direct.append(Append(index, log_end, leader_epoch, (began,)))
-            self.handed_out[index] = log_end + 1
+            self._append_began(index, log_end)
         self.direct.append(LoadShard(index, leader_epoch))
 
-    def go_on(self, index: int, leader_epoch: int, log_end: int) -> None:
+    def _append_began(self, index: int, log_end: int) -> bytes:
+        """Append the record of a shard's epoch, which its replica counts already, whatever becomes of this step."""
+        leader_epoch = self.leader_epochs[index]
+        began = encode_record(LeaderBegan(leader_epoch, self._node_id, self._clock.wall_ms))
+        self.direct.append(Append(index, log_end, leader_epoch, (began,)))
+        self.handed_out[index] = log_end + 1
+        return began
+
+    def go_on(self, event: LeadershipGoesOn) -> None:
         """Lead a shard that is led here in the next epoch too; one that a bug took out of service is read again."""
+        index, log_end = event.shard, event.log_end
         assert self.is_led(index), "only a leader goes on"
-        self._begin_epoch(index, leader_epoch, 0)
+        self._begin_epoch(index, event.leader_epoch, 0)
         if index in self._away:
             self._load(index, log_end)
             return
-        journal = self.shards[index].desk.journal
-        assert journal.log_end_offset == log_end, "the replica knows of all that was appended"
-        journal.begin_epoch(leader_epoch, self._node_id, self._clock.wall_ms)
-        self.touched.add(index)
+        journal, began = self.shards[index].desk.journal, self._append_began(index, log_end)
+        self.contained(index, event, journal.go_on, event.leader_epoch, log_end, began)
 
     def _begin_epoch(self, index: int, leader_epoch: int, high_watermark: int) -> None:
         self.leader_epochs[index] = leader_epoch

@@ -14,7 +14,7 @@ from coordinator.core.cluster.znodes import Cluster, ShardEntry
 from coordinator.core.replica import effects as r
 from coordinator.core.replica.replica import Leader, Opening
 from coordinator.protocol.messages.message import WireMessage
-from tests.sim.cluster.disk import Record
+from tests.sim.cluster.disk import Log, Record
 from tests.sim.log.state import ViolationError
 from tests.sim.schedule import Schedule
 from tests.sim.zookeeper_servers import Change
@@ -139,9 +139,15 @@ class ClusterChecker:
         self._require(is_enough, "StrongIsr", f"{shard} is committed to {end}, which is on the disks of {names} only")
 
     def _has(self, process: "ClusterProcess", shard: int, end: int) -> bool:
-        """Return whether a node's disk has what is committed to an end."""
-        log = process.disk.stable.get(shard)
-        if log is None or log.end < end:
+        """Return whether a node's disk has what is committed to an end, or the one had that it has lost.
+
+        A leader counts what that one has reported until it hears of the loss: it is one of the losses that are borne.
+        """
+        logs = [disk.stable.get(shard) for disk in (process.disk, process.lost_disk) if disk is not None]
+        return any(log is not None and self._is_in(log, shard, end) for log in logs)
+
+    def _is_in(self, log: Log, shard: int, end: int) -> bool:
+        if log.end < end:
             return False
         return log.base >= end or log.at(end - 1) == self.committed[shard][end - 1]
 

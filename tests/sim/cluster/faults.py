@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tests.helpers.planted_bugs import plant
-from tests.sim.cluster.disk import Disk
 
 if TYPE_CHECKING:
     from tests.sim.cluster.process import ClusterProcess
@@ -51,8 +50,7 @@ def _replace_disk(world: "ClusterWorld") -> bool:
     if process is None or not is_whole or world.has_replaced_disk or len(entries[0].replicas) < 3:
         return False
     world.has_replaced_disk = True
-    process.end(loses_power=True, why="loses its disk")
-    process.disk = Disk(f"{process.disk.directory_id}-anew")
+    process.lose_disk()
     world.schedule.after(world.dice.choice((500, 3_000)), process.power_on)
     return True
 

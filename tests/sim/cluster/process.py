@@ -67,6 +67,8 @@ class ClusterProcess:
         self._checker = checker
         self.clients: Clients
         self.disk = Disk(f"directory-{number}")
+        self.lost_disk: Disk | None = None
+        """The one that was replaced by an empty one."""
         self.node: ClusterNode
         self.zookeeper: SimulatedZooKeeper
         self.life = 0
@@ -151,6 +153,11 @@ class ClusterProcess:
         """Begin the next life after the power was off."""
         self.is_powered = True
         self.start()
+
+    def lose_disk(self) -> None:
+        """End the process, and have an empty disk under the next one."""
+        self.end(loses_power=True, why="loses its disk")
+        self.lost_disk, self.disk = self.disk, Disk(f"{self.disk.directory_id}-anew")
 
     def pause(self) -> None:
         """Stop the process (SIGSTOP)."""

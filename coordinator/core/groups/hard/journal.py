@@ -144,6 +144,14 @@ class Journal:
         self.leader_epoch = leader_epoch
         self.decide(LeaderBegan(leader_epoch, node, wall_ms))
 
+    def go_on(self, leader_epoch: int, base_offset: int, began: bytes) -> None:
+        """Lead in the next epoch too, after the record of it, which is appended already."""
+        assert leader_epoch > self.leader_epoch, "leader epochs only grow"
+        assert not self._pending, "what was decided in the epoch before has been handed out"
+        assert self.log_end_offset == base_offset, "the replica knows of all that was appended"
+        self.leader_epoch = leader_epoch
+        self.take_batch(base_offset, (began,))
+
     def open(self, incarnation: str) -> None:
         """Go on with the log after its load, as nobody has done before under this name."""
         self.incarnation = incarnation

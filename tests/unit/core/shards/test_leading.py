@@ -1,5 +1,7 @@
 """A node begins to lead a shard and resigns: its epoch begins with a record, and nothing that waited outlives it."""
 
+import pytest
+
 from coordinator.core.effects import Append, LoadShard, Respond, WriteSnapshot
 from coordinator.core.events import (
     ConnectionOpened,
@@ -38,6 +40,7 @@ from coordinator.protocol.messages.operators import ResetOffsets
 from coordinator.protocol.parts import NodeAddress, ResetTarget
 from tests.helpers.node_member import Member
 from tests.helpers.node_world import NodeWorld
+from tests.helpers.planted_bugs import PlantedBugError, plant
 
 T0 = ("t", 0)
 
@@ -375,6 +378,24 @@ def test_a_leader_that_goes_on_keeps_its_members_and_what_waits() -> None:
     world.sync()
     assert member.answer(asked) is not None
     assert member.ask(Ping(0), PingResponse).error is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("is_after", [False, True])
+def test_a_leader_that_goes_on_keeps_the_record_of_its_epoch_also_when_it_meets_a_bug(is_after: bool) -> None:
+    world = NodeWorld({"t": 2})
+    member = world.join("m1")
+    shard, end = world.node.shard_of("g"), len(world.written[world.node.shard_of("g")])
+    world.bugs = []
+    plant(world.node, shard, 1, is_after=is_after)
+    world.happen(LeadershipGoesOn(shard, 5, end))
+    assert [type(bug.error) for bug in world.bugs] == [PlantedBugError]
+    assert decode_record(world.written[shard][end]).leader_epoch == 5  # type: ignore[union-attr]
+    world.advance(200)
+    assert member.closed_why is not None
+    assert world.node.is_loaded(shard)
+    assert world.reconnect(member).owned.keys() == {("t", 0), ("t", 1)}
+    began = [record for data in world.written[shard] if isinstance(record := decode_record(data), LeaderBegan)]
+    assert [record.leader_epoch for record in began] == [1, 5]
 
 
 def test_what_is_decided_among_others_waits_for_the_round_that_comes_next() -> None:
