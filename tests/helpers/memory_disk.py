@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -218,7 +219,26 @@ class MemoryDisk:
                     self._on_durable(change.shard, durable_end, change.log_number)
                     self._on_cut(change.shard, change.log_number)
 
+    @property
+    def has_work(self) -> bool:
+        """Return whether anything waits to be written or changed."""
+        return bool(self._requests) and self._failure is None
+
     # ---- mishaps -----------------------------------------------------------------------------------------------------
+
+    def stop_within(self, calls: int) -> None:
+        """Write on, and stop before a call of the files after so many; nothing more is done until `restart`."""
+        left = count(calls, -1)
+
+        def stop(_call: str, _path: Path) -> None:
+            if next(left) <= 0:
+                raise _StoppedError
+
+        self.files.fail = stop
+        with contextlib.suppress(_StoppedError):
+            self.flush()
+        self.files.fail = lambda _call, _path: None
+        self._closed = True
 
     def crash(self, dice: Random) -> None:
         """Lose power: what waits is gone, what was not synced survives by `dice`."""
@@ -283,6 +303,10 @@ class MemoryDisk:
     def _refuse_when_stopped(self) -> None:
         if self._closed or self._failure is not None:
             raise DiskError(f"the log takes nothing more: {self._failure or 'it is closed'}")
+
+
+class _StoppedError(Exception):
+    """The process ends here."""
 
 
 class MemoryClusterDisk(MemoryDisk):

@@ -143,7 +143,7 @@ class ClusterChecker:
 
         A leader counts what that one has reported until it hears of the loss: it is one of the losses that are borne.
         """
-        logs = [disk.stable.get(shard) for disk in (process.disk, process.lost_disk) if disk is not None]
+        logs = process.disk.stable.get(shard), process.lost.get(shard)
         return any(log is not None and self._is_in(log, shard, end) for log in logs)
 
     def _is_in(self, log: Log, shard: int, end: int) -> bool:

@@ -1,187 +1,281 @@
-"""The disk of one node of a simulated cluster: logs as lists of records, and a writer that is a while behind.
+"""The disk of one node of a simulated cluster: the one in memory that the contract suite holds, and a view of it.
 
-What is asked for shows at once to whoever reads the log in memory, as the product's writer has it, and is on disk once
-the writer has done it. A process that ends leaves on disk what was done, and as much of the rest as chance has it: an
-append in part, the others whole or not at all. Reports come a moment later, also when they are out of date by then.
+The writer is a while behind, as long as the world says. A process that ends does so in the middle of what its writer
+was at: of appends, cuts, snapshots and replacements a part was done. What a killed process has written is there all the
+same; without power it is there by the sector, or not. Beside the disk goes a second account of what was asked of it,
+which the checker compares with others: each log as whoever reads it in memory sees it, and as far as it is on disk.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from random import Random
+from typing import TypeAlias
 
-from coordinator.core.log.entry import Batch
-from coordinator.core.log.leader_epochs import LeaderEpochs
+from coordinator.core.cluster_node import events as i
+from coordinator.core.log.entry import Batch, StorageError
 from coordinator.core.log.snapshot import SnapshotPiece
-from coordinator.core.log.storage import OpenedLog
+from coordinator.core.log.storage import LogReplacedError, OpenedLog
+from tests.helpers.loading import Found
+from tests.helpers.memory_disk import MemoryClusterDisk
+from tests.sim.log.state import ViolationError
 
-Record = tuple[int, bytes]
+Record: TypeAlias = tuple[int, bytes]
 """The leader epoch of a record, and the record."""
+MOST_CALLS = 40
+"""An ending process makes at most so many calls of its files while it ends."""
+SEGMENT_BYTES = 4_096
+DAMAGED_AT = 24
+"""A byte of a segment's first frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The log of one shard: the records from `base` on, and the snapshot that stands for those before."""
+    """The log of one shard: the records from `base` on, where a snapshot ends that stands for those before."""
 
     base: int = 0
     records: tuple[Record, ...] = ()
-    snapshot: tuple[SnapshotPiece, ...] = ()
 
     @property
     def end(self) -> int:
         """Return the end of the log."""
         return self.base + len(self.records)
 
-    @property
-    def start(self) -> int:
-        """Return the end of the snapshot, 0 without one."""
-        return self.snapshot[0].end_offset if self.snapshot else 0
-
     def at(self, offset: int) -> Record | None:
         """Return a record; None for one that is not here."""
         return self.records[offset - self.base] if self.base <= offset < self.end else None
 
-    def batches(self, begin: int, end: int) -> tuple[Batch, ...]:
-        """Return the records of a range that is here as batches, each of one epoch."""
-        batches: list[Batch] = []
-        for offset in range(begin, min(end, self.end)):
-            epoch, record = self.records[offset - self.base]
-            if batches and batches[-1].leader_epoch == epoch:
-                batches[-1] = replace(batches[-1], records=(*batches[-1].records, record))
-            else:
-                batches.append(Batch(offset, epoch, (record,)))
-        return tuple(batches)
-
-    def appended(self, batches: tuple[Batch, ...]) -> "Log":
+    def appended(self, batches: Sequence[Batch]) -> "Log":
         """Return it with more records."""
-        assert not batches or batches[0].base_offset == self.end, f"an append at {batches[0]} to a log up to {self.end}"
         more = tuple((batch.leader_epoch, record) for batch in batches for record in batch.records)
         return replace(self, records=self.records + more)
 
     def cut(self, end: int) -> "Log":
         """Return it without what is at or above `end`."""
-        assert self.start <= end <= self.end, f"a cut at {end} of a log from {self.start} to {self.end}"
-        return replace(self, records=self.records[: end - self.base])
+        return replace(self, records=self.records[: max(0, end - self.base)])
 
-    def opened(self, number: int) -> OpenedLog:
-        """Return it as a node's disk shows it that has opened it under a number."""
-        epochs = LeaderEpochs(((self.snapshot[0].leader_epoch, self.start - 1),) if self.snapshot else ())
-        for batch in self.batches(max(self.base, self.start), self.end):
-            epochs.note(batch.leader_epoch, batch.base_offset)
-        return OpenedLog(self.start, self.end, epochs.marks, number)
-
-    def with_snapshot(self, pieces: tuple[SnapshotPiece, ...]) -> "Log":
-        """Return it with a snapshot, and without the records that this stands for."""
-        end = pieces[0].end_offset
-        if end <= self.start:
-            return self
-        return Log(end, self.records[end - self.base :], pieces)
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """Something the writer has to do: a change of a log, and what is reported when it is done."""
-
-    shard: int
-    kind: str
-    change: Callable[[Log], Log]
-    report: Callable[[Log], None]
-    batches: tuple[Batch, ...] = ()
+    def started_at(self, start: int) -> "Log":
+        """Return it with a snapshot for what is below `start`."""
+        return Log(start, self.records[start - self.base :]) if start > self.base else self
 
 
 @dataclass(slots=True)
 class Opened:
-    """A log that is open: as it is once all is written, and its number."""
+    """A log that is open: as it is once all is written, and its number; and whether a snapshot is taking its place."""
 
     log: Log
     number: int
-    pieces: list[SnapshotPiece] = field(default_factory=list)
-    pieces_number: int = 0
-    incoming: list[SnapshotPiece] = field(default_factory=list)
+    is_replaced: bool = False
 
 
 class Disk:
-    """All that one node has on disk, and what is under way there."""
+    """All that one node has on disk, and what is under way there; `report` takes what the disk has done."""
 
-    def __init__(self, directory_id: str) -> None:
-        self.directory_id = directory_id
-        self.starts = 0
-        self.cluster_id = ""
-        self.controller_epoch = 0
+    def __init__(self, node: int, directory_id: str) -> None:
         self.stable: dict[int, Log] = {}
+        """Of each shard as much as was reported to be on disk."""
         self.open: dict[int, Opened] = {}
-        self.queue: list[Write] = []
+        self.report: Callable[[i.DiskEvent], None] = lambda _: None
+        self.installs = 0
+        """How many snapshots have taken the place of a log."""
+        self.damages = 0
+        """How many logs were found to be damaged."""
+        self._damaged: set[int] = set()
+        self._node = node
+        self._new_directory_id = directory_id
+        self._memory: MemoryClusterDisk | None = None
+
+    # ---- life and death ---------------------------------------------------------------------------------------------
+
+    def start(self) -> dict[int, OpenedLog]:
+        """Open what there is, as a start of a node does; returns its logs. One that is damaged is moved aside."""
+        if self._memory is None:
+            self._memory = MemoryClusterDisk(
+                self._node,
+                on_durable=self._was_synced,
+                on_failure=self._has_failed,
+                on_snapshot=self._snapshot_was_written,
+                on_cut=lambda shard, number: self.report(i.LogCut(shard, number)),
+                on_installed=self._was_installed,
+                segment_bytes=SEGMENT_BYTES,
+                directory_id=self._new_directory_id,
+            )
+        else:
+            self._memory.restart()
+        logs: dict[int, OpenedLog] = {}
+        before, self.stable, under_way, self.open = self.stable, {}, self.open, {}
+        for shard in self._memory.shards():
+            try:
+                logs[shard] = self._memory.open_log(shard, 0)
+            except StorageError:
+                if shard not in self._damaged:
+                    raise
+                self._memory.move_damaged_aside(shard, 0)
+                self.damages += 1
+                continue
+            self.stable[shard] = self._read_all(shard, logs[shard])
+            if shard in before:
+                self._hold_to_reports(shard, before[shard], under_way.get(shard))
+        self._damaged.clear()
+        return logs
+
+    def _read_all(self, shard: int, opened: OpenedLog) -> Log:
+        found = Found()
+        self.disk.load(shard, opened.end, found)
+        epochs, records = list(opened.epochs), []
+        for at, record in enumerate(found.records, opened.start):
+            while len(epochs) > 1 and epochs[1][1] <= at:
+                epochs.pop(0)
+            records.append((epochs[0][0], record))
+        return Log(opened.start, tuple(records))
+
+    def _hold_to_reports(self, shard: int, before: Log, under_way: Opened | None) -> None:
+        """Hold a log to what was reported of it before the process ended, but for a cut or a replacement under way."""
+        now = self.stable[shard]
+        end = before.end if under_way is None else min(before.end, under_way.log.end)
+        if under_way is not None and under_way.is_replaced and not now.records:
+            return
+        begin = max(before.base, now.base)
+        kept = now.records[begin - now.base : max(begin, end) - now.base]
+        if before.base > now.base or kept != before.records[begin - before.base : max(begin, end) - before.base]:
+            why = f"shard {shard} of node {self._node} was on disk from {before.base} to {end}, and now {now}"
+            raise ViolationError("DiskKeeps", why)
+
+    def end(self, dice: Random, *, loses_power: bool) -> None:
+        """Have the process end in the middle of what its writer was at; nothing more is reported."""
+        self.report = lambda _: None
+        self.disk.stop_within(dice.choice((0, 1, 2, 5, dice.randint(0, MOST_CALLS))))
+        if loses_power:
+            self.disk.files.lose_power(dice)
+
+    @property
+    def disk(self) -> MemoryClusterDisk:
+        """The disk itself, of a node that has lived."""
+        assert self._memory is not None, "the node has lived"
+        return self._memory
+
+    # ---- mishaps, while the node does not run -----------------------------------------------------------------------
+
+    def copied(self) -> Mapping[Path, bytes]:
+        """Return a copy of what is on disk."""
+        return self.disk.files.durable_copy()
+
+    def put_back(self, copy: Mapping[Path, bytes]) -> Mapping[int, Log]:
+        """Put a copy in the place of everything; returns what there was."""
+        lost, self.stable, self.open = self.stable, {}, {}
+        self.disk.files.replace(copy)
+        return lost
+
+    def damage(self, dice: Random) -> Mapping[int, Log]:
+        """Damage one log so that its opening shows it; returns what was in it, nothing where that cannot be done."""
+        for shard in dice.sample(sorted(self.stable), len(self.stable)):
+            directory = Path(f"/shard-{shard:05d}")
+            names = [name for name in self.disk.files.names(directory) if name.endswith(".log")]
+            if names and self._shows(shard, directory / names[0]):
+                self.disk.files.content(directory / names[0])[DAMAGED_AT] ^= 1
+                self._damaged.add(shard)
+                return {shard: self.stable.pop(shard)}
+        return {}
+
+    def _shows(self, shard: int, path: Path) -> bool:
+        """Return whether damage is told from a write that was torn, which a start rightly cuts off."""
+        files = self.disk.files.copied()
+        files.content(path)[DAMAGED_AT] ^= 1
+        tried = MemoryClusterDisk(
+            self._node, on_durable=lambda *_: None, on_failure=lambda _: None, segment_bytes=SEGMENT_BYTES, files=files
+        )
+        try:
+            tried.open_log(shard, 0)
+        except StorageError:
+            return True
+        return False
+
+    # ---- what is asked ----------------------------------------------------------------------------------------------
 
     def log(self, shard: int) -> Log:
         """Return a log as whoever reads it in memory sees it; an empty one where there is none."""
         return self.open[shard].log if shard in self.open else self.stable.get(shard, Log())
 
-    def append(self, shard: int, batches: tuple[Batch, ...], report: Callable[[Log], None]) -> None:
-        """Take records."""
-        opened = self.open[shard]
-        opened.log = opened.log.appended(batches)
-        self.queue.append(Write(shard, "append", lambda log: log.appended(batches), report, batches))
+    def open_log(self, shard: int, number: int) -> OpenedLog:
+        """Open a log under a number, or make an empty one."""
+        opened = self.disk.open_log(shard, number)
+        log = self.stable.setdefault(shard, Log(opened.start))
+        assert (log.base, log.end) == (opened.start, opened.end), f"{log} is opened as {opened}"
+        self.open[shard] = Opened(log, number)
+        return opened
 
-    def truncate(self, shard: int, end: int, number: int, report: Callable[[Log], None]) -> None:
+    def append(self, shard: int, batch: Batch) -> None:
+        """Take records of this node's own."""
+        self.disk.append(shard, batch.base_offset, batch.leader_epoch, batch.records)
+        self.open[shard].log = self.open[shard].log.appended((batch,))
+
+    def append_batches(self, shard: int, number: int, batches: Sequence[Batch]) -> None:
+        """Take a leader's records."""
+        self.disk.append_batches(shard, number, batches)
+        self.open[shard].log = self.open[shard].log.appended(batches)
+
+    def truncate(self, shard: int, end: int, number: int) -> None:
         """Cut a log, which has another number from now on."""
+        self.disk.truncate(shard, end, number)
         opened = self.open[shard]
         opened.log, opened.number = opened.log.cut(end), number
-        self.queue.append(Write(shard, "cut", lambda log: log.cut(min(end, log.end)), report))
 
-    def write_snapshot(self, shard: int, piece: SnapshotPiece, report: Callable[[Log], None]) -> None:
-        """Take a piece of this node's own snapshot."""
+    def install(self, shard: int, number: int, piece: SnapshotPiece) -> None:
+        """Take a piece of a leader's snapshot; after the last one it takes the place of the log."""
+        self.disk.install(shard, number, piece)
         opened = self.open[shard]
-        if piece.index == 0:
-            opened.pieces, opened.pieces_number = [], opened.number
-        opened.pieces.append(piece)
-        whole = tuple(opened.pieces) if piece.is_last else ()
-
-        def change(log: Log) -> Log:
-            return log.with_snapshot(whole) if whole else log
-
-        def done(log: Log) -> None:
-            if whole and shard in self.open and self.open[shard].log.base < whole[0].end_offset:
-                self.open[shard].log = self.open[shard].log.with_snapshot(whole)
-            report(log)
-
-        self.queue.append(Write(shard, "snapshot", change, done))
-
-    def install(self, shard: int, number: int, piece: SnapshotPiece, report: Callable[[Log], None]) -> None:
-        """Take a piece of a leader's snapshot; after the last one it is the log."""
-        opened = self.open[shard]
-        if piece.index == 0:
-            opened.incoming = []
-        assert piece.index == len(opened.incoming), "pieces come in their order"
-        opened.incoming.append(piece)
-        if not piece.is_last:
-            return
-        new = Log(piece.end_offset, (), tuple(opened.incoming))
-        opened.log, opened.number, opened.incoming = new, number, []
-        self.queue.append(Write(shard, "install", lambda _: new, report))
+        opened.is_replaced = opened.is_replaced or piece.is_last
 
     def drop(self, shard: int, *, deletes: bool) -> None:
         """Close a log, and with `deletes` have it no longer."""
         self.open.pop(shard, None)
+        self.disk.drop(shard, aside_ms=0 if deletes else None)
         if deletes:
-            self.queue = [write for write in self.queue if write.shard != shard]
             self.stable.pop(shard, None)
 
-    def do_next(self, count: int) -> None:
-        """Have the writer do what was asked first, and report it."""
-        for _ in range(min(count, len(self.queue))):
-            write = self.queue.pop(0)
-            log = self.stable[write.shard] = write.change(self.stable.get(write.shard, Log()))
-            write.report(log)
+    def load(self, shard: int, number: int, end: int) -> Found | None:
+        """Read a log up to an end; None while that is not on disk yet. LogReplacedError where it is not that log."""
+        opened = self.open.get(shard)
+        if opened is None or opened.number != number or opened.log.end < end:
+            raise LogReplacedError(f"shard {shard} is another log by now")
+        if self.stable[shard].end < end:
+            return None
+        found = Found()
+        self.disk.load(shard, end, found)
+        return found
 
-    def end(self, dice: Random) -> None:
-        """Have the process end: of what was under way a part is done, of the last append perhaps some records."""
-        for write in self.queue[: dice.randint(0, len(self.queue))]:
-            log = self.stable.get(write.shard, Log())
-            self.stable[write.shard] = write.change(log)
-        rest = self.queue[-1] if self.queue else None
-        self.queue = []
-        if rest is not None and rest.kind == "append":
-            batch, log = rest.batches[0], self.stable.get(rest.shard, Log())
-            if log.end == batch.base_offset:
-                some = batch.records[: dice.randint(0, len(batch.records))]
-                self.stable[rest.shard] = log.appended((replace(batch, records=some),) if some else ())
-        self.open.clear()
+    # ---- the writer -------------------------------------------------------------------------------------------------
+
+    @property
+    def has_work(self) -> bool:
+        """Return whether anything is under way."""
+        return self.disk.has_work
+
+    def work(self, groups: int) -> None:
+        """Have the writer do some of what is under way, and report it."""
+        for _ in range(groups):
+            if self.disk.has_work:
+                self.disk.flush_group()
+
+    def _was_synced(self, shard: int, end: int, number: int) -> None:
+        opened = self.open.get(shard)
+        if opened is not None and opened.number == number:
+            self.stable[shard] = opened.log if end == opened.log.end else opened.log.cut(end)
+        self.report(i.LogSynced(shard, end, number))
+
+    def _snapshot_was_written(self, shard: int, end: int, is_whole: bool, number: int) -> None:
+        if is_whole:
+            opened = self.open.get(shard)
+            if opened is not None:
+                opened.log = opened.log.started_at(end)
+            self.stable[shard] = self.stable[shard].started_at(end)
+        self.report(i.PieceWritten(shard, end, is_whole, number))
+
+    def _was_installed(self, shard: int, end: int, last_epoch: int, number: int) -> None:
+        self.stable[shard] = Log(end)
+        self.open[shard] = Opened(Log(end), number)
+        self.installs += 1
+        self.report(i.LogInstalled(shard, end, last_epoch, number))
+
+    def _has_failed(self, why: str) -> None:
+        raise AssertionError(f"the disk of node {self._node} fails: {why}")

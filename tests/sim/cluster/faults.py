@@ -42,17 +42,41 @@ def _power_off(world: "ClusterWorld") -> bool:
     return True
 
 
-def _replace_disk(world: "ClusterWorld") -> bool:
-    """Give a node an empty disk, once a run and while all others have everything: else that is lost, rightly."""
+def _loses(world: "ClusterWorld", lose: Callable[["ClusterProcess"], bool]) -> bool:
+    """Have a node lose what it had acknowledged, once a run and while all others have everything: else it is lost."""
     entries = dict(world.checker.image.shards())
     is_whole = len(entries) == world.cluster.shards and all(len(e.isr) == len(e.replicas) for e in entries.values())
     process = _some(world)
-    if process is None or not is_whole or world.has_replaced_disk or len(entries[0].replicas) < 3:
+    if process is None or not is_whole or world.has_lost_something or len(entries[0].replicas) < 3:
         return False
-    world.has_replaced_disk = True
-    process.lose_disk()
+    world.has_lost_something = lose(process)
     world.schedule.after(world.dice.choice((500, 3_000)), process.power_on)
+    return world.has_lost_something
+
+
+def _replace_disk(process: "ClusterProcess") -> bool:
+    process.lose_disk()
     return True
+
+
+def _copy_disk(world: "ClusterWorld") -> bool:
+    """Copy the disk of a node, for a day on which it is put back."""
+    process = world.dice.choice(world.processes)
+    if process.is_up:
+        world.copies[process.number] = process.disk.copied()
+    return process.is_up
+
+
+def _put_back_disk(world: "ClusterWorld") -> bool:
+    def put_back(process: "ClusterProcess") -> bool:
+        copy = world.copies.get(process.number)
+        if copy is None:
+            process.end(loses_power=True, why="loses power")
+            return False
+        process.put_back(copy)
+        return True
+
+    return _loses(world, put_back)
 
 
 def _pause(world: "ClusterWorld") -> bool:
@@ -191,7 +215,10 @@ def _cut_client(world: "ClusterWorld") -> bool:
 FAULT_OF: dict[str, Callable[["ClusterWorld"], bool]] = {
     "node-killed": _kill,
     "node-power-lost": _power_off,
-    "disk-replaced": _replace_disk,
+    "disk-replaced": lambda world: _loses(world, _replace_disk),
+    "disk-copied": _copy_disk,
+    "disk-put-back": _put_back_disk,
+    "log-damaged": lambda world: _loses(world, lambda process: process.damage()),
     "node-paused": _pause,
     "handler-bug": _plant_bug,
     "disk-slow": _slow_disk,

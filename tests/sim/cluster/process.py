@@ -4,8 +4,9 @@ It performs effects as the product's driver does: the records of a turn go to fo
 process that is stopped takes in later what came meanwhile, and its clock counts as the product's does.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from coordinator.core.cluster_node import effects as c
 from coordinator.core.cluster_node import events as i
 from coordinator.core.cluster_node.node import MEMBERS_ADDRESS, ClusterNode
 from coordinator.core.log.entry import Batch
-from coordinator.core.log.snapshot import SnapshotPiece
+from coordinator.core.log.storage import LogReplacedError, OpenedLog
 from coordinator.core.peers.control_words import PEERS_ADDRESS
 from coordinator.core.peers.effects import ConnectPeers, EndContact, SayToPeer
 from coordinator.core.replica import effects as r
@@ -28,7 +29,7 @@ from coordinator.core.replica.opening import log_opened
 from coordinator.protocol.parts import NodeAddress
 from tests.helpers.planted_bugs import PlantedBugError
 from tests.sim.cluster.checker import ClusterChecker, ViolationError
-from tests.sim.cluster.disk import Disk, Log, Opened
+from tests.sim.cluster.disk import Disk, Log
 from tests.sim.cluster.mix import ClusterMix
 from tests.sim.cluster.peers import PeerNetwork
 from tests.sim.schedule import Schedule
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from tests.sim.cluster.clients import Clients
 
 TICK_MS = 100
+LOOK_AGAIN_MS = 5
 LONGEST_GAP_MS = 1_000
 """What the product's clock counts at most between two readings."""
 TOPIC_PARTITIONS = 3
@@ -66,9 +68,9 @@ class ClusterProcess:
         self._peers = peers
         self._checker = checker
         self.clients: Clients
-        self.disk = Disk(f"directory-{number}")
-        self.lost_disk: Disk | None = None
-        """The one that was replaced by an empty one."""
+        self.disk = Disk(number, f"directory-{number}")
+        self.lost: Mapping[int, Log] = {}
+        """The logs that this node has lost with its disk, or of it."""
         self.node: ClusterNode
         self.zookeeper: SimulatedZooKeeper
         self.life = 0
@@ -96,20 +98,22 @@ class ClusterProcess:
         self._waiting.clear()
         self._base_ms = self.dice.randint(0, 10**6)
         self._last_read_ms, self._not_lived_ms = schedule.now_ms, 0
-        disk.starts += 1
-        on_disk = sorted(disk.stable)
-        ends = {shard: _log_end(disk.stable[shard]) for shard in on_disk}
+        ends = {shard: _log_end(log) for shard, log in disk.start().items()}
+        disk.report = self._report
+        meta, place = disk.disk.meta, disk.disk.meta.membership
+        assert place is not None, "it is of a node of a cluster"
         identity = Identity(
             node_id=self.number,
-            directory_id=disk.directory_id,
-            starts=disk.starts,
+            directory_id=meta.directory_id,
+            starts=place.starts,
             forms=self.mix.cluster,
             addresses={PEERS_ADDRESS: f"{self.name}:7601", MEMBERS_ADDRESS: f"{self.name}:7600"},
             rack=self.name,
             release="0",
-            cluster_id=disk.cluster_id,
-            controller_epoch=disk.controller_epoch,
+            cluster_id=place.cluster_id,
+            controller_epoch=disk.disk.controller_epoch,
             log_ends=ends,
+            damaged=disk.disk.damaged,
         )
         self.node = ClusterNode(
             identity,
@@ -117,7 +121,7 @@ class ClusterProcess:
             self.mix.limits,
             NodeAddress(self.number, self.name, 7600),
             ("k1:9092",),
-            on_disk,
+            sorted(ends),
             f"{self.name}-{self.life}",
         )
         schedule.tell(self.name, f"starts, with logs {ends}")
@@ -144,7 +148,7 @@ class ClusterProcess:
         self.life += 1
         self._waiting.clear()
         self.zookeeper.die()
-        self.disk.end(self.dice)
+        self.disk.end(self.dice, loses_power=loses_power)
         self._checker.process_ended(self)
         self._peers.process_ended(self.number, is_silent=loses_power)
         self.clients.node_ended(self)
@@ -157,7 +161,18 @@ class ClusterProcess:
     def lose_disk(self) -> None:
         """End the process, and have an empty disk under the next one."""
         self.end(loses_power=True, why="loses its disk")
-        self.lost_disk, self.disk = self.disk, Disk(f"{self.disk.directory_id}-anew")
+        self.lost, self.disk = self.disk.stable, Disk(self.number, f"directory-{self.number}-anew")
+
+    def put_back(self, copy: Mapping[Path, bytes]) -> None:
+        """End the process, and have a copy of its disk from before under the next one."""
+        self.end(loses_power=True, why="has its disk put back from a copy")
+        self.lost = self.disk.put_back(copy)
+
+    def damage(self) -> bool:
+        """End the process, and damage one of its logs; False where no damage would be told from a torn write."""
+        self.end(loses_power=True, why="has a log damaged")
+        self.lost = self.disk.damage(self.dice)
+        return bool(self.lost)
 
     def pause(self) -> None:
         """Stop the process (SIGSTOP)."""
@@ -253,19 +268,25 @@ class ClusterProcess:
             raise effect.error
 
     def _join(self, effect: JoinedCluster) -> None:
-        self.disk.cluster_id = effect.cluster_id
+        self.disk.disk.join_cluster(effect.cluster_id, self.mix.cluster.shards)
         self.later(0, partial(self.step, Remembered()))
 
     def _remember(self, effect: r.Remember) -> None:
-        if effect.controller_epoch < self.disk.controller_epoch:
-            raise ViolationError(
-                "MonotonicEpochs", f"{self.name} remembers {effect} after {self.disk.controller_epoch}"
-            )
-        self.disk.controller_epoch = effect.controller_epoch
+        if effect.controller_epoch < self.disk.disk.controller_epoch:
+            why = f"{self.name} remembers {effect} after {self.disk.disk.controller_epoch}"
+            raise ViolationError("MonotonicEpochs", why)
+        self.disk.disk.remember(effect.controller_epoch)
+
+    def _notice(self, effect: e.Notice) -> None:
+        if effect.kind == "registered" and self.disk.disk.damaged:
+            self.disk.disk.damage_was_told()
+        self._checker.noticed(self, effect)
 
     # ---- disk -------------------------------------------------------------------------------------------------------
 
     def _report(self, event: i.DiskEvent) -> None:
+        if isinstance(event, i.LogInstalled):
+            self._checker.coverage["installs"] += 1
         self.later(self.dice.choice((0, 0, 1, 8)), partial(self.step, event))
 
     def _use_disk(self) -> None:
@@ -275,84 +296,73 @@ class ClusterProcess:
 
     def _write(self) -> None:
         self._is_writing = False
-        self.disk.do_next(self.dice.randint(1, len(self.disk.queue)) if self.disk.queue else 0)
+        self.disk.work(self.dice.choice((1, 1, 2, 5)))
         self._checker.disk_changed(self)
-        if self.disk.queue:
+        if self.disk.has_work:
             self._use_disk()
 
     def _append(self, effect: e.Append) -> None:
-        batch = Batch(effect.base_offset, effect.leader_epoch, effect.records)
         for record in effect.records:
             self.schedule.stamp(record)
         self._checker.appends(self, effect)
-        self._append_all(effect.shard, (batch,))
-
-    def _append_all(self, shard: int, batches: tuple[Batch, ...]) -> None:
-        number = self.disk.open[shard].number
-
-        def report(log: Log) -> None:
-            self._report(i.LogSynced(shard, log.end, number))
-
-        self.disk.append(shard, batches, report)
+        self.disk.append(effect.shard, Batch(effect.base_offset, effect.leader_epoch, effect.records))
         self._use_disk()
 
     def _append_batches(self, effect: r.AppendBatches) -> None:
-        assert self.disk.open[effect.shard].number == effect.log_number, "an append to a log that was cut"
-        self._append_all(effect.shard, effect.batches)
+        self.disk.append_batches(effect.shard, effect.log_number, effect.batches)
+        self._use_disk()
 
     def _truncate(self, effect: r.TruncateLog) -> None:
-        shard, number = effect.shard, effect.log_number
         self._checker.cuts(self, effect)
-
-        def report(log: Log) -> None:
-            self._report(i.LogSynced(shard, log.end, number))
-            self._report(i.LogCut(shard, number))
-
-        self.disk.truncate(shard, effect.end, number, report)
+        self.disk.truncate(effect.shard, effect.end, effect.log_number)
         self._use_disk()
 
     def _open(self, effect: r.OpenReplica) -> None:
-        log = self.disk.stable.setdefault(effect.shard, Log())
-        self.disk.open[effect.shard] = Opened(log, effect.log_number)
-        self._report(i.LogOpened(effect.shard, log_opened(log.opened(effect.log_number))))
+        opened = self.disk.open_log(effect.shard, effect.log_number)
+        self._report(i.LogOpened(effect.shard, log_opened(opened)))
 
     def _drop(self, effect: r.DropReplica) -> None:
         self.disk.drop(effect.shard, deletes=effect.deletes)
+        self._use_disk()
 
     def _load(self, effect: c.LoadLog) -> None:
         number = self.disk.open[effect.shard].number
         self.later(effect.after_ms + self.dice.choice((0, 1, 40, 300)), partial(self._has_loaded, effect, number))
 
     def _has_loaded(self, effect: c.LoadLog, number: int) -> None:
+        """Hand on a log once all of it that is wanted is on disk."""
         shard = effect.shard
-        opened = self.disk.open.get(shard)
-        if opened is None or opened.number != number:
+        try:
+            found = self.disk.load(shard, number, effect.end)
+        except LogReplacedError:
             return
-        log = opened.log
-        pieces: list[tuple[bool, int, Sequence[bytes]]] = [(True, p.end_offset, p.records) for p in log.snapshot]
-        batches = log.batches(max(log.base, log.start), effect.end)
-        pieces += [(False, batch.base_offset, batch.records) for batch in batches]
-        last_epoch = batches[-1].leader_epoch if batches else 0
-        self.step(events.ShardRecovered(shard, effect.leader_epoch, last_epoch, pieces))
+        if found is None:
+            self.later(LOOK_AGAIN_MS, partial(self._has_loaded, effect, number))
+            return
+        pieces: list[tuple[bool, int, Sequence[bytes]]] = []
+        if found.snapshot is not None:
+            pieces.append((True, *found.snapshot))
+        pieces += [(False, base_offset, records) for base_offset, records in found.batches]
+        last = self.disk.log(shard).at(effect.end - 1)
+        self.step(events.ShardRecovered(shard, effect.leader_epoch, last[0] if last is not None else 0, pieces))
 
     def _read_log(self, effect: c.ReadLog) -> None:
         self.later(self.dice.choice((0, 1, 20)), partial(self._has_read, effect))
 
     def _has_read(self, effect: c.ReadLog) -> None:
-        log = self.disk.stable.get(effect.shard, Log())
-        batches: tuple[Batch, ...] | None = None
-        if effect.begin >= log.base:
-            batches = log.batches(effect.begin, effect.begin + self.dice.randint(1, 20))
+        shard, most_bytes = effect.shard, min(effect.most_bytes, self.dice.choice((1, 500, 5_000)))
+        try:
+            batches = self.disk.disk.read(shard, effect.begin, most_bytes)
+        except LogReplacedError:
+            return
         self._checker.coverage["read from disk"] += 1
-        self.step(i.LogRead(effect.shard, effect.follower, effect.leader_epoch, effect.fetch, effect.begin, batches))
+        self.step(i.LogRead(shard, effect.follower, effect.leader_epoch, effect.fetch, effect.begin, batches))
 
     def _read_snapshot(self, effect: c.ReadSnapshot) -> None:
         self.later(self.dice.choice((0, 1, 20)), partial(self._has_read_snapshot, effect))
 
     def _has_read_snapshot(self, effect: c.ReadSnapshot) -> None:
-        pieces = self.disk.stable.get(effect.shard, Log()).snapshot
-        is_there = bool(pieces) and effect.end in (None, pieces[0].end_offset)
-        piece = pieces[effect.position] if is_there else None
+        part = self.disk.disk.read_snapshot(effect.shard, effect.end, effect.position)
         self.step(
             i.SnapshotRead(
                 effect.shard,
@@ -360,39 +370,30 @@ class ClusterProcess:
                 effect.leader_epoch,
                 effect.log_number,
                 effect.position,
-                piece,
-                effect.position + 1,
+                None if part is None else part.piece,
+                0 if part is None else part.next_position,
             )
         )
 
     def _write_snapshot(self, effect: e.WriteSnapshot) -> None:
-        shard, opened = effect.shard, self.disk.open[effect.shard]
-        # A snapshot keeps the epoch of the last record that it stands for, which the disk takes from its log.
-        last = opened.log.at(effect.end_offset - 1)
-        epoch = last[0] if last is not None else opened.log.snapshot[0].leader_epoch
-        piece = SnapshotPiece(effect.end_offset, epoch, effect.records, effect.index, effect.is_last)
         self._checker.snapshots(self, effect)
-        number = opened.number if piece.index == 0 else opened.pieces_number
-
-        def report(_: Log) -> None:
-            self._report(i.PieceWritten(shard, piece.end_offset, piece.is_last, number))
-
-        self.disk.write_snapshot(shard, piece, report)
+        self.disk.disk.write_snapshot(
+            effect.shard,
+            effect.end_offset,
+            effect.leader_epoch,
+            effect.records,
+            index=effect.index,
+            is_last=effect.is_last,
+        )
         self._use_disk()
 
     def _install(self, effect: c.InstallPiece) -> None:
-        piece, shard = effect.piece, effect.shard
-
-        def report(_: Log) -> None:
-            self._checker.coverage["installs"] += 1
-            self._report(i.LogInstalled(shard, piece.end_offset, piece.leader_epoch, effect.log_number))
-
-        self.disk.install(shard, effect.log_number, piece, report)
+        self.disk.install(effect.shard, effect.log_number, effect.piece)
         self._use_disk()
 
     def _give_up_install(self, effect: c.GiveUpInstall) -> None:
-        if effect.shard in self.disk.open:
-            self.disk.open[effect.shard].incoming = []
+        self.disk.disk.give_up_install(effect.shard)
+        self._use_disk()
 
     # ---- Kafka ------------------------------------------------------------------------------------------------------
 
@@ -408,10 +409,8 @@ class ClusterProcess:
         self.later(self.dice.choice((1, 5)), partial(self.step, events.OffsetsResolved(effect.lookup_id, answers)))
 
 
-def _log_end(log: Log) -> LogEnd:
-    last = log.at(log.end - 1) if log.end else None
-    epoch = last[0] if last is not None else log.snapshot[0].leader_epoch if log.snapshot else 0
-    return LogEnd(leader_epoch=epoch, end=log.end)
+def _log_end(log: OpenedLog) -> LogEnd:
+    return LogEnd(leader_epoch=log.epochs[-1][0] if log.epochs else 0, end=log.end)
 
 
 _PERFORM: dict[type, Callable[[ClusterProcess, Any], None]] = {
@@ -420,7 +419,7 @@ _PERFORM: dict[type, Callable[[ClusterProcess, Any], None]] = {
     e.Respond: lambda process, effect: process.clients.respond(process, effect),
     e.SendPush: lambda process, effect: process.clients.push(process, effect),
     e.CloseConnection: lambda process, effect: process.clients.close(process, effect),
-    e.Notice: lambda process, effect: process._checker.noticed(process, effect),
+    e.Notice: ClusterProcess._notice,
     e.WakeAt: lambda process, effect: process.later(max(0, effect.now_ms - process.now_ms()), process._wake),
     e.Halt: ClusterProcess._halt,
     e.BugMet: ClusterProcess._bug_met,

@@ -4,8 +4,6 @@ from random import Random
 
 import pytest
 
-from coordinator.core.log.entry import Batch
-from tests.sim.cluster.disk import Disk, Log, Opened
 from tests.sim.cluster.mix import draw_cluster_mix
 from tests.sim.cluster.mutants import MUTANTS, hunt_cluster
 from tests.sim.cluster.run import run_cluster_seed
@@ -48,16 +46,3 @@ def test_a_cluster_that_cannot_become_whole_is_said_so() -> None:
     world.processes[2].start = lambda: None  # type: ignore[method-assign]
     with pytest.raises(AssertionError, match="Liveness"):
         world.run()
-
-
-def test_a_disk_keeps_what_was_written_and_of_the_rest_a_part_from_the_begin() -> None:
-    ends = set()
-    for seed in range(40):
-        disk = Disk("d")
-        disk.open[0] = Opened(Log(), 0)
-        for offset in range(0, 6, 2):
-            disk.append(0, (Batch(offset, 1, (b"a", b"b")),), lambda _: None)
-        disk.do_next(1)
-        disk.end(Random(seed))
-        ends.add(disk.stable[0].end)
-    assert {2, 4, 6} <= ends <= {2, 3, 4, 5, 6}

@@ -4,6 +4,8 @@ When everything is whole again the cluster has to come to rest within a bound: o
 one controller, everything committed, and every client acknowledged again.
 """
 
+from collections.abc import Mapping
+from pathlib import Path
 from random import Random
 
 import google_crc32c
@@ -44,7 +46,10 @@ class ClusterWorld:
             process.clients = self.clients
         self.faults = 0
         self.is_healed = False
-        self.has_replaced_disk = False
+        self.has_lost_something = False
+        """Some node has lost what it had acknowledged: no other may in this run."""
+        self.copies: dict[int, Mapping[Path, bytes]] = {}
+        """By node: a copy of its disk from before."""
         self.no_bug_before_ms = 0
 
     @property
