@@ -211,7 +211,7 @@ def test_what_a_controller_tells_is_what_a_node_is_told(effect: cluster_fx.TellN
 def test_a_wish_to_be_replaced_keeps_its_reason(reason: cluster_ev.StepDownReason) -> None:
     said = over_the_wire(step_down_of(fx.StepDown(3, 4, "x" * 9_000), reason))
     assert isinstance(said, wire.StepDown)
-    assert step_down_in(said) == cluster_ev.StepDown(3, 4, reason)
+    assert step_down_in(said, 5, 6) == cluster_ev.StepDown(3, 4, reason, 5, 6)
     assert step_down_of(fx.StepDown(3, 4, "", lacks_committed=True)).reason is wire.StepDownReason.LACKS_RECORDS
     assert step_down_of(fx.StepDown(3, 4, "")).reason is wire.StepDownReason.STALLED
 

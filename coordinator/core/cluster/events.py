@@ -116,11 +116,13 @@ class StepDownReason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class StepDown:
-    """A leader asks to be relieved of a shard that it leads in this epoch."""
+    """A node, in one of its lives, asks to be relieved of a shard that it leads in this epoch."""
 
     shard: int
     leader_epoch: int
     reason: StepDownReason
+    node_id: int
+    node_epoch: int
 
 
 ControllerEvent: TypeAlias = (

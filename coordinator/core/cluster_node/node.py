@@ -127,6 +127,11 @@ class ClusterNode:
         return self.replication is not None
 
     @property
+    def node_epoch(self) -> int:
+        """Return the node epoch under which this node has registered last, -1 before it has."""
+        return self._node_epoch
+
+    @property
     def has_office(self) -> bool:
         """Return whether this node is the controller, as far as it knows."""
         return self._rooms.has_office
@@ -300,7 +305,7 @@ class ClusterNode:
                     if answered is not None:
                         self._do(self._rooms.decide(answered, self._now_ms))
                 case wire.StepDown():
-                    self._do(self._rooms.decide(step_down_in(message), self._now_ms))
+                    self._do(self._rooms.decide(step_down_in(message, heard.peer, heard.node_epoch), self._now_ms))
                 case _:
                     replication.hear(heard)
         except PeerError as error:
@@ -311,7 +316,8 @@ class ClusterNode:
         self._notice("step-down", f"shard {effect.shard} wants another leader: {effect.why}", is_warning=True)
         message = step_down_of(effect)
         if self._rooms.has_office:
-            self._do(self._rooms.decide(step_down_in(message), self._now_ms))
+            asked = step_down_in(message, self._identity.node_id, self._node_epoch)
+            self._do(self._rooms.decide(asked, self._now_ms))
         elif self._controller in self._lives:
             self._out.append(SayToPeer(self._controller, message))
 

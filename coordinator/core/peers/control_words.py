@@ -139,9 +139,10 @@ def answer_in(said: PeerSaid, controller_epoch: int) -> cluster_ev.NodeAnswered 
     return cluster_ev.NodeAnswered(said.peer, said.node_epoch, message.number)
 
 
-def step_down_in(message: wire.StepDown) -> cluster_ev.StepDown:
-    """Return a leader's wish to be replaced."""
-    return cluster_ev.StepDown(message.shard, message.leader_epoch, _HEARD_REASONS[message.reason])
+def step_down_in(message: wire.StepDown, node_id: int, node_epoch: int) -> cluster_ev.StepDown:
+    """Return the wish to be replaced of the node that has said it, in the life in which it has."""
+    reason = _HEARD_REASONS[message.reason]
+    return cluster_ev.StepDown(message.shard, message.leader_epoch, reason, node_id, node_epoch)
 
 
 def peer_address(node: cluster_fx.NodeInfo) -> PeerAddress | None:

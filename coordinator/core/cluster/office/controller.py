@@ -210,6 +210,8 @@ def _hear_step_down(controller: Controller, event: StepDown) -> Controller:
     office, entry = controller.office, controller.observer.image.shard(event.shard)
     if office is None or entry is None or entry.leader is None or entry.leader_epoch != event.leader_epoch:
         return controller
+    if (entry.leader, entry.leader_node_epoch) != (event.node_id, event.node_epoch):
+        return controller  # only the leader knows whether it can lead
     stepped_down = {**office.stepped_down, event.shard: (event.leader_epoch, event.reason)}
     unfit = office.unfit
     if event.reason is StepDownReason.CANNOT_LOAD and entry.leader_node_epoch is not None:

@@ -140,11 +140,17 @@ def test_a_leader_that_steps_down_is_followed_by_another(reason: StepDownReason)
     entry = world.shard(0)
     leader = entry.leader
     assert leader is not None
-    old = StepDown(0, entry.leader_epoch - 1, reason)
-    world.nodes[controller].take(old)
-    world.run(500)
-    assert world.shard(0) == entry, "of another epoch"
-    world.nodes[controller].take(replace(old, leader_epoch=entry.leader_epoch))
+    assert entry.leader_node_epoch is not None
+    asked = StepDown(0, entry.leader_epoch, reason, leader, entry.leader_node_epoch)
+    for why, void in {
+        "of another epoch": replace(asked, leader_epoch=entry.leader_epoch - 1),
+        "of another node": replace(asked, node_id=leader % 3 + 1),
+        "of another life": replace(asked, node_epoch=entry.leader_node_epoch + 1),
+    }.items():
+        world.nodes[controller].take(void)
+        world.run(500)
+        assert world.shard(0) == entry, why
+    world.nodes[controller].take(asked)
     world.run(500)
     after = world.shard(0)
     assert after.leader not in (leader, None)

@@ -201,8 +201,11 @@ def test_a_node_that_does_not_answer_is_given_no_leadership_back() -> None:
     shard = world.led_first_by(deaf.number)
     deaf.is_deaf = True
     (controller,) = world.controllers()
-    epoch = world.shard(shard).leader_epoch
-    world.nodes[controller].take(StepDown(shard, epoch, StepDownReason.STALLED))
+    entry = world.shard(shard)
+    epoch, life = entry.leader_epoch, entry.leader_node_epoch
+    assert entry.leader is not None
+    assert life is not None
+    world.nodes[controller].take(StepDown(shard, epoch, StepDownReason.STALLED, entry.leader, life))
     world.run(30_000)
     assert world.shard(shard).leader != deaf.number
     assert world.shard(shard).leader_epoch == epoch + 1
