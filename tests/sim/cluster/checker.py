@@ -6,14 +6,19 @@ said before.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from coordinator.core import effects as e
 from coordinator.core.cluster.image import Image, read_node
-from coordinator.core.cluster.znodes import Cluster, ShardEntry
+from coordinator.core.cluster.znodes import Cluster, NodeState, ShardEntry
+from coordinator.core.cluster_node.events import Event
+from coordinator.core.groups.soft.timeline import EventKind
+from coordinator.core.peers.events import PeerSaid
 from coordinator.core.replica import effects as r
-from coordinator.core.replica.replica import Leader, Opening
+from coordinator.core.replica.replica import Leader, Opening, Replica
 from coordinator.protocol.messages.message import WireMessage
+from coordinator.protocol.peer_messages import TellNode
 from tests.sim.cluster.disk import Log, Record
 from tests.sim.log.state import ViolationError
 from tests.sim.schedule import Schedule
@@ -24,6 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ClusterChecker", "ViolationError"]
 
+SESSION_MS = 20_000
+"""The session time-out of every member: so long is each one heard of, by whoever serves its shard."""
+
 
 class ClusterChecker:
     """What has been committed, said and written so far."""
@@ -33,6 +41,7 @@ class ClusterChecker:
         self._schedule = schedule
         self.coverage: Counter[str] = Counter()
         self.processes: list[ClusterProcess] = []
+        self.shard_of: Callable[[str], int] = lambda _: 0
         self.committed: list[list[Record]] = [[] for _ in range(cluster.shards)]
         self.image = Image()
         self._leaders: dict[tuple[int, int], tuple[int, int]] = {}
@@ -40,6 +49,12 @@ class ClusterChecker:
         self._known: dict[tuple[int, int, int], int] = {}
         """By node, life and shard: the high watermark it had last."""
         self._epochs: dict[tuple[int, int, int], int] = {}
+        self._published: dict[tuple[int, int], int | None] = {}
+        """By shard and leader epoch: the leader that ZooKeeper has named."""
+        self._served_since_ms: dict[tuple[int, int, int], int] = {}
+        """By node, life and shard that is served."""
+        self._before_old_command: list[Replica] | None = None
+        """The replicas of a node before it has heard a command that is void."""
         self._decided: dict[tuple[int, int], tuple[int, int]] = {}
         """By connection and request: the shard, and the end of its log when it was decided."""
 
@@ -57,6 +72,10 @@ class ClusterChecker:
 
     def _entry_changed(self, shard: int, was: ShardEntry | None, entry: ShardEntry) -> None:
         self._schedule.tell("zookeeper", f"shard {shard}: {entry}")
+        self._published[shard, entry.leader_epoch] = entry.leader
+        office = self.image.epoch.value.node_id if self.image.epoch is not None else None
+        is_in_office = not entry.changed_by.startswith("controller") or entry.changed_by == f"controller {office}"
+        self._require(is_in_office, "OneController", f"{office} is in office; shard {shard}: {entry}")
         has_lost = "lost its log" in entry.changed_by  # which leaves whatever is left
         is_enough = has_lost or len(entry.isr) >= min(self._cluster.min_insync_replicas, len(was.isr) if was else 9)
         self._require(is_enough, "IsrNotBelowMin", f"{shard} {was} {entry}")
@@ -69,16 +88,40 @@ class ClusterChecker:
         self._require(is_one, "OneLeaderAnEpoch", f"{shard} {was} {entry}")
         self.coverage["leader_changes"] += entry.leader is not None and entry.leader != was.leader
         if entry.changed_by.startswith("leader"):
+            for node in set(entry.isr).difference(was.isr):
+                live = self.image.live.get(node)
+                is_ready = live is not None and live.value.state is NodeState.READY
+                self._require(is_ready, "JoinsWhenReady", f"{node} joins shard {shard}: {was} {entry}")
             self.coverage["shrinks"] += len(entry.isr) < len(was.isr)
             self.coverage["expands"] += len(entry.isr) > len(was.isr)
 
     # ---- nodes ------------------------------------------------------------------------------------------------------
+
+    def hears(self, process: "ClusterProcess", event: Event) -> None:
+        """Take note of what a node is before it hears a command that is void; see `stepped`."""
+        replication, self._before_old_command = process.node.replication, None
+        if replication is None or not isinstance(event, PeerSaid) or not isinstance(event.message, TellNode):
+            return
+        told, replicas = event.message, replication.replicas
+        if told.controller_epoch < replicas.controller_epoch or told.node_epoch != process.node.node_epoch:
+            self.coverage["void commands"] += 1
+            self._before_old_command = [replicas[shard] for shard in replicas.shards]
+
+    def told(self, process: "ClusterProcess", message: TellNode) -> None:
+        """Hold what a controller tells to what ZooKeeper has said."""
+        for state in message.states:
+            named = self._published.get((state.shard, state.leader_epoch), -1)
+            self._require(named == state.leader, "PublishedBeforeTold", f"{process.name} tells {state}: {named}")
 
     def stepped(self, process: "ClusterProcess") -> None:
         """Hold a node to the invariants after a step, before its effects are performed."""
         replication = process.node.replication
         if replication is None:
             return
+        before, self._before_old_command = self._before_old_command, None
+        if before is not None:
+            is_same = before == [replication.replicas[shard] for shard in replication.replicas.shards]
+            self._require(is_same, "OldCommandObeyed", f"{process.name}, which was {before}")
         for shard in replication.replicas.shards:
             if shard not in process.disk.open:
                 continue
@@ -89,6 +132,10 @@ class ClusterChecker:
             log = process.disk.log(shard)
             if isinstance(replica.role, Leader):
                 self._leads(process, shard, replica.leader_epoch)
+            if isinstance(replica.role, Leader) and replication.coordinator.is_loaded(shard):
+                self._served_since_ms.setdefault(key, self._schedule.now_ms)
+            else:
+                self._served_since_ms.pop(key, None)
             known, high_watermark = self._known.get(key, 0), replica.high_watermark
             if high_watermark == known:
                 continue
@@ -113,6 +160,9 @@ class ClusterChecker:
         leader = self._leaders.get((shard, leader_epoch))
         me = process.number, process.life
         if leader is None:
+            named = self._published.get((shard, leader_epoch), -1)
+            is_named = named == process.number
+            self._require(is_named, "PublishedBeforeTold", f"{process.name} leads {shard}@{leader_epoch}: {named}")
             self._leaders[shard, leader_epoch] = me
             entry = self.image.shard(shard)
             if entry is None or entry.leader_epoch != leader_epoch:
@@ -199,9 +249,13 @@ class ClusterChecker:
                         break
 
     def noticed(self, process: "ClusterProcess", notice: e.Notice) -> None:
-        """Count what is worth counting."""
+        """Count what is worth counting, and hold who is put out for silence to the time that it had."""
         self.coverage[f"notice {notice.kind}"] += 1
-        del process
+        if notice.kind == EventKind.MEMBER_EXPIRED and notice.why.startswith("no message"):
+            shard = self.shard_of(notice.group_id)
+            since_ms = self._served_since_ms.get((process.number, process.life, shard), self._schedule.now_ms)
+            had_ms = self._schedule.now_ms - since_ms
+            self._require(had_ms >= SESSION_MS, "NoEarlyExpiry", f"{process.name}, which has served {had_ms} ms: {notice}")
 
     # ---- what is said -----------------------------------------------------------------------------------------------
 

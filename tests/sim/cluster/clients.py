@@ -36,7 +36,7 @@ from coordinator.protocol.messages import (
     StopFetcher,
 )
 from coordinator.protocol.parts import FinalOffset, StartPartition, Subscription
-from tests.sim.cluster.checker import ClusterChecker, ViolationError
+from tests.sim.cluster.checker import SESSION_MS, ClusterChecker, ViolationError
 from tests.sim.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ class Client:
                 subscription=Subscription(topics=("t",)),
                 client_id=self.name,
                 pid=1,
-                session_timeout_ms=20_000,
+                session_timeout_ms=SESSION_MS,
                 rebalance_timeout_ms=5_000,
             )
         )

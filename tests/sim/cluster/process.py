@@ -27,6 +27,7 @@ from coordinator.core.peers.effects import ConnectPeers, EndContact, SayToPeer
 from coordinator.core.replica import effects as r
 from coordinator.core.replica.opening import log_opened
 from coordinator.protocol.parts import NodeAddress
+from coordinator.protocol.peer_messages import TellNode
 from tests.helpers.planted_bugs import PlantedBugError
 from tests.sim.cluster.checker import ClusterChecker, ViolationError
 from tests.sim.cluster.disk import Disk, Log
@@ -239,6 +240,7 @@ class ClusterProcess:
         """Take in an event, and end the turn: what was appended is sent before it is written."""
         now_ms = self.now_ms()
         self.schedule.stamp(self.name.encode())
+        self._checker.hears(self, event)
         effects = self.node.step(event, now_ms)
         effects += self.node.step(i.TurnEnded(), now_ms)
         self._checker.stepped(self)
@@ -253,6 +255,11 @@ class ClusterProcess:
             _PERFORM[type(effect)](self, effect)
             if not self.is_up:
                 return
+
+    def _say(self, effect: SayToPeer) -> None:
+        if isinstance(effect.message, TellNode):
+            self._checker.told(self, effect.message)
+        self._peers.say(self.number, effect.peer, effect.message)
 
     def request(self, connection_id: int, correlation_id: int, request: Any) -> None:
         """Take in a request of a member or a tool."""
@@ -437,7 +444,7 @@ _PERFORM: dict[type, Callable[[ClusterProcess, Any], None]] = {
     c.InstallPiece: ClusterProcess._install,
     c.GiveUpInstall: ClusterProcess._give_up_install,
     ConnectPeers: lambda process, effect: process._peers.connect(process.number, effect),
-    SayToPeer: lambda process, effect: process._peers.say(process.number, effect.peer, effect.message),
+    SayToPeer: ClusterProcess._say,
     EndContact: lambda process, effect: process._peers.end_contact(process.number, effect.peer, effect.why),
     ZkRead: lambda process, effect: process.zookeeper.read(effect),
     ZkMulti: lambda process, effect: process.zookeeper.commit(effect),

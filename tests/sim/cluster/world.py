@@ -40,7 +40,7 @@ class ClusterWorld:
             ClusterProcess(number, dice, self.schedule, mix, self.servers, self.peers, self.checker)
             for number in range(1, mix.nodes + 1)
         ]
-        self.checker.processes = self.processes
+        self.checker.processes, self.checker.shard_of = self.processes, self._shard_of
         self.clients = Clients(dice, self.schedule, self.checker, self.processes, self._shard_of)
         for process in self.processes:
             process.clients = self.clients
