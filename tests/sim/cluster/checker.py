@@ -255,7 +255,8 @@ class ClusterChecker:
             shard = self.shard_of(notice.group_id)
             since_ms = self._served_since_ms.get((process.number, process.life, shard), self._schedule.now_ms)
             had_ms = self._schedule.now_ms - since_ms
-            self._require(had_ms >= SESSION_MS, "NoEarlyExpiry", f"{process.name}, which has served {had_ms} ms: {notice}")
+            why = f"{process.name}, which has served {had_ms} ms: {notice}"
+            self._require(had_ms >= SESSION_MS, "NoEarlyExpiry", why)
 
     # ---- what is said -----------------------------------------------------------------------------------------------
 
