@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from coordinator.core.cluster.transactions import change_state
+from coordinator.core.cluster.znodes import NodeState
+from coordinator.core.cluster.zookeeper import ZkApplied
 from tests.helpers.planted_bugs import plant
 
 if TYPE_CHECKING:
@@ -203,6 +206,31 @@ def _expire(world: "ClusterWorld") -> bool:
     return process is not None
 
 
+def _drain(world: "ClusterWorld") -> bool:
+    """Have a node be emptied for a while, unless one is already: its leaders and its places in in-sync sets go."""
+    live = {node: it for node, it in world.checker.image.live.items() if it.owner}
+    if len(live) < world.mix.nodes or any(it.value.state is NodeState.DRAINING for it in live.values()):
+        return False
+    node = world.dice.choice(sorted(live))
+    _set_state(world, node, NodeState.DRAINING)
+    world.schedule.after(world.dice.choice((300, 2_000, 6_000)), undrain, world)
+    return True
+
+
+def undrain(world: "ClusterWorld") -> None:
+    """Have nodes be filled again that were being emptied."""
+    for node, live in sorted(world.checker.image.live.items()):
+        if live.owner and live.value.state is NodeState.DRAINING:
+            _set_state(world, node, NodeState.READY)
+
+
+def _set_state(world: "ClusterWorld", node: int, state: NodeState) -> None:
+    world.schedule.tell("zookeeper", f"node {node} is {state.name}")
+    live = world.checker.image.live[node]
+    done = world.servers.multi(world.servers.servers[0], 0, change_state(node, live, state))
+    assert isinstance(done, ZkApplied), f"{done}"
+
+
 def _cut_client(world: "ClusterWorld") -> bool:
     links = [client.link for client in world.clients.all if client.link is not None]
     if links:
@@ -230,6 +258,7 @@ FAULT_OF: dict[str, Callable[["ClusterWorld"], bool]] = {
     "zookeeper-cut": _cut_zookeeper,
     "zookeeper-held": _held,
     "session-expired": _expire,
+    "node-drained": _drain,
     "client-cut": _cut_client,
 }
 """Every fault by name."""

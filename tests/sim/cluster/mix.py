@@ -26,6 +26,7 @@ FAULTS = (
     "zookeeper-cut",
     "zookeeper-held",
     "session-expired",
+    "node-drained",
     "client-cut",
 )
 
@@ -47,6 +48,8 @@ class ClusterMix:
     sync_delays_ms: tuple[int, ...]
     peer_delays_ms: tuple[int, ...]
     zookeeper_delays_ms: tuple[int, ...]
+    loses_watches: float
+    """How many words of changes in ZooKeeper do not come, until everything is whole."""
 
     def shown(self) -> str:
         """Return it for a person."""
@@ -104,4 +107,5 @@ def draw_cluster_mix(dice: Random, nodes: int) -> ClusterMix:
         sync_delays_ms=dice.choice(((1,), (1, 4), (1, 4, 60))),
         peer_delays_ms=dice.choice(((0, 1), (0, 1, 5), (0, 1, 5, 80))),
         zookeeper_delays_ms=dice.choice(((0, 1, 2), (1, 5, 40))),
+        loses_watches=dice.choice((0.0,) * 9 + (0.3,)),
     )

@@ -74,6 +74,7 @@ class ClusterProcess:
         """The logs that this node has lost with its disk, or of it."""
         self.node: ClusterNode
         self.zookeeper: SimulatedZooKeeper
+        self.manners: Manners
         self.life = 0
         self.is_up = False
         self.is_powered = True
@@ -127,14 +128,14 @@ class ClusterProcess:
         )
         schedule.tell(self.name, f"starts, with logs {ends}")
         self.node.start(self.now_ms(), self.schedule.now_ms)
-        manners = Manners(delays_ms=self.mix.zookeeper_delays_ms)
+        self.manners = Manners(delays_ms=self.mix.zookeeper_delays_ms, loses_watches=self.mix.loses_watches)
         self.zookeeper = SimulatedZooKeeper(
             self._servers,
             schedule,
             self.dice,
             partial(self._post_in_life, self.life),
             session_timeout_ms=self.mix.settings.zookeeper_session_timeout_ms,
-            manners=manners,
+            manners=self.manners,
         )
         self.zookeeper.start()
         self.later(0, self._tick)

@@ -5,15 +5,17 @@ one controller, everything committed, and every client acknowledged again.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import google_crc32c
 
+from coordinator.core.cluster.observer import READ_ALL_MS
 from coordinator.core.cluster.znodes import Cluster
 from tests.sim.cluster.checker import ClusterChecker, ViolationError, is_at_rest
 from tests.sim.cluster.clients import Client, Clients, Reader
-from tests.sim.cluster.faults import FAULT_OF
+from tests.sim.cluster.faults import FAULT_OF, undrain
 from tests.sim.cluster.mix import ClusterMix
 from tests.sim.cluster.peers import PeerNetwork
 from tests.sim.cluster.process import ClusterProcess
@@ -44,6 +46,7 @@ class ClusterWorld:
         self.clients = Clients(dice, self.schedule, self.checker, self.processes, self._shard_of)
         for process in self.processes:
             process.clients = self.clients
+        self.has_lost_watches = mix.loses_watches > 0
         self.faults = 0
         self.is_healed = False
         self.has_lost_something = False
@@ -94,10 +97,13 @@ class ClusterWorld:
         self.is_healed = True
         self.schedule.tell("world", "is healed")
         self.peers.heal()
+        self.mix = replace(self.mix, loses_watches=0.0)
+        undrain(self)
         for process in self.processes:
-            process.extra_sync_ms = 0
+            process.extra_sync_ms, process.mix = 0, self.mix
             process.resume()
             if process.is_up:
+                process.manners.loses_watches = 0.0
                 process.zookeeper.refuse(is_refusing=False)
                 process.zookeeper.let_go()
             else:
@@ -106,6 +112,7 @@ class ClusterWorld:
     def _come_to_rest(self) -> None:
         schedule, healed_ms = self.schedule, self.schedule.now_ms
         end_ms = healed_ms + 4 * self.mix.settings.zookeeper_session_timeout_ms + MARGIN_MS
+        end_ms += READ_ALL_MS if self.has_lost_watches else 0
         why = "nothing was looked at"
         while schedule.now_ms < end_ms:
             schedule.run_until(schedule.now_ms + LOOK_MS)
