@@ -213,6 +213,7 @@ def test_a_wish_to_be_replaced_keeps_its_reason(reason: cluster_ev.StepDownReaso
     assert isinstance(said, wire.StepDown)
     assert step_down_in(said, 5, 6) == cluster_ev.StepDown(3, 4, reason, 5, 6)
     assert step_down_of(fx.StepDown(3, 4, "", lacks_committed=True)).reason is wire.StepDownReason.LACKS_RECORDS
+    assert step_down_of(fx.StepDown(3, 4, "", wants_epoch=True)).reason is wire.StepDownReason.SPOILT_EPOCH
     assert step_down_of(fx.StepDown(3, 4, "")).reason is wire.StepDownReason.STALLED
 
 

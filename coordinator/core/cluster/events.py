@@ -112,6 +112,7 @@ class StepDownReason(enum.Enum):
     STALLED = "its followers or its disk do not keep up"
     CANNOT_LOAD = "it cannot load the shard"
     LACKS_RECORDS = "it lacks records that it had acknowledged"
+    SPOILT_EPOCH = "its log did not take records of this epoch: another one begins, under anybody"
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,7 +189,7 @@ class ClusterNode:
             case LogOpened() | LogSynced() | LogCut() | LogInstalled() | PieceWritten() | LogRead() | SnapshotRead():
                 replication.disk(event)
             case events.AppendRefused():
-                self._halt(f"the log of shard {event.shard} did not take what its replica counts: {event.error}")
+                replication.append_refused(event)
             case _:
                 replication.coordinate(event)
 

@@ -118,6 +118,12 @@ class Replication:
         self._perform(self.replicas.step(shard, event))
         self._look_at_gate(shard)
 
+    def append_refused(self, event: events.AppendRefused) -> None:
+        """Have a replica know that its log did not take what it counts; who leads it leaves its epoch."""
+        why = f"the log of shard {event.shard} did not take records from {event.end_offset} on; its epoch is over"
+        self.out.append(done.BugMet(why, event.error))
+        self.step(event.shard, said.AppendRefused(self._now_ms, event.shard, event.end_offset))
+
     def step_all(self, event: said.PeerUp | said.PeerDown | said.PeerDraining) -> None:
         """Have every replica take in what concerns all of them."""
         self._tell_all_appended()

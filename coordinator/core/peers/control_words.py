@@ -27,6 +27,7 @@ _REASONS: Final = {
     cluster_ev.StepDownReason.STALLED: wire.StepDownReason.STALLED,
     cluster_ev.StepDownReason.CANNOT_LOAD: wire.StepDownReason.CANNOT_LOAD,
     cluster_ev.StepDownReason.LACKS_RECORDS: wire.StepDownReason.LACKS_RECORDS,
+    cluster_ev.StepDownReason.SPOILT_EPOCH: wire.StepDownReason.SPOILT_EPOCH,
 }
 _HEARD_REASONS: Final = {said: reason for reason, said in _REASONS.items()}
 
@@ -65,8 +66,11 @@ def told_of(effect: cluster_fx.TellNode) -> wire.TellNode:
 def step_down_of(effect: replica_fx.StepDown, reason: cluster_ev.StepDownReason | None = None) -> wire.StepDown:
     """Return how a leader asks to be replaced; the reason is the effect's own if none is given."""
     if reason is None:
-        stalled, lacks = cluster_ev.StepDownReason.STALLED, cluster_ev.StepDownReason.LACKS_RECORDS
-        reason = lacks if effect.lacks_committed else stalled
+        reason = cluster_ev.StepDownReason.STALLED
+        if effect.lacks_committed:
+            reason = cluster_ev.StepDownReason.LACKS_RECORDS
+        elif effect.wants_epoch:
+            reason = cluster_ev.StepDownReason.SPOILT_EPOCH
     return wire.StepDown(effect.shard, effect.leader_epoch, _REASONS[reason], effect.why[:MAX_WHY])
 
 

@@ -134,13 +134,15 @@ class Resign:
 class StepDown:
     """Ask the controller for another leader; `lacks_committed` says that this replica is to leave the ISR as well.
 
-    It comes again from time to time until there is a command: there may have been no controller to hear it.
+    With `wants_epoch` the same one may lead, in another epoch: this one has records that its log did not take. It comes
+    again from time to time until there is a command: there may have been no controller to hear it.
     """
 
     shard: int
     leader_epoch: int
     why: str
     lacks_committed: bool = False
+    wants_epoch: bool = False
 
 
 @dataclass(frozen=True, slots=True)

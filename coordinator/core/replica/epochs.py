@@ -76,6 +76,10 @@ class ReplicaLog:
             epochs=tuple((epoch, first) for epoch, first in self.epochs if first < end),
         )
 
+    def without(self, end: int) -> "ReplicaLog":
+        """Return the log without records from `end` on that have never been in it: it is the same log."""
+        return replace(self.cut(end), number=self.number)
+
     def started_at(self, start: int) -> "ReplicaLog":
         """Return the log without the records below `start`, which a snapshot stands for."""
         assert start <= self.end, "a log does not start above its end"

@@ -69,6 +69,15 @@ class Appended:
 
 
 @dataclass(frozen=True, slots=True)
+class AppendRefused:
+    """Records from `end` on, which this replica counts, were not taken into its log, by a bug of ours."""
+
+    now_ms: int
+    shard: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class LogSynced:
     """Records below `end` of the log with this number are on disk."""
 
@@ -337,6 +346,7 @@ Event: TypeAlias = (
     | StopReplica
     | ReplicaOpened
     | Appended
+    | AppendRefused
     | LogSynced
     | LogCut
     | SnapshotInstalled

@@ -63,7 +63,7 @@ def answered(replica: Replica, event: FetchAnswered, effects: list[Effect]) -> R
         case BelowLogStart():
             return _install(replica, event.answer, effects)
         case UnknownEpoch():
-            return _asking_again(replica, role, event.now_ms)
+            return asking_again(replica, role, event.now_ms)
         case _:  # Fenced: a command will say who leads
             return replica
 
@@ -73,7 +73,8 @@ def cut_point(log: ReplicaLog, answer: Diverged) -> int:
     return min(answer.end, log.end_of(answer.epoch)[1])
 
 
-def _asking_again(replica: Replica, role: Follower, now_ms: int) -> Replica:
+def asking_again(replica: Replica, role: Follower, now_ms: int) -> Replica:
+    """Ask for another fetch a little later."""
     again_ms = now_ms + replica.settings.fetch_retry_ms
     return replace(replica, role=replace(role, phase=FollowerPhase.MATCHING, ask_again_ms=again_ms))
 
@@ -131,7 +132,7 @@ def was_not_installed(replica: Replica, event: SnapshotFailed) -> Replica:
     if not _is_of_install(replica, event):
         return replica
     kept = replace(replica, is_replaced=False)
-    return _asking_again(kept, kept.role, event.now_ms) if isinstance(kept.role, Follower) else kept
+    return asking_again(kept, kept.role, event.now_ms) if isinstance(kept.role, Follower) else kept
 
 
 def _is_of_install(replica: Replica, event: SnapshotInstalled | SnapshotFailed) -> bool:

@@ -88,18 +88,31 @@ def lead(replica: Replica, command: LeaderAndIsr, effects: list[Effect]) -> Repl
 
 
 def decline(
-    replica: Replica, why: str, now_ms: int, effects: list[Effect], *, lacks_committed: bool = False
+    replica: Replica,
+    why: str,
+    now_ms: int,
+    effects: list[Effect],
+    *,
+    lacks_committed: bool = False,
+    wants_epoch: bool = False,
 ) -> Replica:
     """Do not lead in the epoch there is, and follow nobody until a command says whom."""
-    effects.append(StepDown(replica.shard, replica.leader_epoch, why, lacks_committed))
-    return replace(replica, role=Declined(why, lacks_committed, now_ms))
+    effects.append(StepDown(replica.shard, replica.leader_epoch, why, lacks_committed, wants_epoch))
+    return replace(replica, role=Declined(why, lacks_committed, now_ms, wants_epoch))
 
 
 def asked_to_be_replaced(replica: Replica, declined: Declined, event: Ticked, effects: list[Effect]) -> Replica:
     """Ask the controller again: it has changed, or the question was lost."""
     if event.now_ms - declined.asked_ms < replica.settings.step_down_ms:
         return replica
-    return decline(replica, declined.why, event.now_ms, effects, lacks_committed=declined.lacks_committed)
+    return decline(
+        replica,
+        declined.why,
+        event.now_ms,
+        effects,
+        lacks_committed=declined.lacks_committed,
+        wants_epoch=declined.wants_epoch,
+    )
 
 
 def loaded(replica: Replica, event: ShardLoaded, effects: list[Effect]) -> Replica:

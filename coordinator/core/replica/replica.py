@@ -131,6 +131,7 @@ class Declined:
     why: str
     lacks_committed: bool
     asked_ms: int
+    wants_epoch: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from coordinator.core.replica.effects import (
 from coordinator.core.replica.epochs import EMPTY_LOG, ReplicaLog
 from coordinator.core.replica.events import (
     Appended,
+    AppendRefused,
     CutRefused,
     Event,
     Fenced,
@@ -73,6 +74,8 @@ def step(replica: Replica, event: Event) -> tuple[Replica, list[Effect]]:
             replica = _started(replica, event)
         case FetchAsked():
             replica = _asked(replica, event, effects)
+        case AppendRefused():
+            replica = _not_taken(replica, event, effects)
         case SnapshotInstalled():
             replica = follower.was_installed(replica, event, effects)
         case SnapshotFailed():
@@ -169,6 +172,20 @@ def _started(replica: Replica, event: LogStartMoved) -> Replica:
     if not is_there or not replica.log.is_about(event.log_number):
         return replica
     return replace(replica, log=replica.log.started_at(event.start))
+
+
+def _not_taken(replica: Replica, event: AppendRefused, effects: list[Effect]) -> Replica:
+    """Count what is not in the log no longer; a leader needs another epoch, since others may have it in this one."""
+    if isinstance(replica.role, Absent | Opening) or event.end >= replica.log.end:
+        return replica
+    replica = replace(replica, log=replica.log.without(event.end))
+    if isinstance(replica.role, Leader):
+        _leave(replica, effects)
+        why = "its log did not take records that followers may have"
+        return leader.decline(replica, why, event.now_ms, effects, wants_epoch=True)
+    if isinstance(replica.role, Follower):
+        return follower.asking_again(replica, replica.role, event.now_ms)
+    return replica
 
 
 def _asked(replica: Replica, event: FetchAsked, effects: list[Effect]) -> Replica:

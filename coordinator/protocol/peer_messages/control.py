@@ -86,6 +86,7 @@ class StepDownReason(IntEnum):
     STALLED = 1
     CANNOT_LOAD = 2
     LACKS_RECORDS = 3
+    SPOILT_EPOCH = 4
 
     @classmethod
     def _missing_(cls, value: object) -> "StepDownReason":

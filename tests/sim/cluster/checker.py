@@ -151,7 +151,7 @@ class ClusterChecker:
         """Hold what the replicas of a node know of their logs to the logs."""
         replication = process.node.replication
         for shard in replication.replicas.shards if replication is not None else ():
-            if shard in process.disk.open and replication is not None:
+            if shard in process.disk.open and shard not in process.refused and replication is not None:
                 replica, log = replication.replicas[shard], process.disk.log(shard)
                 is_true = replica.is_replaced or log.end == replica.log.end or isinstance(replica.role, Opening)
                 self._require(is_true, "TrueImage", f"{process.name}: {replica} of a log to {log.end}")

@@ -105,6 +105,16 @@ def _plant_bug(world: "ClusterWorld") -> bool:
     return True
 
 
+def _refuse_append(world: "ClusterWorld") -> bool:
+    """Have a log not take the next records of a leader, which its followers may be given all the same."""
+    process = _some(world)
+    replication = None if process is None else process.node.replication
+    if process is None or replication is None or not replication.led:
+        return False
+    process.refusing.add(world.dice.choice(sorted(replication.led)))
+    return True
+
+
 def _slow_disk(world: "ClusterWorld") -> bool:
     process = world.dice.choice(world.processes)
     process.extra_sync_ms = world.dice.choice((0, 30, 300, 1_500, 4_000))
@@ -249,6 +259,7 @@ FAULT_OF: dict[str, Callable[["ClusterWorld"], bool]] = {
     "log-damaged": lambda world: _loses(world, lambda process: process.damage()),
     "node-paused": _pause,
     "handler-bug": _plant_bug,
+    "append-refused": _refuse_append,
     "disk-slow": _slow_disk,
     "peers-cut": lambda world: _cut(world, both=True),
     "peers-cut-one-way": lambda world: _cut(world, both=False),

@@ -18,6 +18,7 @@ FAULTS = (
     "node-paused",
     "disk-slow",
     "handler-bug",
+    "append-refused",
     "peers-cut",
     "peers-cut-one-way",
     "node-cut-off",

@@ -4,6 +4,7 @@ It performs effects as the product's driver does: the records of a turn go to fo
 process that is stopped takes in later what came meanwhile, and its clock counts as the product's does.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -80,6 +81,10 @@ class ClusterProcess:
         self.is_powered = True
         self.is_paused = False
         self.extra_sync_ms = 0
+        self.refusing: set[int] = set()
+        """The shards of which a bug will keep the next append from the log."""
+        self.refused: Counter[int] = Counter()
+        """The shards whose replicas do not know yet that the log did not take what they count."""
         self._is_writing = False
         self._waiting: list[Callable[[], None]] = []
         self._base_ms = 0
@@ -98,6 +103,8 @@ class ClusterProcess:
         self.life += 1
         self.is_up, self.is_paused, self._is_writing = True, False, False
         self._waiting.clear()
+        self.refusing.clear()
+        self.refused.clear()
         self._base_ms = self.dice.randint(0, 10**6)
         self._last_read_ms, self._not_lived_ms = schedule.now_ms, 0
         ends = {shard: _log_end(log) for shard, log in disk.start().items()}
@@ -313,8 +320,20 @@ class ClusterProcess:
         for record in effect.records:
             self.schedule.stamp(record)
         self._checker.appends(self, effect)
-        self.disk.append(effect.shard, Batch(effect.base_offset, effect.leader_epoch, effect.records))
+        shard, batch = effect.shard, Batch(effect.base_offset, effect.leader_epoch, effect.records)
+        if shard in self.refusing or shard in self.refused:
+            # What comes after records that were not taken does not continue the log, and is not taken either.
+            self.refusing.discard(shard)
+            self.refused[shard] += 1
+            bug = PlantedBugError("a bug was planted here")
+            self.later(0, partial(self._refused, events.AppendRefused(shard, batch.base_offset, bug)))
+            return
+        self.disk.append(shard, batch)
         self._use_disk()
+
+    def _refused(self, event: events.AppendRefused) -> None:
+        self.refused -= Counter((event.shard,))
+        self.step(event)
 
     def _append_batches(self, effect: r.AppendBatches) -> None:
         self.disk.append_batches(effect.shard, effect.log_number, effect.batches)

@@ -187,8 +187,11 @@ class Due:
                 if shard in live.value.log_ends
             }
             return elect_longest(entry, candidates, min_insync, log_ends, self._changed_by)
-        if self._office.stepped_down.get(shard, (None, None))[0] == entry.leader_epoch:
-            return move_away(entry, candidates, self._changed_by)
+        epoch, reason = self._office.stepped_down.get(shard, (None, None))
+        if epoch == entry.leader_epoch:
+            moved = move_away(entry, candidates, self._changed_by)
+            is_spoilt = reason is StepDownReason.SPOILT_EPOCH
+            return elect(entry, candidates, min_insync, self._changed_by) if moved is None and is_spoilt else moved
         candidates = replace(candidates, eligible=candidates.eligible - self._late)
         outbox = self._office.outbox
         if entry.leader in self._late and outbox is not None and not knows_that_it_leads(outbox, shard, entry):

@@ -36,6 +36,12 @@ def test_records_pushed_twice_are_taken_once() -> None:
     assert after(replica, push(3, 2)) == (replica, [])
 
 
+def test_what_its_log_did_not_take_is_asked_for_again() -> None:
+    replica = after(follower(), push(3, 2, 2), i.AppendRefused(100, 0, 4))[0]
+    assert (replica.log.end, replica.log.number) == (4, 0)
+    assert after(replica, i.Ticked(120))[1] == [o.AskFetch(0, 2, 2, 2, 4, 2)]
+
+
 def test_a_gap_begins_the_fetch_again() -> None:
     assert after(follower(), push(4, 2))[1] == [o.AskFetch(0, 2, 2, 2, 3, 1)]
 

@@ -156,6 +156,19 @@ def test_a_replica_that_does_not_lead_asks_to_be_replaced_until_it_is() -> None:
     assert after(replica, command(3, 2), i.Ticked(20_000))[1] == []
 
 
+def test_a_leader_whose_log_did_not_take_records_leaves_its_epoch_and_wants_another() -> None:
+    replica = after(serving(), i.Appended(0, 0, 2, 6))[0]
+    replica, effects = after(replica, i.AppendRefused(100, 0, 4))
+    resigned, asked = effects
+    assert resigned == o.Resign(0, 2)
+    assert isinstance(asked, o.StepDown)
+    assert (asked.wants_epoch, asked.lacks_committed) == (True, False)
+    assert (replica.log.end, replica.log.number, replica.log.epochs) == (4, 0, ((1, 0), (2, 3)))
+    assert after(replica, i.AppendRefused(100, 0, 5)) == (replica, []), "what came after is not there either"
+    assert after(replica, i.Ticked(5_100))[1][0] == asked
+    assert after(replica, command(3, 1))[1][0] == o.BeginEpoch(0, 3, 4, goes_on=False)
+
+
 def test_a_fetch_from_exactly_where_the_log_starts_is_answered_with_what_follows() -> None:
     replica = after(serving(), i.LogStartMoved(0, 0, 0, 3))[0]
     answers = [after(replica, asks(2, fetch=2, end=end))[1][0] for end in (3, 2)]

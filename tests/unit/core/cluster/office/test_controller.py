@@ -158,7 +158,25 @@ def test_a_leader_that_steps_down_is_followed_by_another(reason: StepDownReason)
     assert (leader in after.isr) == (reason is not StepDownReason.LACKS_RECORDS)
     world.run(10_000)
     is_back = world.shard(0).leader == leader
-    assert is_back == (reason is StepDownReason.STALLED), "who cannot load it is not asked again in this life"
+    can_lead = reason in (StepDownReason.STALLED, StepDownReason.SPOILT_EPOCH)
+    assert is_back == can_lead, "who cannot load it is not asked again in this life"
+
+
+@pytest.mark.parametrize("reason", [StepDownReason.STALLED, StepDownReason.SPOILT_EPOCH])
+def test_who_only_wants_another_epoch_gets_it_where_nobody_else_can_lead(reason: StepDownReason) -> None:
+    world = at_rest()
+    (controller,) = world.controllers()
+    leader = world.shard(0).leader
+    assert leader is not None
+    world.change_isr(0, (leader,))
+    world.run(500)
+    entry = world.shard(0)
+    assert entry.leader_node_epoch is not None
+    world.nodes[controller].take(StepDown(0, entry.leader_epoch, reason, leader, entry.leader_node_epoch))
+    world.run(500)
+    after = world.shard(0)
+    assert after.leader == leader
+    assert after.leader_epoch == entry.leader_epoch + (reason is StepDownReason.SPOILT_EPOCH)
 
 
 def test_after_a_start_of_the_whole_cluster_the_longest_log_leads() -> None:
