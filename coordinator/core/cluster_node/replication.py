@@ -28,7 +28,7 @@ from coordinator.core.cluster_node.events import (
 from coordinator.core.cluster_node.installs import Failed, Installs
 from coordinator.core.cluster_node.settings import ClusterSettings
 from coordinator.core.cluster_node.streams import Streams
-from coordinator.core.cluster_node.tail import Tail
+from coordinator.core.cluster_node.tail import Tails
 from coordinator.core.log.entry import Batch
 from coordinator.core.node import Node
 from coordinator.core.peers import words
@@ -69,7 +69,7 @@ class Replication:
         self._now_ms = 0
         self._contacts: dict[int, int] = {}
         self._appended: dict[int, tuple[int, int]] = {}
-        self._tails: dict[int, Tail] = {}
+        self._tails = Tails(settings.tail_bytes, settings.tails_bytes)
         self._loading: dict[int, int] = {}
         self._stalled: set[int] = set()
         self._told: dict[tuple[int, int], int] = {}
@@ -91,9 +91,7 @@ class Replication:
             match effect:
                 case done.Append(shard, base_offset, leader_epoch, records):
                     batch = Batch(base_offset, leader_epoch, records)
-                    if shard not in self._tails:
-                        self._tails[shard] = Tail(self._settings.tail_bytes)
-                    self._tails[shard].add(batch)
+                    self._tails.add(shard, batch)
                     self._appended[shard] = leader_epoch, batch.end
                     self.out.append(effect)
                 case done.LoadShard(shard, leader_epoch, after_ms):
@@ -224,7 +222,7 @@ class Replication:
                 self._stalled.discard(shard)
                 self._loading.pop(shard, None)
                 self._appended.pop(shard, None)
-                self._tails.pop(shard, None)
+                self._tails.drop(shard)
                 self._streams.end_shard(shard)
                 self.coordinate(events.LeadershipTaken(shard, "its replica has left the epoch"))
                 self.out.append(effect)

@@ -29,5 +29,7 @@ class ClusterSettings:
     end that is only busy."""
     tail_bytes: int = 8 * 1024 * 1024
     """Records of a shard that its leader keeps in memory for its followers."""
+    tails_bytes: int = 64 * 1024 * 1024
+    """The same of all shards that a node leads."""
 
     controller: ControllerSettings = field(default_factory=ControllerSettings)

@@ -82,6 +82,7 @@ def draw_cluster_mix(dice: Random, nodes: int) -> ClusterMix:
         window_bytes=dice.choice((2_000, 4 * 1024 * 1024)),
         peer_window_bytes=dice.choice((3_000, 8 * 1024 * 1024)),
         tail_bytes=dice.choice((1_000, 8 * 1024 * 1024)),
+        tails_bytes=dice.choice((1_500, 64 * 1024 * 1024)),
         controller=ControllerSettings(
             elect_wait_ms=dice.choice((200, 2_000)),
             balance_ms=1_000,

@@ -3,7 +3,7 @@
 from coordinator.core.cluster_node.effects import ReadLog
 from coordinator.core.cluster_node.events import LogRead
 from coordinator.core.cluster_node.streams import Stream, Streams
-from coordinator.core.cluster_node.tail import Tail
+from coordinator.core.cluster_node.tail import Tail, Tails
 from coordinator.core.log.entry import Batch, batch_bytes
 from coordinator.core.replica.effects import PushRecords
 
@@ -56,6 +56,24 @@ def test_tail_keeps_what_is_newest_and_knows_where_it_begins() -> None:
     assert offsets(kept.read(8, 10**6)) == [8, 9]
     assert offsets(kept.read(7, SIZE)) == [7]
     assert kept.read(10, 10**6) == ()
+
+
+def test_all_tails_together_have_a_limit_and_what_was_appended_longest_ago_goes_first() -> None:
+    kept = Tails(10**6, 5 * SIZE)
+    for offset in range(3):
+        kept.add(1, batch(offset))
+    for shard in (2, 3):
+        kept.add(shard, batch(7))
+    assert [kept[shard].begin for shard in (1, 2, 3)] == [0, 7, 7]
+    kept.add(2, batch(8))
+    assert [kept[shard].begin for shard in (1, 2, 3)] == [1, 7, 7]
+    for offset in range(8, 11):
+        kept.add(3, batch(offset))
+    assert [kept[shard].begin for shard in (1, 2, 3)] == [None, 8, 7]
+    kept.add(1, batch(3, 20))
+    assert [kept[shard].begin for shard in (1, 2, 3)] == [3, None, None], "the newest batch stays, however large"
+    kept.drop(1)
+    assert (kept[1].begin, kept.bytes) == (None, 0)
 
 
 def test_tail_hands_out_the_part_of_a_batch_that_is_asked_for() -> None:
