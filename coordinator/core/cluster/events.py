@@ -52,7 +52,14 @@ class Remembered:
     """The directory says which cluster it is of: completes JoinedCluster."""
 
 
-RegistrationEvent: TypeAlias = ZkSession | ZkChanged | ZkReadDone | ZkMultiDone | Ticked | Remembered
+@dataclass(frozen=True, slots=True)
+class Obeyed:
+    """This node has obeyed a controller of this epoch, the greatest so far; a ZooKeeper behind it is an old one."""
+
+    controller_epoch: int
+
+
+RegistrationEvent: TypeAlias = ZkSession | ZkChanged | ZkReadDone | ZkMultiDone | Ticked | Remembered | Obeyed
 
 
 # ---- a controller's --------------------------------------------------------------------------------------------------

@@ -65,6 +65,12 @@ def contradiction(image: Image, identity: Identity, lived: int | None = None) ->
             f"ZooKeeper has controller epoch {epoch}, and this node has obeyed {identity.controller_epoch}: "
             "its data is from an earlier time, and it would give the same epochs again"
         )
+    known = image.known.get(identity.node_id)
+    if known is not None and lived is not None and known.version < lived:
+        return (
+            f"ZooKeeper has node epoch {known.version} of this node, which has been registered under {lived}: its data "
+            "is from an earlier time, and it would give the same epochs again"
+        )
     live = image.live.get(identity.node_id)
     if live is not None and not live.owner:
         return f"{live_path(identity.node_id)} in ZooKeeper is of no session and never ends by itself: remove it"

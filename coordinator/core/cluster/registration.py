@@ -14,7 +14,15 @@ import msgspec.structs
 
 from coordinator.core.cluster import observer as observing
 from coordinator.core.cluster.effects import JoinedCluster, LifeBegan, MayNotJoin, RegistrationEffect, Stuck
-from coordinator.core.cluster.events import ObserverEvent, ReadAnew, RegistrationEvent, Remembered, Scope, Ticked
+from coordinator.core.cluster.events import (
+    Obeyed,
+    ObserverEvent,
+    ReadAnew,
+    RegistrationEvent,
+    Remembered,
+    Scope,
+    Ticked,
+)
 from coordinator.core.cluster.identity import Identity, contradiction, has_lost_all
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.observer import Observer
@@ -112,6 +120,9 @@ def step(registration: Registration, event: RegistrationEvent, now_ms: int) -> R
             if registration.is_remembering and cluster is not None:
                 identity = replace(identity, cluster_id=cluster.value.cluster_id)
             registration = replace(registration, identity=identity, is_remembering=False)
+        case Obeyed(controller_epoch):
+            identity = replace(registration.identity, controller_epoch=controller_epoch)
+            registration = replace(registration, identity=identity)
         case _:
             assert_never(event)
     registration, more = _go_on(registration, now_ms)

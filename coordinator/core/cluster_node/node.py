@@ -26,6 +26,7 @@ from coordinator.core.cluster.effects import (
 from coordinator.core.cluster.events import (
     NodeAnswered,
     NodeRefused,
+    Obeyed,
     PeerLost,
     PeerReached,
     Registered,
@@ -346,6 +347,9 @@ class ClusterNode:
                     self._rooms.writes.want(effect)
                 case wanted.ReadIsr():
                     self._do(self._rooms.read_anew(self._now_ms))
+                case wanted.Remember(controller_epoch):
+                    self._out.append(effect)
+                    self._do(self._rooms.register(Obeyed(controller_epoch), self._now_ms))
                 case wanted.Resign():
                     self._rooms.writes.forget(effect.shard)
                 case wanted.StepDown():

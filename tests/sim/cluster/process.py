@@ -81,6 +81,8 @@ class ClusterProcess:
         self.is_powered = True
         self.is_paused = False
         self.extra_sync_ms = 0
+        self.halts: list[str] | None = None
+        """Why it has halted, in a world in which it is to."""
         self.refusing: set[int] = set()
         """The shards of which a bug will keep the next append from the log."""
         self.refused: Counter[int] = Counter()
@@ -276,7 +278,10 @@ class ClusterProcess:
         self.step(events.RequestArrived(connection_id, correlation_id, request, fresh_id))
 
     def _halt(self, effect: e.Halt) -> None:
-        raise ViolationError("halted", f"{self.name} halts: {effect.why}")
+        if self.halts is None:
+            raise ViolationError("halted", f"{self.name} halts: {effect.why}")
+        self.halts.append(effect.why)
+        self.end(loses_power=False, why=f"halts: {effect.why}")
 
     def _bug_met(self, effect: e.BugMet) -> None:
         if not isinstance(effect.error, PlantedBugError):

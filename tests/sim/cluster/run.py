@@ -29,10 +29,12 @@ class ClusterOutcome:
     shown: str = ""
 
 
-def run_cluster_seed(seed: int, nodes: int = 3, story_lines: int = STORY_LINES) -> ClusterOutcome:
+def run_cluster_seed(
+    seed: int, nodes: int = 3, story_lines: int = STORY_LINES, kind: type[ClusterWorld] = ClusterWorld
+) -> ClusterOutcome:
     """Run one seed to its end or to the first broken invariant."""
     dice = Random(seed)
-    world = ClusterWorld(seed, draw_cluster_mix(dice, nodes), dice)
+    world = kind(seed, draw_cluster_mix(dice, nodes), dice)
     broken, details = "", ""
     why: Exception | None = None
     try:

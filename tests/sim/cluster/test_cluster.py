@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from tests.sim.cluster.directed import PutBackWorld
 from tests.sim.cluster.mix import draw_cluster_mix
 from tests.sim.cluster.mutants import MUTANTS, hunt_cluster
 from tests.sim.cluster.run import run_cluster_seed
@@ -11,9 +12,12 @@ from tests.sim.cluster.world import ClusterWorld
 
 FOUND_AT_ONCE = (
     "acknowledged-at-own-disk",
+    "deleted-by-epoch",
+    "epochs-reused",
     "fetch-without-epoch",
     "own-disk-not-counted",
     "reported-before-sync",
+    "told-before-published",
 )
 """Mistakes that the first seeds show; the others are hunted by `make mutants`."""
 
@@ -46,3 +50,8 @@ def test_a_cluster_that_cannot_become_whole_is_said_so() -> None:
     world.processes[2].start = lambda: None  # type: ignore[method-assign]
     with pytest.raises(AssertionError, match="Liveness"):
         world.run()
+
+
+def test_nodes_halt_whose_zookeeper_was_put_back_from_before_another_controller() -> None:
+    broken = {seed: outcome.shown for seed in range(3) if (outcome := run_cluster_seed(seed, kind=PutBackWorld)).broken}
+    assert broken == {}

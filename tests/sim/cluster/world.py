@@ -65,6 +65,15 @@ class ClusterWorld:
 
     def run(self) -> None:
         """Run to the end, or to the first broken invariant."""
+        schedule = self.schedule
+        self._begin()
+        schedule.run_until(3_000)
+        schedule.after(0, self._break_something)
+        schedule.run_until(3_000 + self.mix.faulty_ms)
+        self._heal()
+        self._come_to_rest()
+
+    def _begin(self) -> None:
         dice, schedule = self.dice, self.schedule
         for process in self.processes:
             schedule.after(dice.choice((0, 0, 50, 1_500)), process.start)
@@ -73,11 +82,6 @@ class ClusterWorld:
             client = Client(self.clients, f"c{number}", group_id, self.mix.paces_ms)
             schedule.after(dice.choice((0, 500)), client.begin)
             schedule.after(1_000, Reader(self.clients, f"r{number}", group_id, (20, 100)).begin)
-        schedule.run_until(3_000)
-        schedule.after(0, self._break_something)
-        schedule.run_until(3_000 + self.mix.faulty_ms)
-        self._heal()
-        self._come_to_rest()
 
     def _break_something(self) -> None:
         if self.is_healed:

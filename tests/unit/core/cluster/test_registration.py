@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from coordinator.core.cluster.effects import JoinedCluster, LifeBegan, MayNotJoin, Stuck
-from coordinator.core.cluster.events import RegistrationEvent, Remembered, Ticked
+from coordinator.core.cluster.events import Obeyed, RegistrationEvent, Remembered, Ticked
 from coordinator.core.cluster.identity import Identity
 from coordinator.core.cluster.image import Image, read_node
 from coordinator.core.cluster.registration import MARGIN_MS, Registration, begin, step
@@ -242,6 +242,27 @@ def test_a_node_that_lives_when_zookeeper_is_wiped_stops_and_forms_nothing() -> 
     world.run()
     assert isinstance(one.said[-1], MayNotJoin)
     assert list(world.servers.tree) == ["/"]
+
+
+def test_a_node_that_lives_when_zookeeper_is_put_back_stops_where_epochs_would_be_given_again() -> None:
+    world, one, two = two_nodes()
+    tree = world.servers.copy()
+    world.servers.expire(one.port.owner)
+    world.run()
+    one_lived, _ = one.said[-1], one.said.clear()
+    assert one_lived == LifeBegan(1)
+    two.take(Obeyed(7))
+    two.said.clear()
+    world.servers.put_back(tree)
+    world.run()
+    for node, said in (
+        (one, "has node epoch 0 of this node, which has been registered under 1"),
+        (two, "has controller epoch 0, and this node has obeyed 7"),
+    ):
+        (refused,) = node.said
+        assert isinstance(refused, MayNotJoin)
+        assert said in refused.why
+        assert "earlier time" in refused.why
 
 
 def test_garbage_in_its_way_is_named() -> None:
