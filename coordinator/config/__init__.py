@@ -3,11 +3,12 @@
 Knows nothing of what the settings do.
 """
 
+from coordinator.config.cluster import ClusterSection, PeersSettings, ReplicaSettings, ZooKeeperSection
 from coordinator.config.load import load_settings
 from coordinator.config.render import config_file, default_file
+from coordinator.config.section import ConfigError
 from coordinator.config.sections import (
     ENVIRONMENT_PREFIX,
-    ConfigError,
     DiskSettings,
     GroupSettings,
     KafkaSettings,
@@ -21,6 +22,7 @@ from coordinator.config.sections import (
 
 __all__ = [
     "ENVIRONMENT_PREFIX",
+    "ClusterSection",
     "ConfigError",
     "DiskSettings",
     "GroupSettings",
@@ -28,8 +30,11 @@ __all__ = [
     "LogSettings",
     "LoopKind",
     "NodeSettings",
+    "PeersSettings",
+    "ReplicaSettings",
     "ServerSettings",
     "Settings",
+    "ZooKeeperSection",
     "config_file",
     "default_file",
     "every_setting",

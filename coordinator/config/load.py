@@ -16,7 +16,8 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 from pydantic_settings.exceptions import SettingsError
 from pydantic_settings.sources import InitSettingsSource
 
-from coordinator.config.sections import ENVIRONMENT_PREFIX, ConfigError, Settings, every_setting
+from coordinator.config.section import ConfigError
+from coordinator.config.sections import ENVIRONMENT_PREFIX, Settings, every_setting
 
 
 def load_settings(file: Path | None = None, flags: Mapping[str, object] | None = None) -> Settings:

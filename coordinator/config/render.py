@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 from pydantic.fields import FieldInfo
 
-from coordinator.config.sections import Settings, section_of, unit_of
+from coordinator.config.section import section_of, unit_of
+from coordinator.config.sections import Settings
 
 
 def default_file() -> str:

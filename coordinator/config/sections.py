@@ -1,212 +1,185 @@
-"""The settings themselves: each with its unit, its limits, its default and the reason it is there.
+"""The settings of every node, and all settings together: what a node of a cluster has besides is in `cluster`.
 
 A time is named by its milliseconds and may also be written as a duration, `15m` or `PT15M`.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias, cast
+from typing import Any, Literal, Self, TypeAlias
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from coordinator.config.cluster import (
+    ClusterSection,
+    PeersSettings,
+    ReplicaSettings,
+    ZooKeeperSection,
+    cluster_settings,
+)
+from coordinator.config.section import (
+    LONGEST_MS,
+    Addresses,
+    ListenAddress,
+    OwnAddress,
+    Section,
+    section_of,
+    setting,
+)
+from coordinator.core.cluster_node.settings import ClusterSettings
 from coordinator.core.limits import Limits
 from coordinator.protocol.text.addresses import parse_address
-from coordinator.protocol.text.durations import parse_duration_ms
 
 LoopKind: TypeAlias = Literal["auto", "uvloop", "asyncio"]
 
 ENVIRONMENT_PREFIX = "KCOORD_"
 _LIMITS = Limits()
-_LONGEST_MS = 24 * 60 * 60 * 1000
 
 
-class ConfigError(Exception):
-    """Settings that cannot be used; `lines` holds one sentence an error."""
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        super().__init__("\n".join(lines))
-        self.lines = tuple(lines)
-
-
-def _split_at_commas(value: object) -> object:
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
-def _setting(default: Any, unit: str, why: str, **limits: Any) -> Any:
-    return Field(default, description=why, json_schema_extra={"unit": unit}, **limits)
-
-
-def _limit(name: str, lowest: int, why: str, unit: str = "ms", highest: int = _LONGEST_MS) -> Any:
+def _limit(name: str, lowest: int, why: str, unit: str = "ms", highest: int = LONGEST_MS) -> Any:
     """Make the setting of one of core's limits, with core's default."""
-    return _setting(getattr(_LIMITS, name), unit, why, ge=lowest, le=highest)
+    return setting(getattr(_LIMITS, name), unit, why, ge=lowest, le=highest)
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _read_duration(cls, value: object, info: ValidationInfo) -> object:
-        assert info.field_name is not None
-        is_time = unit_of(cls.model_fields[info.field_name]) == "ms"
-        return parse_duration_ms(value, bare_unit="ms") if is_time and isinstance(value, str) else value
-
-
-class NodeSettings(_Section):
+class NodeSettings(Section):
     """This node."""
 
-    mode: Literal["standalone"] = _setting(
-        "standalone", "", "One node with one copy of its log, without ZooKeeper; the only mode there is so far."
+    mode: Literal["standalone", "cluster"] = setting(
+        "standalone",
+        "",
+        "One node with one copy of its log, without ZooKeeper; or one of several that replicate it to each other.",
     )
-    id: int = _setting(1, "", "Names this node to members and in the log lines.", ge=0, le=1_000_000)
-    data_dir: Path = _setting(
+    id: int = setting(
+        1,
+        "",
+        "Names this node to members and in the log lines. Each node of a cluster has another one, and keeps it.",
+        ge=0,
+        le=1_000_000,
+    )
+    data_dir: Path = setting(
         Path("kcoord-data"),
         "directory",
         "Holds the log: groups, members, claims and committed offsets. One process at a time may use it.",
     )
-    listen: str = _setting(
+    listen: ListenAddress = setting(
         "127.0.0.1:9292", "HOST:PORT", "Where members connect; port 0 takes a free one, which is printed."
     )
-    advertised: str = _setting(
+    advertised: OwnAddress = setting(
         "", "HOST:PORT", "What members are told to connect to, where that differs from `listen`; empty: the same."
     )
-    shards: int = _setting(
+    shards: int = setting(
         8,
         "shards",
-        "Logs that groups are spread over. Fixed when the data directory is made.",
+        "Logs that groups are spread over, of a standalone node. Fixed when the data directory is made.",
         ge=1,
         le=1000,
     )
-    event_loop: LoopKind = _setting(
+    rack: str = setting(
+        "",
+        "",
+        "What fails together with this node, such as a machine or a room: a cluster keeps the replicas of a shard on "
+        "different ones. Empty: the name of this host.",
+        max_length=200,
+    )
+    event_loop: LoopKind = setting(
         "auto", "", "What waits for members: uvloop, Python's asyncio, or the faster of those that are installed."
     )
 
-    @field_validator("listen", "advertised")
-    @classmethod
-    def _is_address(cls, value: str) -> str:
-        if value:
-            parse_address(value, lowest_port=0)
-        return value
 
-    @field_validator("listen")
-    @classmethod
-    def _is_there(cls, value: str) -> str:
-        if not value:
-            raise ValueError("must not be empty")
-        return value
-
-
-class KafkaSettings(_Section):
+class KafkaSettings(Section):
     """The Kafka cluster whose topics the groups read."""
 
-    bootstrap_servers: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_at_commas)] = _setting(
+    bootstrap_servers: Addresses = setting(
         ("127.0.0.1:9092",),
         "HOST:PORT, ...",
         "Brokers to ask first; members are told the same.",
         min_length=1,
         max_length=100,
     )
-    topics_poll_ms: int = _setting(
+    topics_poll_ms: int = setting(
         5_000,
         "ms",
         "Time between two looks at the topics: how soon new partitions are seen.",
         ge=100,
-        le=_LONGEST_MS,
+        le=LONGEST_MS,
     )
-    ends_poll_ms: int = _setting(
+    ends_poll_ms: int = setting(
         1_000,
         "ms",
         "Time between two looks at the ends of partitions: how old a lag may be. Where reading takes long, as of tens "
         "of thousands, it is done more rarely, in a twentieth of the time.",
         ge=100,
-        le=_LONGEST_MS,
+        le=LONGEST_MS,
     )
-    request_timeout_ms: int = _setting(
+    request_timeout_ms: int = setting(
         5_000,
         "ms",
         "Time a broker has to answer; members wait for it when they join.",
         ge=100,
         le=60_000,
     )
-    connect_timeout_ms: int = _setting(4_000, "ms", "Time a broker has to accept a connection.", ge=100, le=60_000)
-
-    @field_validator("bootstrap_servers")
-    @classmethod
-    def _are_addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for address in value:
-            parse_address(address)
-        return value
+    connect_timeout_ms: int = setting(4_000, "ms", "Time a broker has to accept a connection.", ge=100, le=60_000)
 
 
-class ServerSettings(_Section):
+class ServerSettings(Section):
     """Connections of members and tools."""
 
-    max_connections: int = _setting(
+    max_connections: int = setting(
         100_000,
         "connections",
         "More are refused. The limit on open files lowers it, which is said at the start.",
         ge=1,
         le=1_000_000,
     )
-    backlog: int = _setting(
+    backlog: int = setting(
         1024,
         "connections",
         "Connections that may wait to be accepted, after a restart for instance.",
         ge=16,
         le=65_535,
     )
-    hello_timeout_ms: int = _setting(10_000, "ms", "Time a new connection has to say its hello.", ge=100, le=600_000)
-    frame_timeout_ms: int = _setting(30_000, "ms", "Time the rest of a begun frame has to come.", ge=100, le=600_000)
-    close_timeout_ms: int = _setting(
+    hello_timeout_ms: int = setting(10_000, "ms", "Time a new connection has to say its hello.", ge=100, le=600_000)
+    frame_timeout_ms: int = setting(30_000, "ms", "Time the rest of a begun frame has to come.", ge=100, le=600_000)
+    close_timeout_ms: int = setting(
         5_000,
         "ms",
         "Time a connection that is closed has to take its last bytes.",
         ge=100,
         le=60_000,
     )
-    output_buffer_bytes: int = _setting(
+    output_buffer_bytes: int = setting(
         32 * 1024 * 1024,
         "bytes",
         "Who lets more than this wait for it does not read and is disconnected.",
         ge=64 * 1024,
         le=1024**3,
     )
-    input_total_bytes: int = _setting(
+    input_total_bytes: int = setting(
         256 * 1024 * 1024,
         "bytes",
         "Frames of all connections that have begun to come; past this those are disconnected of whom most has come.",
         ge=1024 * 1024,
         le=1024**4,
     )
-    output_total_bytes: int = _setting(
+    output_total_bytes: int = setting(
         256 * 1024 * 1024,
         "bytes",
         "Output that may wait for all who do not read; past this those are disconnected for whom the most waits.",
         ge=1024 * 1024,
         le=1024**4,
     )
-    hello_bytes: int = _setting(
+    hello_bytes: int = setting(
         16 * 1024, "bytes", "Largest first frame, from a peer that is not known yet.", ge=64, le=1024**2
     )
-    frame_bytes: int = _setting(1024 * 1024, "bytes", "Largest frame of a member.", ge=64 * 1024, le=64 * 1024**2)
-    answer_bytes: int = _setting(
+    frame_bytes: int = setting(1024 * 1024, "bytes", "Largest frame of a member.", ge=64 * 1024, le=64 * 1024**2)
+    answer_bytes: int = setting(
         16 * 1024 * 1024,
         "bytes",
         "Largest answer; whoever asks for more is told to ask for less.",
         ge=64 * 1024,
         le=64 * 1024**2,
     )
-    requests_in_flight: int = _setting(
+    requests_in_flight: int = setting(
         64,
         "requests",
         "Requests of one connection that may wait for their answers.",
@@ -215,7 +188,7 @@ class ServerSettings(_Section):
     )
 
 
-class GroupSettings(_Section):
+class GroupSettings(Section):
     """Groups and their members."""
 
     session_timeout_min_ms: int = _limit(
@@ -382,13 +355,13 @@ class GroupSettings(_Section):
     )
 
 
-class DiskSettings(_Section):
+class DiskSettings(Section):
     """The log in the data directory."""
 
-    segment_bytes: int = _setting(
+    segment_bytes: int = setting(
         16 * 1024 * 1024, "bytes", "Size of one file of a shard's log.", ge=1024 * 1024, le=1024**3
     )
-    max_pending_bytes: int = _setting(
+    max_pending_bytes: int = setting(
         64 * 1024 * 1024,
         "bytes",
         "Records that may wait for the disk. From a quarter on, connections that send much have to wait, from half on "
@@ -396,19 +369,19 @@ class DiskSettings(_Section):
         ge=16 * 1024 * 1024,
         le=4 * 1024**3,
     )
-    close_timeout_ms: int = _setting(
+    close_timeout_ms: int = setting(
         30_000, "ms", "Time the last writes have when the node is stopped.", ge=100, le=600_000
     )
 
 
-class LogSettings(_Section):
+class LogSettings(Section):
     """The lines of the process on standard error."""
 
-    format: Literal["auto", "console", "json"] = _setting(
+    format: Literal["auto", "console", "json"] = setting(
         "auto", "", "One line a fact: for eyes, as JSON, or whichever fits where standard error goes."
     )
-    level: Literal["debug", "info", "warning", "error"] = _setting("info", "", "The least important lines to show.")
-    most_per_minute: int = _setting(
+    level: Literal["debug", "info", "warning", "error"] = setting("info", "", "The least important lines to show.")
+    most_per_minute: int = setting(
         600, "lines", "Most lines of one kind and group in a minute; the rest is counted.", ge=1, le=1_000_000
     )
 
@@ -430,6 +403,10 @@ class Settings(BaseSettings):
     group: GroupSettings = Field(default_factory=GroupSettings)
     disk: DiskSettings = Field(default_factory=DiskSettings)
     log: LogSettings = Field(default_factory=LogSettings)
+    cluster: ClusterSection = Field(default_factory=ClusterSection)
+    zookeeper: ZooKeeperSection = Field(default_factory=ZooKeeperSection)
+    peers: PeersSettings = Field(default_factory=PeersSettings)
+    replica: ReplicaSettings = Field(default_factory=ReplicaSettings)
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:
@@ -443,6 +420,15 @@ class Settings(BaseSettings):
                 f"server.output_buffer_bytes is {self.server.output_buffer_bytes}, too little for one answer of "
                 f"server.answer_bytes, which is {self.server.answer_bytes}"
             )
+        if (
+            self.node.mode == "cluster"
+            and self.node.listen == self.peers.listen
+            and parse_address(self.node.listen, lowest_port=0)[1]
+        ):
+            raise ValueError(
+                f"node.listen and peers.listen are both {self.node.listen}, not two addresses: one is for members, the "
+                "other for the nodes of the cluster"
+            )
         return self
 
     @property
@@ -450,22 +436,16 @@ class Settings(BaseSettings):
         """The limits as the core takes them."""
         return Limits(**self.group.model_dump())
 
+    @property
+    def of_cluster_node(self) -> ClusterSettings:
+        """The settings of a node of a cluster as the core takes them."""
+        return cluster_settings(self.cluster, self.zookeeper, self.peers, self.replica)
+
 
 def every_setting() -> dict[str, FieldInfo]:
     """Return the settings by dotted key, in the order of the file."""
     return {
-        f"{section}.{key}": setting
+        f"{section}.{key}": declared
         for section, field in Settings.model_fields.items()
-        for key, setting in section_of(field).model_fields.items()
+        for key, declared in section_of(field).model_fields.items()
     }
-
-
-def section_of(field: FieldInfo) -> type[BaseModel]:
-    """Return the section that a field of the settings holds."""
-    return cast(type[BaseModel], field.annotation)
-
-
-def unit_of(setting: FieldInfo) -> str:
-    """Return the unit that a setting is declared with, empty for none."""
-    extra = setting.json_schema_extra
-    return str(extra.get("unit") or "") if isinstance(extra, dict) else ""

@@ -11,6 +11,7 @@ from coordinator.config import (
     every_setting,
     load_settings,
 )
+from coordinator.core.cluster_node.settings import ClusterSettings
 from coordinator.core.limits import Limits
 
 ROOT = Path(__file__).parents[2]
@@ -121,6 +122,44 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_file(
             "settings: group.session_timeout_min_ms is 9000, more than group.session_timeout_max_ms, which is 8000",
         ),
         ("[server]\noutput_buffer_bytes = 100_000", "settings: server.output_buffer_bytes is 100000, too little"),
+        (
+            "[cluster]\nreplication_factor = 1",
+            "c.toml: cluster: cluster.min_insync_replicas is 2, more than cluster.replication_factor, which is 1: "
+            "nothing could ever be acknowledged",
+        ),
+        (
+            "[cluster]\nreplicas = 3",
+            "c.toml: cluster.replicas: there is no such setting; the nearest is cluster.min_insync_replicas",
+        ),
+        (
+            '[zookeeper]\nhosts = ["zk1"]',
+            "c.toml: zookeeper.hosts: 'zk1' is not HOST:PORT",
+        ),
+        (
+            '[zookeeper]\nhost = "zk1:2181"',
+            "c.toml: zookeeper.host: there is no such setting; the nearest is zookeeper.hosts",
+        ),
+        (
+            '[zookeeper]\npath = "kcoord/"',
+            "c.toml: zookeeper.path: 'kcoord/' is not the path of a node in ZooKeeper, such as /kcoord",
+        ),
+        (
+            "[peers]\nping_ms = 1000",
+            "c.toml: peers: peers.silence_ms is 1500, less than two of peers.ping_ms, which is 1000: not enough, a "
+            "node that is well would count as silent",
+        ),
+        (
+            "[replica]\nstep_down_ms = 1000",
+            "c.toml: replica: replica.step_down_ms is 1000, less than replica.stall_ms, which is 2000",
+        ),
+        (
+            '[node]\nmode = "cluster"\nlisten = "a:9"\n[peers]\nlisten = "a:9"',
+            "settings: node.listen and peers.listen are both a:9, not two addresses",
+        ),
+        (
+            '[node]\nmode = "clustr"',
+            "c.toml: node.mode: input should be 'standalone' or 'cluster', not 'clustr'",
+        ),
     ],
 )
 def test_a_bad_file_is_refused_with_the_place_and_what_is_wrong(text: str, line: str, tmp_path: Path) -> None:
@@ -147,3 +186,20 @@ def test_a_section_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("KCOORD_LOG", "debug")
     with pytest.raises(ConfigError, match=r"environment: .*log.*KCOORD_LOG_LEVEL"):
         load_settings()
+
+
+def test_the_settings_of_a_cluster_may_be_set_wherever_others_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text('[node]\nmode = "cluster"\nid = 2\n[zookeeper]\nhosts = ["a:1", "b:2"]\npath = "/x/y"\n')
+    monkeypatch.setenv("KCOORD_ZOOKEEPER_HOSTS", "c:3, d:4")
+    monkeypatch.setenv("KCOORD_CLUSTER_MIN_INSYNC_REPLICAS", "1")
+    loaded = load_settings(file, {"peers.listen": "0.0.0.0:7", "replica.lag_ms": "3s"})
+    assert (loaded.node.mode, loaded.node.id) == ("cluster", 2)
+    assert (loaded.zookeeper.hosts, loaded.zookeeper.path) == (("c:3", "d:4"), "/x/y")
+    assert (loaded.cluster.min_insync_replicas, loaded.peers.listen, loaded.replica.lag_ms) == (1, "0.0.0.0:7", 3_000)
+
+
+def test_what_a_node_of_a_cluster_runs_with_by_default_is_what_its_core_says() -> None:
+    assert Settings().of_cluster_node == ClusterSettings()
