@@ -2,8 +2,8 @@
 
     python -m benchmarks.group_server --data DIR --core 0 --topic wide=50000
 
-Everything is the node that `kcoord serve` runs (`coordinator.service`), with two things exchanged before it is put
-together: the Kafka port gets a client that answers from a table instead of one that is connected to brokers, and
+Everything is the node that `kcoord serve` runs (`coordinator.service.standalone`), with two things exchanged before it
+is put together: the Kafka port gets a client that answers from a table instead of one that is connected to brokers, and
 what the event loop calls is timed. A line on standard input is answered on standard output with the figures since the
 last one, as JSON; the end of standard input ends the process.
 """
@@ -33,6 +33,7 @@ from coordinator.runtime.driver import Driver
 from coordinator.runtime.kafka.client import ClusterView, KafkaClient
 from coordinator.runtime.kafka.port import KafkaPort
 from coordinator.runtime.server import port
+from coordinator.service import standalone
 
 BROKER = 1
 _BEAT_S = 0.005
@@ -253,7 +254,7 @@ def main() -> int:
         probe.time_entries()
         exchanged["Node"] = watched_node(probe)
     threading.Thread(target=probe.answer, daemon=True).start()
-    with patch.multiple(service, **exchanged):
+    with patch.multiple(standalone, **exchanged):
         return service.run(load_settings(None, flags))
 
 

@@ -1,5 +1,6 @@
 """The settings that a node of a cluster has besides those of every node; a standalone one does not look at them."""
 
+from dataclasses import fields
 from typing import Any, Final, Self
 
 from pydantic import field_validator, model_validator
@@ -49,6 +50,12 @@ class ClusterSection(Section):
     )
     stand_wait_ms: int = _time(
         _CONTROLLER.stand_wait_ms, 0, "How long a controller that has left its office lets others stand first."
+    )
+    find_hold_ms: int = _time(
+        1_000,
+        0,
+        "How long the question for a group's node may wait for its answer while another node takes over.",
+        60_000,
     )
     deleted_keep_ms: int = _time(
         60 * 60 * 1000, 0, "How long logs are kept that do not belong on this node any more, in `aside-…`."
@@ -190,18 +197,15 @@ class ReplicaSettings(Section):
 def cluster_settings(
     cluster: ClusterSection, zookeeper: ZooKeeperSection, peers: PeersSettings, replica: ReplicaSettings
 ) -> ClusterSettings:
-    """Return what the core of a node of a cluster takes of these sections."""
+    """Return what the core of a node of a cluster takes of these sections: most of it under the same name."""
+    said = {**cluster.model_dump(), **peers.model_dump(), **replica.model_dump()}
+    controller = {name: said[name] for name in _names(ControllerSettings) & said.keys()}
     return ClusterSettings(
         zookeeper_session_timeout_ms=zookeeper.session_timeout_ms,
-        confirm_linger_ms=peers.confirm_linger_ms,
-        controller=ControllerSettings(
-            elect_wait_ms=cluster.elect_wait_ms,
-            balance_ms=cluster.balance_ms,
-            balance_delay_ms=cluster.balance_delay_ms,
-            moves_at_once=cluster.moves_at_once,
-            stand_wait_ms=cluster.stand_wait_ms,
-            tell_timeout_ms=cluster.tell_timeout_ms,
-            reach_wait_ms=2 * zookeeper.session_timeout_ms,
-        ),
-        **replica.model_dump(),
+        controller=ControllerSettings(reach_wait_ms=2 * zookeeper.session_timeout_ms, **controller),
+        **{name: said[name] for name in _names(ClusterSettings) & said.keys()},
     )
+
+
+def _names(kind: type[ClusterSettings | ControllerSettings]) -> frozenset[str]:
+    return frozenset(each.name for each in fields(kind))

@@ -15,7 +15,8 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, assert_never
+from functools import partial
+from typing import Any, ClassVar, Protocol, assert_never
 
 from structlog.typing import FilteringBoundLogger
 
@@ -47,7 +48,7 @@ from coordinator.core.events import (
     Ticked,
 )
 from coordinator.core.log.entry import StorageError
-from coordinator.core.log.storage import DiskPort
+from coordinator.core.log.storage import DiskPort, LogSink
 from coordinator.protocol.messages import Push, RegisterConsumer, Request, Response
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.clock_watch import KIND, ClockWatch
@@ -60,13 +61,14 @@ TURN_MS = 10
 
 
 class NodeMachine(Protocol):
-    """The part of `coordinator.core.node.Node` that the driver uses."""
+    """The part of a node that the driver uses: of `coordinator.core.node.Node`, or of another with more events."""
 
-    def start(self, now_ms: int, wall_ms: int, incarnation: str) -> list[Effect]:
-        """Begin, after everything was loaded, under a name that no other start has."""
+    @property
+    def start(self) -> Callable[..., Any]:
+        """Begin, after everything was loaded."""
 
-    def step(self, event: Event, now_ms: int) -> list[Effect]:
-        """Take one event that happens at this monotonic time."""
+    def step(self, event: Any, now_ms: int) -> list[Any]:
+        """Take one event that happens at this monotonic time, and return effects."""
 
 
 class KafkaReader(Protocol):
@@ -127,6 +129,10 @@ class Driver:
     It is the server's ConnectionListener. Before `start` it must be connected; events that come earlier are lost.
     """
 
+    _durable_event: ClassVar[type[Any]] = BecameDurable
+    _snapshot_event: ClassVar[type[Any]] = SnapshotWritten
+    """The events as which reports of the disk are delivered."""
+
     def __init__(
         self,
         clock: Clock,
@@ -165,12 +171,14 @@ class Driver:
         self._disk = disk
         self._kafka = kafka
         self._sender = sender
-        self._reader = ShardReader(self._loop, disk, self.post)
+        self._reader = ShardReader(self._loop, self.post)
 
     def start(self) -> None:
         """Start the node and the ticks."""
         self._is_started = True
-        self._run(self._node.start, self.clock.monotonic_ms(), self.clock.wall_ms(), uuid.uuid4().hex)
+        now_ms = self.clock.monotonic_ms()
+        self.clock.take_stall_ms()  # what came before was the start, and nobody's time
+        self._run(self._node.start, now_ms, self.clock.wall_ms(), uuid.uuid4().hex)
         self._schedule_tick()
 
     async def run(self) -> Stopped:
@@ -198,11 +206,11 @@ class Driver:
 
     # ---- from any thread --------------------------------------------------------------------------------------------
 
-    def post(self, event: Event) -> None:
+    def post(self, event: Any) -> None:
         """Deliver an event soon; may be called from any thread, also after the loop has ended."""
         self._call_soon(self._deliver_if_taken, event)
 
-    def _report(self, event: Event) -> None:
+    def _report(self, event: Any) -> None:
         """Deliver an event of the disk soon, also while nothing else is taken; any thread."""
         self._call_soon(self._deliver, event)
 
@@ -231,7 +239,7 @@ class Driver:
         log_number: int = 0,
     ) -> None:
         """Report that a piece of a snapshot is on disk, the last one if it is whole; any thread."""
-        self._report(SnapshotWritten(shard, end_offset, is_whole, log_number))
+        self._report(self._snapshot_event(shard, end_offset, is_whole, log_number))
 
     def disk_failed(self, why: str) -> None:
         """Report that the disk failed; any thread."""
@@ -284,11 +292,11 @@ class Driver:
 
     # ---- stepping ---------------------------------------------------------------------------------------------------
 
-    def _deliver_if_taken(self, event: Event) -> None:
+    def _deliver_if_taken(self, event: Any) -> None:
         if not self._is_draining:
             self._deliver(event)
 
-    def _deliver(self, event: Event) -> None:
+    def _deliver(self, event: Any) -> None:
         self._step(event)
         self._sender.flush()
 
@@ -303,7 +311,7 @@ class Driver:
         self._has_durable_left = False
         until_s = self._loop.time() + TURN_MS / 1000
         while self._durable:
-            self._step(BecameDurable(*self._durable.popleft()))
+            self._step(self._durable_event(*self._durable.popleft()))
             if self._durable and self._loop.time() > until_s:
                 self._has_durable_left = True
                 self._loop.call_soon(self._take_durable_for_a_turn)
@@ -313,7 +321,7 @@ class Driver:
     def _take_all_durable(self) -> list[Effect]:
         effects: list[Effect] = []
         while self._durable:
-            effects += self._node.step(BecameDurable(*self._durable.popleft()), self.clock.monotonic_ms())
+            effects += self._node.step(self._durable_event(*self._durable.popleft()), self.clock.monotonic_ms())
         return effects
 
     def _take(self, event: Event) -> None:
@@ -321,7 +329,7 @@ class Driver:
         if not self._is_draining:
             self._run(self._node.step, event, self.clock.monotonic_ms())
 
-    def _step(self, event: Event) -> None:
+    def _step(self, event: Any) -> None:
         self._run(self._node.step, event, self.clock.monotonic_ms())
 
     def _run(self, decide: Callable[..., list[Effect]], *arguments: object) -> None:
@@ -374,7 +382,7 @@ class Driver:
                 self._disk.write_snapshot(shard, end_offset, leader_epoch, records, index=index, is_last=is_last)
             case LoadShard(shard, leader_epoch, after_ms):
                 self._write()
-                self._reader.read(shard, leader_epoch, after_ms)
+                self._reader.read(shard, leader_epoch, after_ms, partial(self._recover, shard))
             case BugMet():
                 self._log.critical("bug", why=effect.why, exc_info=effect.error)
             case Halt(why):
@@ -383,10 +391,13 @@ class Driver:
             case _:
                 assert_never(effect)
 
+    def _recover(self, shard: int, sink: LogSink) -> int:
+        return self._disk.recover(shard, sink).leader_epoch
+
     def _gather(self, append: Append) -> None:
         """Keep records until this turn of the loop is decided: one batch, and one waking of the writer, for all."""
         if not self._unwritten:
-            self._loop.call_soon(self._run, self._write)
+            self._await_write()
         run = self._unwritten.get(append.shard)
         if run is not None and run.leader_epoch != append.leader_epoch:
             self._write()
@@ -398,6 +409,9 @@ class Driver:
         self._unwritten_bytes += sum(map(len, append.records))
         if self._unwritten_bytes > self._input.least_bytes:
             self._bound_input()
+
+    def _await_write(self) -> None:
+        self._loop.call_soon(self._run, self._write)
 
     def _write(self) -> list[Effect]:
         """Hand the gathered records to the disk; asks for nothing else."""

@@ -93,7 +93,7 @@ def test_sigquit_shows_where_each_thread_stands_and_the_node_goes_on(tmp_path: P
         stacks = {line["thread"]: str(line["calls"]) for line in lines_of(node, "stack")}
         assert stacks.keys() >= {"MainThread", "kcoord-log-writer", "kcoord-log-lines", "kcoord-kafka"}
         assert "_write_until_closed (" in stacks["kcoord-log-writer"]
-        assert "service.py" in stacks["MainThread"]
+        assert "coordinator/service/" in stacks["MainThread"]
         assert tool.ask(FindCoordinator("g")).coordinator is not None
 
 

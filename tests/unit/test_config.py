@@ -11,6 +11,7 @@ from coordinator.config import (
     every_setting,
     load_settings,
 )
+from coordinator.core.cluster.office.due import ControllerSettings
 from coordinator.core.cluster_node.settings import ClusterSettings
 from coordinator.core.limits import Limits
 
@@ -203,3 +204,21 @@ def test_the_settings_of_a_cluster_may_be_set_wherever_others_are(
 
 def test_what_a_node_of_a_cluster_runs_with_by_default_is_what_its_core_says() -> None:
     assert Settings().of_cluster_node == ClusterSettings()
+
+
+def test_the_core_of_a_node_of_a_cluster_is_given_what_was_set() -> None:
+    given = load_settings(
+        None,
+        {
+            "zookeeper.session_timeout_ms": "4s",
+            "peers.confirm_linger_ms": 3,
+            "replica.stall_ms": "1s",
+            "replica.tail_bytes": 1,
+            "cluster.elect_wait_ms": 7,
+            "cluster.moves_at_once": 9,
+        },
+    ).of_cluster_node
+    controller = ControllerSettings(reach_wait_ms=8_000, elect_wait_ms=7, moves_at_once=9)
+    assert given == ClusterSettings(
+        zookeeper_session_timeout_ms=4_000, confirm_linger_ms=3, stall_ms=1_000, tail_bytes=1, controller=controller
+    )

@@ -16,6 +16,7 @@ class JoinedCluster:
     """The cluster that this node is of, to be written into its directory before it registers there (`Remembered`)."""
 
     cluster_id: str
+    shards: int
 
 
 @dataclass(frozen=True, slots=True)

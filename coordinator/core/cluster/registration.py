@@ -129,6 +129,23 @@ def step(registration: Registration, event: RegistrationEvent, now_ms: int) -> R
     return registration, effects + more
 
 
+def waits_for(registration: Registration) -> str:
+    """Say what a node that is not registered waits for, for people; empty if it is registered."""
+    observer = registration.observer
+    if registration.node_epoch is not None:
+        return ""
+    if not observer.is_connected:
+        return "no server of ZooKeeper answers"
+    if not observer.is_whole:
+        return "ZooKeeper has not answered all that was asked"
+    if registration.other_since_ms is not None:
+        return (
+            f"another directory is registered as node {registration.identity.node_id}, and this node stops if that "
+            "does not end"
+        )
+    return "; ".join(registration.stuck) or "its registration is being written"
+
+
 def _observe(registration: Registration, event: ObserverEvent, now_ms: int) -> Result:
     observer, reads = observing.step(registration.observer, event, now_ms)
     return replace(registration, observer=observer), reads
@@ -185,7 +202,8 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
     if image.cluster is None:
         return _ask(registration, form_cluster(identity.forms))
     if not identity.cluster_id:
-        return replace(registration, is_remembering=True), (JoinedCluster(image.cluster.value.cluster_id),)
+        cluster = image.cluster.value
+        return replace(registration, is_remembering=True), (JoinedCluster(cluster.cluster_id, cluster.shards),)
     live = image.live.get(identity.node_id)
     known = image.known.get(identity.node_id)
     if live is not None and known is not None and live.owner == registration.owner:

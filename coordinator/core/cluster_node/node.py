@@ -5,7 +5,7 @@ with them, and leads and follows as the controller, which may be itself, tells i
 chance. Effects are to be performed in their order; `Remember` and `JoinedCluster` are durable before the next one is.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, assert_never
 
 from coordinator.core import effects as done
@@ -34,7 +34,8 @@ from coordinator.core.cluster.events import (
 )
 from coordinator.core.cluster.identity import Identity
 from coordinator.core.cluster.image import Image
-from coordinator.core.cluster.znodes import NodeState, bucket_of
+from coordinator.core.cluster.registration import waits_for
+from coordinator.core.cluster.znodes import Cluster, NodeState, bucket_of
 from coordinator.core.cluster.zookeeper import ZkChanged, ZkMulti, ZkMultiDone, ZkRead, ZkReadDone, ZkSession
 from coordinator.core.cluster_node.effects import Effect
 from coordinator.core.cluster_node.events import (
@@ -51,6 +52,8 @@ from coordinator.core.cluster_node.events import (
 from coordinator.core.cluster_node.replication import Replication
 from coordinator.core.cluster_node.rooms import RoomEffect, Rooms
 from coordinator.core.cluster_node.settings import ClusterSettings
+from coordinator.core.groups.assignment.assignors import ASSIGNORS
+from coordinator.core.groups.assignment.assignors.assignor import Assignor
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
 from coordinator.core.peers.control_words import (
@@ -95,8 +98,10 @@ class ClusterNode:
         kafka_bootstrap: tuple[str, ...],
         on_disk: Iterable[int],
         incarnation: str,
+        assignors: Mapping[str, Assignor] = ASSIGNORS,
     ) -> None:
         self._identity = identity
+        self._assignors = assignors
         self._settings = settings
         self._limits = limits
         self._address = self_address
@@ -136,6 +141,17 @@ class ClusterNode:
     def has_office(self) -> bool:
         """Return whether this node is the controller, as far as it knows."""
         return self._rooms.has_office
+
+    @property
+    def waits_for(self) -> str:
+        """Return what this node waits for to be registered, for people; empty if it is."""
+        return waits_for(self._rooms.registration)
+
+    @property
+    def cluster(self) -> Cluster | None:
+        """Return the cluster as this node has read it in ZooKeeper; None before it has."""
+        known = self._rooms.registration.observer.image.cluster
+        return None if known is None else known.value
 
     def start(self, now_ms: int, wall_ms: int) -> None:
         """Begin to live; ZooKeeper's first session is the first event."""
@@ -242,10 +258,9 @@ class ClusterNode:
         self._do(self._rooms.read_anew(self._now_ms))
 
     def _first_life(self, node_epoch: int) -> Replication:
-        known, settings = self._rooms.registration.observer.image.cluster, self._settings
-        assert known is not None, "a node registers in a cluster"
-        cluster = known.value
-        coordinator = Node(self._limits, cluster.shards, self._address, self._kafka_bootstrap)
+        cluster, settings = self.cluster, self._settings
+        assert cluster is not None, "a node registers in a cluster"
+        coordinator = Node(self._limits, cluster.shards, self._address, self._kafka_bootstrap, self._assignors)
         coordinator.join(self._now_ms, self._now_ms + self._wall_offset_ms, self._incarnation)
         replicas = Replicas(
             self._identity.node_id,

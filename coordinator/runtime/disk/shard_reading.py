@@ -8,9 +8,13 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
-from coordinator.core.events import Event, ShardRecovered, ShardUnreadable
-from coordinator.core.log.storage import DiskPort
+from coordinator.core.events import ShardRecovered, ShardUnreadable
+from coordinator.core.log.storage import LogReplacedError, LogSink
+
+Read: TypeAlias = Callable[[LogSink], int]
+"""Hands a log on to a sink, blocking, and returns the leader epoch of its last record; raises what the disk does."""
 
 
 class ShardReader:
@@ -19,46 +23,46 @@ class ShardReader:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        disk: DiskPort,
-        post: Callable[[Event], None],
+        post: Callable[[ShardRecovered | ShardUnreadable], None],
     ) -> None:
         self._loop = loop
-        self._disk = disk
         self._post = post
-        self._wanted: dict[int, int] = {}
-        """The newest leader epoch in which each shard is to be read."""
+        self._wanted: dict[int, tuple[int, Read]] = {}
+        """The newest leader epoch in which each shard is to be read, and how."""
         self._reading: set[int] = set()
         """The shards that are being read."""
         self._held_back: dict[int, int] = {}
         """The epochs for which shards are to be read as soon as the reading under way ends."""
 
-    def read(self, shard: int, leader_epoch: int, after_ms: int) -> None:
-        """Read a shard after a pause, and post ShardRecovered or ShardUnreadable.
+    def read(self, shard: int, leader_epoch: int, after_ms: int, read: Read) -> None:
+        """Read a shard after a pause, and post ShardRecovered or ShardUnreadable, or nothing for a log that is gone.
 
         Whatever was asked for in a former epoch and has not begun is not read any more.
         """
-        self._wanted[shard] = leader_epoch
+        self._wanted[shard] = leader_epoch, read
         self._loop.call_later(after_ms / 1000, self._begin, shard, leader_epoch)
 
     def _begin(self, shard: int, leader_epoch: int) -> None:
-        if self._wanted[shard] != leader_epoch:
+        wanted_epoch, read = self._wanted[shard]
+        if wanted_epoch != leader_epoch:
             return
         if shard in self._reading:
             self._held_back[shard] = leader_epoch
             return
         self._reading.add(shard)
-        arguments = (shard, leader_epoch)
+        arguments = (shard, leader_epoch, read)
         threading.Thread(target=self._read, args=arguments, name=f"kcoord-read-{shard}", daemon=True).start()
 
-    def _read(self, shard: int, leader_epoch: int) -> None:
+    def _read(self, shard: int, leader_epoch: int, read: Read) -> None:
         found = _Pieces()
         try:
-            recovered = self._disk.recover(shard, found)
+            last_epoch = read(found)
+        except LogReplacedError:
+            pass
         except Exception as error:  # noqa: BLE001 - whatever keeps a shard from being read is tried again, and said
-            event: Event = ShardUnreadable(shard, leader_epoch, str(error) or repr(error))
+            self._post(ShardUnreadable(shard, leader_epoch, str(error) or repr(error)))
         else:
-            event = ShardRecovered(shard, leader_epoch, recovered.leader_epoch, found.pieces)
-        self._post(event)
+            self._post(ShardRecovered(shard, leader_epoch, last_epoch, found.pieces))
         with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits for the shard
             self._loop.call_soon_threadsafe(self._has_read, shard)
 

@@ -8,6 +8,7 @@ thread.
 
 import asyncio
 from collections import deque
+from dataclasses import replace
 
 from structlog.typing import FilteringBoundLogger
 
@@ -112,6 +113,10 @@ class Peers:
             connection.abort("")
 
     # ---- the port ---------------------------------------------------------------------------------------------------
+
+    def join(self, cluster_id: str) -> None:
+        """Be of this cluster from now on; of a node that was of none, before the first `connect`."""
+        self._known = replace(self._known, cluster_id=cluster_id)
 
     def connect(self, wanted: ConnectPeers) -> None:
         """Be in contact with these from now on, and with no other."""

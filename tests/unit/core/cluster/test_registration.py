@@ -9,7 +9,7 @@ from coordinator.core.cluster.effects import JoinedCluster, LifeBegan, MayNotJoi
 from coordinator.core.cluster.events import Obeyed, RegistrationEvent, Remembered, Ticked
 from coordinator.core.cluster.identity import Identity
 from coordinator.core.cluster.image import Image, read_node
-from coordinator.core.cluster.registration import MARGIN_MS, Registration, begin, step
+from coordinator.core.cluster.registration import MARGIN_MS, Registration, begin, step, waits_for
 from coordinator.core.cluster.transactions import BucketChange, change_shards
 from coordinator.core.cluster.znodes import Bucket, Cluster, ControllerEpoch, LiveNode, ShardEntry, encode
 from coordinator.core.cluster.zookeeper import (
@@ -126,7 +126,7 @@ def test_the_first_nodes_form_one_cluster_and_each_begins_its_first_life() -> No
         world = World(seed)
         nodes = [Newcomer(world, identity(number)) for number in (1, 2, 3)]
         world.run()
-        assert [node.said for node in nodes] == [[JoinedCluster("c1"), LifeBegan(0)]] * 3
+        assert [node.said for node in nodes] == [[JoinedCluster("c1", 2), LifeBegan(0)]] * 3
         image = world.image()
         assert sorted(image.live) == [1, 2, 3]
         assert image.live[1].value.addresses == {"peers": "n1:9293"}
@@ -146,7 +146,7 @@ def test_a_session_that_ends_is_followed_by_another_life_which_leaves_nothing() 
     world, one, _ = two_nodes()
     world.servers.expire(one.port.owner)
     world.run()
-    assert one.said == [JoinedCluster("c1"), LifeBegan(0), LifeBegan(1)]
+    assert one.said == [JoinedCluster("c1", 2), LifeBegan(0), LifeBegan(1)]
     assert world.isrs() == [(1, 2), (2, 1)]
 
 
@@ -187,7 +187,7 @@ def test_a_node_id_that_is_in_use_is_refused_with_whom_it_belongs_to() -> None:
     world, _, _ = two_nodes()
     twin = Newcomer(world, identity(1, directory="other"))
     world.run(TIMEOUT_MS)
-    assert twin.said == [JoinedCluster("c1")]
+    assert twin.said == [JoinedCluster("c1", 2)]
     world.run(MARGIN_MS + 1_000)
     (said,) = twin.said[1:]
     assert said == MayNotJoin(
@@ -196,12 +196,25 @@ def test_a_node_id_that_is_in_use_is_refused_with_whom_it_belongs_to() -> None:
     assert world.image().live[1].value.directory_id == "d1"
 
 
+def test_a_node_that_is_not_registered_says_what_it_waits_for() -> None:
+    world, one, _ = two_nodes()
+    assert waits_for(one.machine) == ""
+    twin = Newcomer(world, identity(1, directory="other"))
+    assert waits_for(twin.machine) == "no server of ZooKeeper answers"
+    world.run(TIMEOUT_MS)
+    assert waits_for(twin.machine) == (
+        "another directory is registered as node 1, and this node stops if that does not end"
+    )
+    stuck = replace(twin.machine, other_since_ms=None, stuck=("it may not", "nor that"))
+    assert waits_for(stuck) == "it may not; nor that"
+
+
 def test_a_node_whose_disk_was_replaced_waits_for_the_end_of_its_former_life() -> None:
     world, one, _ = two_nodes()
     one.kill()
     again = Newcomer(world, identity(1, directory="new"))
     world.run(TIMEOUT_MS + MARGIN_MS + 1_000)
-    assert again.said == [JoinedCluster("c1"), LifeBegan(1)]
+    assert again.said == [JoinedCluster("c1", 2), LifeBegan(1)]
     assert world.isrs() == [(2,), (2,)]
 
 
@@ -355,7 +368,7 @@ def test_a_folder_that_was_removed_is_named_by_who_has_to_write_there(path: str)
     newcomer = Newcomer(world, identity(2))
     world.run()
     assert newcomer.said == [
-        JoinedCluster("c1"),
+        JoinedCluster("c1", 2),
         MayNotJoin(f"ZooKeeper has a cluster and no {path}: a part of its data was removed; put it back"),
     ]
     assert world.servers.committed == before
@@ -386,7 +399,7 @@ def test_a_node_that_may_not_write_says_so_once_and_tries_again_now_and_then() -
     assert 5 <= len(asked) <= 10
     node.port.commit = commit  # type: ignore[method-assign]
     world.run(3_000)
-    assert node.said[1:] == [Stuck(()), JoinedCluster("c1"), LifeBegan(0)]
+    assert node.said[1:] == [Stuck(()), JoinedCluster("c1", 2), LifeBegan(0)]
 
 
 @pytest.mark.parametrize("seed", range(30))

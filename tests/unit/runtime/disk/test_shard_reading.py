@@ -5,7 +5,7 @@ import threading
 from typing import Any
 
 from coordinator.core.events import Event, ShardRecovered, ShardUnreadable
-from coordinator.core.log.storage import LogSink, RecoveredShard
+from coordinator.core.log.storage import LogReplacedError, LogSink
 from coordinator.runtime.disk.shard_reading import ShardReader
 
 
@@ -18,7 +18,7 @@ class GatedDisk:
         self.readers = self.most_readers = self.times = 0
         self.error: Exception | None = None
 
-    def recover(self, shard: int, sink: LogSink) -> RecoveredShard:
+    def read(self, sink: LogSink) -> int:
         self.readers += 1
         self.times += 1
         self.most_readers = max(self.most_readers, self.readers)
@@ -28,7 +28,7 @@ class GatedDisk:
         if self.error is not None:
             raise self.error
         sink.take_batch(0, (b"a", b"b"))
-        return RecoveredShard(0, 2, 4, ())
+        return 4
 
 
 def run_with(disk: GatedDisk, act: Any) -> list[Event]:
@@ -38,7 +38,7 @@ def run_with(disk: GatedDisk, act: Any) -> list[Event]:
     async def run() -> None:
         loop = asyncio.get_running_loop()
         post = lambda event: loop.call_soon_threadsafe(events.append, event)  # noqa: E731
-        await act(ShardReader(loop, disk, post), events)  # type: ignore[arg-type]
+        await act(ShardReader(loop, post), events)  # type: ignore[arg-type]
 
     asyncio.run(run())
     return events
@@ -55,7 +55,7 @@ def test_what_was_read_is_posted_with_the_epoch_it_was_asked_in_and_that_of_the_
     disk.gate.set()
 
     async def act(reader: ShardReader, events: list[Event]) -> None:
-        reader.read(3, 7, 0)
+        reader.read(3, 7, 0, disk.read)
         await until_there_are(events, 1)
 
     assert run_with(disk, act) == [ShardRecovered(3, 7, 4, [(False, 0, (b"a", b"b"))])]
@@ -67,20 +67,35 @@ def test_reading_that_fails_is_posted_with_its_reason() -> None:
     disk.error = OSError("input/output error")
 
     async def act(reader: ShardReader, events: list[Event]) -> None:
-        reader.read(3, 7, 0)
+        reader.read(3, 7, 0, disk.read)
         await until_there_are(events, 1)
 
     assert run_with(disk, act) == [ShardUnreadable(3, 7, "input/output error")]
+
+
+def test_of_a_log_that_is_gone_nothing_is_posted_and_it_can_be_read_again() -> None:
+    disk = GatedDisk()
+    disk.gate.set()
+
+    async def act(reader: ShardReader, events: list[Event]) -> None:
+        disk.error = LogReplacedError("cut")
+        reader.read(3, 7, 0, disk.read)
+        await asyncio.to_thread(disk.begun.wait, 20)
+        disk.error = None
+        reader.read(3, 8, 0, disk.read)
+        await until_there_are(events, 1)
+
+    assert run_with(disk, act) == [ShardRecovered(3, 8, 4, [(False, 0, (b"a", b"b"))])]
 
 
 def test_reading_for_a_later_epoch_begins_when_the_one_under_way_has_ended() -> None:
     disk = GatedDisk()
 
     async def act(reader: ShardReader, events: list[Event]) -> None:
-        reader.read(0, 1, 0)
+        reader.read(0, 1, 0, disk.read)
         await asyncio.to_thread(disk.begun.wait, 20)
-        reader.read(0, 2, 0)
-        reader.read(0, 3, 0)
+        reader.read(0, 2, 0, disk.read)
+        reader.read(0, 3, 0, disk.read)
         await asyncio.sleep(0)
         assert disk.times == 1
         disk.gate.set()
@@ -96,10 +111,10 @@ def test_what_is_asked_for_after_a_pause_is_not_read_once_its_epoch_is_over() ->
     disk.gate.set()
 
     async def act(reader: ShardReader, events: list[Event]) -> None:
-        reader.read(0, 1, 1)
-        reader.read(0, 2, 0)
+        reader.read(0, 1, 1, disk.read)
+        reader.read(0, 2, 0, disk.read)
         await until_there_are(events, 1)
-        reader.read(1, 1, 2)
+        reader.read(1, 1, 2, disk.read)
         await until_there_are(events, 2)
 
     events = run_with(disk, act)

@@ -1,17 +1,13 @@
-"""A node as a process: start (lock, load, listen), run, stop (drain, close), and a clear sentence when it cannot.
+"""A standalone node: start (lock, load, listen), run, stop (drain, close).
 
-Everything that is acknowledged is on disk, so a crash at any moment costs nothing but the time to load. Kafka need not
-be there at the start. The line `kcoord: listening on HOST:PORT` on standard output says that members are served.
+Everything that is acknowledged is on disk, so a crash at any moment costs nothing but the time to load.
 """
 
 import asyncio
 import gc
-import socket
-import sys
 import time
 import uuid
 from functools import partial
-from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
 
@@ -21,57 +17,38 @@ from coordinator.core.log.entry import StorageError
 from coordinator.core.log.storage import LogSink, RecoveredShard
 from coordinator.core.node import Node
 from coordinator.protocol.parts import NodeAddress
-from coordinator.protocol.text.addresses import format_address, parse_address
 from coordinator.runtime import clock_watch
 from coordinator.runtime.assignors import AssignorError, load_assignors
 from coordinator.runtime.clock import SystemClock
 from coordinator.runtime.clock_watch import why_far_from_log
 from coordinator.runtime.disk import Disk, most_open_files
-from coordinator.runtime.driver import TICK_MS, Driver, Stopped
+from coordinator.runtime.driver import Driver, Stopped
 from coordinator.runtime.kafka.port import KafkaPort
 from coordinator.runtime.loading import LoadEnded, Progress
 from coordinator.runtime.process.collector import Rounds
 from coordinator.runtime.process.logs import Journal
-from coordinator.runtime.process.loop import LoopError, loop_factory
 from coordinator.runtime.process.signals import Signals
-from coordinator.runtime.server.port import ListenError, Server
-
-READY_LINE = "kcoord: listening on "
-_SWITCH_INTERVAL_S = 0.0005
-"""The time that the event loop's thread keeps the interpreter while the log's writer waits, and the other way."""
-_EVERY_ADDRESS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - refused without an advertised one
-
-
-class StartError(Exception):
-    """The node cannot start; the text says what, why and what to do."""
-
-
-def run(settings: Settings) -> int:
-    """Run a node until it is told to stop or must; return the exit code. Raises StartError."""
-    try:
-        name, new_loop = loop_factory(settings.node.event_loop)
-    except LoopError as error:
-        raise StartError(str(error)) from error
-    journal = Journal(settings.log.format, settings.log.level, settings.log.most_per_minute)
-    log = journal.log
-    sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    signals = Signals(log)
-    try:
-        log.info("starting", event_loop=name)
-        with signals.handled(), asyncio.Runner(loop_factory=new_loop) as runner:
-            stopped = runner.run(_serve(settings, journal, signals))
-        (log.error if stopped.is_failure else log.info)("stopped", why=stopped.why)
-    finally:
-        journal.close()
-    return 1 if stopped.is_failure else 0
+from coordinator.runtime.server.port import Server
+from coordinator.service.lifecycle import (
+    StartError,
+    bind,
+    drain,
+    journal_loop_error,
+    let_members_in,
+    longest_gap_ms,
+    say_disk,
+    why_ended_early,
+    why_look,
+)
 
 
-async def _serve(settings: Settings, journal: Journal, signals: Signals) -> Stopped:
+async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopped:
+    """Run a standalone node until it is told to stop or must; raises StartError."""
     log = journal.log
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, context: _journal_loop_error(log, context))
+    loop.set_exception_handler(lambda _, context: journal_loop_error(log, context))
     driver = Driver(
-        SystemClock(_longest_gap_ms(settings)),
+        SystemClock(longest_gap_ms(settings)),
         log,
         loop,
         each_tick=journal.tell_left_out,
@@ -81,11 +58,11 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals) -> Stop
     server = Server(settings.server, driver, driver.clock, log, open_logs=open_logs)
     disk = _open_disk(settings, driver)
     try:
-        for notice in disk.notices:
-            log.warning("disk", why=notice)
+        say_disk(disk, log)
         if disk.is_new:
-            log.warning("new-data-directory", why=_why_look(settings.node.data_dir))
-        address = await _bind(settings, server)
+            log.warning("new-data-directory", why=why_look(settings.node.data_dir))
+        own = settings.node
+        address = NodeAddress(own.id, *await bind("node", own.listen, own.advertised, "members", server.bind))
         assignors = load_assignors(log)
         node = Node(settings.limits, settings.node.shards, address, settings.kafka.bootstrap_servers, assignors)
         if not _load(node, disk, settings.node.shards, log, signals):
@@ -103,11 +80,6 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals) -> Stop
         await server.close("the coordinator has stopped", timeout_ms=0)
 
 
-def _longest_gap_ms(settings: Settings) -> int:
-    """Return how long a standstill counts: for less than half of the smallest session, but more than two ticks."""
-    return max(2 * TICK_MS + 1, settings.limits.session_timeout_min_ms // 2 - 1)
-
-
 async def _run(
     driver: Driver,
     server: Server,
@@ -119,10 +91,7 @@ async def _run(
     driver.start()
     kafka.start()
     try:
-        address = format_address(await server.accept())
-        log.info("listening", address=address)
-        sys.stdout.write(f"{READY_LINE}{address}\n")
-        sys.stdout.flush()
+        await let_members_in(server, log)
         failing = asyncio.ensure_future(driver.run())
         await asyncio.wait([failing, told], return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]
         if failing.done():
@@ -130,7 +99,7 @@ async def _run(
         log.info("stopping", why=told.result())
         server.stop_accepting()
         driver.drain()
-        await _drain(disk, log)
+        await drain(disk, log)
         driver.take_reports()
         driver.stop(told.result())
         await server.close("the coordinator is shutting down")
@@ -141,10 +110,9 @@ async def _run(
 
 async def _stop_starting(disk: Disk, signals: Signals, log: FilteringBoundLogger) -> Stopped:
     """End a start that was told to stop: nothing was served, and what a start writes is whole at any moment."""
-    assert signals.asked is not None, "a start ends early only when it is told to"
-    why = f"{signals.asked.name} came while the log was loaded"
+    why = why_ended_early(signals)
     log.info("stopping", why=why)
-    await _drain(disk, log)
+    await drain(disk, log)
     return Stopped(why, is_failure=False)
 
 
@@ -154,23 +122,6 @@ def _state_of(node: Node, shards: int, server: Server, disk: Disk) -> dict[str, 
         "groups": sum(len(node.hard_state(shard).groups) for shard in range(shards)),
         "unwritten_bytes": disk.pending_bytes,
     }
-
-
-async def _drain(disk: Disk, log: FilteringBoundLogger) -> None:
-    """Write what waits and close the log; what rests on it is answered while it is written and after it."""
-    try:
-        await asyncio.to_thread(disk.close)
-    except StorageError as error:
-        log.error(  # noqa: TRY400 - the world's fault, no traceback
-            "drain-failed", why=f"not everything that waited was written, and none of it acknowledged: {error}"
-        )
-
-
-def _why_look(data_dir: Path) -> str:
-    return (
-        f"{data_dir.absolute()} was empty: no group is known, and members begin where their checkpoints and options "
-        "say. If there ought to be groups, stop this node and start it with their directory (--data, node.data_dir)"
-    )
 
 
 def _open_disk(settings: Settings, driver: Driver) -> Disk:
@@ -188,23 +139,6 @@ def _open_disk(settings: Settings, driver: Driver) -> Disk:
         )
     except StorageError as error:
         raise StartError(f"the data directory {settings.node.data_dir} cannot be used: {error}") from error
-
-
-async def _bind(settings: Settings, server: Server) -> NodeAddress:
-    host, port = parse_address(settings.node.listen, lowest_port=0)
-    if host in _EVERY_ADDRESS and not settings.node.advertised:
-        raise StartError(
-            f"node.listen is {settings.node.listen}, which is every address of this machine: set node.advertised to "
-            f"the one that members are to use, such as {socket.gethostname()}:{port}"
-        )
-    try:
-        bound_host, bound_port = await server.bind(host, port)
-    except ListenError as error:
-        raise StartError(str(error)) from error
-    told_host, told_port = (
-        parse_address(settings.node.advertised, lowest_port=0) if settings.node.advertised else (bound_host, bound_port)
-    )
-    return NodeAddress(settings.node.id, told_host, told_port or bound_port)
 
 
 def _load(node: Node, disk: Disk, shards: int, log: FilteringBoundLogger, signals: Signals) -> bool:
@@ -240,10 +174,3 @@ def _load(node: Node, disk: Disk, shards: int, log: FilteringBoundLogger, signal
 
 def _read(disk: Disk, progress: Progress, shard: int, sink: LogSink) -> RecoveredShard:
     return disk.recover(shard, progress.of(shard, sink))
-
-
-def _journal_loop_error(log: FilteringBoundLogger, context: dict[str, object]) -> None:
-    """Log what asyncio caught: the world's faults as a line, ours with the traceback."""
-    error = context.get("exception")
-    is_ours = not isinstance(error, OSError)
-    log.error("loop-error", why=f"{context.get('message')}: {error!r}", exc_info=error if is_ours else None)

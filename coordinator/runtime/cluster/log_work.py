@@ -1,0 +1,147 @@
+"""The work on shards' logs that waits for the disk, on threads: opening, and reading for followers and for loads.
+
+Logs are opened one after another, in the order in which that was asked for, and a log that is to go while it waits for
+its opening goes after it. Reports come as events. A log that must not be served, and a disk that refuses, is a failure
+of the disk, which ends the node.
+"""
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
+from typing import TypeAlias
+
+from structlog.typing import FilteringBoundLogger
+
+from coordinator.core.cluster_node.effects import LoadLog, ReadLog, ReadSnapshot
+from coordinator.core.cluster_node.events import LogOpened, LogRead, SnapshotRead
+from coordinator.core.events import ShardRecovered, ShardUnreadable
+from coordinator.core.log.entry import StorageError
+from coordinator.core.log.storage import DiskPort, LogReplacedError, LogSink
+from coordinator.core.replica.effects import DropReplica, OpenReplica
+from coordinator.core.replica.opening import log_opened
+from coordinator.runtime.disk.shard_reading import ShardReader
+
+Report: TypeAlias = Callable[[LogOpened | LogRead | SnapshotRead | ShardRecovered | ShardUnreadable], None]
+"""Takes an event from any thread."""
+
+
+class LogWork:
+    """Works on the logs of one disk. Its methods belong to the event loop's thread and return at once."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        disk: DiskPort,
+        report: Report,
+        on_failure: Callable[[str], None],
+        wall_ms: Callable[[], int],
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._loop = loop
+        self._disk = disk
+        self._report = report
+        self._wall_ms = wall_ms
+        self._opening: Counter[int] = Counter()
+        """By shard, the openings that have not come to their end."""
+        self._openings = _Worker("kcoord-open-logs", on_failure, log)
+        self._readings = _Worker("kcoord-read-logs", on_failure, log)
+        self._loads = ShardReader(loop, report)
+
+    def open(self, effect: OpenReplica) -> None:
+        """Open a log, or make an empty one; LogOpened reports it, unless the log is dropped meanwhile."""
+        self._opening[effect.shard] += 1
+        self._openings.do(partial(self._open, effect))
+
+    def drop(self, effect: DropReplica) -> None:
+        """Close a log, or move it aside; nothing reports it."""
+        aside_ms = self._wall_ms() if effect.deletes else None
+        drop = partial(self._disk.drop, effect.shard, aside_ms=aside_ms)
+        if self._opening[effect.shard]:
+            self._openings.do(drop)
+        else:
+            drop()
+
+    def read(self, effect: ReadLog) -> None:
+        """Read records for a follower; LogRead reports it."""
+        self._readings.do(partial(self._read, effect))
+
+    def read_snapshot(self, effect: ReadSnapshot) -> None:
+        """Read a piece of a snapshot for a follower; SnapshotRead reports it."""
+        self._readings.do(partial(self._read_snapshot, effect))
+
+    def load(self, effect: LoadLog) -> None:
+        """Read a log that is led here; ShardRecovered or ShardUnreadable reports it, unless the log is gone."""
+
+        def read(sink: LogSink) -> int:
+            self._disk.load(effect.shard, effect.end, sink)
+            return effect.leader_epoch  # whose record is in what is loaded, and nothing of a later one
+
+        self._loads.read(effect.shard, effect.leader_epoch, effect.after_ms, read)
+
+    def delete_aside(self, before_ms: int) -> None:
+        """Delete what was moved aside before a wall time."""
+        self._openings.do(partial(self._disk.delete_aside, before_ms))
+
+    # ---- on threads -------------------------------------------------------------------------------------------------
+
+    def _open(self, effect: OpenReplica) -> None:
+        try:
+            opened = self._disk.open_log(effect.shard, effect.log_number)
+        except LogReplacedError:
+            return
+        finally:
+            self._loop.call_soon_threadsafe(self._has_opened, effect.shard)
+        self._report(LogOpened(effect.shard, log_opened(opened)))
+
+    def _has_opened(self, shard: int) -> None:
+        self._opening[shard] -= 1
+
+    def _read(self, effect: ReadLog) -> None:
+        shard, begin = effect.shard, effect.begin
+        try:
+            batches = self._disk.read(shard, begin, effect.most_bytes)
+        except LogReplacedError:
+            batches = ()  # it is led here no longer, and nobody waits for what was in it
+        self._report(LogRead(shard, effect.follower, effect.leader_epoch, effect.fetch, begin, batches))
+
+    def _read_snapshot(self, effect: ReadSnapshot) -> None:
+        part = self._disk.read_snapshot(effect.shard, effect.end, effect.position)
+        self._report(
+            SnapshotRead(
+                effect.shard,
+                effect.follower,
+                effect.leader_epoch,
+                effect.log_number,
+                effect.position,
+                None if part is None else part.piece,
+                0 if part is None else part.next_position,
+            )
+        )
+
+
+class _Worker:
+    """One thread that does what it is told, in order, until the process ends."""
+
+    def __init__(self, name: str, on_failure: Callable[[str], None], log: FilteringBoundLogger) -> None:
+        self._work: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        self._on_failure = on_failure
+        self._log = log
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def do(self, work: Callable[[], object]) -> None:
+        """Do something after all that was asked for before."""
+        self._work.put(work)
+
+    def _run(self) -> None:
+        while True:
+            work = self._work.get()
+            try:
+                work()
+            except StorageError as error:
+                self._on_failure(str(error))
+            except Exception as error:  # noqa: BLE001 - what waits for this would wait for ever
+                self._log.critical("bug", why="work on a log failed", exc_info=True)
+                self._on_failure(f"a bug in work on a log: {error!r}")

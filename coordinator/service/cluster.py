@@ -1,0 +1,338 @@
+"""A node of a cluster: start (lock, open the logs, listen, register), run, stop.
+
+It registers in ZooKeeper and lets members in once it is registered; until then it goes on trying, and says now and then
+what it waits for. What keeps it from joining for good ends it with the reason. When it stops, what was decided has a
+moment to be committed and said; then its session ends, so that others lead at once.
+"""
+
+import asyncio
+import socket
+import time
+import uuid
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
+
+from coordinator.config import PeersSettings, Settings
+from coordinator.core.cluster.identity import Identity
+from coordinator.core.cluster.znodes import Cluster, LogEnd, bucket_count
+from coordinator.core.cluster_node.node import MEMBERS_ADDRESS, ClusterNode
+from coordinator.core.log.entry import CorruptLogError, StorageError
+from coordinator.core.log.meta import ClusterDirectory
+from coordinator.core.log.storage import OpenedLog
+from coordinator.core.peers.control_words import PEERS_ADDRESS
+from coordinator.core.peers.hello import Acquaintance
+from coordinator.protocol.parts import NodeAddress
+from coordinator.protocol.text.addresses import Address, format_address
+from coordinator.runtime.assignors import AssignorError, load_assignors
+from coordinator.runtime.clock import SystemClock
+from coordinator.runtime.cluster.driver import ClusterDriver
+from coordinator.runtime.disk import ClusterDisk, most_open_files
+from coordinator.runtime.disk.log_disk import Reports
+from coordinator.runtime.driver import Stopped
+from coordinator.runtime.kafka.port import KafkaPort
+from coordinator.runtime.peers.limits import PeerLimits
+from coordinator.runtime.peers.port import Peers
+from coordinator.runtime.process.collector import Rounds
+from coordinator.runtime.process.logs import Journal
+from coordinator.runtime.process.signals import Signals
+from coordinator.runtime.server.port import ListenError, Server
+from coordinator.runtime.zookeeper.port import ZooKeeper
+from coordinator.runtime.zookeeper.session import ZooKeeperSettings
+from coordinator.service.lifecycle import (
+    StartError,
+    bind,
+    drain,
+    journal_loop_error,
+    let_members_in,
+    longest_gap_ms,
+    say_disk,
+    why_ended_early,
+)
+
+_MOST_SHARDS: Final = 1_000
+_SAY_WAITING_S: Final = 5.0
+_SAY_OPENING_S: Final = 1.0
+_LAST_WORDS_S: Final = 1.0
+"""Time that what was decided has to be committed by the others when the node stops."""
+_LOOK_S: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class _Ports:
+    """All that a running node of a cluster is connected to."""
+
+    server: Server
+    disk: ClusterDisk
+    kafka: KafkaPort
+    peers: Peers
+    zookeeper: ZooKeeper
+
+
+async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopped:
+    """Run a node of a cluster until it is told to stop or must; raises StartError."""
+    log, own = journal.log, settings.node
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: journal_loop_error(log, context))
+    driver = ClusterDriver(
+        SystemClock(longest_gap_ms(settings)),
+        log,
+        loop,
+        each_tick=journal.tell_left_out,
+        max_pending_bytes=settings.disk.max_pending_bytes,
+    )
+    server = Server(settings.server, driver, driver.clock, log, open_logs=most_open_files(_MOST_SHARDS))
+    disk = _open_disk(settings, driver)
+    known = Acquaintance(cluster_id_of(disk), own.id, metadata.version("kcoord"))
+    peers = Peers(known, driver.peer_event, log, limits_of(settings.peers))
+    try:
+        say_disk(disk, log)
+        members_at = await bind("node", own.listen, own.advertised, "members", server.bind)
+        at = settings.peers
+        peers_at = await bind("peers", at.listen, at.advertised, "other nodes", peers.bind)
+        assignors = load_assignors(log)
+        opened = _open_logs(disk, driver.clock.wall_ms(), signals, log)
+        if opened is None:
+            why = why_ended_early(signals)
+            log.info("stopping", why=why)
+            await drain(disk, log)
+            return Stopped(why, is_failure=False)
+        identity = identity_of(settings, disk, opened, members_at, peers_at, new_cluster_id=uuid.uuid4().hex)
+        node = ClusterNode(
+            identity,
+            settings.of_cluster_node,
+            settings.limits,
+            NodeAddress(own.id, *members_at),
+            settings.kafka.bootstrap_servers,
+            opened,
+            uuid.uuid4().hex,
+            assignors,
+        )
+        kafka = KafkaPort(settings.kafka, driver.post, log)
+        zookeeper = ZooKeeper(
+            ZooKeeperSettings(
+                ",".join(settings.zookeeper.hosts), settings.zookeeper.path, settings.zookeeper.session_timeout_ms
+            ),
+            driver.post,
+            log,
+        )
+        ports = _Ports(server, disk, kafka, peers, zookeeper)
+        driver.connect(node, disk=disk, kafka=kafka, sender=server)
+        told = signals.told(loop, lambda: _state_of(node, ports))
+        Rounds(loop).begin()
+        return await _run(settings, driver, node, ports, told, log)
+    except (StorageError, AssignorError, ListenError) as error:
+        raise StartError(str(error)) from error
+    finally:
+        await peers.close("the node has stopped")
+        await server.close("the coordinator has stopped", timeout_ms=0)
+
+
+async def _run(
+    settings: Settings,
+    driver: ClusterDriver,
+    node: ClusterNode,
+    ports: _Ports,
+    told: "asyncio.Future[str]",
+    log: FilteringBoundLogger,
+) -> Stopped:
+    joined = asyncio.Event()
+
+    def on_joined() -> None:
+        if ports.disk.damaged:
+            ports.disk.damage_was_told()
+        assert node.cluster is not None, "a node joins what it has read of"
+        log.info("in-cluster", why=f"this node is registered in cluster {node.cluster.cluster_id}")
+        for why in why_other_than_set(settings, node.cluster):
+            log.warning("setting-not-used", why=why)
+        joined.set()
+
+    driver.connect_cluster(
+        directory=ports.disk,
+        peers=ports.peers,
+        peers_clock=SystemClock(longest_gap_ms(settings)),
+        zookeeper=ports.zookeeper,
+        on_joined=on_joined,
+        deleted_keep_ms=settings.cluster.deleted_keep_ms,
+    )
+    driver.start()
+    ports.kafka.start()
+    await ports.peers.accept()
+    ports.zookeeper.start()
+    waiting = asyncio.ensure_future(_say_waiting(settings, node, log))
+    joining = asyncio.ensure_future(joined.wait())
+    failing = asyncio.ensure_future(driver.run())
+    try:
+        await asyncio.wait([failing, told, joining], return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]
+        waiting.cancel()
+        if joining.done() and not failing.done():
+            await let_members_in(ports.server, log)
+            await asyncio.wait([failing, told], return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]
+        if failing.done():
+            return failing.result()
+        log.info("stopping", why=told.result())
+        ports.server.stop_accepting()
+        driver.drain()
+        await _until_all_is_said(node)
+        await ports.peers.close("the node is shutting down")
+        await asyncio.gather(drain(ports.disk, log), asyncio.to_thread(ports.zookeeper.close))
+        driver.take_reports()
+        driver.stop(told.result())
+        await ports.server.close("the coordinator is shutting down")
+        return await failing
+    finally:
+        waiting.cancel()
+        joining.cancel()
+        await asyncio.gather(asyncio.to_thread(ports.kafka.close), asyncio.to_thread(ports.zookeeper.close))
+
+
+async def _say_waiting(settings: Settings, node: ClusterNode, log: FilteringBoundLogger) -> None:
+    """Say now and then why members are not let in."""
+    hosts = ", ".join(settings.zookeeper.hosts)
+    while True:
+        await asyncio.sleep(_SAY_WAITING_S)
+        log.warning(
+            "not-in-cluster",
+            why=f"{node.waits_for}; zookeeper.hosts is {hosts}, zookeeper.path {settings.zookeeper.path}. This node "
+            "goes on trying, and no member can connect before",
+        )
+
+
+async def _until_all_is_said(node: ClusterNode) -> None:
+    """Return when nothing that was decided waits to be committed any more, or has waited for long."""
+    until_s = time.monotonic() + _LAST_WORDS_S
+    while node.replication is not None and len(node.replication.coordinator.gates) and time.monotonic() < until_s:
+        await asyncio.sleep(_LOOK_S)
+
+
+def _state_of(node: ClusterNode, ports: _Ports) -> dict[str, object]:
+    replication = node.replication
+    led = () if replication is None else sorted(replication.led)
+    return {
+        "connections": ports.server.connections,
+        "groups": 0 if replication is None else sum(len(replication.coordinator.hard_state(n).groups) for n in led),
+        "unwritten_bytes": ports.disk.pending_bytes,
+        "shards_led": len(led),
+        "is_controller": node.has_office,
+        "waits_for": node.waits_for,
+    }
+
+
+# ---- the start -------------------------------------------------------------------------------------------------------
+
+
+def _open_disk(settings: Settings, driver: ClusterDriver) -> ClusterDisk:
+    reports = Reports(
+        driver.became_durable, driver.disk_failed, driver.snapshot_written, driver.log_cut, driver.log_installed
+    )
+    try:
+        return ClusterDisk.open(
+            settings.node.data_dir,
+            settings.node.id,
+            reports,
+            new_directory_id=uuid.uuid4().hex,
+            segment_bytes=settings.disk.segment_bytes,
+            max_pending_bytes=settings.disk.max_pending_bytes,
+            wait_s=settings.disk.close_timeout_ms / 1000,
+        )
+    except StorageError as error:
+        raise StartError(f"the data directory {settings.node.data_dir} cannot be used: {error}") from error
+
+
+def _open_logs(
+    disk: ClusterDisk, wall_ms: int, signals: Signals, log: FilteringBoundLogger
+) -> dict[int, OpenedLog] | None:
+    """Open every log there is, and move aside what is damaged; None as soon as a signal has told the node to stop.
+
+    Others have copies of what is moved aside, and this node gets them once it has left the in-sync sets.
+    """
+    opened: dict[int, OpenedLog] = {}
+    shards, said_s = disk.shards(), time.monotonic()
+    for shard in shards:
+        if signals.asked is not None:
+            return None
+        if time.monotonic() - said_s > _SAY_OPENING_S:
+            said_s = time.monotonic()
+            log.info("opening", shards=f"{len(opened)} of {len(shards)}")
+        try:
+            opened[shard] = disk.open_log(shard, 0)
+        except CorruptLogError as error:
+            disk.move_damaged_aside(shard, wall_ms)
+            why = f"the log of shard {shard} is damaged, and moved aside: {error}. It is copied from another node anew"
+            log.error("log-damaged", why=why, shard=shard)  # noqa: TRY400 - the world's fault, no traceback
+        else:
+            for notice in opened[shard].notices:
+                log.warning("recovered", why=notice, shard=shard)
+    return opened
+
+
+def cluster_id_of(directory: ClusterDirectory) -> str:
+    """Return the id of the cluster that a data directory is of, empty for none yet."""
+    assert directory.meta.membership is not None, "it is the directory of a node of a cluster"
+    return directory.meta.membership.cluster_id
+
+
+def identity_of(
+    settings: Settings,
+    directory: ClusterDirectory,
+    opened: dict[int, OpenedLog],
+    members_at: Address,
+    peers_at: Address,
+    *,
+    new_cluster_id: str,
+) -> Identity:
+    """Return what the data directory and the settings say of this node; a cluster that it makes gets the new id."""
+    place = directory.meta.membership
+    assert place is not None, "it is the directory of a node of a cluster"
+    cluster = settings.cluster
+    return Identity(
+        node_id=settings.node.id,
+        directory_id=directory.meta.directory_id,
+        starts=place.starts,
+        forms=Cluster(
+            cluster_id=new_cluster_id,
+            shards=cluster.shards,
+            buckets=bucket_count(cluster.shards),
+            replication_factor=cluster.replication_factor,
+            min_insync_replicas=cluster.min_insync_replicas,
+        ),
+        addresses={MEMBERS_ADDRESS: format_address(members_at), PEERS_ADDRESS: format_address(peers_at)},
+        rack=settings.node.rack or socket.gethostname(),
+        release=metadata.version("kcoord"),
+        cluster_id=place.cluster_id,
+        controller_epoch=directory.controller_epoch,
+        log_ends={
+            shard: LogEnd(leader_epoch=log.epochs[-1][0] if log.epochs else 0, end=log.end)
+            for shard, log in opened.items()
+        },
+        damaged=directory.damaged,
+    )
+
+
+def why_other_than_set(settings: Settings, cluster: Cluster) -> tuple[str, ...]:
+    """Say which settings a cluster was not made with: they count where one is made, and not any more."""
+    said = []
+    for name in ("shards", "replication_factor", "min_insync_replicas"):
+        wished, used = getattr(settings.cluster, name), getattr(cluster, name)
+        if wished != used:
+            said.append(
+                f"cluster.{name} is set to {wished}, but cluster {cluster.cluster_id} was made with {used}, and that "
+                "counts"
+            )
+    return tuple(said)
+
+
+def limits_of(settings: PeersSettings) -> PeerLimits:
+    """Return the limits of connections between nodes."""
+    return PeerLimits(
+        ping_ms=settings.ping_ms,
+        silence_ms=settings.silence_ms,
+        hello_ms=settings.hello_timeout_ms,
+        frame_ms=settings.frame_timeout_ms,
+        close_ms=settings.close_timeout_ms,
+        output_bytes=settings.output_buffer_bytes,
+        held_bytes=settings.held_bytes,
+        strangers=settings.strangers_max,
+    )

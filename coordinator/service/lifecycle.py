@@ -1,0 +1,99 @@
+"""The part of a node's life as a process that a standalone node and a node of a cluster have in common.
+
+A start that fails is a StartError whose text says what, why and what to do. The line `kcoord: listening on HOST:PORT`
+on standard output says that members are served.
+"""
+
+import asyncio
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from structlog.typing import FilteringBoundLogger
+
+from coordinator.config import Settings
+from coordinator.core.log.entry import StorageError
+from coordinator.protocol.text.addresses import Address, format_address, parse_address
+from coordinator.runtime.disk.log_disk import LogDisk
+from coordinator.runtime.driver import TICK_MS
+from coordinator.runtime.process.signals import Signals
+from coordinator.runtime.server.port import ListenError, Server
+
+READY_LINE = "kcoord: listening on "
+_EVERY_ADDRESS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - refused without an advertised one
+
+
+class StartError(Exception):
+    """The node cannot start; the text says what, why and what to do."""
+
+
+def longest_gap_ms(settings: Settings) -> int:
+    """Return how long a standstill counts: for less than half of the smallest session, but more than two ticks."""
+    return max(2 * TICK_MS + 1, settings.limits.session_timeout_min_ms // 2 - 1)
+
+
+async def bind(
+    section: str, listen: str, advertised: str, whom: str, take: Callable[[str, int], Awaitable[Address]]
+) -> Address:
+    """Take the address that a section of the settings says to listen on; return the one that others are told.
+
+    Raises StartError for one that is taken, and for one that nobody could be told.
+    """
+    host, port = parse_address(listen, lowest_port=0)
+    if host in _EVERY_ADDRESS and not advertised:
+        raise StartError(
+            f"{section}.listen is {listen}, which is every address of this machine: set {section}.advertised to the "
+            f"one that {whom} are to use, such as {socket.gethostname()}:{port}"
+        )
+    try:
+        bound_host, bound_port = await take(host, port)
+    except ListenError as error:
+        raise StartError(str(error)) from error
+    told_host, told_port = parse_address(advertised, lowest_port=0) if advertised else (bound_host, bound_port)
+    return told_host, told_port or bound_port
+
+
+async def let_members_in(server: Server, log: FilteringBoundLogger) -> None:
+    """Accept members from now on, and say so; raises ListenError."""
+    address = format_address(await server.accept())
+    log.info("listening", address=address)
+    sys.stdout.write(f"{READY_LINE}{address}\n")
+    sys.stdout.flush()
+
+
+async def drain(disk: LogDisk, log: FilteringBoundLogger) -> None:
+    """Write what waits and close the log; what rests on it is answered while it is written and after it."""
+    try:
+        await asyncio.to_thread(disk.close)
+    except StorageError as error:
+        log.error(  # noqa: TRY400 - the world's fault, no traceback
+            "drain-failed", why=f"not everything that waited was written, and none of it acknowledged: {error}"
+        )
+
+
+def say_disk(disk: LogDisk, log: FilteringBoundLogger) -> None:
+    """Say what an operator should know of the machine under the disk."""
+    for notice in disk.notices:
+        log.warning("disk", why=notice)
+
+
+def why_look(data_dir: Path) -> str:
+    """Return what is to be said of a data directory that was empty."""
+    return (
+        f"{data_dir.absolute()} was empty: no group is known, and members begin where their checkpoints and options "
+        "say. If there ought to be groups, stop this node and start it with their directory (--data, node.data_dir)"
+    )
+
+
+def why_ended_early(signals: Signals) -> str:
+    """Return why a start ends that was told to stop."""
+    assert signals.asked is not None, "a start ends early only when it is told to"
+    return f"{signals.asked.name} came while the log was loaded"
+
+
+def journal_loop_error(log: FilteringBoundLogger, context: dict[str, object]) -> None:
+    """Log what asyncio caught: the world's faults as a line, ours with the traceback."""
+    error = context.get("exception")
+    is_ours = not isinstance(error, OSError)
+    log.error("loop-error", why=f"{context.get('message')}: {error!r}", exc_info=error if is_ours else None)

@@ -1,0 +1,143 @@
+"""Logs are opened in the order in which that was asked for, and dropped after it."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from coordinator.core.cluster_node.effects import LoadLog, ReadLog
+from coordinator.core.cluster_node.events import LogOpened, LogRead
+from coordinator.core.events import ShardRecovered
+from coordinator.core.log.entry import StorageError
+from coordinator.core.log.storage import LogReplacedError, LogSink, OpenedLog
+from coordinator.core.replica.effects import DropReplica, OpenReplica
+from coordinator.runtime.cluster.log_work import LogWork
+from tests.helpers.loopback import RememberedLog, until
+
+
+class GatedDisk:
+    """Opens logs when it is let, and remembers what was asked of it, in order."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.done: list[Any] = []
+        self.error: Exception | None = None
+
+    def open_log(self, shard: int, log_number: int) -> OpenedLog:
+        assert self.gate.wait(20)
+        self.done.append(("open", shard, log_number))
+        self._fail()
+        return OpenedLog(0, 0, (), log_number)
+
+    def drop(self, shard: int, *, aside_ms: int | None) -> None:
+        self.done.append(("drop", shard, aside_ms))
+
+    def load(self, shard: int, end: int, sink: LogSink) -> None:
+        self._fail()
+        sink.take_batch(0, [b"x"] * end)
+
+    def read(self, shard: int, from_offset: int, most_bytes: int) -> tuple[()] | None:
+        self._fail()
+        return None
+
+    def _fail(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+class World:
+    def __init__(self) -> None:
+        self.disk = GatedDisk()
+        self.events: list[Any] = []
+        self.failures: list[str] = []
+        loop = asyncio.get_running_loop()
+        self.log = RememberedLog()
+        self.work = LogWork(
+            loop,
+            self.disk,  # type: ignore[arg-type]
+            lambda event: loop.call_soon_threadsafe(self.events.append, event) and None,
+            lambda why: loop.call_soon_threadsafe(self.failures.append, why) and None,
+            lambda: 77,
+            self.log.logger,
+        )
+
+
+def play(act: Callable[[World], Any]) -> World:
+    async def whole() -> World:
+        world = World()
+        await act(world)
+        return world
+
+    return asyncio.run(whole())
+
+
+def opened(world: World) -> Sequence[int]:
+    return [event.log.number for event in world.events if isinstance(event, LogOpened)]
+
+
+def test_a_log_that_is_to_go_while_it_waits_for_its_opening_goes_after_it() -> None:
+    async def act(world: World) -> None:
+        world.work.open(OpenReplica(1, 4))
+        world.work.open(OpenReplica(2, 5))
+        world.work.drop(DropReplica(2, deletes=True))
+        world.work.open(OpenReplica(2, 6))
+        world.work.drop(DropReplica(3, deletes=False))
+        assert world.disk.done == [("drop", 3, None)]
+        world.disk.gate.set()
+        await until(lambda: len(opened(world)) == 3)
+        world.work.drop(DropReplica(2, deletes=True))
+        assert world.disk.done[-1] == ("drop", 2, 77)
+
+    world = play(act)
+    assert opened(world) == [4, 5, 6]
+    assert world.disk.done[1:-1] == [("open", 1, 4), ("open", 2, 5), ("drop", 2, 77), ("open", 2, 6)]
+
+
+def test_a_log_that_was_dropped_while_it_was_opened_is_not_reported() -> None:
+    async def act(world: World) -> None:
+        world.disk.error = LogReplacedError("dropped")
+        world.disk.gate.set()
+        world.work.open(OpenReplica(1, 4))
+        await until(lambda: len(world.disk.done) == 1)
+        await until(lambda: not world.work._opening[1])
+
+    world = play(act)
+    assert (world.events, world.failures) == ([], [])
+
+
+def test_a_log_that_must_not_be_served_is_a_failure_of_the_disk() -> None:
+    async def act(world: World) -> None:
+        world.disk.error = StorageError("shard 1 is damaged")
+        world.disk.gate.set()
+        world.work.open(OpenReplica(1, 4))
+        await until(lambda: bool(world.failures))
+        world.disk.error = RuntimeError("a mistake of ours")
+        world.work.open(OpenReplica(2, 4))
+        await until(lambda: len(world.failures) == 2)
+
+    world = play(act)
+    assert world.failures == [
+        "shard 1 is damaged",
+        "a bug in work on a log: RuntimeError('a mistake of ours')",
+    ]
+    assert world.log.of("bug")
+
+
+def test_a_load_has_the_epoch_it_is_for_as_that_of_its_last_record() -> None:
+    async def act(world: World) -> None:
+        world.work.load(LoadLog(1, 9, 2))
+        await until(lambda: bool(world.events))
+
+    world = play(act)
+    assert world.events == [ShardRecovered(1, 9, 9, [(False, 0, [b"x", b"x"])])]
+
+
+def test_a_reading_of_what_is_below_the_log_or_of_a_log_that_is_gone_is_answered() -> None:
+    async def act(world: World) -> None:
+        world.work.read(ReadLog(1, 3, 9, 2, 5, 100))
+        await until(lambda: len(world.events) == 1)
+        world.disk.error = LogReplacedError("gone")
+        world.work.read(ReadLog(1, 3, 9, 2, 5, 100))
+        await until(lambda: len(world.events) == 2)
+
+    assert play(act).events == [LogRead(1, 3, 9, 2, 5, None), LogRead(1, 3, 9, 2, 5, ())]
