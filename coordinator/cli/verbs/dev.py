@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -20,7 +20,7 @@ from coordinator.protocol.text.escaping import lines
 if TYPE_CHECKING:
     from coordinator.local.java.jars import JarProgress
     from coordinator.local.kafka.broker import LocalKafka
-    from coordinator.local.node import LocalCoordinator
+    from coordinator.local.process.service import LocalService
 
 app = typer.Typer(help="Local services for trying things out on this machine.", no_args_is_help=True)
 
@@ -68,33 +68,82 @@ def kafka(
 
 @app.command()
 def up(
-    port: Annotated[int, typer.Option(help="Port of the coordinator; 0 takes a free one.", min=0, max=65535)] = 0,
+    port: Annotated[
+        int,
+        typer.Option(help="Port of the coordinator, 0 a free one; other nodes have those after it.", min=0, max=65000),
+    ] = 0,
     kafka_port: Annotated[int, typer.Option(help="Port of Kafka; 0 takes a free one.", min=0, max=65535)] = 0,
     data: Annotated[
         Path | None,
         typer.Option(help="Data directory, kept; without it a temporary one is used and removed.", file_okay=False),
     ] = None,
+    nodes: Annotated[
+        int,
+        typer.Option(help="Coordinator nodes: 1 is standalone, 3 and more a cluster with a ZooKeeper.", min=1, max=9),
+    ] = 1,
 ) -> None:
-    """Run a real Kafka broker and a coordinator on this machine until Ctrl-C, and print their addresses."""
+    """Run a real Kafka broker and a coordinator, or a cluster, on this machine until Ctrl-C; print their addresses."""
     from coordinator.local.kafka.broker import LocalKafka
     from coordinator.local.node import LocalCoordinator
 
+    if nodes == 2:
+        raise typer.BadParameter("a cluster of 2 stops when one of them does: take 1, or 3", param_hint="--nodes")
     with errors_as_text(), ending_when_asked(), ExitStack() as stack:
         data_dir = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kcoord-dev-")))
         with jar_progress() as report:
             broker = stack.enter_context(LocalKafka(data_dir / "kafka", port=kafka_port, report=report))
+            if nodes > 1:
+                _run_cluster(stack, broker, data_dir, nodes, port, report)
         node = stack.enter_context(LocalCoordinator(broker.bootstrap_servers, data_dir / "coordinator", port=port))
         _notes.print(f"Kafka and the coordinator are ready, data in {data_dir}; Ctrl-C stops both.")
         sys.stdout.write(f"kafka {broker.bootstrap_servers}\ncoordinator {node.address}\n")
         sys.stdout.flush()
-        ended = _first_to_end(broker, node)
-        raise LocalServiceError(
-            f"{'Kafka' if ended is broker else 'The coordinator'} ended by itself. "
-            f"The end of {ended.log_path}:\n{ended.log_tail()}"
-        )
+        raise _ended_by_itself(_first_to_end(broker, node))
 
 
-def _first_to_end(*services: "LocalKafka | LocalCoordinator") -> "LocalKafka | LocalCoordinator":
+def _run_cluster(
+    stack: ExitStack,
+    broker: "LocalKafka",
+    data_dir: Path,
+    nodes: int,
+    port: int,
+    report: Callable[["JarProgress"], None],
+) -> NoReturn:
+    """Run a cluster for as long as Kafka and ZooKeeper run, and start a node again that has ended."""
+    from coordinator.local.cluster import LocalCluster
+
+    ports = range(port, port + nodes) if port else ()
+    cluster = stack.enter_context(
+        LocalCluster(broker.bootstrap_servers, data_dir, nodes=nodes, ports=ports, report=report)
+    )
+    first, addresses = cluster.nodes[0], cluster.addresses
+    _notes.print(
+        f"Kafka, ZooKeeper and {nodes} nodes are ready, data in {data_dir}; Ctrl-C stops all. What to do next:\n"
+        f"  export KCOORD_COORDINATOR={addresses}\n"
+        "  kcoord group list\n"
+        f"  spark-submit … with kcoord.bootstrap.servers={addresses}\n"
+        f"  kill -9 {first.process_group_id} ends node 1 as a crash would; others lead on, and it is started again\n"
+        f"Each node's log is {data_dir}/node-N/node.log.",
+        markup=False,
+    )
+    zookeeper = cluster.zookeeper.address
+    sys.stdout.write(f"kafka {broker.bootstrap_servers}\nzookeeper {zookeeper}\ncoordinator {addresses}\n")
+    sys.stdout.flush()
+    while True:
+        ended = _first_to_end(broker, cluster.zookeeper, *cluster.nodes)
+        if ended in (broker, cluster.zookeeper):
+            raise _ended_by_itself(ended)
+        _notes.print(f"{ended.name} has ended; it is started again. The end of {ended.log_path}:", markup=False)
+        _notes.print(ended.log_tail(3), markup=False)
+        ended.restart()
+        _notes.print(f"{ended.name} serves again.")
+
+
+def _ended_by_itself(ended: "LocalService") -> "LocalServiceError":
+    return LocalServiceError(f"{ended.name} ended by itself. The end of {ended.log_path}:\n{ended.log_tail()}")
+
+
+def _first_to_end(*services: "LocalService") -> "LocalService":
     while True:
         for service in services:
             if not service.is_running:

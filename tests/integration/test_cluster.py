@@ -1,0 +1,189 @@
+"""Three real nodes, a real ZooKeeper and a real Kafka: a commit outlives the node that took it, and that comes back.
+
+Every wait is for something that happens, so that a slow machine makes the test slow and nothing else.
+"""
+
+import json
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from coordinator.local.cluster import LocalCluster
+from coordinator.local.kafka.broker import LocalKafka
+from coordinator.local.node import LocalClusterNode
+from coordinator.local.zookeeper import LocalZooKeeper
+from coordinator.protocol.columns import OffsetToCommit, in_columns
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import (
+    CommitOffsets,
+    FetchOffsets,
+    FindCoordinator,
+    FindCoordinatorResponse,
+    ListGroupEvents,
+)
+from coordinator.protocol.parts import NodeAddress
+from tests.helpers.raw_member import RawMember
+from tests.helpers.waiting import wait_until
+from tests.helpers.zookeeper_client import zookeeper_client
+
+PATIENCE_S = 60.0
+SHARDS = 4
+
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def path() -> str:
+    """Return a path in ZooKeeper that no other test has."""
+    return f"/kcoord-{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def cluster(kafka: LocalKafka, zookeeper: LocalZooKeeper, path: str, tmp_path: Path) -> Iterator[LocalCluster]:
+    settings = {"cluster.shards": SHARDS, "zookeeper.path": path, "zookeeper.session_timeout_ms": 4_000}
+    with LocalCluster(kafka.bootstrap_servers, tmp_path, zookeeper=zookeeper, settings=settings) as nodes:
+        yield nodes
+
+
+def found_by(node: LocalClusterNode, group: str) -> FindCoordinatorResponse | None:
+    """Return whom a node names as the group's coordinator; None while it names nobody, or does not answer."""
+    try:
+        with RawMember(node.address, group) as tool:
+            answer = tool.ask(FindCoordinator(group))
+    except (EOFError, OSError):
+        return None
+    assert isinstance(answer, FindCoordinatorResponse)
+    return answer if answer.error is ErrorCode.NONE else None
+
+
+def leader_of(cluster: LocalCluster, group: str, *, above: int = 0) -> FindCoordinatorResponse:
+    """Wait until all nodes that run name the same leader, in an epoch above another; return what they say."""
+    found: list[FindCoordinatorResponse | None] = []
+
+    def agree() -> bool:
+        found[:] = [found_by(node, group) for node in cluster.nodes if node.is_running]
+        first = found[0]
+        return (
+            first is not None
+            and first.leader_epoch > above
+            and all(
+                each is not None and (each.coordinator, each.leader_epoch) == (first.coordinator, first.leader_epoch)
+                for each in found
+            )
+        )
+
+    wait_until(agree, timeout_s=PATIENCE_S, what=f"a leader above epoch {above}")
+    assert found[0] is not None
+    return found[0]
+
+
+def served_by(leader: NodeAddress | None, ask: Callable[[str], object]) -> None:
+    """Ask a leader again and again, for it may be loading, until what was asked is answered."""
+    assert leader is not None
+
+    def is_answered() -> bool:
+        try:
+            return bool(ask(f"{leader.host}:{leader.port}"))
+        except (EOFError, OSError):
+            return False
+
+    wait_until(is_answered, timeout_s=PATIENCE_S, what=f"an answer of {leader}")
+
+
+def committed_at(address: str, group: str) -> dict[str, int] | None:
+    """Return what a leader says is committed of partition 0 of each topic; None for a refusal."""
+    with RawMember(address, group) as tool:
+        answer = tool.ask(FetchOffsets(group))
+    if answer.error is not ErrorCode.NONE:
+        return None
+    return {each.topic: each.offset for each in answer.offsets}
+
+
+class Committer:
+    """A member of a group that is one and the same at whichever node it is, and stays until it goes elsewhere."""
+
+    def __init__(self, group: str, topic: str) -> None:
+        self.group = group
+        self.topic = topic
+        self.member = RawMember("127.0.0.1:1", group, topic)
+        self.owner_epochs: list[int] = []
+
+    def commit(self, address: str, offset: int) -> bool:
+        """Register, and commit as the owner of the partition; False for a refusal."""
+        before, self.member = self.member, RawMember(address, self.group, self.topic)
+        before.disconnect()
+        self.member.member_id, self.member.incarnation = before.member_id, before.incarnation
+        self.member.connect()
+        if self.member.register().error is not ErrorCode.NONE:
+            return False
+        epoch = self.member.wait_until_complete()[self.topic, 0].owner_epoch
+        self.owner_epochs.append(epoch)
+        parts = in_columns((OffsetToCommit(self.topic, 0, offset, epoch),))
+        return bool(self.member.ask(CommitOffsets(self.group, parts)).accepted == 1)
+
+    def kinds_of_events(self) -> list[str]:
+        """Return the group's timeline as the member's node has it."""
+        return [event.kind for event in self.member.ask(ListGroupEvents(self.group)).events]
+
+
+def in_sync(zookeeper: LocalZooKeeper, path: str, shard: int) -> set[int]:
+    """Return the nodes that ZooKeeper has as in sync with a shard."""
+    with zookeeper_client(zookeeper.address) as client:
+        found = [json.loads(client.get(f"{path}/shards/{name}")[0]) for name in client.get_children(f"{path}/shards")]
+    (isr,) = [bucket["shards"][str(shard)]["isr"] for bucket in found if str(shard) in bucket["shards"]]
+    return set(isr)
+
+
+def node_of(cluster: LocalCluster, address: NodeAddress | None) -> LocalClusterNode:
+    assert address is not None
+    return next(node for node in cluster.nodes if node.number == address.node_id)
+
+
+def test_a_commit_outlives_its_leader_which_is_killed_and_comes_back_in_sync(
+    cluster: LocalCluster, zookeeper: LocalZooKeeper, path: str, topic: Callable[..., str]
+) -> None:
+    name, group = topic(), "g"
+    member = Committer(group, name)
+    first = leader_of(cluster, group)
+    assert first.coordinator is not None
+    assert f"{first.coordinator.host}:{first.coordinator.port}" == node_of(cluster, first.coordinator).address
+    served_by(first.coordinator, lambda at: member.commit(at, 41))
+
+    node_of(cluster, first.coordinator).kill()
+    second = leader_of(cluster, group, above=first.leader_epoch)
+    assert second.coordinator != first.coordinator
+    served_by(second.coordinator, lambda at: committed_at(at, group) == {name: 41})
+    served_by(second.coordinator, lambda at: member.commit(at, 42))
+    assert len(set(member.owner_epochs)) == 1, "it owns what it owned, under the same epoch"
+    assert "rebalance" not in member.kinds_of_events()
+    member.member.disconnect()
+
+    node_of(cluster, first.coordinator).start()
+    everybody = {node.number for node in cluster.nodes}
+    wait_until(lambda: in_sync(zookeeper, path, first.shard) == everybody, timeout_s=PATIENCE_S, what="all in sync")
+
+    node_of(cluster, second.coordinator).kill()
+    third = leader_of(cluster, group, above=second.leader_epoch)
+    assert third.coordinator not in (second.coordinator, None)
+    served_by(third.coordinator, lambda at: committed_at(at, group) == {name: 42})
+    assert not [node.number for node in cluster.nodes if '"level":"critical"' in node.log_path.read_text()]
+
+
+def test_a_cluster_that_stops_in_order_ends_well_and_has_everything_when_it_starts_again(
+    cluster: LocalCluster, topic: Callable[..., str]
+) -> None:
+    name, group = topic(), "g"
+    member = Committer(group, name)
+    served_by(leader_of(cluster, group).coordinator, lambda at: member.commit(at, 7))
+    member.member.disconnect()
+    before = leader_of(cluster, group)
+    cluster.stop()
+    for node in cluster.nodes:
+        last = json.loads(node.log_path.read_text().splitlines()[-1])
+        assert (last["event"], last["level"], last["why"]) == ("stopped", "info", "SIGTERM came")
+    cluster.start()
+    after = leader_of(cluster, group, above=before.leader_epoch)
+    served_by(after.coordinator, lambda at: committed_at(at, group) == {name: 7})
