@@ -89,11 +89,17 @@ async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopp
     peers = Peers(known, driver.peer_event, log, limits_of(settings.peers))
     try:
         say_disk(disk, log)
+        if disk.is_new:
+            why = (
+                f"{own.data_dir.absolute()} was empty: this node is in sync with nothing until it has copied from "
+                "others what it is to have. If it had a directory, stop it and start it with that (node.data_dir)"
+            )
+            log.warning("new-data-directory", why=why)
         members_at = await bind("node", own.listen, own.advertised, "members", server.bind)
         at = settings.peers
         peers_at = await bind("peers", at.listen, at.advertised, "other nodes", peers.bind)
         assignors = load_assignors(log)
-        opened = _open_logs(disk, driver.clock.wall_ms(), signals, log)
+        opened = open_logs(disk, driver.clock.wall_ms(), signals, log)
         if opened is None:
             why = why_ended_early(signals)
             log.info("stopping", why=why)
@@ -241,7 +247,7 @@ def _open_disk(settings: Settings, driver: ClusterDriver) -> ClusterDisk:
         raise StartError(f"the data directory {settings.node.data_dir} cannot be used: {error}") from error
 
 
-def _open_logs(
+def open_logs(
     disk: ClusterDisk, wall_ms: int, signals: Signals, log: FilteringBoundLogger
 ) -> dict[int, OpenedLog] | None:
     """Open every log there is, and move aside what is damaged; None as soon as a signal has told the node to stop.

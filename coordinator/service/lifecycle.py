@@ -8,7 +8,6 @@ import asyncio
 import socket
 import sys
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
 
@@ -76,14 +75,6 @@ def say_disk(disk: LogDisk, log: FilteringBoundLogger) -> None:
     """Say what an operator should know of the machine under the disk."""
     for notice in disk.notices:
         log.warning("disk", why=notice)
-
-
-def why_look(data_dir: Path) -> str:
-    """Return what is to be said of a data directory that was empty."""
-    return (
-        f"{data_dir.absolute()} was empty: no group is known, and members begin where their checkpoints and options "
-        "say. If there ought to be groups, stop this node and start it with their directory (--data, node.data_dir)"
-    )
 
 
 def why_ended_early(signals: Signals) -> str:

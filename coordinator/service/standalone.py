@@ -8,6 +8,7 @@ import gc
 import time
 import uuid
 from functools import partial
+from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
 
@@ -38,7 +39,6 @@ from coordinator.service.lifecycle import (
     longest_gap_ms,
     say_disk,
     why_ended_early,
-    why_look,
 )
 
 
@@ -60,7 +60,7 @@ async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopp
     try:
         say_disk(disk, log)
         if disk.is_new:
-            log.warning("new-data-directory", why=why_look(settings.node.data_dir))
+            log.warning("new-data-directory", why=_why_look(settings.node.data_dir))
         own = settings.node
         address = NodeAddress(own.id, *await bind("node", own.listen, own.advertised, "members", server.bind))
         assignors = load_assignors(log)
@@ -122,6 +122,13 @@ def _state_of(node: Node, shards: int, server: Server, disk: Disk) -> dict[str, 
         "groups": sum(len(node.hard_state(shard).groups) for shard in range(shards)),
         "unwritten_bytes": disk.pending_bytes,
     }
+
+
+def _why_look(data_dir: Path) -> str:
+    return (
+        f"{data_dir.absolute()} was empty: no group is known, and members begin where their checkpoints and options "
+        "say. If there ought to be groups, stop this node and start it with their directory (--data, node.data_dir)"
+    )
 
 
 def _open_disk(settings: Settings, driver: Driver) -> Disk:

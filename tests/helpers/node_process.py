@@ -17,7 +17,7 @@ _READY = re.compile(r"^kcoord: listening on (\S+)$", re.MULTILINE)
 
 
 class NodeProcess:
-    """`kcoord serve --standalone` with its standard output, and its error unless told otherwise, in a file.
+    """`kcoord serve`, standalone unless told otherwise, with its standard output, and its error likewise, in a file.
 
     `before` is a command that runs the node's, such as one that sets limits.
     """
@@ -32,13 +32,14 @@ class NodeProcess:
         before: Sequence[str] = (),
         data_dir: Path | None = None,
         stderr: int | None = None,
+        mode: str = "standalone",
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.data_dir = data_dir or folder / "data"
         self.log_path = folder / "node.log"
         self._said_before = self.log_path.stat().st_size if self.log_path.exists() else 0
-        command = [*before, sys.executable, "-m", "coordinator", "serve", "--standalone", "--kafka", kafka]
-        command += ["--data", str(self.data_dir), "--listen", listen]
+        command = [*before, sys.executable, "-m", "coordinator", "serve", "--set", f"node.mode={mode}"]
+        command += ["--kafka", kafka, "--data", str(self.data_dir), "--listen", listen]
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, *(part for setting in settings for part in ("--set", setting))],

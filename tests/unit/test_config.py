@@ -222,3 +222,14 @@ def test_the_core_of_a_node_of_a_cluster_is_given_what_was_set() -> None:
     assert given == ClusterSettings(
         zookeeper_session_timeout_ms=4_000, confirm_linger_ms=3, stall_ms=1_000, tail_bytes=1, controller=controller
     )
+
+
+def test_the_three_nodes_of_conf_are_one_cluster_on_one_machine() -> None:
+    nodes = [load_settings(ROOT / "conf" / "cluster" / f"node-{number}.toml") for number in (1, 2, 3)]
+    assert [node.node.mode for node in nodes] == ["cluster"] * 3
+    assert [node.node.id for node in nodes] == [1, 2, 3]
+    own = [(node.node.listen, node.peers.listen, str(node.node.data_dir), node.node.rack) for node in nodes]
+    assert len({value for values in own for value in values}) == 12, "no two have an address, a directory or a rack"
+    for shared in ("cluster", "zookeeper", "kafka", "group", "replica"):
+        assert len({getattr(node, shared).model_dump_json() for node in nodes}) == 1
+    assert nodes[0].group.snapshot_interval_records == 50_000
