@@ -4,7 +4,12 @@ Every wait is for something that happens, so that a slow machine makes the test 
 """
 
 import json
+import os
+import re
 import secrets
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -187,3 +192,27 @@ def test_a_cluster_that_stops_in_order_ends_well_and_has_everything_when_it_star
     cluster.start()
     after = leader_of(cluster, group, above=before.leader_epoch)
     served_by(after.coordinator, lambda at: committed_at(at, group) == {name: 7})
+
+
+def test_dev_up_starts_a_cluster_says_what_to_try_and_starts_a_node_again_that_was_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "coordinator", "dev", "up", "--nodes", "3", "--data", str(tmp_path)]
+    notes = tmp_path / "notes"
+    with notes.open("w") as stderr, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as up:
+        try:
+            assert up.stdout is not None
+            said = dict(up.stdout.readline().split() for _ in range(3))
+            assert list(said) == ["kafka", "zookeeper", "coordinator"]
+            addresses = said["coordinator"].split(",")
+            assert len(set(addresses)) == 3
+            told = re.search(r"kill -9 (\d+) ends node 1", notes.read_text())
+            assert told is not None
+            assert f"KCOORD_COORDINATOR={said['coordinator']}" in notes.read_text()
+            os.kill(int(told[1]), signal.SIGKILL)
+            wait_until(lambda: "Node 1 serves again." in notes.read_text(), timeout_s=PATIENCE_S)
+            with RawMember(addresses[0], "g") as tool:
+                assert isinstance(tool.ask(FindCoordinator("g")), FindCoordinatorResponse)
+            up.terminate()
+            assert up.wait(PATIENCE_S) == 0
+        finally:
+            up.kill()
+    assert "stopped" in notes.read_text()
