@@ -44,6 +44,11 @@ class Nodes:
         return self._candidates[self._index]
 
     @property
+    def is_alone(self) -> bool:
+        """True while there is no other address than the current one."""
+        return len(self._candidates) == 1
+
+    @property
     def learned(self) -> tuple[Address, ...]:
         """The addresses that coordinators have named besides those given, those named last first."""
         return self._learned
@@ -79,6 +84,13 @@ class Nodes:
         whole = min(BACKOFF_MAX_MS, BACKOFF_MIN_MS << min(self._attempts, 10))
         self._attempts += 1
         return int(whole * (0.5 + self._jitter() / 2))
+
+    def departure_ms(self) -> int:
+        """Return how long to wait before another node than the one that served is tried: no more than 50 ms.
+
+        Members that have lost the same node are spread over that time; nobody has failed to connect yet.
+        """
+        return int(BACKOFF_MIN_MS * self._jitter())
 
     def settle(self) -> None:
         """Forget troubles and start the backoff from its smallest: a coordinator serves this member."""

@@ -7,7 +7,7 @@ chance; whoever performs its effects reports back with events.
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
-from typing import assert_never
+from typing import Final, assert_never
 
 import google_crc32c
 
@@ -49,10 +49,14 @@ from coordinator.core.limits import Limits
 from coordinator.core.log.storage import LogSink, RecoveredShard
 from coordinator.core.meter import Meter
 from coordinator.core.request_shape import where_of
+from coordinator.core.requests.finding import Neighbours
 from coordinator.core.requests.routing import Router
 from coordinator.core.shards.gates import Gates
 from coordinator.core.shards.shard_rack import NotServedError, ShardRack
 from coordinator.protocol.parts import NodeAddress
+
+_OFTEN: Final = frozenset({RequestArrived, ConnectionOpened, ConnectionClosed, BecameDurable, GateMoved})
+"""The events that come for each member: none of them is news of who leads a shard."""
 
 
 class Node:
@@ -95,8 +99,9 @@ class Node:
             limits,
         )
         self._router = Router(
-            limits, self_address, self._catalog, self._meter, self._connections, self._gates, self._rack
+            limits, self_address, self._catalog, self._meter, self._connections, self._gates, self._rack, self._clock
         )
+        self._finder = self._router.finder
         self._waiting = self._router.waiting
         self._shards = self._rack.shards
         self._snapshots = self._rack.snapshots
@@ -144,10 +149,14 @@ class Node:
         self._rack.start(incarnation)
         return self._finish(now_ms, looks_at_all_timers=True)
 
-    def join(self, now_ms: int, wall_ms: int, incarnation: str) -> None:
-        """Begin to live as a node of a cluster, which leads nothing before it is told to."""
+    def join(self, now_ms: int, wall_ms: int, incarnation: str, find_hold_ms: int = 0) -> None:
+        """Begin to live as a node of a cluster, which leads nothing before it is told to.
+
+        A question for a coordinator that is not known is held for at most `find_hold_ms`.
+        """
         assert not self._is_started, "a node is started once"
         self._is_started = True
+        self._finder.hold_ms = find_hold_ms
         self._clock.now_ms = now_ms
         self._clock.wall_offset_ms = wall_ms - now_ms
         self._rack.incarnation = incarnation
@@ -232,6 +241,8 @@ class Node:
             self._router.refuse_for_now(event, error)
         except Exception as error:  # noqa: BLE001 - a bug of ours costs one request, whatever it is
             self._rack.contain(error, event)
+        if self._finder.is_holding and type(event) not in _OFTEN:
+            self._router.answer_held()
         return self._finish(now_ms, looks_at_all_timers=looks_at_all_timers)
 
     def shard_of(self, group_id: str) -> int:
@@ -242,9 +253,14 @@ class Node:
         """Return the hard state of a shard, to look at: whatever checks a node compares it with what it ought to be."""
         return self._shards[shard].desk.journal.state
 
-    def know_leaders(self, elsewhere: Mapping[int, tuple[int, NodeAddress]]) -> None:
-        """Send members to the nodes that lead these shards, in these leader epochs, where this node does not."""
-        self._rack.elsewhere = elsewhere
+    def know(self, neighbours: Neighbours, now_ms: int) -> list[Effect]:
+        """Send members from now on to the nodes that are known to lead; returns answers that were held for the news."""
+        self._finder.neighbours = neighbours
+        if not self._finder.is_holding:
+            return []
+        self._clock.now_ms = max(self._clock.now_ms, now_ms)
+        self._router.answer_held()
+        return self._finish(now_ms)
 
     @property
     def gates(self) -> Gates[Effect]:
@@ -390,7 +406,7 @@ class Node:
         """Ask to be woken for what was left to a step of its own, or the earliest deadline before the next tick."""
         if self._wake_at_ms is not None and self._wake_at_ms <= now_ms:
             self._wake_at_ms = None
-        earliest: int | None = None
+        earliest: int | None = self._finder.due_ms
         if (self._waiting or self._due or self._away) and self._is_more_to_do:
             earliest = now_ms
         for index in shards:

@@ -95,12 +95,18 @@ def stop_fetcher(*partitions: int, epoch: int = 10) -> StopFetcher:
     return StopFetcher(tuple(OwnedPartition("t", partition, epoch) for partition in partitions), 300_000, "m2 joined")
 
 
-def found(address: tuple[str, int] = ADDRESS, *others: tuple[str, int]) -> FindCoordinatorResponse:
+def found(
+    address: tuple[str, int] = ADDRESS, *others: tuple[str, int], leader_epoch: int = 0
+) -> FindCoordinatorResponse:
     nodes = tuple(NodeAddress(index, host, port) for index, (host, port) in enumerate((address, *others)))
-    return FindCoordinatorResponse(coordinator=nodes[0], nodes=nodes, kafka_bootstrap=("k:9092",))
+    return FindCoordinatorResponse(
+        coordinator=nodes[0], nodes=nodes, leader_epoch=leader_epoch, kafka_bootstrap=("k:9092",)
+    )
 
 
-def registered(request: RegisterConsumer, state: ClaimState = ClaimState.RUNNING) -> RegisterConsumerResponse:
+def registered(
+    request: RegisterConsumer, state: ClaimState = ClaimState.RUNNING, held: int | None = None
+) -> RegisterConsumerResponse:
     statuses = [ClaimStatus(c.topic, c.partition, c.owner_epoch, state) for c in request.claims]
     return RegisterConsumerResponse(
         member_id=request.member_id or "m1",
@@ -111,6 +117,7 @@ def registered(request: RegisterConsumer, state: ClaimState = ClaimState.RUNNING
         claims=statuses_of(statuses, request.claims),
         kafka_cluster_id="cluster",
         kafka_bootstrap=("k:9092",),
+        held=held,
     )
 
 

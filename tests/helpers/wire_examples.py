@@ -47,7 +47,7 @@ _REFUSED = {"error": ErrorCode.INVALID_REQUEST, "message": "no"}
 _BY = {"who": "ann@ops-1", "why": "bad deploy", "is_dry_run": False}
 
 REQUESTS: tuple[m.Request, ...] = (
-    m.FindCoordinator("team"),
+    m.FindCoordinator("team", 4),
     m.RegisterConsumer(
         group_id="team",
         member_id="m1",
@@ -110,7 +110,7 @@ RESPONSES: tuple[m.Response, ...] = (
                               kafka_bootstrap=("broker-1:9092",), kafka_cluster_id="5L6g"),
     m.RegisterConsumerResponse(**_REFUSED, member_id="m1", member_epoch=11, group_epoch=12, session_timeout_ms=10_000,
                                ping_interval_ms=3_333, claims=STATUSES, kafka_cluster_id="5L6g",
-                               kafka_bootstrap=("broker-1:9092",), log=LOG),
+                               kafka_bootstrap=("broker-1:9092",), log=LOG, held=6),
     m.PingResponse(**_REFUSED, member_epoch=11, group_epoch=12, refused=(RESULT,), accepted=4),
     m.FetcherStartedResponse((RESULT,)),
     m.FetcherStoppedResponse((RESULT,)),

@@ -29,8 +29,8 @@ def length(announced: int) -> bytes:
 
 
 def find_of_size(body_bytes: int) -> m.FindCoordinator:
-    """A request whose envelope has exactly this many bytes: 4 correlation id, 2 array and number, 5 text header."""
-    return m.FindCoordinator("g" * (body_bytes - 11))
+    """A request whose envelope has exactly this many bytes: 4 id, 2 array and number, 5 text header, 1 for nil."""
+    return m.FindCoordinator("g" * (body_bytes - 12))
 
 
 @says(

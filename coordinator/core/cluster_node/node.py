@@ -35,7 +35,7 @@ from coordinator.core.cluster.events import (
 from coordinator.core.cluster.identity import Identity
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.registration import waits_for
-from coordinator.core.cluster.znodes import Cluster, NodeState, bucket_of
+from coordinator.core.cluster.znodes import Cluster, LiveNode, NodeState, bucket_of
 from coordinator.core.cluster.zookeeper import ZkChanged, ZkMulti, ZkMultiDone, ZkRead, ZkReadDone, ZkSession
 from coordinator.core.cluster_node.effects import Effect
 from coordinator.core.cluster_node.events import (
@@ -72,6 +72,7 @@ from coordinator.core.replica import effects as wanted
 from coordinator.core.replica import events as said
 from coordinator.core.replica.replica import Leader, Settings
 from coordinator.core.replica.replicas import Replicas
+from coordinator.core.requests.finding import Neighbours
 from coordinator.protocol import peer_messages as wire
 from coordinator.protocol.parts import NodeAddress
 from coordinator.protocol.text.addresses import parse_address
@@ -193,10 +194,12 @@ class ClusterNode:
                 replication.end_turn()
             case ContactBegan():
                 self._lives[event.peer] = event.node_epoch
+                self._seen = None
                 replication.contact_began(event.peer, event.node_epoch)
                 self._do(self._rooms.decide(PeerReached(event.peer, event.node_epoch), now_ms))
             case ContactEnded():
                 self._lives.pop(event.peer, None)
+                self._seen = None
                 replication.contact_ended(event.peer)
                 self._do(self._rooms.decide(PeerLost(event.peer, event.node_epoch), now_ms))
             case PeerRefused():
@@ -261,7 +264,7 @@ class ClusterNode:
         cluster, settings = self.cluster, self._settings
         assert cluster is not None, "a node registers in a cluster"
         coordinator = Node(self._limits, cluster.shards, self._address, self._kafka_bootstrap, self._assignors)
-        coordinator.join(self._now_ms, self._now_ms + self._wall_offset_ms, self._incarnation)
+        coordinator.join(self._now_ms, self._now_ms + self._wall_offset_ms, self._incarnation, settings.find_hold_ms)
         replicas = Replicas(
             self._identity.node_id,
             node_epoch,
@@ -400,18 +403,22 @@ class ClusterNode:
             if draining != replication.draining:
                 replication.drain(draining)
             self._connect(image)
-        replication.coordinator.know_leaders(self._elsewhere(image))
+        self._out += replication.coordinator.know(self._neighbours(image), self._now_ms)
         return True
 
-    def _elsewhere(self, image: Image) -> dict[int, tuple[int, NodeAddress]]:
-        """Return the shards that are led by other nodes of which the address for members is known."""
-        elsewhere: dict[int, tuple[int, NodeAddress]] = {}
-        for shard, (leader_epoch, leader) in self._leaders.items():
-            live = None if leader is None or leader == self._identity.node_id else image.live.get(leader)
-            address = None if live is None else live.value.addresses.get(MEMBERS_ADDRESS)
-            if leader is not None and address is not None:
-                elsewhere[shard] = leader_epoch, NodeAddress(leader, *parse_address(address))
-        return elsewhere
+    def _neighbours(self, image: Image) -> Neighbours:
+        """Return what members are told of other nodes, as far as their addresses for members are known."""
+        others = {
+            node: address
+            for node, live in sorted(image.live.items())
+            if node != self._identity.node_id and (address := _members_address(node, live.value)) is not None
+        }
+        leaders = {
+            shard: (leader_epoch, others[leader])
+            for shard, (leader_epoch, leader) in self._leaders.items()
+            if leader is not None and leader in others
+        }
+        return Neighbours(leaders, (self._address, *others.values()), frozenset(others) - self._lives.keys())
 
     def _see_isr(self, replication: Replication, shard: int, image: Image) -> None:
         role, cluster = replication.replicas[shard].role, image.cluster
@@ -451,3 +458,11 @@ class ClusterNode:
         if not self._wakes or min(self._wakes) == before:
             return others
         return [*others, done.WakeAt(min(self._wakes))]
+
+
+def _members_address(node: int, live: LiveNode) -> NodeAddress | None:
+    """Return where members reach a node; None if it has not registered that, or something else there."""
+    try:
+        return NodeAddress(node, *parse_address(live.addresses.get(MEMBERS_ADDRESS, "")))
+    except ValueError:
+        return None

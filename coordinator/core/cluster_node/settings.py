@@ -31,5 +31,7 @@ class ClusterSettings:
     """Records of a shard that its leader keeps in memory for its followers."""
     tails_bytes: int = 64 * 1024 * 1024
     """The same of all shards that a node leads."""
+    find_hold_ms: int = 1_000
+    """The longest that a question for a coordinator waits for one that is known and heard."""
 
     controller: ControllerSettings = field(default_factory=ControllerSettings)

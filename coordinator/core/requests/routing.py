@@ -11,17 +11,18 @@ from coordinator.core.effects import CloseConnection, Effect, Respond
 from coordinator.core.events import RequestArrived
 from coordinator.core.groups.assignment.subscriptions import named_topics
 from coordinator.core.groups.describe import summaries
+from coordinator.core.groups.desk import Clock
 from coordinator.core.groups.soft.sessions import Connection, Registration
 from coordinator.core.groups.soft.shown import Shown
 from coordinator.core.kafka_metadata import Catalog
 from coordinator.core.limits import Limits
 from coordinator.core.meter import Meter
+from coordinator.core.requests.finding import Finder
 from coordinator.core.requests.listing import Listings, take_listed
 from coordinator.core.requests.reads import answer_read
 from coordinator.core.shards.gates import Gates, Wait
 from coordinator.core.shards.shard_rack import NotServedError, ShardRack
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import why_bad_id
 from coordinator.protocol.messages import (
     Advance,
     BeginClaims,
@@ -65,11 +66,11 @@ class Router:
         connections: dict[int, Connection],
         gates: Gates[Effect],
         rack: ShardRack,
+        clock: Clock,
     ) -> None:
         self._limits = limits
-        self._address = address
-        self._catalog = catalog
         self._meter = meter
+        self._clock = clock
         self._connections = connections
         self._gates = gates
         self._rack = rack
@@ -77,6 +78,7 @@ class Router:
         """Requests that wait for a turn, in the order in which they came."""
         self._turn_left = limits.page_items
         self._listings = Listings(connections, limits.listed_total_bytes)
+        self.finder = Finder(address, catalog, rack)
 
     def handle(self, event: RequestArrived) -> None:
         """Answer a request, or have it wait; raises NotServedError."""
@@ -115,7 +117,9 @@ class Router:
             case BeginClaims():
                 self._rack.at_work(request.group_id).handle_begin(connection, correlation_id, request)
             case FindCoordinator():
-                self._respond_now(event, self._find_coordinator(request))
+                found = self.finder.find(event, request, self._clock.now_ms)
+                if found is not None:
+                    self._respond_now(event, found)
             case _:  # a request that is none of AskedByPeople has its own case above
                 if self.waiting or self._turn_left <= 0:
                     self.waiting.append((event, request))
@@ -125,6 +129,11 @@ class Router:
     def refuse_for_now(self, event: RequestArrived, error: NotServedError) -> None:
         """Refuse a request for a shard that is not in service here: nothing of it was decided."""
         self._respond_now(event, ErrorResponse(error=error.code, message=str(error)))
+
+    def answer_held(self) -> None:
+        """Answer those questions for a coordinator that were held and are not to be held any longer."""
+        for event, found in self.finder.release(self._connections, self._clock.now_ms):
+            self._respond_now(event, found)
 
     def _respond_now(
         self, event: RequestArrived, response: FindCoordinatorResponse | ListClaimsResponse | ErrorResponse
@@ -192,34 +201,6 @@ class Router:
         desk.respond(event.connection_id, event.correlation_id, answer_read(desk, request, self._limits.page_items))
 
     # ---- the way in -------------------------------------------------------------------------------------------------
-
-    def _find_coordinator(self, request: FindCoordinator) -> FindCoordinatorResponse:
-        why = why_bad_id(request.group_id)
-        if why is not None:
-            message = f"the group id is not allowed: {why}"
-            return FindCoordinatorResponse(error=ErrorCode.INVALID_GROUP_ID, message=message)
-        shard = self._rack.shard_of(request.group_id)
-        if not self._rack.is_led(shard) and shard in self._rack.elsewhere:
-            leader_epoch, address = self._rack.elsewhere[shard]
-            return FindCoordinatorResponse(
-                coordinator=address,
-                shard=shard,
-                leader_epoch=leader_epoch,
-                nodes=(self._address, address),
-                kafka_bootstrap=self._catalog.bootstrap,
-                kafka_cluster_id=self._catalog.cluster_id,
-            )
-        if not self._rack.is_led(shard):
-            message = f"shard {shard} is not led by this node, which does not know by whom it is; try again"
-            return FindCoordinatorResponse(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message, shard=shard)
-        return FindCoordinatorResponse(
-            coordinator=self._address,
-            shard=shard,
-            leader_epoch=self._rack.leader_epochs[shard],
-            nodes=(self._address,),
-            kafka_bootstrap=self._catalog.bootstrap,
-            kafka_cluster_id=self._catalog.cluster_id,
-        )
 
     def _list_claims(self, connection: Connection, event: RequestArrived, request: ListClaims) -> None:
         if connection.group_id is not None or connection.is_registering:

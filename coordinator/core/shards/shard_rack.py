@@ -12,7 +12,7 @@ shard's members, who come back as after a restart. What was decided before still
 and it is said first. The epoch goes on. Other shards go on in the same step.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from coordinator.core.effects import Append, BugMet, CloseConnection, Effect, LoadShard, Notice, Respond, SendPush
@@ -35,7 +35,6 @@ from coordinator.core.shards.gates import Gates
 from coordinator.core.shards.loads import Loads
 from coordinator.core.shards.snapshots import Snapshots
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.parts import NodeAddress
 
 
 class NotServedError(Exception):
@@ -86,8 +85,6 @@ class ShardRack:
         """Effects of the step that wait for no record."""
         self.has_loaded = False
         """Some shard is served since this step."""
-        self.elsewhere: Mapping[int, tuple[int, NodeAddress]] = {}
-        """The shards of which it is known who leads them instead, with the leader epoch."""
         self.stalled: set[int] = set()
         """The shards that decide nothing for now, for what they have decided does not leave."""
         self.incarnation = ""
@@ -114,6 +111,10 @@ class ShardRack:
     def is_led(self, index: int) -> bool:
         """Return whether this node leads a shard, also while it is being loaded."""
         return index not in self.loads.not_led
+
+    def is_served(self, index: int) -> bool:
+        """Return whether requests about a shard are answered here: it is led, loaded and not stalled."""
+        return index not in self._away and index not in self.stalled
 
     def contained(self, index: int, event: Event | None, work: Callable[..., object], *arguments: object) -> object:
         """Have one of several shards do something, unless it is away; what goes wrong there is its own."""

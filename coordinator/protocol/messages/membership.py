@@ -29,11 +29,16 @@ from coordinator.protocol.vocabulary import Handover, IsolationLevel
 
 
 class FindCoordinator(WireRequest, frozen=True, tag=1):
-    """Ask any node which node coordinates a group."""
+    """Ask any node which node coordinates a group.
+
+    `leader_epoch` is that of the coordinator that was known and does not answer. A node of a cluster that cannot do
+    better waits a moment for news before it answers.
+    """
 
     refused_with: ClassVar = codes(ErrorCode.INVALID_GROUP_ID, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     group_id: str
+    leader_epoch: int | None = None
 
 
 class FindCoordinatorResponse(WireMessage, frozen=True, tag=101):
@@ -126,7 +131,9 @@ class RegisterConsumer(WireRequest, frozen=True, tag=2):
 
 
 class RegisterConsumerResponse(WireMessage, frozen=True, tag=102):
-    """Answers RegisterConsumer; partitions follow in StartFetcher.
+    """Answers RegisterConsumer; `held` partitions, which are all that the member has, follow in StartFetcher.
+
+    What it had before and still has it need not stop reading meanwhile; without `held` it owns nothing until told.
 
     `log` is how far the group's log has come. Every owner epoch and every `log_end` that follows on this connection
     says that it has come further: a member keeps the greatest, and shows it when it registers again.
@@ -143,6 +150,7 @@ class RegisterConsumerResponse(WireMessage, frozen=True, tag=102):
     kafka_cluster_id: str | None = None
     kafka_bootstrap: tuple[str, ...] = ()
     log: LogPosition | None = None
+    held: int | None = None
 
 
 class ListClaims(WireRequest, frozen=True, tag=31):

@@ -64,10 +64,12 @@ class Entry:
 
     __slots__ = (
         "_began_ms",
+        "_doubted_since_ms",
         "_holdings",
         "_in_use",
         "_in_use_since_ms",
         "_incarnation",
+        "_leader_epoch",
         "_lease",
         "_link",
         "_log",
@@ -111,6 +113,10 @@ class Entry:
         self._began_ms: int | None = None
         self._waiting: dict[int, int] = {}
         self._redirects = 0
+        self._leader_epoch: int | None = None
+        """The greatest epoch of a coordinator of the group that a node has named."""
+        self._doubted_since_ms: int | None = None
+        """The time since when nodes name none but earlier ones."""
         self._in_use_since_ms: int | None = None
         self._in_use: Refusal = (ErrorCode.MEMBER_ID_IN_USE, "")
 
@@ -149,13 +155,15 @@ class Entry:
         self._redirects = 0
 
     def find(self) -> None:
-        """Ask the node, which has said hello, who coordinates the group."""
+        """Ask the node, which has said hello, who coordinates the group, if not whoever did until now."""
         self._link.move(Step.GREETED, wait_ms=ANSWER_TIMEOUT_MS)
-        self._link.send(FindCoordinator(self._settings.group_id))
+        self._link.send(FindCoordinator(self._settings.group_id, self._leader_epoch))
 
     def hear(self, asked: Asked, response: Response) -> Setback | None:
         """Take the response to a request of the way in."""
         refusal = refusal_of(response)
+        if isinstance(response, FindCoordinatorResponse):
+            self._link.nodes.learn((node.host, node.port) for node in response.nodes)
         if refusal is not None:
             return self._on_refused(refusal)
         match asked.request, response:
@@ -168,9 +176,11 @@ class Entry:
 
     def _on_found(self, response: FindCoordinatorResponse) -> Setback | None:
         nodes = self._link.nodes
-        nodes.learn((node.host, node.port) for node in response.nodes)
         if response.coordinator is None:
             return TryAgain("it knows no coordinator of this group", is_elsewhere_better=True)
+        if self._is_of_the_past(response.leader_epoch):
+            why = f"it names the coordinator of epoch {response.leader_epoch}, and there is one of {self._leader_epoch}"
+            return TryAgain(why, is_elsewhere_better=True)
         address = (response.coordinator.host, response.coordinator.port)
         if address == nodes.current:
             self._link.move(Step.FOUND_HERE, wait_ms=REGISTER_TIMEOUT_MS)
@@ -183,6 +193,23 @@ class Entry:
         nodes.choose(address)
         self._link.connect(Step.FOUND_ELSEWHERE)
         return None
+
+    def _is_of_the_past(self, leader_epoch: int) -> bool:
+        """Return whether a coordinator of this epoch has been replaced, as far as is known.
+
+        Epochs begin anew where a coordinator has lost its disk. So one that nobody but the past knows of is forgotten:
+        at once where there is one node, else when nobody has named it for a session time-out.
+        """
+        known, since_ms = self._leader_epoch, self._doubted_since_ms
+        if known is not None and leader_epoch < known and not self._link.nodes.is_alone:
+            if since_ms is None:
+                since_ms = self._doubted_since_ms = self._link.now_ms
+            if self._link.now_ms - since_ms < self._lease.session_timeout_ms:
+                return True
+        if leader_epoch != known:
+            self._lease.trust()
+        self._leader_epoch, self._doubted_since_ms = leader_epoch, None
+        return False
 
     def _register(self) -> Setback | None:
         self.introduction = introduce(
@@ -215,7 +242,7 @@ class Entry:
         self._lease.begin(asked.sent_ms, response.session_timeout_ms, response.ping_interval_ms)
         self.member_id = response.member_id or self.member_id
         self._log.begin(response.log)
-        self._holdings.forget_grants()
+        self._holdings.begin_anew(response.held)
         statuses = each_status(response.claims, listed)
         self._holdings.answer_claims(listed, statuses)
         self._holdings.set_member_epoch(response.member_epoch)

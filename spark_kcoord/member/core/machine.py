@@ -5,9 +5,9 @@ it is in, `link` for the connection under both. Decided here is what belongs to 
 ends. Time comes with each step and chance as a callable. It knows no sockets, threads, clocks or logs, so a simulator
 can run it unchanged.
 
-It keeps these promises: a partition is owned only as long as the coordinator could not have given it away; nothing that
-was granted before a registration is owned after it; a call is sent again after a lost connection until it is answered
-or its deadline has passed; a partition asked back is let go as soon as no claim of it is running.
+It keeps these promises: a partition is owned only as long as the coordinator could not have given it away; what was
+granted before a registration is owned after it only if it is told again; a call is sent again after a lost connection
+until it is answered or its deadline has passed; a partition asked back is let go as soon as no claim of it is running.
 """
 
 from collections.abc import Callable, Sequence
@@ -260,8 +260,7 @@ class Member:
                 if self._link.conversation is not None:
                     self._on_bytes(event.data, self._link.conversation)
             case ConnectionLost():
-                is_elsewhere_better = self._link.state is not State.JOINED
-                self._lose(event.why, is_elsewhere_better=is_elsewhere_better, is_gone=True)
+                self._lose(event.why, is_elsewhere_better=True, is_gone=True)
             case _:
                 assert_never(event)
 
@@ -285,6 +284,7 @@ class Member:
         address = self._link.nodes.current
         self._link.lose(why, is_elsewhere_better=is_elsewhere_better, is_gone=is_gone)
         self._calls.put_back()
+        self._holdings.end_doubts()
         self._entry.begin_anew()
         if was_joined:
             self._absence.begin(self._link.now_ms)
@@ -433,6 +433,7 @@ class Member:
                     self._lose(SILENCE[self._link.state], is_elsewhere_better=True)
             case State.JOINED if now_ms >= self._dead_at_ms:
                 silent_ms = now_ms - self._link.open_conversation.heard_ms
+                self._lease.doubt()
                 self._lose(f"no answer for {silent_ms} ms", is_elsewhere_better=True)
             case State.JOINED if now_ms >= self._lease.next_ping_ms:
                 self._requests.ping()
@@ -441,7 +442,10 @@ class Member:
 
     @property
     def _dead_at_ms(self) -> int:
-        return self._lease.dead_at_ms(self._link.open_conversation.heard_ms)
+        conversation = self._link.open_conversation
+        dead_at_ms = self._lease.dead_at_ms(conversation.heard_ms)
+        since_ms = None if self._link.nodes.is_alone else conversation.unanswered_since_ms
+        return dead_at_ms if since_ms is None else min(dead_at_ms, since_ms + self._lease.patience_ms)
 
     def _check_calls(self) -> None:
         troubles = self._link.nodes.describe_troubles()

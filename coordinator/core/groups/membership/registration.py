@@ -338,8 +338,8 @@ class Membership:
             self._refuse_as_used(newcomer, group, member_id)
         desk.timers.cancel(Timer(TimerKind.GRACE, group.group_id, member_id))
         self._note_accepted(group, member_id, old_facts.incarnation if old_facts is not None else None)
-        self._respond_accepted(registration, group, member_id, listed.statuses)
         owned = group.owned_by(member_id).in_order()
+        self._respond_accepted(registration, group, member_id, listed.statuses, held=len(owned))
         self._reconciler.tellings.whole(group.group_id, member_id, owned)
         self._recovery.note_registered(
             group, member_id, request, shown, is_new_group=is_new_group, has_gone_back=has_gone_back
@@ -445,7 +445,7 @@ class Membership:
         self._desk.note(group.group_id, kind, why, member_id=member_id)
 
     def _respond_accepted(
-        self, registration: Registration, group: GroupState, member_id: str, statuses: ClaimStatuses
+        self, registration: Registration, group: GroupState, member_id: str, statuses: ClaimStatuses, *, held: int
     ) -> None:
         member = group.members[member_id]
         response = RegisterConsumerResponse(
@@ -458,5 +458,6 @@ class Membership:
             kafka_cluster_id=self._desk.catalog.cluster_id,
             kafka_bootstrap=self._desk.catalog.bootstrap,
             log=self._desk.journal.position,
+            held=held,
         )
         self._desk.respond(registration.connection_id, registration.correlation_id, response)

@@ -2,8 +2,8 @@
 
 Pure bookkeeping of what the coordinator has said; the coordinator alone decides. A partition is released once it is
 being stopped, has no running claim under its owner epoch and no call in flight that touches it. What was held before a
-registration counts for nothing until it is granted again, but a partition granted again under the same owner epoch
-keeps its position. A partition has at most one open claim.
+registration is held until all that follows it has been told, and what was not among that is not held any more; a
+partition granted again under the same owner epoch keeps its position. A partition has at most one open claim.
 """
 
 from bisect import bisect_right
@@ -112,6 +112,9 @@ class Holdings:
     def __init__(self, claims: Iterable[Claim] = ()) -> None:
         self._grants: dict[TopicPartition, _Grant] = {}
         self._remembered: dict[TopicPartition, _Grant] = {}
+        self._doubtful: set[TopicPartition] = set()
+        """The partitions that were held before the last registration and have not been told since."""
+        self._to_be_told = 0
         self._claims = {partition_of(claim): _OpenClaim(claim, is_running=False) for claim in claims}
         self._noted: dict[TopicPartition, OffsetToCommit] = {}
         self._finished: dict[TopicPartition, Claim] = {}
@@ -188,10 +191,39 @@ class Holdings:
             self._member_epoch = member_epoch
             self._assignment = None
 
+    def begin_anew(self, held: int | None) -> None:
+        """Take that so many partitions are told next, which are all that the member has; None where nobody says.
+
+        Until they have come, it goes on with those that it had: mostly they are the same. None of them is let go of
+        meanwhile; what is still wanted back is asked for again.
+        """
+        if not held:
+            self.forget_grants()
+            return
+        self._to_be_told, self._doubtful = held, set(self._grants)
+        self._grants = {key: replace(grant, is_stopping=False) for key, grant in self._grants.items()}
+        self._is_complete = False
+        self._assignment = None
+
+    def end_doubts(self) -> None:
+        """Hold no longer what was held before the registration and has not been told since."""
+        for key in self._doubtful & self._grants.keys():
+            self._release(key)
+        self._to_be_told = 0
+        self._doubtful.clear()
+
     def start(self, push: StartFetcher) -> None:
         """Take over granted partitions; one that is held under the same owner epoch stays as it is."""
+        self._take_over(push)
+        if self._to_be_told:
+            self._to_be_told = max(0, self._to_be_told - len(push.partitions))
+            if not self._to_be_told:
+                self.end_doubts()
+
+    def _take_over(self, push: StartFetcher) -> None:
         for part in push.partitions:
             key = partition_of(part)
+            self._doubtful.discard(key)
             current = self._grants.get(key)
             if current is not None and current.owner_epoch == part.owner_epoch:
                 self._grants[key] = replace(current, stream=part.stream)
@@ -240,6 +272,8 @@ class Holdings:
         """Own nothing until it is granted again; positions are kept for grants under the same owner epoch."""
         self._remembered.update(self._grants)
         self._grants.clear()
+        self._doubtful.clear()
+        self._to_be_told = 0
         self._is_complete = False
         self._assignment = None
 
@@ -380,7 +414,9 @@ class Holdings:
         held = tuple(
             final
             for final in finals
-            if (grant := self._grants.get(partition_of(final))) is not None and grant.owner_epoch == final.owner_epoch
+            if (grant := self._grants.get(partition_of(final))) is not None
+            and grant.owner_epoch == final.owner_epoch
+            and partition_of(final) not in self._doubtful
         )
         for final in held:
             self._release(partition_of(final))

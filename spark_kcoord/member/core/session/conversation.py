@@ -9,7 +9,14 @@ from dataclasses import dataclass
 
 from coordinator.protocol.claim_columns import partitions_of
 from coordinator.protocol.ids import TopicPartition
-from coordinator.protocol.messages import Advance, ConfirmClaims, FetcherStarted, FetcherStopped, Request
+from coordinator.protocol.messages import (
+    Advance,
+    ConfirmClaims,
+    FetcherStarted,
+    FetcherStopped,
+    ReportOutOfRange,
+    Request,
+)
 from coordinator.protocol.parts import FinalOffset, OwnedPartition
 from coordinator.protocol.session import Role, Session, SessionEvent
 from spark_kcoord.member.core.held.holdings import partition_of
@@ -56,6 +63,17 @@ class Conversation:
     def take_asked(self, correlation_id: int) -> Asked:
         """Remove and return the request that a response answers."""
         return self._asked.pop(correlation_id)
+
+    @property
+    def unanswered_since_ms(self) -> int | None:
+        """The time since when the coordinator owes an answer and says nothing; None while it owes none.
+
+        A report that an offset is out of range is not counted: Kafka is asked before it is answered.
+        """
+        for asked in self._asked.values():
+            if not isinstance(asked.request, ReportOutOfRange):
+                return max(asked.sent_ms, self.heard_ms)
+        return None
 
     def busy_partitions(self) -> set[TopicPartition]:
         """Return the partitions whose claims a call that is out may change."""

@@ -9,13 +9,14 @@ milliseconds that come in as arguments.
 class Lease:
     """The session time-out as one member counts it."""
 
-    __slots__ = ("_answered_ms", "_next_ping_ms", "_ping_interval_ms", "session_timeout_ms")
+    __slots__ = ("_answered_ms", "_doubts", "_next_ping_ms", "_ping_interval_ms", "session_timeout_ms")
 
     def __init__(self, session_timeout_ms: int) -> None:
         self.session_timeout_ms = session_timeout_ms
         self._ping_interval_ms = session_timeout_ms // 3
         self._next_ping_ms = 0
         self._answered_ms = 0
+        self._doubts = 0
 
     def begin(self, sent_ms: int, session_timeout_ms: int, ping_interval_ms: int) -> None:
         """Start over with a registration that was sent at this time; 0 stands for what the member wished itself."""
@@ -53,3 +54,22 @@ class Lease:
     def dead_at_ms(self, heard_ms: int) -> int:
         """The time at which a coordinator last heard then counts as dead: two thirds of the session time-out later."""
         return heard_ms + self.session_timeout_ms * 2 // 3
+
+    # ---- where another node may know better -------------------------------------------------------------------------
+
+    @property
+    def patience_ms(self) -> int:
+        """The time that an answer may take before another node is asked who the coordinator is.
+
+        It is a fifth of the session time-out and a second at least, doubled for each time that the same coordinator was
+        given up for its silence and found again: it is slow, and to register there anew makes it slower.
+        """
+        return max(1_000, self.session_timeout_ms // 5) << min(self._doubts, 10)
+
+    def doubt(self) -> None:
+        """Note that the coordinator was given up for its silence."""
+        self._doubts += 1
+
+    def trust(self) -> None:
+        """Note that there is another coordinator, or the same in another epoch."""
+        self._doubts = 0

@@ -91,7 +91,11 @@ class Link:
         self.conversation = None
 
     def lose(self, why: str, *, is_elsewhere_better: bool, is_gone: bool) -> None:
-        """Give up the connection and wait out a backoff before the next."""
+        """Give up the connection and wait out a backoff before the next.
+
+        Whoever was served and knows other nodes goes to one of them at once.
+        """
+        departs = self.state is State.JOINED and is_elsewhere_better and not self.nodes.is_alone
         self.drop(why, is_gone=is_gone)
         self.nodes.note_trouble(why, is_elsewhere_better=is_elsewhere_better)
-        self.move(Step.LOST, wait_ms=self.nodes.next_backoff_ms())
+        self.move(Step.LOST, wait_ms=self.nodes.departure_ms() if departs else self.nodes.next_backoff_ms())

@@ -19,6 +19,7 @@ from coordinator.core.groups.hard.life_records import LeaderBegan, LogOpened
 from coordinator.core.groups.hard.records import decode_record
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
+from coordinator.core.requests.finding import Neighbours
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
@@ -462,7 +463,7 @@ def test_a_node_that_knows_who_leads_a_shard_sends_members_there() -> None:
     node = Node(Limits(), 2, NodeAddress(1, "127.0.0.1", 9191), ("broker:9092",))
     node.join(0, 1_000, "life-1")
     other = NodeAddress(2, "n2", 9191)
-    node.know_leaders({node.shard_of("g"): (7, other)})
+    node.know(Neighbours({node.shard_of("g"): (7, other)}), 1)
     node.step(ConnectionOpened(1, "h"), 0)
     (answer,) = node.step(RequestArrived(1, 1, FindCoordinator("g")), 1)
     assert isinstance(answer, Respond)

@@ -1,0 +1,130 @@
+"""The node that coordinates a group: said at once where it is known, else as soon as it is.
+
+A node of a cluster holds a question that it cannot answer better than whoever asks could: it knows no leader, or none
+newer than the one that did not answer and that it does not hear itself, or it leads and does not serve yet. So
+thousands of members that have lost a leader wait for the next one and do not poll. A held question is answered with
+what is known by the end of its time. A node that is alone holds none.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from coordinator.core.events import RequestArrived
+from coordinator.core.groups.soft.sessions import Connection
+from coordinator.core.kafka_metadata import Catalog
+from coordinator.core.shards.shard_rack import ShardRack
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import why_bad_id
+from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse
+from coordinator.protocol.parts import NodeAddress
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The other nodes as one knows them: where shards are led that it does not lead, and who is there.
+
+    `leaders` has the leader epoch and the leader by shard. `nodes` are all that live, this one first, and `unheard`
+    the ids of those with which this node is not in contact.
+    """
+
+    leaders: Mapping[int, tuple[int, NodeAddress]] = field(default_factory=dict)
+    nodes: tuple[NodeAddress, ...] = ()
+    unheard: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A question that waits for news of its shard, until `until_ms` at most."""
+
+    event: RequestArrived
+    until_ms: int
+
+
+class Finder:
+    """The questions of who coordinates a group; `hold_ms` is how long one may be held, 0 on a node that is alone."""
+
+    def __init__(self, address: NodeAddress, catalog: Catalog, rack: ShardRack) -> None:
+        self.hold_ms = 0
+        self.neighbours = Neighbours()
+        self.due_ms: int | None = None
+        """The time at which the first held question is answered whatever is known then."""
+        self._address = address
+        self._catalog = catalog
+        self._rack = rack
+        self._held: dict[tuple[int, int | None], deque[_Held]] = {}
+        """By shard and the epoch that does not answer, those that came first at the begin."""
+
+    def find(self, event: RequestArrived, request: FindCoordinator, now_ms: int) -> FindCoordinatorResponse | None:
+        """Return the answer to a question, None when it is held."""
+        why = why_bad_id(request.group_id)
+        if why is not None:
+            message = f"the group id is not allowed: {why}"
+            return FindCoordinatorResponse(error=ErrorCode.INVALID_GROUP_ID, message=message)
+        shard = self._rack.shard_of(request.group_id)
+        if self.hold_ms == 0 or self._knows_better(shard, request.leader_epoch):
+            return self._answer(shard)
+        held = self._held.setdefault((shard, request.leader_epoch), deque())
+        held.append(_Held(event, now_ms + self.hold_ms))
+        if self.due_ms is None:
+            self.due_ms = now_ms + self.hold_ms
+        return None
+
+    # ---- held questions ---------------------------------------------------------------------------------------------
+
+    @property
+    def is_holding(self) -> bool:
+        """Return whether any question is held."""
+        return bool(self._held)
+
+    def release(
+        self, connections: Mapping[int, Connection], now_ms: int
+    ) -> Iterator[tuple[RequestArrived, FindCoordinatorResponse]]:
+        """Yield the held questions that are to be answered now, with their answers; of who is gone none."""
+        for key, held in list(self._held.items()):
+            shard, leader_epoch = key
+            is_known = self._knows_better(shard, leader_epoch)
+            answer: FindCoordinatorResponse | None = None
+            while held and (is_known or held[0].until_ms <= now_ms):
+                event = held.popleft().event
+                connection = connections.get(event.connection_id)
+                if connection is not None and not connection.is_closing:
+                    answer = answer or self._answer(shard)
+                    yield event, answer
+            if not held:
+                del self._held[key]
+        self.due_ms = min((held[0].until_ms for held in self._held.values()), default=None)
+
+    # ---- what is known ----------------------------------------------------------------------------------------------
+
+    def _knows_better(self, shard: int, leader_epoch: int | None) -> bool:
+        """Return whether what is known of a shard is more than that its leader in this epoch did not answer."""
+        rack = self._rack
+        if rack.is_led(shard):
+            return rack.is_served(shard)
+        known = self.neighbours.leaders.get(shard)
+        if known is None:
+            return False
+        if leader_epoch is None or known[0] > leader_epoch:
+            return True
+        return known[0] == leader_epoch and known[1].node_id not in self.neighbours.unheard
+
+    def _answer(self, shard: int) -> FindCoordinatorResponse:
+        if self._rack.is_led(shard):
+            return self._found(shard, self._rack.leader_epochs[shard], self._address)
+        if shard in self.neighbours.leaders:
+            return self._found(shard, *self.neighbours.leaders[shard])
+        message = f"shard {shard} is not led by this node, which does not know by whom it is; try again"
+        return FindCoordinatorResponse(
+            error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message, shard=shard, nodes=self.neighbours.nodes
+        )
+
+    def _found(self, shard: int, leader_epoch: int, coordinator: NodeAddress) -> FindCoordinatorResponse:
+        return FindCoordinatorResponse(
+            coordinator=coordinator,
+            shard=shard,
+            leader_epoch=leader_epoch,
+            nodes=self.neighbours.nodes or (self._address,),
+            kafka_bootstrap=self._catalog.bootstrap,
+            kafka_cluster_id=self._catalog.cluster_id,
+        )

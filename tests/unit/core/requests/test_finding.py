@@ -1,0 +1,225 @@
+"""A node of a cluster holds a question for a coordinator until it knows more than whoever asks, or for its time."""
+
+from collections.abc import Callable
+
+import pytest
+
+from coordinator.core import effects as e
+from coordinator.core.events import (
+    ConnectionClosed,
+    ConnectionOpened,
+    LeadershipGiven,
+    LeadershipTaken,
+    RequestArrived,
+    ShardRecovered,
+    ShardServes,
+    ShardStalled,
+    Ticked,
+)
+from coordinator.core.limits import Limits
+from coordinator.core.node import Node
+from coordinator.core.requests.finding import Neighbours
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse
+from coordinator.protocol.parts import NodeAddress
+
+HERE, SECOND, THIRD = (NodeAddress(number, f"n{number}", 9191) for number in (1, 2, 3))
+HOLD_MS = 1_000
+
+
+class Asking:
+    """A node of a cluster, and those who ask it who coordinates group `g`, each on a connection of its own."""
+
+    def __init__(self, hold_ms: int = HOLD_MS) -> None:
+        self.node = Node(Limits(), 1, HERE, ("broker:9092",))
+        self.now_ms = 0
+        self.answers: dict[int, FindCoordinatorResponse] = {}
+        self.wake_ms: int | None = None
+        self._asked = 0
+        self.node.join(0, 1_000, "life-1", hold_ms)
+
+    def take(self, effects: list[e.Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, e.Respond) and isinstance(effect.response, FindCoordinatorResponse):
+                assert effect.connection_id not in self.answers, "a question is answered once"
+                self.answers[effect.connection_id] = effect.response
+            elif isinstance(effect, e.WakeAt):
+                self.wake_ms = effect.now_ms
+
+    def happen(self, *happened: object) -> None:
+        for event in happened:
+            self.take(self.node.step(event, self.now_ms))  # type: ignore[arg-type]
+
+    def ask(self, leader_epoch: int | None = None) -> int:
+        self._asked += 1
+        self.happen(ConnectionOpened(self._asked, "h"))
+        self.happen(RequestArrived(self._asked, 1, FindCoordinator("g", leader_epoch)))
+        return self._asked
+
+    def know(self, leader: NodeAddress | None, leader_epoch: int = 0, *unheard: int) -> None:
+        leaders = {} if leader is None else {0: (leader_epoch, leader)}
+        self.take(self.node.know(Neighbours(leaders, (HERE, SECOND, THIRD), frozenset(unheard)), self.now_ms))
+
+    def pass_ms(self, ms: int) -> None:
+        self.now_ms += ms
+        self.happen(Ticked(1_000 + self.now_ms))
+
+    def lead(self, leader_epoch: int) -> None:
+        self.happen(LeadershipGiven(0, leader_epoch))
+
+    def load(self, leader_epoch: int) -> None:
+        self.happen(ShardRecovered(0, leader_epoch, 0, iter(())))
+        self.pass_ms(1)
+
+
+def said(answer: FindCoordinatorResponse) -> tuple[NodeAddress | None, int]:
+    assert answer.error is ErrorCode.NONE
+    return answer.coordinator, answer.leader_epoch
+
+
+def test_leader_that_is_known_is_told_at_once_with_all_nodes() -> None:
+    asking = Asking()
+    asking.know(SECOND, 4)
+    answer = asking.answers[asking.ask()]
+    assert said(answer) == (SECOND, 4)
+    assert answer.nodes == (HERE, SECOND, THIRD)
+
+
+def test_leader_that_does_not_answer_and_is_heard_is_told_at_once() -> None:
+    asking = Asking()
+    asking.know(SECOND, 4)
+    assert said(asking.answers[asking.ask(4)]) == (SECOND, 4)
+
+
+def test_leader_that_neither_member_nor_node_hears_is_not_told_before_there_is_news() -> None:
+    asking = Asking()
+    asking.know(SECOND, 4, 2)
+    first, second = asking.ask(4), asking.ask(4)
+    assert asking.answers == {}
+    asking.know(SECOND, 4, 2)
+    asking.pass_ms(100)
+    assert asking.answers == {}
+    asking.know(THIRD, 5, 2)
+    assert {number: said(answer) for number, answer in asking.answers.items()} == {
+        first: (THIRD, 5),
+        second: (THIRD, 5),
+    }
+
+
+def test_leader_that_is_heard_again_is_told() -> None:
+    asking = Asking()
+    asking.know(SECOND, 4, 2)
+    number = asking.ask(4)
+    asking.know(SECOND, 4)
+    assert said(asking.answers[number]) == (SECOND, 4)
+
+
+def test_leader_of_an_epoch_before_the_one_that_did_not_answer_is_no_news() -> None:
+    asking = Asking()
+    asking.know(SECOND, 3)
+    number = asking.ask(4)
+    assert asking.answers == {}
+    asking.know(THIRD, 5)
+    assert said(asking.answers[number]) == (THIRD, 5)
+
+
+def test_question_without_any_known_leader_is_held_and_refused_when_its_time_is_over() -> None:
+    asking = Asking()
+    asking.know(None)
+    number = asking.ask()
+    asking.pass_ms(HOLD_MS - 1)
+    assert asking.answers == {}
+    asking.pass_ms(1)
+    answer = asking.answers[number]
+    assert (answer.error, answer.coordinator) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, None)
+    assert answer.nodes == (HERE, SECOND, THIRD)
+
+
+def test_node_asks_to_be_woken_when_the_time_of_a_question_is_over() -> None:
+    asking = Asking(hold_ms=40)
+    asking.know(None)
+    number = asking.ask()
+    assert asking.wake_ms == 40
+    asking.pass_ms(40)
+    assert asking.answers[number].error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_each_question_has_its_own_time() -> None:
+    asking = Asking()
+    asking.know(None)
+    first = asking.ask()
+    asking.pass_ms(600)
+    second = asking.ask()
+    asking.pass_ms(400)
+    assert set(asking.answers) == {first}
+    asking.pass_ms(600)
+    assert set(asking.answers) == {first, second}
+
+
+def test_node_that_leads_answers_the_moment_it_serves() -> None:
+    asking = Asking()
+    asking.know(SECOND, 4, 2)
+    number = asking.ask(4)
+    asking.lead(5)
+    assert asking.answers == {}
+    asking.load(5)
+    assert said(asking.answers[number]) == (HERE, 5)
+
+
+def test_node_that_leads_and_is_stalled_answers_when_it_serves_again() -> None:
+    asking = Asking()
+    asking.lead(5)
+    asking.load(5)
+    assert said(asking.answers[asking.ask()]) == (HERE, 5)
+    asking.happen(ShardStalled(0))
+    number = asking.ask(5)
+    assert number not in asking.answers
+    asking.happen(ShardServes(0))
+    assert said(asking.answers[number]) == (HERE, 5)
+
+
+def test_node_that_leads_and_is_not_served_in_time_names_itself() -> None:
+    asking = Asking()
+    asking.lead(5)
+    number = asking.ask()
+    asking.pass_ms(HOLD_MS)
+    assert said(asking.answers[number]) == (HERE, 5)
+
+
+def test_question_held_by_a_leader_that_resigns_is_answered_with_the_next_one() -> None:
+    asking = Asking()
+    asking.lead(5)
+    number = asking.ask()
+    asking.happen(LeadershipTaken(0, "n3 leads it"))
+    asking.know(THIRD, 6)
+    assert said(asking.answers[number]) == (THIRD, 6)
+
+
+def test_question_of_a_connection_that_is_gone_gets_no_answer() -> None:
+    asking = Asking()
+    asking.know(None)
+    number = asking.ask()
+    asking.happen(ConnectionClosed(number, "it closed it"))
+    asking.know(SECOND, 4)
+    assert asking.answers == {}
+
+
+@pytest.mark.parametrize("know", [lambda asking: asking.know(None), lambda asking: asking.know(SECOND, 4, 2)])
+def test_node_without_time_to_hold_answers_at_once(know: Callable[[Asking], None]) -> None:
+    asking = Asking(hold_ms=0)
+    know(asking)
+    assert asking.ask(4) in asking.answers
+
+
+def test_group_id_that_is_not_allowed_is_refused_at_once() -> None:
+    asking = Asking()
+    asking.happen(ConnectionOpened(1, "h"), RequestArrived(1, 1, FindCoordinator("", 4)))
+    assert asking.answers[1].error is ErrorCode.INVALID_GROUP_ID
+
+
+def test_very_many_held_questions_are_answered_in_one_step_with_one_look_at_each_shard() -> None:
+    asking = Asking()
+    asking.know(SECOND, 4, 2)
+    numbers = [asking.ask(4) for _ in range(5_000)]
+    asking.know(THIRD, 5)
+    assert {said(asking.answers[number]) for number in numbers} == {(THIRD, 5)}
