@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
+    DescribeClusterResponse,
     FetcherStartedResponse,
     FetcherStoppedResponse,
     ListGroupsResponse,
@@ -33,7 +34,11 @@ def refusal_of(response: Response) -> Refusal | None:
     """Return code and message of a response that refuses its whole request, or None."""
     if isinstance(
         response,
-        FetcherStartedResponse | FetcherStoppedResponse | ListGroupsResponse | ReportOutOfRangeResponse,
+        FetcherStartedResponse
+        | FetcherStoppedResponse
+        | ListGroupsResponse
+        | ReportOutOfRangeResponse
+        | DescribeClusterResponse,
     ):
         return None
     if response.error is ErrorCode.NONE:

@@ -23,8 +23,10 @@ from coordinator.protocol.vocabulary import (
     GroupStatus,
     IsolationLevel,
     MemberStatus,
+    NodeStatus,
     PolicyKind,
     ResetKind,
+    ShardStatus,
 )
 
 _Item = TypeVar("_Item")
@@ -300,6 +302,39 @@ class ControlsUpTo(_Part, frozen=True):
     kind: Annotated[str, ControlKind]
     name: str = ""
     partition: int = -1
+
+
+class NodeDescription(_Part, frozen=True):
+    """One node of a cluster as another one knows it; without an address if it has registered none.
+
+    `node_epoch` counts its lives. `is_heard` says that the node which tells of it is in contact with it.
+    """
+
+    node_id: int
+    status: Annotated[str, NodeStatus]
+    host: str = ""
+    port: int = 0
+    node_epoch: int | None = None
+    rack: str = ""
+    release: str = ""
+    is_heard: bool = False
+
+
+class ShardDescription(_Part, frozen=True, gc=False):
+    """One shard as one node knows it; `status` is how it is there.
+
+    `replicas` and `isr` are empty, and the offsets absent, where the node does not know them: a leader knows all, the
+    controller all but the offsets, another replica its own offsets.
+    """
+
+    shard: int
+    status: Annotated[str, ShardStatus]
+    leader_epoch: int = 0
+    leader: int | None = None
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+    log_end: int | None = None
+    high_watermark: int | None = None
 
 
 class GroupSummary(_Part, frozen=True):

@@ -101,6 +101,38 @@ class MemberStatus(StrEnum):
     has. The grants lead out, or a new target."""
 
 
+class NodeStatus(StrEnum):
+    """The states of a node of a cluster, as ZooKeeper has them."""
+
+    READY = "ready"
+    """It may be given shards to lead."""
+    DRAINING = "draining"
+    """It is being emptied: it leads nothing more where another node can."""
+    GONE = "gone"
+    """It has no session with ZooKeeper. It may follow on; it is elected for nothing."""
+
+
+class ShardStatus(StrEnum):
+    """The states of a shard on one node."""
+
+    SERVING = "serving"
+    """The node leads it and answers requests about it."""
+    LOADING = "loading"
+    """The node leads it and reads its log; requests are told to come again."""
+    STALLED = "stalled"
+    """The node leads it, and what it has decided does not leave: others in the in-sync set do not confirm it."""
+    FOLLOWING = "following"
+    """The node has a replica that takes what the leader sends."""
+    CATCHING_UP = "catching-up"
+    """The node has a replica that is brought to where it can follow."""
+    DECLINED = "declined"
+    """The node was to lead it and cannot; it asks for another leader."""
+    OFFLINE = "offline"
+    """The node has a replica, and there is no leader."""
+    ELSEWHERE = "elsewhere"
+    """The node has no replica of it."""
+
+
 class EventKind(StrEnum):
     """The entries of a group's timeline."""
 
@@ -151,6 +183,8 @@ VOCABULARY: Final[tuple[type[StrEnum], ...]] = (
     AssignorName,
     GroupStatus,
     MemberStatus,
+    NodeStatus,
+    ShardStatus,
     EventKind,
 )
 """Every list of words, in the order of docs/PROTOCOL.md."""

@@ -29,6 +29,8 @@ MEMBER = p.MemberDescription(
 )
 PARTITION = p.PartitionDescription("flights", 3, 250, 900, "m1", 41, True, CLAIM, p.ClaimState.OFFERED, 5, 6)
 EVENT = p.GroupEvent(17, 1_700_000_000_000, "taken-over", "m1", "its connection closed", 12, (("flights", 3),), 1200, 5)
+NODE_SEEN = p.NodeDescription(7, "ready", "node-7.example", 9393, 4, "rack-a", "1.2.3", True)
+SHARD = p.ShardDescription(5, "serving", 4, 7, (7, 8), (7,), 1200, 1198)
 TARGET = p.ResetTarget("flights", 3, "shift", -100)
 RESET = p.ResetResult("flights", 3, ErrorCode.PARTITION_OWNED, "a claim runs", 250, 150, True)
 CONTROL = p.ControlDescription("reset-pending", "ann@ops-1", "bad deploy", 1_700_000_000_000, "flights", 3, "m1", 150)
@@ -40,7 +42,7 @@ DESCRIBED = p.DescribedUpTo("m1", "flights", 3)
 PARTS = (
     NODE, SUBSCRIPTION, CLAIM, HINT, POLICY, OWNED, START, FINAL, TO_COMMIT, COMMITTED, RESULT, STATUS, SUMMARY, MEMBER,
     PARTITION, EVENT, LOST, LOG, TARGET, RESET, CONTROL, LISTED, DESCRIBED, DECIDED, CLAIMS, OUTCOMES, CLOSED,
-    STATUSES,
+    STATUSES, NODE_SEEN, SHARD,
 )  # fmt: skip
 
 _REFUSED = {"error": ErrorCode.INVALID_REQUEST, "message": "no"}
@@ -87,13 +89,14 @@ REQUESTS: tuple[m.Request, ...] = (
     m.Advance((CLAIMS,), (p.TopicClaims("flights", "0tQ", (3,), (41,), (250,), (400,)),), (FINAL,), True),
     m.ConfirmClaims((CLAIMS,)),
     m.LeaveGroup((FINAL,)),
-    m.ListGroups(LISTED),
+    m.ListGroups(LISTED, True),
     m.DescribeGroup("team", DESCRIBED),
     m.ListGroupEvents("team", 16),
     m.ReportOutOfRange((LOST,)),
     m.ListClaims((CLAIM,), (HINT,)),
     m.FinishClaims("team", "m1", (CLAIMS,)),
     m.BeginClaims("team", "m1", (CLAIMS,), True),
+    m.DescribeCluster(),
     o.ChangePause("team", (("flights", 3),), True, **_BY),
     o.ChangeDrain("team", "m1", True, **_BY),
     o.ResetOffsets("team", (TARGET,), release_claims=True, **_BY),
@@ -119,7 +122,7 @@ RESPONSES: tuple[m.Response, ...] = (
     m.AdvanceResponse(**_REFUSED, finished=OUTCOMES, claims=OUTCOMES, released=OUTCOMES, log_end=98),
     m.ConfirmClaimsResponse(**_REFUSED, claims=STATUSES, log_end=98),
     m.LeaveGroupResponse(**_REFUSED),
-    m.ListGroupsResponse((SUMMARY,), LISTED),
+    m.ListGroupsResponse((SUMMARY,), LISTED, (5,)),
     m.DescribeGroupResponse(**_REFUSED, group_id="team", state="Stable", group_epoch=12, assignor="sticky",
                             reset_policy=POLICY, handover="takeover", members=(MEMBER,), partitions=(PARTITION,),
                             forgotten_in_ms=86_400_000, up_to=DESCRIBED, bytes=4096,
@@ -129,6 +132,7 @@ RESPONSES: tuple[m.Response, ...] = (
     m.ListClaimsResponse(**_REFUSED),
     m.FinishClaimsResponse(**_REFUSED, results=OUTCOMES),
     m.BeginClaimsResponse(**_REFUSED, claims=STATUSES),
+    m.DescribeClusterResponse(7, (NODE_SEEN,), (SHARD,), "c1", 8, 9, 3, 2, True),
     o.ChangePauseResponse(**_REFUSED, partitions=(("flights", 3),), partition_count=5),
     o.ChangeDrainResponse(**_REFUSED, partitions=(("flights", 3),)),
     o.ResetOffsetsResponse(**_REFUSED, results=(RESET,)),

@@ -35,8 +35,10 @@ from coordinator.core.cluster.events import (
 from coordinator.core.cluster.identity import Identity
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.registration import waits_for
-from coordinator.core.cluster.znodes import Cluster, LiveNode, NodeState, bucket_of
+from coordinator.core.cluster.znodes import Cluster, NodeState, bucket_of
 from coordinator.core.cluster.zookeeper import ZkChanged, ZkMulti, ZkMultiDone, ZkRead, ZkReadDone, ZkSession
+from coordinator.core.cluster_node.answers.description import MEMBERS_ADDRESS as MEMBERS_ADDRESS
+from coordinator.core.cluster_node.answers.description import Known, describe, members_address
 from coordinator.core.cluster_node.effects import Effect
 from coordinator.core.cluster_node.events import (
     Event,
@@ -74,11 +76,10 @@ from coordinator.core.replica.replica import Leader, Settings
 from coordinator.core.replica.replicas import Replicas
 from coordinator.core.requests.finding import Neighbours
 from coordinator.protocol import peer_messages as wire
+from coordinator.protocol.messages import DescribeCluster
 from coordinator.protocol.parts import NodeAddress
 from coordinator.protocol.text.addresses import parse_address
 
-MEMBERS_ADDRESS: Final = "members"
-"""The name under which a node registers the address of its listener for members and tools."""
 MOST_ROUNDS_OF_A_STEP: Final = 1_000
 """So often, at most, one room's wishes lead to another's in one step; more is a bug."""
 
@@ -121,6 +122,8 @@ class ClusterNode:
         """Peer and node epoch of each contact."""
         self._leaders: dict[int, tuple[int, int | None]] = {}
         """By shard: the leader epoch and the leader, as the controller told it last."""
+        self._replicas_of: dict[int, tuple[int, ...]] = {}
+        """The replicas of each shard that has one here, as the controller told it last."""
         self._controller: int | None = None
         """The controller whose words were obeyed last."""
         self._seen: tuple[Image, frozenset[int]] | None = None
@@ -190,6 +193,8 @@ class ClusterNode:
                     replication.tick(event.wall_ms)
             case _ if replication is None:
                 pass  # a contact or a report of what a node that is not registered has not asked for
+            case events.RequestArrived(request=DescribeCluster()):
+                self._describe(event, replication)
             case TurnEnded():
                 replication.end_turn()
             case ContactBegan():
@@ -300,6 +305,9 @@ class ClusterNode:
         if not is_new or told_here.node_epoch != self._node_epoch:
             return
         replication.obey(commands_of(told_here, self._now_ms))
+        self._replicas_of |= {each.shard: each.replicas for each in told_here.states}
+        for stopped in told_here.stops:
+            self._replicas_of.pop(stopped.shard, None)
         led: tuple[ShardState | ShardLeader, ...] = (*told_here.states, *told_here.leaders)
         for each in led:
             if each.leader_epoch >= self._leaders.get(each.shard, (0, None))[0]:
@@ -307,6 +315,24 @@ class ClusterNode:
         self._seen = None
         replication.out.append(answer)
         self._controller = told_here.controller_id
+
+    def _describe(self, asked: events.RequestArrived, replication: Replication) -> None:
+        """Answer who asks about the cluster, from what is known now."""
+        rooms = self._rooms
+        known = Known(
+            self._identity.node_id,
+            rooms.image,
+            rooms.controller.observer.image if rooms.has_office else None,
+            self._controller,
+            replication.replicas.controller_epoch,
+            self._leaders,
+            self._replicas_of,
+            frozenset(self._lives),
+            frozenset(self._peers),
+            rooms.is_certain,
+        )
+        response = describe(known, replication)
+        self._out.append(done.Respond(asked.connection_id, asked.correlation_id, response))
 
     def _hear(self, heard: PeerSaid) -> None:
         if self._lives.get(heard.peer) != heard.node_epoch:
@@ -411,7 +437,7 @@ class ClusterNode:
         others = {
             node: address
             for node, live in sorted(image.live.items())
-            if node != self._identity.node_id and (address := _members_address(node, live.value)) is not None
+            if node != self._identity.node_id and (address := members_address(node, live.value)) is not None
         }
         leaders = {
             shard: (leader_epoch, others[leader])
@@ -458,11 +484,3 @@ class ClusterNode:
         if not self._wakes or min(self._wakes) == before:
             return others
         return [*others, done.WakeAt(min(self._wakes))]
-
-
-def _members_address(node: int, live: LiveNode) -> NodeAddress | None:
-    """Return where members reach a node; None if it has not registered that, or something else there."""
-    try:
-        return NodeAddress(node, *parse_address(live.addresses.get(MEMBERS_ADDRESS, "")))
-    except ValueError:
-        return None

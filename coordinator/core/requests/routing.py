@@ -17,6 +17,7 @@ from coordinator.core.groups.soft.shown import Shown
 from coordinator.core.kafka_metadata import Catalog
 from coordinator.core.limits import Limits
 from coordinator.core.meter import Meter
+from coordinator.core.requests.cluster_of_one import cluster_of_one
 from coordinator.core.requests.finding import Finder
 from coordinator.core.requests.listing import Listings, take_listed
 from coordinator.core.requests.reads import answer_read
@@ -28,6 +29,8 @@ from coordinator.protocol.messages import (
     BeginClaims,
     CommitOffsets,
     ConfirmClaims,
+    DescribeCluster,
+    DescribeClusterResponse,
     DescribeGroup,
     ErrorResponse,
     FetcherStarted,
@@ -50,7 +53,9 @@ from coordinator.protocol.messages import (
 from coordinator.protocol.messages.operators import OperatorRequest
 from coordinator.protocol.parts import GroupSummary, ListedUpTo, NodeAddress
 
-AskedByPeople: TypeAlias = ListGroups | FetchOffsets | DescribeGroup | ListGroupEvents | OperatorRequest
+AskedByPeople: TypeAlias = (
+    ListGroups | FetchOffsets | DescribeGroup | ListGroupEvents | DescribeCluster | OperatorRequest
+)
 """Requests of tools and operators, which can wait."""
 
 
@@ -69,6 +74,7 @@ class Router:
         clock: Clock,
     ) -> None:
         self._limits = limits
+        self._address = address
         self._meter = meter
         self._clock = clock
         self._connections = connections
@@ -136,7 +142,13 @@ class Router:
             self._respond_now(event, found)
 
     def _respond_now(
-        self, event: RequestArrived, response: FindCoordinatorResponse | ListClaimsResponse | ErrorResponse
+        self,
+        event: RequestArrived,
+        response: FindCoordinatorResponse
+        | ListClaimsResponse
+        | ListGroupsResponse
+        | DescribeClusterResponse
+        | ErrorResponse,
     ) -> None:
         self._rack.direct.append(Respond(event.connection_id, event.correlation_id, response))
 
@@ -168,6 +180,8 @@ class Router:
                 self._list_groups(event, request)
             case FetchOffsets() | DescribeGroup() | ListGroupEvents():
                 self._read(event, request)
+            case DescribeCluster():
+                self._respond_now(event, cluster_of_one(self._address, self._gates, self._rack))
             case _:
                 connection = self._connections[event.connection_id]
                 connection.may_wait_for |= {self._rack.shard_of(request.group_id)}
@@ -175,13 +189,15 @@ class Router:
         self._turn_left -= 1 + self._meter.things - before
 
     def _list_groups(self, event: RequestArrived, request: ListGroups) -> None:
-        self._rack.require_all()
+        if not request.of_served:
+            self._rack.require_all()
         self._rack.working = None  # it is of no shard, and a bug in it is no shard's
         shards, most = self._rack.shards, self._limits.page_items
         begin, after = (request.after.shard, request.after.group_id) if request.after is not None else (0, "")
         lines: list[GroupSummary] = []
         up_to = None
-        for index in range(max(0, begin), len(shards)):
+        served = tuple(index for index in range(len(shards)) if self._rack.is_served(index))
+        for index in (index for index in served if index >= begin):
             left = most - len(lines)
             found = summaries(shards[index].desk, after if index == begin else "", left + 1)
             lines += found[:left]
@@ -189,12 +205,15 @@ class Router:
                 up_to = ListedUpTo(index, found[left - 1].group_id if left else "")
                 break
         self._meter.note(len(lines))
-        response = ListGroupsResponse(tuple(sorted(lines, key=lambda line: line.group_id)), up_to)
+        named = served if request.of_served else ()
+        response = ListGroupsResponse(tuple(sorted(lines, key=lambda line: line.group_id)), up_to, named)
         waits = tuple(
-            Wait(index, shard.desk.journal.log_end_offset, self._gates.needed_round(index))
-            for index, shard in enumerate(shards)
+            Wait(index, shards[index].desk.journal.log_end_offset, self._gates.needed_round(index)) for index in served
         )
-        self._gates.park_for_all(Respond(event.connection_id, event.correlation_id, response), waits)
+        if waits:
+            self._gates.park_for_all(Respond(event.connection_id, event.correlation_id, response), waits)
+        else:
+            self._respond_now(event, response)
 
     def _read(self, event: RequestArrived, request: FetchOffsets | DescribeGroup | ListGroupEvents) -> None:
         desk = self._rack.at_work(request.group_id).desk

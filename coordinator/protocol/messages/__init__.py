@@ -21,6 +21,7 @@ from coordinator.protocol.messages.claims import (
     FinishClaims,
     FinishClaimsResponse,
 )
+from coordinator.protocol.messages.cluster import DescribeCluster, DescribeClusterResponse
 from coordinator.protocol.messages.groups import (
     DescribeGroup,
     DescribeGroupResponse,
@@ -74,6 +75,8 @@ __all__ = [
     "CommitOffsetsResponse",
     "ConfirmClaims",
     "ConfirmClaimsResponse",
+    "DescribeCluster",
+    "DescribeClusterResponse",
     "DescribeGroup",
     "DescribeGroupResponse",
     "ErrorResponse",
@@ -131,6 +134,7 @@ Request: TypeAlias = (
     | ListClaims
     | FinishClaims
     | BeginClaims
+    | DescribeCluster
     | OperatorRequest
 )
 Response: TypeAlias = (
@@ -152,6 +156,7 @@ Response: TypeAlias = (
     | ListClaimsResponse
     | FinishClaimsResponse
     | BeginClaimsResponse
+    | DescribeClusterResponse
     | OperatorResponse
 )
 Push: TypeAlias = StartFetcher | StopFetcher | Probe | Fenced | ClaimsFinished | FetcherTaken
@@ -175,6 +180,7 @@ RESPONSE_OF: Final[dict[type[Request], type[Response]]] = {
     ListClaims: ListClaimsResponse,
     FinishClaims: FinishClaimsResponse,
     BeginClaims: BeginClaimsResponse,
+    DescribeCluster: DescribeClusterResponse,
     operator.ChangePause: operator.ChangePauseResponse,
     operator.ChangeDrain: operator.ChangeDrainResponse,
     operator.ResetOffsets: operator.ResetOffsetsResponse,

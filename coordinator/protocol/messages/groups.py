@@ -22,19 +22,25 @@ from coordinator.protocol.vocabulary import GroupStatus, Handover
 
 
 class ListGroups(WireRequest, frozen=True, tag=11):
-    """List the groups of this node, in pages; `after` is the `up_to` of the page before."""
+    """List the groups of this node, in pages; `after` is the `up_to` of the page before.
+
+    A node of a cluster that does not serve every shard refuses it, unless only the groups `of_served` are asked for.
+    """
 
     after: ListedUpTo | None = None
+    of_served: bool = False
 
 
 class ListGroupsResponse(WireMessage, frozen=True, tag=111):
     """Answers ListGroups, sorted by group id within a page.
 
-    `up_to` is there when there are more groups. A group that is there all the while is on one page.
+    `up_to` is there when there are more groups. A group that is there all the while is on one page. `shards` are those
+    whose groups these are, where the groups `of_served` were asked for.
     """
 
     groups: tuple[GroupSummary, ...] = ()
     up_to: ListedUpTo | None = None
+    shards: tuple[int, ...] = ()
 
 
 class DescribeGroup(WireRequest, frozen=True, tag=12):

@@ -85,8 +85,11 @@ def join_pages(pages: Sequence[Response]) -> Response:
             partitions=tuple(row for page in told for row in page.partitions),
         )
     if isinstance(last, ListGroupsResponse):
-        groups = (row for page in pages if isinstance(page, ListGroupsResponse) for row in page.groups)
-        return replace(last, groups=tuple(sorted(groups, key=lambda row: row.group_id)))
+        listed = [page for page in pages if isinstance(page, ListGroupsResponse)]
+        groups = sorted((row for page in listed for row in page.groups), key=lambda row: row.group_id)
+        # A shard that was led for some of the pages alone may have more groups than these.
+        shards = frozenset(last.shards).intersection(*(page.shards for page in listed))
+        return replace(last, groups=tuple(groups), shards=tuple(sorted(shards)))
     if isinstance(last, DescribeControlsResponse) and not last.error:
         controls = tuple(row for page in pages if isinstance(page, DescribeControlsResponse) for row in page.controls)
         return replace(last, controls=controls)

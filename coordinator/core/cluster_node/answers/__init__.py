@@ -1,0 +1,1 @@
+"""Decides what a node of a cluster tells people about it."""
