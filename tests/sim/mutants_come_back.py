@@ -18,7 +18,7 @@ def former_process_drops_claims() -> Patches:
 
 
 def process_that_never_got_in_drops_claims() -> Patches:
-    return [(ClaimWatch, "running_since_ms", lambda self, group, partition: None)]
+    return [(ClaimWatch, "running_since", lambda self, group, partition: None)]
 
 
 def came_and_went_unseen() -> Patches:

@@ -5,6 +5,7 @@ Which claims wait for an identity that is gone follows from hard state (`held_cl
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.held_claims import held_for, is_held, say_awaited
@@ -15,6 +16,13 @@ from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.groups.soft.group_soft import RunningSince
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.core.groups.soft.timers import Timer, TimerKind
+
+
+class Began(NamedTuple):
+    """When a claim began to run, or the log was read in which it did: then nobody saw it begin."""
+
+    at_ms: int
+    was_seen: bool
 
 
 class ClaimWatch:
@@ -57,13 +65,13 @@ class ClaimWatch:
             timer = Timer(TimerKind.CLAIM_AGE, group.group_id)
             desk.timers.set(timer, desk.now_ms + desk.limits.claim_age_notice_ms)
 
-    def running_since_ms(self, group: GroupState, partition: TopicPartition) -> int | None:
-        """Return when a running claim began, or the node if that was later; None where it is too long ago."""
+    def running_since(self, group: GroupState, partition: TopicPartition) -> Began | None:
+        """Return when a running claim began, or was loaded if that was later; None where it is too long ago."""
         soft, place = self._desk.soft_of(group.group_id), group.claims.rows(partition[0]).get(partition[1])
         since = soft.running_since.get(partition)
         if since is not None and place is not None and since.claims is place.claims:
-            return since.at_ms
-        return soft.running_from_ms
+            return Began(since.at_ms, was_seen=True)
+        return Began(soft.running_from_ms, was_seen=False) if soft.running_from_ms is not None else None
 
     def ages_are_due(self, group: GroupState) -> None:
         """Say which claims have run for long; each is said once."""

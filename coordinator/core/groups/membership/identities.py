@@ -36,12 +36,23 @@ def why_id_in_use(group: GroupState, request: RegisterConsumer, member_id: str) 
 
 def why_replaced(group: GroupState, member_id: str, claimed: Sequence[TopicPartition]) -> str:
     """Say that a later process has been the member, whose running claims the one that comes back does not know."""
-    shown = ", ".join(f"{topic}-{number}" for topic, number in claimed[:SHOWN])
-    what = shown if len(claimed) <= SHOWN else f"{shown} and {len(claimed) - SHOWN} more"
     by = f", {_say_process(group.members[member_id].facts)}," if member_id in group.members else ""
     return (
-        f"another process{by} has been member {member_id} since this one began, and has left running claims on {what}, "
-        "which only a process that begins with its checkpoint can finish; stop this one, and start its query again"
+        f"another process{by} has been member {member_id} since this one began, and has left running claims on "
+        f"{_say_claimed(claimed)}, which only a process that begins with its checkpoint can finish; stop this one, and "
+        "start its query again"
+    )
+
+
+def why_perhaps_replaced(member_id: str, claimed: Sequence[TopicPartition]) -> str:
+    """Say that running claims, which the process that comes back does not have, may be of a later one.
+
+    Since when a claim runs is not in the log: a node that has read it knows only that it was before.
+    """
+    return (
+        f"running claims of member {member_id} on {_say_claimed(claimed)} are not in the checkpoint of this process, "
+        "and this coordinator cannot tell whether a later process has made them: it has read the group's log since "
+        "this process began; stop this one, and start its query again, which finishes them or gives them up"
     )
 
 
@@ -53,6 +64,11 @@ def why_fenced_instance(group: GroupState, request: RegisterConsumer) -> str:
         f"instance id {request.instance_id} is that of member {other}, {_say_process(group.members[other].facts)}, and "
         f"this one is member {request.member_id}; stop that one, or give this one an instance id of its own"
     )
+
+
+def _say_claimed(claimed: Sequence[TopicPartition]) -> str:
+    shown = ", ".join(f"{topic}-{number}" for topic, number in claimed[:SHOWN])
+    return shown if len(claimed) <= SHOWN else f"{shown} and {len(claimed) - SHOWN} more"
 
 
 def _say_process(facts: MemberFacts) -> str:

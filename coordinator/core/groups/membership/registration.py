@@ -26,7 +26,12 @@ from coordinator.core.groups.hard.replay.replay import changes_target
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.membership.applications import rivals, why_second
 from coordinator.core.groups.membership.gone_back import GoneBack, end_shown
-from coordinator.core.groups.membership.identities import why_fenced_instance, why_id_in_use, why_replaced
+from coordinator.core.groups.membership.identities import (
+    why_fenced_instance,
+    why_id_in_use,
+    why_perhaps_replaced,
+    why_replaced,
+)
 from coordinator.core.groups.membership.listed_claims import Listed, look_at_listed
 from coordinator.core.groups.membership.recovery import Recovery, is_yet_to_begin
 from coordinator.core.groups.membership.subscribed_topics import SubscribedTopics
@@ -296,9 +301,9 @@ class Membership:
         listed = None
         if before is not None and not has_gone_back and not lets_go:
             listed = look_at_listed(before, member_id, shown.claims)
-            unknown = self._of_later_processes(before, registration, listed)
-            if unknown:
-                self._refuse(registration, ErrorCode.MEMBER_ID_IN_USE, why_replaced(before, member_id, unknown))
+            why_later = self._why_of_later_process(before, registration, member_id, listed)
+            if why_later is not None:
+                self._refuse(registration, ErrorCode.MEMBER_ID_IN_USE, why_later)
                 return
         is_new_group = before is None or is_yet_to_begin(before)
         # Of a reader nothing stays, so who left a running claim had committed.
@@ -359,23 +364,28 @@ class Membership:
         if has_gone_back:
             self._reconciler.grant_what_is_free(group.group_id)
 
-    def _of_later_processes(
-        self, group: GroupState, registration: Registration, listed: Listed
-    ) -> list[TopicPartition]:
-        """Return where claims run that a registration does not name because a later process has made them.
+    def _why_of_later_process(
+        self, group: GroupState, registration: Registration, member_id: str, listed: Listed
+    ) -> str | None:
+        """Say why claims run that a registration does not name, if a later process has made them or may have.
 
         A process that has been the member knows its claims. One that has not yet may have begun with a checkpoint that
-        a later process went on with; what runs since before it began, it does not have in its checkpoint.
+        a later process went on with; what runs since before it began, it does not have in its checkpoint. Claims that
+        the log showed as running count from when it was read.
         """
         unknown = listed.running(group)
         if registration.request.is_rejoining:
-            return unknown
+            return why_replaced(group, member_id, unknown) if unknown else None
         began_ms = registration.at_ms - registration.request.age_ms
-        return [
-            partition
-            for partition in unknown
-            if (since_ms := self._claim_watch.running_since_ms(group, partition)) is not None and since_ms > began_ms
-        ]
+        later: list[TopicPartition] = []
+        perhaps: list[TopicPartition] = []
+        for partition in unknown:
+            since = self._claim_watch.running_since(group, partition)
+            if since is not None and since.at_ms > began_ms:
+                (later if since.was_seen else perhaps).append(partition)
+        if later:
+            return why_replaced(group, member_id, later)
+        return why_perhaps_replaced(member_id, perhaps) if perhaps else None
 
     def _let_go_of_all(self, group: GroupState, member_id: str) -> None:
         """Release what a member has that commits from now on, or no longer: where it starts is decided anew."""
