@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from coordinator.runtime.disk import Disk
+from coordinator.runtime.disk.disk import Disk
 
 RECORD = bytes(range(100))
 CALLERS = (1, 100, 1000)

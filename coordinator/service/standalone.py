@@ -22,7 +22,8 @@ from coordinator.runtime import clock_watch
 from coordinator.runtime.assignors import AssignorError, load_assignors
 from coordinator.runtime.clock import SystemClock
 from coordinator.runtime.clock_watch import why_far_from_log
-from coordinator.runtime.disk import Disk, most_open_files
+from coordinator.runtime.disk.disk import Disk
+from coordinator.runtime.disk.log_files import most_open_files
 from coordinator.runtime.driver import Driver, Stopped
 from coordinator.runtime.kafka.port import KafkaPort
 from coordinator.runtime.loading import LoadEnded, Progress

@@ -11,7 +11,7 @@ from coordinator.core.groups.hard.records import decode_record
 from coordinator.core.groups.hard.replay.replay import replay
 from coordinator.core.groups.hard.state import GroupState, ShardState
 from coordinator.core.groups.partitions.partition_table import TopicPartition
-from coordinator.runtime.disk import Disk
+from coordinator.runtime.disk.disk import Disk
 from tests.helpers.loading import read_shard
 
 

@@ -13,7 +13,7 @@ from coordinator.core.log.entry import Batch, StorageError
 from coordinator.core.log.meta import DirectoryMeta, Membership
 from coordinator.core.log.snapshot import SnapshotPiece
 from coordinator.core.log.storage import LogReplacedError, OpenedLog, SnapshotPart
-from coordinator.runtime.disk import ClusterDisk
+from coordinator.runtime.disk.disk import ClusterDisk
 from coordinator.runtime.disk.log_disk import Reports
 from tests.helpers.crashing_disk import CrashingDisk
 from tests.helpers.loading import Found

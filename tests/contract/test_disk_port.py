@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.core.log.entry import MAX_BATCH_BYTES, StorageError
 from coordinator.core.log.storage import DiskPort, RecoveredShard
-from coordinator.runtime.disk import Disk
+from coordinator.runtime.disk.disk import Disk
 from tests.helpers.loading import read_shard
 from tests.helpers.memory_disk import MemoryDisk
 

@@ -8,12 +8,11 @@ from pathlib import Path
 from random import Random
 
 from coordinator.core.log.entry import Batch, StorageError
-from coordinator.core.log.meta import DirectoryMeta
 from coordinator.core.log.queue import QueueFullError
 from coordinator.core.log.requests import CutLog, LogRequests
 from coordinator.core.log.snapshot import SnapshotPiece
 from coordinator.core.log.storage import LogReplacedError, LogSink, OpenedLog, RecoveredShard, SnapshotPart
-from coordinator.runtime.disk.data_directory import NodeDirectory, open_in_cluster
+from coordinator.runtime.disk.data_directory import NodeDirectory, WithDirectory, open_in_cluster
 from coordinator.runtime.disk.files import DiskError
 from coordinator.runtime.disk.log_files import DAMAGED, LogFiles
 from coordinator.runtime.disk.log_view import LogView
@@ -309,7 +308,7 @@ class _StoppedError(Exception):
     """The process ends here."""
 
 
-class MemoryClusterDisk(MemoryDisk):
+class MemoryClusterDisk(MemoryDisk, WithDirectory):
     """The same for a node of a cluster, and its `ClusterDirectory`. Each `restart` and `crash` counts as a start."""
 
     def __init__(
@@ -358,34 +357,9 @@ class MemoryClusterDisk(MemoryDisk):
             if self._failure is None:
                 self._directory.mark_stopped()
 
-    @property
-    def meta(self) -> DirectoryMeta:
-        return self._directory.meta
-
-    @property
-    def controller_epoch(self) -> int:
-        return self._directory.controller_epoch
-
-    @property
-    def was_stopped_cleanly(self) -> bool:
-        return self._directory.was_stopped_cleanly
-
-    @property
-    def damaged(self) -> frozenset[int]:
-        return frozenset(shard for _, shard, _ in self._logs.moved(DAMAGED))
-
-    def join_cluster(self, cluster_id: str, shards: int) -> None:
-        self._directory.join_cluster(cluster_id, shards)
-
-    def remember(self, controller_epoch: int) -> None:
-        self._directory.remember(controller_epoch)
-
     def move_damaged_aside(self, shard: int, aside_ms: int) -> None:
         self._close_and_finish(shard)
         self._logs.move(shard, DAMAGED, aside_ms)
-
-    def damage_was_told(self) -> None:
-        self._logs.tell_damage()
 
 
 class _NoLock:

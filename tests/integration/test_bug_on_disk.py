@@ -23,7 +23,7 @@ from coordinator.protocol.messages import (
 from coordinator.protocol.parts import NodeAddress
 from coordinator.protocol.session import ResponseReceived
 from coordinator.runtime.clock import SystemClock
-from coordinator.runtime.disk import Disk
+from coordinator.runtime.disk.disk import Disk
 from coordinator.runtime.driver import Driver
 from coordinator.runtime.server.port import Server
 from tests.helpers.event_loops import run

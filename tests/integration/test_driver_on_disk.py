@@ -9,7 +9,7 @@ from coordinator.core.effects import Append, Effect, Halt, Respond
 from coordinator.core.events import BecameDurable, DiskFailed, Event, RequestArrived
 from coordinator.protocol.messages import Ping, PingResponse
 from coordinator.runtime.clock import SystemClock
-from coordinator.runtime.disk import Disk
+from coordinator.runtime.disk.disk import Disk
 from coordinator.runtime.disk.files import OsFiles
 from coordinator.runtime.driver import Driver
 from coordinator.runtime.server.port import Server

@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.core.events import LeadershipGiven, LeadershipTaken
 from coordinator.protocol.messages import CommitOffsetsResponse, FetchOffsets, FetchOffsetsResponse
-from coordinator.runtime.disk import Disk
+from coordinator.runtime.disk.disk import Disk
 from tests.helpers.event_loops import run
 from tests.helpers.loopback import Peer, until
 from tests.integration.test_bug_on_disk import Rig, ask, committing

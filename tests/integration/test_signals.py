@@ -41,7 +41,7 @@ sys.meta_path.insert(0, Teller())
 """
 NEVER_DRAINED = """
 import time
-from coordinator.runtime import disk
+from coordinator.runtime.disk import disk
 disk.Disk.close = lambda self: time.sleep(60)
 """
 

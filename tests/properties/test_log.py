@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from coordinator.runtime.disk import Disk
+from coordinator.runtime.disk.disk import Disk
 from coordinator.runtime.disk.files import DiskError
 from tests.helpers.loading import Found, read_shard
 from tests.helpers.memory_disk import MemoryDisk

@@ -3,7 +3,7 @@
 Each is a dry run unless `--execute` is given, and is recorded with who asks and why.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import typer
 
@@ -201,10 +201,7 @@ def delete_offsets(
         request = DeleteOffsets(group, some, who_asks(), why, dry)
         return ask_for(coordinator, request, timeout, DeleteOffsetsResponse, group)
 
-    answers = ask_in_portions(group, partitions, ask, dry=dry)
-    results = {group: tuple(result for answer in answers for result in answer.results)}
-    write_accepted(results, output)
-    end_with_results(results, dry=dry)
+    _change_offsets(group, partitions, ask, output, dry=dry)
 
 
 def release_claim(
@@ -231,6 +228,18 @@ def release_claim(
         request = ReleaseClaims(group, some, who_asks(), why, dry)
         return ask_for(coordinator, request, timeout, ReleaseClaimsResponse, group)
 
+    _change_offsets(group, partitions, ask, output, dry=dry)
+
+
+def _change_offsets(
+    group: str,
+    partitions: Sequence[TopicPartition],
+    ask: Callable[[tuple[TopicPartition, ...]], DeleteOffsetsResponse | ReleaseClaimsResponse],
+    output: OutputFormat,
+    *,
+    dry: bool,
+) -> None:
+    """Ask about partitions, show which were accepted with their offsets, and end with those that were refused."""
     answers = ask_in_portions(group, partitions, ask, dry=dry)
     results = {group: tuple(result for answer in answers for result in answer.results)}
     write_accepted(results, output)

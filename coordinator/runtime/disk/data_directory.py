@@ -25,7 +25,7 @@ from coordinator.core.log.meta import (
     encode_meta,
 )
 from coordinator.runtime.disk.files import DiskError, Files, explained, write_atomically
-from coordinator.runtime.disk.log_files import LogFiles
+from coordinator.runtime.disk.log_files import DAMAGED, LogFiles
 
 META, MAKING = "meta.json", "making"
 MEMORY, STOPPED = "cluster.json", "stopped"
@@ -205,6 +205,45 @@ class NodeDirectory:
     def mark_stopped(self) -> None:
         """Have the next start know that this one ended as it should."""
         write_atomically(self._files, self._data_dir / STOPPED, b"")
+
+
+class WithDirectory:
+    """The part of a disk that answers as a `ClusterDirectory`, but for what waits for its writer."""
+
+    _directory: NodeDirectory
+    _logs: LogFiles
+
+    @property
+    def meta(self) -> DirectoryMeta:
+        """Return its identity; see `ClusterDirectory.meta`."""
+        return self._directory.meta
+
+    @property
+    def controller_epoch(self) -> int:
+        """Return the greatest controller epoch that was remembered."""
+        return self._directory.controller_epoch
+
+    @property
+    def was_stopped_cleanly(self) -> bool:
+        """True when the life before this one ended by `close`, and when there was none."""
+        return self._directory.was_stopped_cleanly
+
+    @property
+    def damaged(self) -> frozenset[int]:
+        """Return the shards that were moved aside as damaged and not told of yet."""
+        return frozenset(shard for _, shard, _ in self._logs.moved(DAMAGED))
+
+    def join_cluster(self, cluster_id: str, shards: int) -> None:
+        """Belong to a cluster from now on; see `ClusterDirectory.join_cluster`."""
+        self._directory.join_cluster(cluster_id, shards)
+
+    def remember(self, controller_epoch: int) -> None:
+        """Remember a controller epoch; see `ClusterDirectory.remember`."""
+        self._directory.remember(controller_epoch)
+
+    def damage_was_told(self) -> None:
+        """Take note that nobody relies on what was damaged; see `ClusterDirectory.damage_was_told`."""
+        self._logs.tell_damage()
 
 
 def _refuse_without_meta(data_dir: Path, logs: LogFiles) -> None:

@@ -15,6 +15,7 @@ from coordinator.runtime.disk.data_directory import (
     META,
     Found,
     NodeDirectory,
+    WithDirectory,
     open_in_cluster,
     open_standalone,
     refuse_what_is_not_ours,
@@ -90,7 +91,7 @@ class Disk(LogDisk):
         return self._meta.directory_id
 
 
-class ClusterDisk(LogDisk):
+class ClusterDisk(LogDisk, WithDirectory):
     """The shards of a node of a cluster, and what it has to remember: a `DiskPort` and a `ClusterDirectory`.
 
     Made by `ClusterDisk.open`. What a `ClusterDirectory` says blocks is for one thread at a time.
@@ -136,42 +137,10 @@ class ClusterDisk(LogDisk):
             found = open_in_cluster(files, data_dir, logs, node_id, new_directory_id, lock)
         return cls(data_dir, files, found, lock, logs, reports, max_pending_bytes=max_pending_bytes, wait_s=wait_s)
 
-    @property
-    def meta(self) -> DirectoryMeta:
-        """Return its identity; see `ClusterDirectory.meta`."""
-        return self._directory.meta
-
-    @property
-    def controller_epoch(self) -> int:
-        """Return the greatest controller epoch that was remembered."""
-        return self._directory.controller_epoch
-
-    @property
-    def was_stopped_cleanly(self) -> bool:
-        """True when the life before this one ended by `close`, and when there was none."""
-        return self._directory.was_stopped_cleanly
-
-    @property
-    def damaged(self) -> frozenset[int]:
-        """Return the shards that were moved aside as damaged and not told of yet."""
-        return frozenset(shard for _, shard, _ in self._logs.moved(DAMAGED))
-
-    def join_cluster(self, cluster_id: str, shards: int) -> None:
-        """Belong to a cluster from now on; see `ClusterDirectory.join_cluster`."""
-        self._directory.join_cluster(cluster_id, shards)
-
-    def remember(self, controller_epoch: int) -> None:
-        """Remember a controller epoch; see `ClusterDirectory.remember`."""
-        self._directory.remember(controller_epoch)
-
     def move_damaged_aside(self, shard: int, aside_ms: int) -> None:
         """Move a log aside that must not be served; see `ClusterDirectory.move_damaged_aside`."""
         self._close_and_wait(shard)
         self._logs.move(shard, DAMAGED, aside_ms)
-
-    def damage_was_told(self) -> None:
-        """Take note that nobody relies on what was damaged; see `ClusterDirectory.damage_was_told`."""
-        self._logs.tell_damage()
 
     def _closed_cleanly(self) -> None:
         self._directory.mark_stopped()

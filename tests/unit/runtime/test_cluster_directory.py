@@ -14,7 +14,7 @@ import pytest
 from coordinator.core.log.entry import Batch, CorruptLogError, StorageError
 from coordinator.core.log.snapshot import SnapshotPiece
 from coordinator.core.log.storage import LogReplacedError, OpenedLog
-from coordinator.runtime.disk import ClusterDisk, Disk
+from coordinator.runtime.disk.disk import ClusterDisk, Disk
 from coordinator.runtime.disk.files import DiskError, Files, OsFiles
 from coordinator.runtime.disk.log_disk import Reports
 from tests.helpers.loading import Found
@@ -291,7 +291,7 @@ _CHANGE = f"""
 import sys, pathlib, threading
 from coordinator.core.log.entry import Batch
 from coordinator.core.log.snapshot import SnapshotPiece
-from coordinator.runtime.disk import ClusterDisk
+from coordinator.runtime.disk.disk import ClusterDisk
 from coordinator.runtime.disk.log_disk import Reports
 from tests.helpers.loading import Found
 done = threading.Event()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.runtime.disk import Disk
+from coordinator.runtime.disk.disk import Disk
 from coordinator.runtime.disk.files import DiskError
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.core.log.entry import MAX_BATCH_BYTES, CorruptLogError
-from coordinator.runtime.disk import Disk
+from coordinator.runtime.disk.disk import Disk
 from coordinator.runtime.disk.files import DiskError, Files, OsFiles
 from tests.helpers.loading import read_shard
 
@@ -120,7 +120,7 @@ def test_second_process_is_refused_and_told_who_holds_the_directory(tmp_path: Pa
 
 _HOLD = """
 import sys, pathlib, signal
-from coordinator.runtime.disk import Disk
+from coordinator.runtime.disk.disk import Disk
 disk = Disk.open(pathlib.Path(sys.argv[1]), 2, new_directory_id="d1",
                  on_durable=lambda *_: None, on_failure=lambda _: None)
 print("held", flush=True)
@@ -289,7 +289,7 @@ def test_real_file_size_limit_stops_the_node_with_what_was_acknowledged_intact(t
 
 _FILL = """
 import sys, pathlib, threading
-from coordinator.runtime.disk import Disk
+from coordinator.runtime.disk.disk import Disk
 from coordinator.runtime.disk.files import DiskError
 failed, ends, changed = [], [0], threading.Condition()
 def report(seen, value):
@@ -404,7 +404,7 @@ def test_process_killed_at_any_moment_keeps_what_was_acknowledged(tmp_path: Path
 
 _ACKNOWLEDGE = """
 import sys, os, pathlib
-from coordinator.runtime.disk import Disk
+from coordinator.runtime.disk.disk import Disk
 disk = Disk.open(pathlib.Path(sys.argv[1]), 2, new_directory_id="d1", segment_bytes=8192,
                  on_durable=lambda _, end, __: os.write(1, b"%d\\n" % end), on_failure=print)
 disk.recover(0)
