@@ -20,7 +20,8 @@ MAX_LIST_ITEMS: Final = 20_000
 """Most items in any one list of a request, so that a frame of tiny items cannot become a heap of objects."""
 
 MAX_NAMED: Final = 2_000
-"""Most partitions that an operator's request names: so many are decided in one step."""
+"""Most partitions that a list of a request names which is decided in one step: an operator's, or a member's but for
+what it shows before it registers."""
 
 MAX_TOPIC_LENGTH: Final = 249
 """Longest name of a topic, in characters; it is Kafka's."""

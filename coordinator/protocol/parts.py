@@ -185,6 +185,11 @@ class TopicOffsets(_Part, frozen=True, gc=False):
             raise ValueError(f"the columns of {count} partitions of a topic are not equally long")
 
 
+def count_named(topics: tuple[TopicOffsets, ...] | tuple[TopicClaims, ...]) -> int:
+    """Return how many partitions columns name; a topic without any counts as one."""
+    return len(topics[0].partitions) if len(topics) == 1 else sum([len(topic.partitions) or 1 for topic in topics])
+
+
 def check_count(topics: tuple[TopicOffsets, ...] | tuple[TopicClaims, ...]) -> None:
     """Raise ValueError when a request names more partitions in all than any list of one may have items."""
     if len(topics) > 1 and (count := sum([len(topic.partitions) for topic in topics])) > MAX_LIST_ITEMS:

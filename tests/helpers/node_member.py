@@ -9,6 +9,7 @@ from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.protocol.claim_columns import advance_of, claims_in_columns, each_status
 from coordinator.protocol.columns import OffsetToCommit, in_columns, results_of
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import MAX_NAMED
 from coordinator.protocol.messages import (
     AdvanceResponse,
     ClaimsFinished,
@@ -174,8 +175,8 @@ class Member:
     def stop_all(self) -> None:
         """Let go of all it was asked for."""
         partitions = sorted(self.stopping)
-        if partitions:
-            self.stopped(*partitions)
+        for begin in range(0, len(partitions), MAX_NAMED):
+            self.stopped(*partitions[begin : begin + MAX_NAMED])
 
     def commit(self, partition: TopicPartition, offset: int, owner_epoch: int | None = None) -> PartitionResult:
         epoch = self.epoch(partition) if owner_epoch is None else owner_epoch

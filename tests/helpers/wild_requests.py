@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_
 import msgspec
 
 from coordinator.protocol.codec import decode_request, encode_message
-from coordinator.protocol.ids import MAX_LIST_ITEMS
+from coordinator.protocol.ids import MAX_LIST_ITEMS, MAX_NAMED
 from coordinator.protocol.messages import (
     Advance,
     CommitOffsets,
@@ -103,7 +103,7 @@ class WildRequests:
             return made  # type: ignore[no-any-return]
         name = dice.choice(lists)
         make = self._maker_of_items(kind, name)
-        count = dice.choice((500, 4_000, MAX_LIST_ITEMS))
+        count = dice.choice((500, MAX_NAMED, MAX_LIST_ITEMS))
         if kind in {CommitOffsets, Ping}:
             topic = dice.choice([*known.topics, "t" * 249])
             numbers = tuple(range(count))

@@ -24,6 +24,7 @@ from coordinator.core.requests.reads import answer_read
 from coordinator.core.shards.gates import Gates, Wait
 from coordinator.core.shards.shard_rack import NotServedError, ShardRack
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import MAX_NAMED
 from coordinator.protocol.messages import (
     Advance,
     BeginClaims,
@@ -49,6 +50,7 @@ from coordinator.protocol.messages import (
     RegisterConsumer,
     RegisterConsumerResponse,
     ReportOutOfRange,
+    Request,
 )
 from coordinator.protocol.messages.operators import OperatorRequest
 from coordinator.protocol.parts import GroupSummary, ListedUpTo, NodeAddress
@@ -95,6 +97,9 @@ class Router:
         if own_shard is not None:
             own_shard.heard(connection)
         request, correlation_id = event.request, event.correlation_id
+        if request.named() > MAX_NAMED:
+            self._respond_now(event, ErrorResponse(error=ErrorCode.INVALID_REQUEST, message=_why_too_many(request)))
+            return
         match request:  # what comes most often first
             case CommitOffsets():
                 if own_shard is None or request.group_id != connection.group_id:
@@ -245,3 +250,10 @@ class Router:
         connection.may_wait_for |= {self._rack.shard_of(request.group_id)}
         asked = (event.connection_id, event.correlation_id, request, event.fresh_id)
         shard.register(Registration(*asked, topics, shown, shard.desk.now_ms))
+
+
+def _why_too_many(request: Request) -> str:
+    return (
+        f"{type(request).__name__} names {request.named()} partitions in one list and at most {MAX_NAMED} may be named"
+        "; nothing of it was done, so name them in several requests"
+    )

@@ -16,6 +16,7 @@ from coordinator.protocol.parts import (
     Outcomes,
     TopicClaims,
     check_count,
+    count_named,
 )
 
 
@@ -49,6 +50,10 @@ class Advance(WireRequest, frozen=True, tag=8):
         check_count(self.finished)
         check_count(self.claims)
 
+    def named(self) -> int:
+        """Return how many partitions the longest of its lists names."""
+        return max(count_named(self.finished), count_named(self.claims), len(self.released))
+
 
 class AdvanceResponse(WireMessage, frozen=True, tag=108):
     """Answers Advance: what became of each finished, claimed and released partition, in the order asked.
@@ -69,12 +74,16 @@ class AdvanceResponse(WireMessage, frozen=True, tag=108):
 class ConfirmClaims(WireRequest, frozen=True, tag=9):
     """Ask about claims and mark those still open as running."""
 
-    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID)
+    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.INVALID_REQUEST)
 
     claims: Listed[TopicClaims]
 
     def __post_init__(self) -> None:
         check_count(self.claims)
+
+    def named(self) -> int:
+        """Return how many partitions it names."""
+        return count_named(self.claims)
 
 
 class ConfirmClaimsResponse(WireMessage, frozen=True, tag=109):
@@ -96,7 +105,9 @@ class FinishClaims(WireRequest, frozen=True, tag=32):
     which of its claims it has left out since the log was written, if that is an old copy.
     """
 
-    refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    refused_with: ClassVar = codes(
+        ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.INVALID_REQUEST
+    )
     parts_refused_with: ClassVar = codes(
         ErrorCode.FENCED_OWNER_EPOCH, ErrorCode.CLAIM_CLOSED, ErrorCode.CLAIM_NOT_RUNNING
     )
@@ -107,6 +118,10 @@ class FinishClaims(WireRequest, frozen=True, tag=32):
 
     def __post_init__(self) -> None:
         check_count(self.claims)
+
+    def named(self) -> int:
+        """Return how many partitions it names."""
+        return count_named(self.claims)
 
 
 class FinishClaimsResponse(WireMessage, frozen=True, tag=132):
@@ -124,7 +139,7 @@ class BeginClaims(WireRequest, frozen=True, tag=33):
     With `is_question` nothing is marked: how each claim stands is answered alone.
     """
 
-    refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND)
+    refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST)
 
     group_id: str
     member_id: str
@@ -133,6 +148,10 @@ class BeginClaims(WireRequest, frozen=True, tag=33):
 
     def __post_init__(self) -> None:
         check_count(self.claims)
+
+    def named(self) -> int:
+        """Return how many partitions it names."""
+        return count_named(self.claims)
 
 
 class BeginClaimsResponse(WireMessage, frozen=True, tag=133):

@@ -24,6 +24,7 @@ from coordinator.protocol.parts import (
     Subscription,
     TopicOffsets,
     check_count,
+    count_named,
 )
 from coordinator.protocol.vocabulary import Handover, IsolationLevel
 
@@ -177,7 +178,7 @@ class ListClaimsResponse(WireMessage, frozen=True, tag=131):
 class Ping(WireRequest, frozen=True, tag=3):
     """Say that the member lives; with auto commit on, the offsets it has finished."""
 
-    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID)
+    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.INVALID_REQUEST)
     parts_refused_with: ClassVar = codes(
         ErrorCode.FENCED_OWNER_EPOCH,
         ErrorCode.INVALID_REQUEST,
@@ -190,6 +191,10 @@ class Ping(WireRequest, frozen=True, tag=3):
 
     def __post_init__(self) -> None:
         check_count(self.offsets)
+
+    def named(self) -> int:
+        """Return how many partitions it names."""
+        return count_named(self.offsets)
 
 
 class PingResponse(WireMessage, frozen=True, tag=103):
@@ -206,10 +211,14 @@ class PingResponse(WireMessage, frozen=True, tag=103):
 class FetcherStarted(WireRequest, frozen=True, tag=4):
     """Say that the member has taken over these partitions."""
 
-    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID)
+    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.INVALID_REQUEST)
     parts_refused_with: ClassVar = codes(ErrorCode.FENCED_OWNER_EPOCH)
 
     partitions: Listed[OwnedPartition]
+
+    def named(self) -> int:
+        """Return how many partitions it names."""
+        return len(self.partitions)
 
 
 class FetcherStartedResponse(WireMessage, frozen=True, tag=104):
@@ -221,10 +230,14 @@ class FetcherStartedResponse(WireMessage, frozen=True, tag=104):
 class FetcherStopped(WireRequest, frozen=True, tag=5):
     """Let go of partitions, with final offsets; saying it twice is answered alike."""
 
-    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID)
+    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.INVALID_REQUEST)
     parts_refused_with: ClassVar = codes(ErrorCode.INVALID_REQUEST, ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
     partitions: Listed[FinalOffset]
+
+    def named(self) -> int:
+        """Return how many partitions it names."""
+        return len(self.partitions)
 
 
 class FetcherStoppedResponse(WireMessage, frozen=True, tag=105):
@@ -241,12 +254,16 @@ class ReportOutOfRange(WireRequest, frozen=True, tag=30):
     partition are closed. Anything else leaves the partition as it is.
     """
 
-    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID)
+    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.INVALID_REQUEST)
     parts_refused_with: ClassVar = codes(
         ErrorCode.FENCED_OWNER_EPOCH, ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.OFFSET_OUT_OF_RANGE
     )
 
     partitions: Listed[LostPosition]
+
+    def named(self) -> int:
+        """Return how many partitions it names."""
+        return len(self.partitions)
 
 
 class ReportOutOfRangeResponse(WireMessage, frozen=True, tag=130):
@@ -258,9 +275,13 @@ class ReportOutOfRangeResponse(WireMessage, frozen=True, tag=130):
 class LeaveGroup(WireRequest, frozen=True, tag=10):
     """Leave the group for good, with final offsets."""
 
-    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID)
+    refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.INVALID_REQUEST)
 
     partitions: Listed[FinalOffset] = ()
+
+    def named(self) -> int:
+        """Return how many partitions it names."""
+        return len(self.partitions)
 
 
 class LeaveGroupResponse(WireMessage, frozen=True, tag=110):

@@ -41,6 +41,10 @@ class WireRequest(WireMessage, frozen=True):
     refused_with: ClassVar[Codes] = NO_CODES
     parts_refused_with: ClassVar[Codes] = NO_CODES
 
+    def named(self) -> int:
+        """Return how many partitions the longest of its lists names, of a request that is decided in one step."""
+        return 0
+
 
 class ErrorResponse(WireMessage, frozen=True, tag=100):
     """Refuses any request: for a message that is not known here, or one that is not allowed on this connection."""

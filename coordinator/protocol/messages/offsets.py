@@ -15,6 +15,7 @@ from coordinator.protocol.parts import (
     PartitionResult,
     TopicOffsets,
     check_count,
+    count_named,
 )
 
 
@@ -41,6 +42,10 @@ class CommitOffsets(WireRequest, frozen=True, tag=6):
 
     def __post_init__(self) -> None:
         check_count(self.offsets)
+
+    def named(self) -> int:
+        """Return how many partitions it names."""
+        return count_named(self.offsets)
 
 
 class CommitOffsetsResponse(WireMessage, frozen=True, tag=106):

@@ -17,7 +17,7 @@ from coordinator.core.groups.reconciliation.reconciler import Reconciler
 from coordinator.core.groups.soft.sessions import Connection, MemberSession, Owned
 from coordinator.protocol.columns import one_by_one
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import MAX_NAMED, why_bad_id
+from coordinator.protocol.ids import why_bad_id
 from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse, ErrorResponse
 from coordinator.protocol.parts import PartitionResult, TopicOffsets
 
@@ -94,10 +94,6 @@ class Commits:
         if why_bad := why_bad_id(group_id):
             why = f"the group id is not allowed: {why_bad}"
             return CommitOffsetsResponse(error=ErrorCode.INVALID_GROUP_ID, message=why)
-        named = sum(len(asked.partitions) for asked in request.offsets)
-        if named > MAX_NAMED:
-            why = f"{named} partitions are named and at most {MAX_NAMED} may be; commit the rest in further requests"
-            return CommitOffsetsResponse(error=ErrorCode.INVALID_REQUEST, message=why)
         group = desk.group(group_id)
         is_new = group is None
         if group is None:

@@ -6,6 +6,7 @@ import pytest
 
 from coordinator.core.groups.hard.records import MemberRemoved, OffsetsCommitted, Released, decode_record
 from coordinator.core.groups.offsets import committed_offsets
+from coordinator.protocol.ids import MAX_NAMED
 from coordinator.protocol.parts import FinalOffset
 from tests.helpers.node_member import Member
 from tests.helpers.node_world import NodeWorld
@@ -89,7 +90,8 @@ def test_last_offsets_of_a_member_with_very_many_partitions_are_few_and_large_re
     member = world.join("m1")
     world.advance(2_000)
     before = len(kinds_of_records(world))
-    member.leave(*[FinalOffset("t", number, owned.owner_epoch, 200) for (_, number), owned in member.owned.items()])
+    finals = [FinalOffset("t", number, member.owned["t", number].owner_epoch, 200) for number in range(MAX_NAMED)]
+    member.leave(*finals)
     kinds = kinds_of_records(world)[before:]
     assert kinds[: kinds.index(MemberRemoved)] == [OffsetsCommitted]
-    assert {world.group().offsets.offset_of(("t", number)) for number in range(5_000)} == {200}
+    assert {world.group().offsets.offset_of(("t", number)) for number in range(MAX_NAMED)} == {200}
