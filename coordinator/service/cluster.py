@@ -29,8 +29,9 @@ from coordinator.protocol.text.addresses import Address, format_address
 from coordinator.runtime.assignors import AssignorError, load_assignors
 from coordinator.runtime.clock import SystemClock
 from coordinator.runtime.cluster.driver import ClusterDriver
-from coordinator.runtime.disk import ClusterDisk, most_open_files
+from coordinator.runtime.disk.disk import ClusterDisk
 from coordinator.runtime.disk.log_disk import Reports
+from coordinator.runtime.disk.log_files import most_open_files
 from coordinator.runtime.driver import Stopped
 from coordinator.runtime.kafka.port import KafkaPort
 from coordinator.runtime.peers.limits import PeerLimits

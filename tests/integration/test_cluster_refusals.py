@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.local.zookeeper import LocalZooKeeper
-from coordinator.runtime.disk import ClusterDisk
+from coordinator.runtime.disk.disk import ClusterDisk
 from coordinator.runtime.disk.log_disk import Reports
 from coordinator.runtime.process.signals import Signals
 from coordinator.service.cluster import open_logs

@@ -46,7 +46,7 @@ Post: TypeAlias = Callable[[ZkEvent], None]
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperSettings:
-    """Where ZooKeeper is: HOST:PORT with commas between, and the node under which everything of the cluster is.
+    """The addresses of ZooKeeper, HOST:PORT with commas between, and the node under which everything of the cluster is.
 
     `auth` are logins (scheme, credential) and `acl` the access list of nodes that are made; None is open to everybody.
     """
