@@ -198,7 +198,7 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
         return _observe(replace(registration, doubt=why), ReadAnew(), now_ms)
     if why:
         return _end(registration, why)
-    registration = replace(registration, doubt="")
+    doubt, registration = registration.doubt, replace(registration, doubt="")
     if image.cluster is None:
         return _ask(registration, form_cluster(identity.forms))
     if not identity.cluster_id:
@@ -210,7 +210,7 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
         registration = replace(registration, node_epoch=known.version, lived=known.version, other_since_ms=None)
         return registration, (LifeBegan(known.version),)
     if live is not None and live.value.directory_id != identity.directory_id:
-        return _wait_for_the_other(registration, live.value, now_ms)
+        return _wait_for_the_other(registration, live.value, doubt, now_ms)
     if registration.has_lost_all is None:
         registration = replace(registration, has_lost_all=has_lost_all(image, identity))
     mine = LiveNode(
@@ -232,8 +232,11 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
     return _ask(registration, multis[0], multis[1:])
 
 
-def _wait_for_the_other(registration: Registration, other: LiveNode, now_ms: int) -> Result:
-    """Another directory lives under this node id: it may be dead and not yet expired, or somebody's mistake."""
+def _wait_for_the_other(registration: Registration, other: LiveNode, doubt: str, now_ms: int) -> Result:
+    """Another directory lives under this node id: it may be dead and not yet expired, or somebody's mistake.
+
+    It is read once more before it ends this node: word of its end may not have come.
+    """
     since_ms = now_ms if registration.other_since_ms is None else registration.other_since_ms
     if now_ms < since_ms + registration.session_timeout_ms + MARGIN_MS:
         return replace(registration, other_since_ms=since_ms), ()
@@ -242,6 +245,8 @@ def _wait_for_the_other(registration: Registration, other: LiveNode, now_ms: int
         f"node id {registration.identity.node_id} is in use by the node with directory {other.directory_id} "
         f"({at or 'no address'}): give each node an id of its own"
     )
+    if why != doubt:
+        return _observe(replace(registration, doubt=why), ReadAnew(), now_ms)
     return _end(registration, why)
 
 

@@ -66,14 +66,15 @@ def _copy_disk(world: "ClusterWorld") -> bool:
     """Copy the disk of a node, for a day on which it is put back."""
     process = world.dice.choice(world.processes)
     if process.is_up:
-        world.copies[process.number] = process.disk.copied()
+        world.copies[process.number] = process.starts, process.disk.copied()
     return process.is_up
 
 
 def _put_back_disk(world: "ClusterWorld") -> bool:
     def put_back(process: "ClusterProcess") -> bool:
-        copy = world.copies.get(process.number)
-        if copy is None:
+        starts, copy = world.copies.get(process.number, (process.starts, {}))
+        if world.checker.image.known[process.number].value.starts <= starts:
+            # Nobody knows of a later start: the copy is like a disk that has lost what it has synced without a word.
             process.end(loses_power=True, why="loses power")
             return False
         process.put_back(copy)

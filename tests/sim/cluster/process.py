@@ -97,6 +97,13 @@ class ClusterProcess:
 
     # ---- life and death ---------------------------------------------------------------------------------------------
 
+    @property
+    def starts(self) -> int:
+        """Return how often its disk has been started, as that says."""
+        place = self.disk.disk.meta.membership
+        assert place is not None, "it is of a node of a cluster"
+        return place.starts
+
     def start(self) -> None:
         """Begin a life, unless one is under way."""
         if self.is_up or not self.is_powered:
@@ -116,7 +123,7 @@ class ClusterProcess:
         identity = Identity(
             node_id=self.number,
             directory_id=meta.directory_id,
-            starts=place.starts,
+            starts=self.starts,
             forms=self.mix.cluster,
             addresses={PEERS_ADDRESS: f"{self.name}:7601", MEMBERS_ADDRESS: f"{self.name}:7600"},
             rack=self.name,

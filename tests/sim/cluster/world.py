@@ -51,8 +51,8 @@ class ClusterWorld:
         self.is_healed = False
         self.has_lost_something = False
         """Some node has lost what it had acknowledged: no other may in this run."""
-        self.copies: dict[int, Mapping[Path, bytes]] = {}
-        """By node: a copy of its disk from before."""
+        self.copies: dict[int, tuple[int, Mapping[Path, bytes]]] = {}
+        """By node: a copy of its disk from before, and how often that had been started."""
         self.no_bug_before_ms = 0
 
     @property

@@ -38,7 +38,7 @@ from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.observer import OF_A_CONTROLLER, OF_A_NODE, Observer, of_a_candidate
 from coordinator.core.cluster.office.due import ControllerSettings, Due, Office
 from coordinator.core.cluster.office.reassignment import target_of, why_not
-from coordinator.core.cluster.office.telling import Outbox, late, take_answer, tell
+from coordinator.core.cluster.office.telling import Outbox, late, take_answer, tell, unsaid
 from coordinator.core.cluster.transactions import (
     OVERTAKEN,
     REFUSED_WAIT_MS,
@@ -187,6 +187,9 @@ def _meet(controller: Controller, life: tuple[int, int], *, is_reached: bool, is
     reached, refused = controller.reached - {life}, controller.refused - {life}
     if is_refused != (life in controller.refused):
         controller = replace(controller, decided_on=None)
+    office = controller.office
+    if not is_reached and office is not None and office.outbox is not None:
+        controller = replace(controller, office=replace(office, outbox=unsaid(office.outbox, *life)))
     return replace(
         controller,
         reached=reached | {life} if is_reached else reached,

@@ -91,6 +91,17 @@ def take_answer(outbox: Outbox, node_id: int, node_epoch: int, number: int) -> O
     return replace(outbox, mailboxes={**outbox.mailboxes, node_id: box}, told_of=None)
 
 
+def unsaid(outbox: Outbox, node_id: int, node_epoch: int) -> Outbox:
+    """Return the outbox after the connection to a node has ended: what was under way counts as not said.
+
+    That is so whatever is known of ZooKeeper then, for the node may be reached again before anything is told.
+    """
+    box = outbox.mailboxes.get(node_id)
+    if box is None or box.node_epoch != node_epoch or box.sent is None:
+        return outbox
+    return replace(outbox, mailboxes={**outbox.mailboxes, node_id: replace(box, sent=None)}, told_of=None)
+
+
 def late(outbox: Outbox, timeout_ms: int, now_ms: int) -> frozenset[tuple[int, int]]:
     """Return the lives (node and node epoch) that have acknowledged nothing for so long, though there was something."""
     return frozenset(

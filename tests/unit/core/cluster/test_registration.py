@@ -25,7 +25,7 @@ from coordinator.core.cluster.zookeeper import (
     ZkSet,
 )
 from tests.sim.schedule import Schedule
-from tests.sim.zookeeper import SimulatedZooKeeper
+from tests.sim.zookeeper import Manners, SimulatedZooKeeper
 from tests.sim.zookeeper_servers import Servers
 
 CLUSTER = Cluster(cluster_id="c1", shards=2, buckets=1, replication_factor=2, min_insync_replicas=2)
@@ -61,13 +61,18 @@ class World:
 class Newcomer:
     """A process of a node that registers; its directory is a value."""
 
-    def __init__(self, world: World, identity: Identity) -> None:
+    def __init__(self, world: World, identity: Identity, loses_watches: float = 0.0) -> None:
         self.world = world
         self.machine: Registration = begin(identity, TIMEOUT_MS)
         self.said: list[JoinedCluster | LifeBegan | MayNotJoin | Stuck] = []
         self.is_up = True
         self.port = SimulatedZooKeeper(
-            world.servers, world.schedule, world.dice, self.take, session_timeout_ms=TIMEOUT_MS
+            world.servers,
+            world.schedule,
+            world.dice,
+            self.take,
+            session_timeout_ms=TIMEOUT_MS,
+            manners=Manners(loses_watches=loses_watches),
         )
         self.port.start()
         self._tick()
@@ -216,6 +221,15 @@ def test_a_node_whose_disk_was_replaced_waits_for_the_end_of_its_former_life() -
     world.run(TIMEOUT_MS + MARGIN_MS + 1_000)
     assert again.said == [JoinedCluster("c1", 2), LifeBegan(1)]
     assert world.isrs() == [(2,), (2,)]
+
+
+def test_a_former_life_whose_end_no_watch_has_told_of_is_looked_for_before_a_node_stops() -> None:
+    world, one, _ = two_nodes()
+    again = Newcomer(world, identity(1, directory="new"), loses_watches=1.0)
+    world.run()
+    one.kill()
+    world.run(TIMEOUT_MS + MARGIN_MS)
+    assert again.said == [JoinedCluster("c1"), LifeBegan(1)]
 
 
 def _set(world: World, path: str, data: bytes) -> None:

@@ -5,10 +5,11 @@ from dataclasses import replace
 import msgspec.structs
 
 from coordinator.core.cluster.effects import NodeInfo, ShardLeader, ShardState, ShardStop, TellNode
-from coordinator.core.cluster.events import StepDown, StepDownReason
+from coordinator.core.cluster.events import PeerLost, PeerReached, StepDown, StepDownReason
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.office.telling import Outbox, late, take_answer, tell
 from coordinator.core.cluster.znodes import Bucket, Cluster, LiveNode, NodeState, ShardEntry, Versioned
+from coordinator.core.cluster.zookeeper import ZkSession, ZkState
 from tests.helpers.controller_world import SHARDS, Node, World, at_rest
 
 CLUSTER = Cluster(cluster_id="c1", shards=2, buckets=1, replication_factor=2, min_insync_replicas=1)
@@ -108,6 +109,24 @@ def test_what_was_under_way_when_a_connection_ended_is_said_again_with_what_has_
     outbox, (again,) = tell(outbox, changed, LIVES, REACHED, 70)
     assert again == replace(lost, number=lost.number + 1)
     assert take_answer(outbox, 1, 10, lost.number) == outbox, "to what was said before"
+
+
+def test_what_was_under_way_is_said_again_also_when_nothing_could_be_said_between_two_connections() -> None:
+    world = at_rest()
+    other = other_than_the_controller(world)
+    machine = world.nodes[world.controllers()[0]]
+    assert other.node_epoch is not None
+    other.is_deaf = True
+    world.reassign(world.led_first_by(other.number), world.shard(world.led_first_by(other.number)).replicas[::-1])
+    world.run(100)
+    session, owner = machine.machine.observer.session, machine.machine.owner
+    machine.take(ZkSession(session, ZkState.SUSPENDED, owner))  # nothing is said before all is read again
+    machine.take(PeerLost(other.number, other.node_epoch))
+    machine.take(PeerReached(other.number, other.node_epoch))
+    machine.take(ZkSession(session, ZkState.CONNECTED, owner))
+    other.is_deaf = False
+    world.run(1_000)
+    assert world.is_at_rest()
 
 
 def test_a_new_life_is_told_everything() -> None:
