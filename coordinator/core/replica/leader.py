@@ -337,8 +337,11 @@ def ticked(replica: Replica, event: Ticked, effects: list[Effect]) -> Replica:
         effects.append(StepDown(replica.shard, replica.leader_epoch, why))
         leader = replace(leader, asked_to_step_down_ms=event.now_ms)
     fetches = tuple(tried_again(fetch, event.now_ms, settings.lag_ms) for fetch in leader.fetches)
-    leader = replace(leader, fetches=fetches)
-    return considered(replace(replica, role=leader), leader, effects, now_ms=event.now_ms)
+    if fetches != leader.fetches:
+        leader = replace(leader, fetches=fetches)
+    if leader is not replica.role:
+        replica = replace(replica, role=leader)
+    return considered(replica, leader, effects, now_ms=event.now_ms)
 
 
 def peer_down(replica: Replica, peer: int, now_ms: int) -> Replica:

@@ -48,6 +48,8 @@ class ClusterChecker:
         """By shard and leader epoch: the node and the life that leads in it."""
         self._known: dict[tuple[int, int, int], int] = {}
         """By node, life and shard: the high watermark it had last."""
+        self._looked_at: dict[tuple[int, int, int], Replica] = {}
+        """By node, life and shard: the value that was looked at last."""
         self._epochs: dict[tuple[int, int, int], int] = {}
         self._published: dict[tuple[int, int], int | None] = {}
         """By shard and leader epoch: the leader that ZooKeeper has named."""
@@ -127,15 +129,18 @@ class ClusterChecker:
                 continue
             replica = replication.replicas[shard]
             key = process.number, process.life, shard
+            if isinstance(replica.role, Leader) and replication.coordinator.is_loaded(shard):
+                self._served_since_ms.setdefault(key, self._schedule.now_ms)
+            else:
+                self._served_since_ms.pop(key, None)
+            if self._looked_at.get(key) is replica:
+                continue
+            self._looked_at[key] = replica
             self._require(replica.leader_epoch >= self._epochs.get(key, -1), "MonotonicEpochs", f"{key}")
             self._epochs[key] = replica.leader_epoch
             log = process.disk.log(shard)
             if isinstance(replica.role, Leader):
                 self._leads(process, shard, replica.leader_epoch)
-            if isinstance(replica.role, Leader) and replication.coordinator.is_loaded(shard):
-                self._served_since_ms.setdefault(key, self._schedule.now_ms)
-            else:
-                self._served_since_ms.pop(key, None)
             known, high_watermark = self._known.get(key, 0), replica.high_watermark
             if high_watermark == known:
                 continue
@@ -154,7 +159,8 @@ class ClusterChecker:
             if shard in process.disk.open and shard not in process.refused and replication is not None:
                 replica, log = replication.replicas[shard], process.disk.log(shard)
                 is_true = replica.is_replaced or log.end == replica.log.end or isinstance(replica.role, Opening)
-                self._require(is_true, "TrueImage", f"{process.name}: {replica} of a log to {log.end}")
+                if not is_true:
+                    raise ViolationError("TrueImage", f"{process.name}: {replica} of a log to {log.end}")
 
     def _leads(self, process: "ClusterProcess", shard: int, leader_epoch: int) -> None:
         leader = self._leaders.get((shard, leader_epoch))
