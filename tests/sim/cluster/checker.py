@@ -40,6 +40,8 @@ class ClusterChecker:
         self._cluster = cluster
         self._schedule = schedule
         self.coverage: Counter[str] = Counter()
+        self.is_command_void = False
+        """A node is hearing a command that is not for it, or of a controller that was replaced."""
         self.processes: list[ClusterProcess] = []
         self.shard_of: Callable[[str], int] = lambda _: 0
         self.committed: list[list[Record]] = [[] for _ in range(cluster.shards)]
@@ -64,9 +66,13 @@ class ClusterChecker:
 
     def written(self, change: Change) -> None:
         """Hold a change of ZooKeeper's data to what has to be true of it."""
-        before = dict(self.image.shards())
+        before, lived = dict(self.image.shards()), self.image.live
         for path, node in change.items():
             self.image = read_node(self.image, path, node)
+        for process in self.processes:
+            live = self.image.live.get(process.number)
+            if process.is_up and live is not None and live != lived.get(process.number):
+                process.lost = {}  # it has registered since, and is counted with what it has
         for shard, entry in self.image.shards():
             was = before.get(shard)
             if was != entry:
@@ -82,6 +88,7 @@ class ClusterChecker:
         is_enough = has_lost or len(entry.isr) >= min(self._cluster.min_insync_replicas, len(was.isr) if was else 9)
         self._require(is_enough, "IsrNotBelowMin", f"{shard} {was} {entry}")
         self._require(entry.leader is None or entry.leader in entry.isr, "LeaderInIsr", f"{shard} {entry}")
+        self._all_have(shard, entry.isr, len(self.committed[shard]))
         if was is None:
             return
         self._require(entry.leader_epoch >= was.leader_epoch, "MonotonicEpochs", f"{shard} {was} {entry}")
@@ -101,11 +108,14 @@ class ClusterChecker:
 
     def hears(self, process: "ClusterProcess", event: Event) -> None:
         """Take note of what a node is before it hears a command that is void; see `stepped`."""
-        replication, self._before_old_command = process.node.replication, None
+        replication, self._before_old_command, self.is_command_void = process.node.replication, None, False
         if replication is None or not isinstance(event, PeerSaid) or not isinstance(event.message, TellNode):
             return
         told, replicas = event.message, replication.replicas
-        if told.controller_epoch < replicas.controller_epoch or told.node_epoch != process.node.node_epoch:
+        self.is_command_void = (
+            told.controller_epoch < replicas.controller_epoch or told.node_epoch != process.node.node_epoch
+        )
+        if self.is_command_void:
             self.coverage["void commands"] += 1
             self._before_old_command = [replicas[shard] for shard in replicas.shards]
 
@@ -193,6 +203,14 @@ class ClusterChecker:
         is_enough = len(holders) >= self._cluster.min_insync_replicas
         names = [each.name for each in holders]
         self._require(is_enough, "StrongIsr", f"{shard} is committed to {end}, which is on the disks of {names} only")
+        entry = self.image.shard(shard)
+        self._all_have(shard, () if entry is None else entry.isr, end)
+
+    def _all_have(self, shard: int, isr: tuple[int, ...], end: int) -> None:
+        """Hold everybody who may be elected to having everything that is committed."""
+        for each in self.processes:
+            if each.number in isr and end and not self._has(each, shard, end):
+                raise ViolationError("StrongIsr", f"{shard} is committed to {end}, which {each.name} of {isr} lacks")
 
     def _has(self, process: "ClusterProcess", shard: int, end: int) -> bool:
         """Return whether a node's disk has what is committed to an end, or the one had that it has lost.

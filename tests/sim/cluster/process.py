@@ -28,7 +28,7 @@ from coordinator.core.peers.effects import ConnectPeers, EndContact, SayToPeer
 from coordinator.core.replica import effects as r
 from coordinator.core.replica.opening import log_opened
 from coordinator.protocol.parts import NodeAddress
-from coordinator.protocol.peer_messages import TellNode
+from coordinator.protocol.peer_messages import NodeAnswered, TellNode
 from tests.helpers.planted_bugs import PlantedBugError
 from tests.sim.cluster.checker import ClusterChecker, ViolationError
 from tests.sim.cluster.disk import Disk, Log
@@ -276,6 +276,8 @@ class ClusterProcess:
     def _say(self, effect: SayToPeer) -> None:
         if isinstance(effect.message, TellNode):
             self._checker.told(self, effect.message)
+        if isinstance(effect.message, NodeAnswered) and self._checker.is_command_void:
+            raise ViolationError("OldCommandObeyed", f"{self.name} answers {effect.message}")
         self._peers.say(self.number, effect.peer, effect.message)
 
     def request(self, connection_id: int, correlation_id: int, request: Any) -> None:
