@@ -1,10 +1,55 @@
-"""Worlds of a cluster in which one thing happens that no random world has: it ends with nodes that must not go on."""
+"""Worlds of a cluster for mistakes that take much to come together: few faults, often, or one that no other world has."""
+
+from dataclasses import replace
+from random import Random
+from typing import ClassVar
 
 from tests.sim.cluster.checker import ViolationError
+from tests.sim.cluster.mix import ClusterMix
 from tests.sim.cluster.world import ClusterWorld
 
 SETTLED_MS = 5_000
 HALTED_MS = 20_000
+
+
+class _Narrow(ClusterWorld):
+    """A random world with few kinds of faults, which come often; members are busy."""
+
+    often: ClassVar[frozenset[str]]
+
+    def __init__(self, seed: int, mix: ClusterMix, dice: Random) -> None:
+        faults = {name: 4 if name in self.often else 0 for name in mix.faults}
+        settings = replace(mix.settings, lag_ms=500, closed_grace_ms=50)
+        super().__init__(
+            seed,
+            replace(
+                mix,
+                faults=faults,
+                fault_every_ms=300,
+                settings=settings,
+                paces_ms=(10, 60, 200),
+                zookeeper_delays_ms=(1, 5, 40),
+            ),
+            dice,
+        )
+
+
+class InSyncWorld(_Narrow):
+    """Leaders change in-sync sets all the time, and often do not hear what became of it."""
+
+    often = frozenset({"zookeeper-cut", "zookeeper-held", "disk-slow", "contact-broken"})
+
+
+class DrainWorld(_Narrow):
+    """Nodes are drained while others would take them in."""
+
+    often = frozenset({"node-drained", "zookeeper-held", "contact-broken"})
+
+
+class CutWorld(_Narrow):
+    """Leaders are cut off with records that nobody else has, which are cut when they come back."""
+
+    often = frozenset({"node-cut-off", "node-paused", "disk-slow", "node-killed"})
 
 
 class PutBackWorld(ClusterWorld):
