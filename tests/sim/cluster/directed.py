@@ -1,4 +1,4 @@
-"""Worlds of a cluster for mistakes that take much to come together: few faults, often, or one that no other world has."""
+"""Worlds of a cluster for mistakes that take much to come together: few faults, often, or one of their own."""
 
 from dataclasses import replace
 from random import Random
