@@ -173,7 +173,6 @@ async def _run(
     failing = asyncio.ensure_future(driver.run())
     try:
         await asyncio.wait([failing, told, joining], return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]
-        waiting.cancel()
         if joining.done() and not failing.done():
             await let_members_in(ports.server, log)
             await asyncio.wait([failing, told], return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]
@@ -196,15 +195,17 @@ async def _run(
 
 
 async def _say_waiting(settings: Settings, node: ClusterNode, log: FilteringBoundLogger) -> None:
-    """Say now and then why members are not let in."""
-    hosts = ", ".join(settings.zookeeper.hosts)
-    while True:
+    """Say now and then why nobody is served, until somebody can be."""
+    hosts, path = ", ".join(settings.zookeeper.hosts), settings.zookeeper.path
+    why = "it has only begun"
+    while why or not node.is_in_cluster:
         await asyncio.sleep(_SAY_WAITING_S)
-        log.warning(
-            "not-in-cluster",
-            why=f"{node.waits_for}; zookeeper.hosts is {hosts}, zookeeper.path {settings.zookeeper.path}. This node "
-            "goes on trying, and no member can connect before",
-        )
+        why = node.waits_for
+        if why and node.is_in_cluster:
+            log.warning("no-shards", why=why)
+        elif why:
+            at = f"zookeeper.hosts is {hosts}, zookeeper.path {path}"
+            log.warning("not-in-cluster", why=f"{why}; {at}. This node goes on trying, and lets no member in before")
 
 
 async def _until_all_is_said(node: ClusterNode) -> None:

@@ -104,6 +104,13 @@ def test_a_node_without_zookeeper_goes_on_trying_says_so_and_stops_well(start: S
     assert "listening on" not in node.said
 
 
+def test_a_node_that_is_alone_where_three_make_a_cluster_says_so(start: Start) -> None:
+    node = start(1)
+    node.wait_until_it_serves()
+    node.wait_until_it_says("no-shards", 60)
+    assert "they are made when 3 nodes are there, which is its replication_factor, and there are 1" in node.said
+
+
 def test_a_cluster_that_was_made_otherwise_than_is_set_is_joined_and_the_settings_are_named(
     joined: NodeProcess, start: Start
 ) -> None:

@@ -103,6 +103,17 @@ def removed_buckets(image: Image, cluster: Cluster, told: Mapping[int, ShardEntr
     return {bucket: trace for bucket, trace in traces.items() if bucket in missing}
 
 
+def too_few_nodes(image: Image, cluster: Cluster) -> str:
+    """Say that a cluster whose shards are not made yet has too few nodes for that; empty if it has enough."""
+    live = sum(bool(live.owner) for live in image.live.values())
+    if live >= cluster.replication_factor:
+        return ""
+    return (
+        f"the cluster has no shards yet: they are made when {cluster.replication_factor} nodes are there, which is its "
+        f"replication_factor, and there are {live}; start the others"
+    )
+
+
 def _is_missing(image: Image, bucket: int) -> bool:
     return bucket not in image.buckets and bucket_path(bucket) not in image.unreadable
 

@@ -35,6 +35,7 @@ from coordinator.core.cluster.events import (
 from coordinator.core.cluster.identity import Identity
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.registration import waits_for
+from coordinator.core.cluster.troubles import too_few_nodes
 from coordinator.core.cluster.znodes import Cluster, NodeState, bucket_of
 from coordinator.core.cluster.zookeeper import ZkChanged, ZkMulti, ZkMultiDone, ZkRead, ZkReadDone, ZkSession
 from coordinator.core.cluster_node.answers.description import MEMBERS_ADDRESS as MEMBERS_ADDRESS
@@ -148,8 +149,9 @@ class ClusterNode:
 
     @property
     def waits_for(self) -> str:
-        """Return what this node waits for to be registered, for people; empty if it is."""
-        return waits_for(self._rooms.registration)
+        """Return what this node waits for, for people: to be registered, or for any shard to be led; empty if nothing."""
+        why, cluster = waits_for(self._rooms.registration), self.cluster
+        return why if why or self._leaders or cluster is None else too_few_nodes(self._rooms.image, cluster)
 
     @property
     def cluster(self) -> Cluster | None:

@@ -1,12 +1,14 @@
 """Whatever only a person can put right is named, once, and nothing is made up for what is gone."""
 
+import msgspec.structs
 import pytest
 
 from coordinator.core.cluster.effects import (
     Stuck,
     TookOffice,
 )
-from coordinator.core.cluster.znodes import ActiveController, LiveNode, LogEnd, encode
+from coordinator.core.cluster.troubles import too_few_nodes
+from coordinator.core.cluster.znodes import ActiveController, Cluster, LiveNode, LogEnd, encode
 from coordinator.core.cluster.zookeeper import (
     ZkCreate,
     ZkDelete,
@@ -129,3 +131,14 @@ def test_shards_that_were_removed_are_named_and_not_made_anew_from_the_first_epo
     world.servers.on_commit = check
     world.run(2_000)
     assert world.nodes[controller].machine.stuck == ()
+
+
+def test_a_cluster_without_shards_says_how_many_nodes_it_waits_for() -> None:
+    world = World(0)
+    cluster = Cluster(cluster_id="c", shards=1, buckets=1, replication_factor=4, min_insync_replicas=1)
+    world.run(4_000)
+    assert too_few_nodes(world.image(), cluster) == (
+        "the cluster has no shards yet: they are made when 4 nodes are there, which is its replication_factor, and "
+        "there are 3; start the others"
+    )
+    assert too_few_nodes(world.image(), msgspec.structs.replace(cluster, replication_factor=3)) == ""
