@@ -149,7 +149,7 @@ class ClusterNode:
 
     @property
     def waits_for(self) -> str:
-        """Return what this node waits for, for people: to be registered, or for any shard to be led; empty if nothing."""
+        """Return what this node waits for, for people: to be registered, or for shards to be led; empty if nothing."""
         why, cluster = waits_for(self._rooms.registration), self.cluster
         return why if why or self._leaders or cluster is None else too_few_nodes(self._rooms.image, cluster)
 
