@@ -7,7 +7,7 @@ from coordinator.core.cluster.office.due import ControllerSettings
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """Times in milliseconds; `docs/OPTIONS.md` has the defaults once a node of a cluster can be started."""
+    """Times in milliseconds; `conf/coordinator.toml` has the defaults."""
 
     zookeeper_session_timeout_ms: int = 6_000
     lag_ms: int = 2_000

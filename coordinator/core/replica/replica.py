@@ -30,7 +30,7 @@ NO_ROUND: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What an operator may choose about replicas; `docs/OPTIONS.md` has the defaults."""
+    """What an operator may choose about replicas; `conf/coordinator.toml` has the defaults."""
 
     min_insync_replicas: int
     lag_ms: int

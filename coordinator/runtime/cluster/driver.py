@@ -125,6 +125,7 @@ class ClusterDriver(Driver):
     def drain(self) -> None:
         """Take nothing more from members, Kafka, ZooKeeper and the clock, and hand all that was decided on."""
         self._end_turn()
+        self._logs.stop()
         super().drain()
 
     def _on_tick(self) -> None:

@@ -6,6 +6,7 @@ of the disk, which ends the node.
 """
 
 import asyncio
+import contextlib
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -85,6 +86,11 @@ class LogWork:
         """Delete what was moved aside before a wall time."""
         self._openings.do(partial(self._disk.delete_aside, before_ms))
 
+    def stop(self) -> None:
+        """Begin nothing more; that the disk is closed meanwhile is no failure of what is under way."""
+        self._openings.stop()
+        self._readings.stop()
+
     # ---- on threads -------------------------------------------------------------------------------------------------
 
     def _open(self, effect: OpenReplica) -> None:
@@ -93,7 +99,8 @@ class LogWork:
         except LogReplacedError:
             return
         finally:
-            self._loop.call_soon_threadsafe(self._has_opened, effect.shard)
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits for the log
+                self._loop.call_soon_threadsafe(self._has_opened, effect.shard)
         self._report(LogOpened(effect.shard, log_opened(opened)))
 
     def _has_opened(self, shard: int) -> None:
@@ -129,19 +136,27 @@ class _Worker:
         self._work: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._on_failure = on_failure
         self._log = log
+        self._is_over = False
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def do(self, work: Callable[[], object]) -> None:
         """Do something after all that was asked for before."""
         self._work.put(work)
 
+    def stop(self) -> None:
+        """Leave what has not begun undone, and tell of no failure any more."""
+        self._is_over = True
+
     def _run(self) -> None:
         while True:
             work = self._work.get()
+            if self._is_over:
+                continue
             try:
                 work()
             except StorageError as error:
-                self._on_failure(str(error))
+                if not self._is_over:
+                    self._on_failure(str(error))
             except Exception as error:  # noqa: BLE001 - what waits for this would wait for ever
                 self._log.critical("bug", why="work on a log failed", exc_info=True)
                 self._on_failure(f"a bug in work on a log: {error!r}")

@@ -20,10 +20,12 @@ class GatedDisk:
 
     def __init__(self) -> None:
         self.gate = threading.Event()
+        self.is_asked = threading.Event()
         self.done: list[Any] = []
         self.error: Exception | None = None
 
     def open_log(self, shard: int, log_number: int) -> OpenedLog:
+        self.is_asked.set()
         assert self.gate.wait(20)
         self.done.append(("open", shard, log_number))
         self._fail()
@@ -141,3 +143,19 @@ def test_a_reading_of_what_is_below_the_log_or_of_a_log_that_is_gone_is_answered
         await until(lambda: len(world.events) == 2)
 
     assert play(act).events == [LogRead(1, 3, 9, 2, 5, None), LogRead(1, 3, 9, 2, 5, ())]
+
+
+def test_a_disk_that_is_closed_under_work_that_was_stopped_has_not_failed() -> None:
+    async def act(world: World) -> None:
+        world.disk.error = StorageError("the log is closed")
+        world.work.open(OpenReplica(1, 4))
+        world.work.open(OpenReplica(2, 5))
+        await asyncio.to_thread(world.disk.is_asked.wait, 20)
+        world.work.stop()
+        world.disk.gate.set()
+        await until(lambda: len(world.disk.done) == 1)
+        await until(lambda: not world.work._opening[1])
+
+    world = play(act)
+    assert (world.events, world.failures) == ([], [])
+    assert world.disk.done == [("open", 1, 4)]
