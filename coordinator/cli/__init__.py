@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.verbs import demo, dev, dev_topics, doctor, groups, serve
+from coordinator.cli.verbs import cluster, demo, dev, dev_topics, doctor, groups, serve, shards
 
 app = typer.Typer(
     name="kcoord",
@@ -20,6 +20,9 @@ serve.add_verbs(app)
 dev_topics.add_verbs(dev.app)
 app.add_typer(dev.app, name="dev")
 app.add_typer(groups.app, name="group")
+app.add_typer(cluster.clusters, name="cluster")
+app.add_typer(cluster.nodes, name="node")
+app.add_typer(shards.app, name="shard")
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
 

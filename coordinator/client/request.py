@@ -6,8 +6,9 @@ it; whatever keeps a response from coming is a `RequestError` that says what was
 
 A connection that breaks before the node's hello has asked nothing, and the next node is tried. One that breaks later
 may have carried any part of the request, and the node may have done it: `ask` then repeats nothing, there or elsewhere,
-and its error says to look. `ask_until_answered` asks again, so that its callers name only requests that come to the
-same when they are done twice. Of an answer in pages those that came are dropped, and the first is asked for again.
+and its error says to look; only what changes nothing is asked of another node that is known. `ask_until_answered` asks
+again, so that its callers name only requests that come to the same when they are done twice. Of an answer in pages
+those that came are dropped, and the first is asked for again.
 """
 
 import random
@@ -20,7 +21,18 @@ from coordinator.client.connection import Connection, NodeError, NodeTimeoutErro
 from coordinator.client.nodes import Nodes
 from coordinator.client.refusals import BETTER_ELSEWHERE, NOT_SERVING, PASSING, Refusal, refusal_of, show_refusal
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError
-from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse, Request, Response
+from coordinator.protocol.messages import (
+    DescribeCluster,
+    DescribeGroup,
+    FetchOffsets,
+    FindCoordinator,
+    FindCoordinatorResponse,
+    ListGroupEvents,
+    ListGroups,
+    Request,
+    Response,
+)
+from coordinator.protocol.messages.operators import DescribeControls
 from coordinator.protocol.messages.pages import ask_for_all
 from coordinator.protocol.text.addresses import Address, format_address
 
@@ -29,6 +41,17 @@ TRY_TIMEOUT_S: Final = 5.0
 
 SHORTEST_TRY_S: Final = 0.5
 """The least of the time left that a node gets for its hello, however many are to be tried after it."""
+
+_READS: Final = (
+    DescribeCluster,
+    DescribeControls,
+    DescribeGroup,
+    FetchOffsets,
+    FindCoordinator,
+    ListGroupEvents,
+    ListGroups,
+)
+"""The requests that change nothing, however often they are asked."""
 
 _NO_TIME_S: Final = 0.01
 """Less time than this is none."""
@@ -104,6 +127,8 @@ class _Asking:
         self._may_be_done = False
         self._failures: dict[Address, NodeError] = {}
         self._refused: Response | None = None
+        self._leader_epoch: int | None = None
+        """The epoch of the coordinator that was named last and has not answered."""
 
     def response(self) -> Response:
         """Return the response; raises RequestError."""
@@ -133,7 +158,7 @@ class _Asking:
             response = ask_for_all(lambda page: connection.ask(page, self._time_for_response_s()), self._request)
             self._may_be_done = False
             refusal = refusal_of(response)
-            if refusal is None or refusal[0] not in self._manner.passing:
+            if refusal is None or refusal[0] not in self._manner.passing or self._is_of_no_group(refusal):
                 return response
             self._has_round_an_answer = True
             self._refused = response
@@ -141,13 +166,19 @@ class _Asking:
             self._follow(connection, refusal)
         return None
 
+    def _is_of_no_group(self, refusal: Refusal) -> bool:
+        """Return whether a node refused to speak for all of them: no other one will."""
+        return refusal[0] is ErrorCode.NOT_COORDINATOR and not isinstance(getattr(self._request, "group_id", None), str)
+
     def _follow(self, connection: Connection, refusal: Refusal) -> None:
         """Turn to the node that coordinates the group, where the one that was asked does not."""
         why = show_refusal(refusal)
         group_id = getattr(self._request, "group_id", None)
         if refusal[0] is ErrorCode.NOT_COORDINATOR and isinstance(group_id, str):
-            found = connection.ask(FindCoordinator(group_id), self._time_for_response_s())
+            question = FindCoordinator(group_id, self._leader_epoch)
+            found = connection.ask(question, self._time_for_response_s())
             if isinstance(found, FindCoordinatorResponse) and found.coordinator is not None:
+                self._leader_epoch = found.leader_epoch
                 self._nodes.note_trouble(why, is_elsewhere_better=False)
                 self._nodes.learn((node.host, node.port) for node in found.nodes)
                 self._nodes.choose((found.coordinator.host, found.coordinator.port))
@@ -160,7 +191,8 @@ class _Asking:
         if not isinstance(error, NodeTimeoutError):
             self._refused = None
         self._nodes.note_trouble(str(error), is_elsewhere_better=True)
-        if self._may_be_done and not self._manner.may_be_done_twice:
+        is_harmless = isinstance(self._request, _READS) and not self._nodes.is_alone
+        if self._may_be_done and not self._manner.may_be_done_twice and not is_harmless:
             raise self._failure_at(node, error) from error
 
     def _end_round(self) -> None:

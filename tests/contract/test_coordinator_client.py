@@ -19,6 +19,7 @@ from coordinator.protocol.messages import (
     CommitOffsetsResponse,
     DescribeGroup,
     DescribeGroupResponse,
+    ErrorResponse,
     FetchOffsets,
     FetchOffsetsResponse,
     FindCoordinator,
@@ -29,7 +30,12 @@ from coordinator.protocol.messages import (
     Request,
     Response,
 )
-from coordinator.protocol.messages.operators import DeleteOffsets, DeleteOffsetsResponse
+from coordinator.protocol.messages.operators import (
+    DeleteGroup,
+    DeleteGroupResponse,
+    DeleteOffsets,
+    DeleteOffsetsResponse,
+)
 from coordinator.protocol.parts import CommittedOffset, NodeAddress
 from coordinator.protocol.text.addresses import Address, format_address, parse_address
 from tests.helpers.answer_cutter import answer_cutter
@@ -225,13 +231,14 @@ def test_a_request_that_was_done_and_not_answered_is_asked_again_only_by_who_may
 @pytest.mark.parametrize("way", BOTH)
 def test_a_node_that_hangs_up_amid_a_request_may_have_been_asked(way: Ask) -> None:
     """How much of a request arrived nobody knows who sent it, so that half of one counts as a whole."""
-    large = DescribeGroup("g" * 900_000)
-    with ScriptedCoordinator({}, hangs_up_after=1_000) as bad, ScriptedCoordinator({DescribeGroup: FOUND}) as good:
+    large = DeleteGroup("g" * 900_000, "me@here")
+    done = DeleteGroupResponse()
+    with ScriptedCoordinator({}, hangs_up_after=1_000) as bad, ScriptedCoordinator({DeleteGroup: done}) as good:
         if way is ask:
             with pytest.raises(RequestError, match="closed the connection before it answered"):
                 ask((bad.address, good.address), large, 30)
         else:
-            assert ask_until_answered((bad.address, good.address), large, 30) == FOUND
+            assert ask_until_answered((bad.address, good.address), large, 30) == done
         assert bad.taken == 1
         assert good.asked == ([] if way is ask else [large])
 
@@ -303,10 +310,21 @@ def test_what_may_be_asked_twice_is_asked_of_the_next_node(name: str) -> None:
 
 @pytest.mark.parametrize("name", MISDEEDS)
 def test_what_may_be_done_is_not_asked_of_another_node(name: str) -> None:
-    with ScriptedCoordinator({ListGroups: MISDEEDS[name][0]}) as bad, ScriptedCoordinator({ListGroups: GOOD}) as good:
-        with pytest.raises(RequestError, match=MISDEEDS[name][1]):
-            ask((bad.address, good.address), ListGroups(), 1.0 if name == "late" else 10)
+    request, why = DeleteGroup("g", "me@here"), MISDEEDS[name][1].replace("ListGroups", "DeleteGroup")
+    with (
+        ScriptedCoordinator({DeleteGroup: MISDEEDS[name][0]}) as bad,
+        ScriptedCoordinator({DeleteGroup: DeleteGroupResponse()}) as good,
+    ):
+        with pytest.raises(RequestError, match=why if "answer to another" not in name else "came as the response"):
+            ask((bad.address, good.address), request, 1.0 if name == "late" else 10)
         assert good.asked == []
+
+
+@pytest.mark.parametrize("name", [name for name in MISDEEDS if name != "late"])
+def test_what_only_reads_is_asked_of_another_node(name: str) -> None:
+    with ScriptedCoordinator({ListGroups: MISDEEDS[name][0]}) as bad, ScriptedCoordinator({ListGroups: GOOD}) as good:
+        assert ask((bad.address, good.address), ListGroups(), 10) == GOOD
+        assert len(bad.asked) == 1
 
 
 @pytest.mark.parametrize("misdeed", [byte_by_byte(GOOD), late(0.2, GOOD)], ids=["byte by byte", "late but in time"])
@@ -336,3 +354,50 @@ def test_a_request_that_cannot_be_sent_is_said_so_and_not_tried_elsewhere() -> N
     with ScriptedCoordinator({}) as node, pytest.raises(RequestError, match=r"^the request cannot be sent: Describe"):
         ask_until_answered((node.address,), DescribeGroup("g" * 2_000_000), 10)
     assert node.asked == []
+
+
+# ---- a cluster ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", BOTH)
+def test_a_leader_that_is_gone_is_asked_for_by_its_epoch_and_the_next_one_is_followed(way: Ask) -> None:
+    moved = ErrorResponse(ErrorCode.NOT_COORDINATOR, "shard 3 is not led by this node")
+    gone = NodeAddress(1, *unused_address())
+    with ScriptedCoordinator({DescribeGroup: FOUND}) as leader:
+        answers: list[Response] = [
+            FindCoordinatorResponse(coordinator=gone, leader_epoch=4),
+            FindCoordinatorResponse(coordinator=NodeAddress(2, *leader.address), leader_epoch=5),
+        ]
+        with ScriptedCoordinator({DescribeGroup: moved, FindCoordinator: list(answers)}) as other:
+            assert way((other.address,), DescribeGroup("g"), 10) == FOUND
+            questions = [request for request in other.asked if isinstance(request, FindCoordinator)]
+            assert questions == [FindCoordinator("g"), FindCoordinator("g", 4)]
+
+
+@pytest.mark.parametrize("way", BOTH)
+def test_nodes_that_point_at_each_other_cost_the_time_and_no_more(way: Ask) -> None:
+    moved = ErrorResponse(ErrorCode.NOT_COORDINATOR, "shard 3 is not led by this node")
+    there: dict[str, Address] = {}
+
+    def points_to(name: str) -> Callable[[Request], Response]:
+        return lambda _: FindCoordinatorResponse(coordinator=NodeAddress(1, *there[name]), leader_epoch=4)
+
+    with (
+        ScriptedCoordinator({DescribeGroup: moved, FindCoordinator: points_to("b")}) as a,
+        ScriptedCoordinator({DescribeGroup: moved, FindCoordinator: points_to("c")}) as b,
+        ScriptedCoordinator({DescribeGroup: moved, FindCoordinator: points_to("a")}) as c,
+    ):
+        there.update(a=a.address, b=b.address, c=c.address)
+        if way is ask:
+            assert ask((a.address,), DescribeGroup("g"), 1.0) == moved
+        else:
+            with pytest.raises(RequestTimeoutError):
+                ask_until_answered((a.address,), DescribeGroup("g"), 1.0)
+        assert max(node.taken for node in (a, b, c)) <= 12, "the pause between rounds grows"
+
+
+def test_a_node_that_does_not_speak_for_all_groups_says_so_at_once() -> None:
+    refused = ErrorResponse(ErrorCode.NOT_COORDINATOR, "shard 3 is not led by this node")
+    with ScriptedCoordinator({ListGroups: refused}) as node:
+        assert ask((node.address,), ListGroups(), 10) == refused
+        assert len(node.asked) == 1

@@ -6,9 +6,8 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from coordinator.cli.parts.asking import ask_for
 from coordinator.cli.parts.exits import ExitCode, notes
-from coordinator.protocol.messages import ListGroups, ListGroupsResponse
+from coordinator.cli.parts.surveying import every_group
 
 SomeGroup = Annotated[str | None, typer.Argument(metavar="GROUP", help="The group's id.", show_default=False)]
 Match = Annotated[
@@ -24,13 +23,17 @@ def groups_meant(
 ) -> tuple[str, ...]:
     """Return the ids of the groups that are meant, sorted.
 
-    Raises typer.BadParameter unless exactly one scope is named; exits with NOT_FOUND when no group matches.
+    Raises typer.BadParameter unless exactly one scope is named; exits with NOT_FOUND when no group matches, and
+    with REFUSED_BY_STATE when it is not known which groups there are.
     """
     if [group is not None, match is not None, all_groups].count(True) != 1:
         raise typer.BadParameter("name a group, or groups with --match, or all of them with --all-groups")
     if group is not None:
         return (group,)
-    known = sorted(found.group_id for found in ask_for(coordinator, ListGroups(), timeout_s, ListGroupsResponse).groups)
+    groups, are_all = every_group(coordinator, timeout_s)
+    if not are_all:
+        raise typer.Exit(ExitCode.REFUSED_BY_STATE)
+    known = sorted(found.group_id for found in groups)
     meant = tuple(filter_groups(known, match))
     if match is not None and not meant:
         notes.print(f"No group matches '{match}'.")

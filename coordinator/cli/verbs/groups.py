@@ -7,7 +7,8 @@ from typing import Annotated, Final
 import typer
 
 from coordinator.cli.parts.asking import Coordinator, Group, Output, Timeout, ask_for
-from coordinator.cli.parts.exits import notes
+from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.cli.parts.surveying import every_group
 from coordinator.cli.parts.tables import Cell, OutputFormat, View, write_json, write_rows, write_views
 from coordinator.cli.parts.which_groups import AllGroups, Match, SomeGroup, filter_groups, groups_meant
 from coordinator.cli.parts.which_partitions import format_partitions, left_claims
@@ -22,8 +23,6 @@ from coordinator.protocol.messages import (
     FindCoordinatorResponse,
     ListGroupEvents,
     ListGroupEventsResponse,
-    ListGroups,
-    ListGroupsResponse,
 )
 from coordinator.protocol.messages.operators import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import ControlDescription, GroupEvent, MemberDescription, PartitionDescription
@@ -64,11 +63,10 @@ def list_groups(
     output: Output = OutputFormat.TABLE,
     timeout: Timeout = 10.0,
 ) -> None:
-    """List the groups that the coordinator knows, or those that match."""
-    response = ask_for(coordinator, ListGroups(), timeout, ListGroupsResponse)
-    known = filter_groups([group.group_id for group in response.groups], match)
-    meant = frozenset(known)
-    groups = [g for g in response.groups if g.group_id in meant and (not state or g.state in state)]
+    """List the groups that the coordinator knows, on all of its nodes, or those that match."""
+    every, are_all = every_group(coordinator, timeout)
+    meant = frozenset(filter_groups([group.group_id for group in every], match))
+    groups = [g for g in every if g.group_id in meant and (not state or g.state in state)]
     if output is OutputFormat.JSON:
         write_json(
             [
@@ -82,14 +80,13 @@ def list_groups(
                 for group in groups
             ]
         )
-        return
-    write_rows(
-        output,
-        LIST_COLUMNS,
-        [(group.group_id, group.state, group.members, group.group_epoch, group.bytes) for group in groups],
-    )
-    if not groups:
-        notes.print("No group matches." if response.groups else "There are no groups.")
+    else:
+        rows = [(group.group_id, group.state, group.members, group.group_epoch, group.bytes) for group in groups]
+        write_rows(output, LIST_COLUMNS, rows)
+    if not are_all:
+        raise typer.Exit(ExitCode.REFUSED_BY_STATE)
+    if not groups and output is not OutputFormat.JSON:
+        notes.print("No group matches." if every else "There are no groups.")
 
 
 @app.command()

@@ -8,7 +8,7 @@ import typer.main
 from coordinator.cli import app
 from coordinator.cli.parts.exits import ExitCode
 from coordinator.cli.parts.tables import OutputFormat
-from coordinator.cli.verbs import groups
+from coordinator.cli.verbs import cluster, groups, shards
 from coordinator.runtime.process.signals import IGNORED, STOPPING
 
 PAGE = (Path(__file__).parents[3] / "docs" / "OPERATIONS.md").read_text(encoding="utf-8")
@@ -19,8 +19,9 @@ def test_every_exit_code_is_listed_with_its_number():
     assert listed == [(str(code.value), code.name) for code in ExitCode]
 
 
-def test_every_verb_about_groups_is_named():
-    verbs = {command.name or command.callback.__name__ for command in groups.app.registered_commands}
+def test_every_verb_about_groups_nodes_and_shards_is_named():
+    apps = (groups.app, cluster.clusters, cluster.nodes, shards.app)
+    verbs = {command.name or command.callback.__name__ for app in apps for command in app.registered_commands}
     named = set(re.findall(r"[a-z]+(?:-[a-z]+)*", PAGE))
     assert verbs - named == set()
 
@@ -29,7 +30,13 @@ def test_every_form_of_output_is_named_and_data_verbs_offer_it():
     assert all(f"-o {form.value}" in PAGE for form in OutputFormat)
     group = typer.main.get_command(app).commands["group"]
     silent = {"wait", "delete"}
-    for name, verb in group.commands.items():
+    command = typer.main.get_command(app)
+    others = {
+        f"{of} {name}": verb
+        for of in ("node", "shard", "cluster")
+        for name, verb in command.commands[of].commands.items()
+    }
+    for name, verb in (group.commands | others).items():
         offers = any("--output" in parameter.opts for parameter in verb.params)
         assert offers != (name in silent), name
 
