@@ -25,7 +25,7 @@ NOT_HERE = ErrorResponse(ErrorCode.NOT_COORDINATOR, "shard 1 is not led by this 
 
 @dataclass
 class Script:
-    """What there is to say: by shard its leader, by node its address once it runs, and the groups of each shard.
+    """The things to be said: by shard its leader, by node its address once it runs, and the groups of each shard.
 
     `gone` are nodes without a session with ZooKeeper, `isr` the in-sync sets that are not whole.
     """
