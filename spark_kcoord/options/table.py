@@ -96,7 +96,8 @@ OPTIONS: Final = (
         SERVERS,
         None,
         "both",
-        "coordinator nodes; required in a stream, and in a batch unless kafka.bootstrap.servers says where to read",
+        "coordinator nodes, of which one that answers names the others; required in a stream, and in a batch unless "
+        "kafka.bootstrap.servers says where to read",
     ),
     Option(
         "kcoord.group.id",

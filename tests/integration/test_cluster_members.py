@@ -1,0 +1,143 @@
+"""A member and the tools on three real nodes: the group's leader is killed, and the member keeps what it has.
+
+Every wait is for something that happens, so that a slow machine makes the test slow and nothing else.
+"""
+
+import json
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from coordinator.cli import app
+from coordinator.local.cluster import LocalCluster
+from coordinator.local.kafka.broker import LocalKafka
+from coordinator.local.zookeeper import LocalZooKeeper
+from coordinator.protocol.columns import OffsetToCommit
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.parts import ResetPolicy
+from coordinator.protocol.text.addresses import parse_addresses
+from spark_kcoord.member.client import MemberClient
+from spark_kcoord.member.settings import MemberSettings
+from tests.helpers.waiting import wait_until
+
+PATIENCE_S = 60.0
+SHARDS = 4
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def cluster(kafka: LocalKafka, zookeeper: LocalZooKeeper, tmp_path: Path) -> Iterator[LocalCluster]:
+    path = f"/kcoord-{secrets.token_hex(4)}"
+    settings = {"cluster.shards": SHARDS, "zookeeper.path": path, "zookeeper.session_timeout_ms": 4_000}
+    with LocalCluster(kafka.bootstrap_servers, tmp_path, zookeeper=zookeeper, settings=settings) as nodes:
+        yield nodes
+
+
+def tool(addresses: str, *arguments: str) -> Any:
+    """Run a verb and return its result, with its JSON as `told`."""
+    result = CliRunner().invoke(app, [*arguments, "--coordinator", addresses, "-o", "json"])
+    result.told = json.loads(result.stdout) if result.stdout else None  # type: ignore[attr-defined]
+    return result
+
+
+def is_well(addresses: str) -> bool:
+    return bool(tool(addresses, "cluster", "status").exit_code == 0)
+
+
+class Watcher:
+    """Looks without a pause at the partitions that a member owns, until it is stopped."""
+
+    def __init__(self, client: MemberClient) -> None:
+        self.seen: set[tuple[int, ...]] = set()
+        self._client = client
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+
+    def __enter__(self) -> "Watcher":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._is_over.wait(0.001):
+            self.seen.add(tuple(part.partition for part in self._client.assignment().partitions))
+
+
+def test_member_keeps_its_partitions_while_its_leader_is_killed_and_tools_say_what_there_is(
+    cluster: LocalCluster, topic: Callable[..., str]
+) -> None:
+    name, group, everybody = topic(partitions=3), "g", cluster.addresses
+    wait_until(lambda: is_well(everybody), timeout_s=PATIENCE_S, what="all shards are served and in sync")
+    assert [node["node_id"] for node in tool(everybody, "node", "list").told] == [1, 2, 3]
+    shards = tool(everybody, "shard", "list").told
+    assert [(shard["shard"], shard["state"], len(shard["in_sync"])) for shard in shards] == [
+        (shard, "serving", 3) for shard in range(SHARDS)
+    ]
+    settings = MemberSettings(
+        coordinators=parse_addresses(everybody),
+        group_id=group,
+        client_id="test",
+        topics=(name,),
+        reset_policy=ResetPolicy("earliest"),
+    )
+    client = MemberClient(settings)
+    try:
+        client.join()
+        held = client.wait_for_assignment(complete=True, timeout_s=PATIENCE_S)
+        assert [part.partition for part in held.partitions] == [0, 1, 2]
+        epochs = [part.owner_epoch for part in held.partitions]
+
+        def commit(offset: int) -> list[ErrorCode]:
+            offsets = [OffsetToCommit(name, number, offset, epoch) for number, epoch in enumerate(epochs)]
+            return [result.error for result in client.commit(offsets)]
+
+        assert commit(1) == [ErrorCode.NONE] * 3
+        (state,) = [tool(everybody, "group", "describe", group, "--state").told]
+        leader = state["coordinator"]["node_id"]
+        killed = next(node for node in cluster.nodes if node.number == leader)
+        others = ",".join(node.address for node in cluster.nodes if node is not killed)
+        with Watcher(client) as watcher:
+            killed.kill()
+            assert commit(2) == [ErrorCode.NONE] * 3
+            wait_until(lambda: client.assignment().is_complete, timeout_s=PATIENCE_S, what="all has followed")
+        assert watcher.seen == {(0, 1, 2)}, "it has what it had, all the while"
+        assert [part.owner_epoch for part in client.assignment().partitions] == epochs
+
+        state = tool(everybody, "group", "describe", group, "--state").told
+        assert state["coordinator"]["node_id"] != leader
+        kinds = [event["kind"] for event in tool(everybody, "group", "events", group).told]
+        assert "rebalance" not in kinds
+
+        def is_listed() -> bool:
+            listed = tool(everybody, "group", "list")
+            assert f"the node at {killed.address} could not be asked: it cannot be reached" in listed.stderr
+            return listed.exit_code == 0 and [each["group"] for each in listed.told] == [group]
+
+        wait_until(is_listed, timeout_s=PATIENCE_S, what="every shard is served by those that live")
+
+        def is_gone() -> bool:
+            states = {node["node_id"]: node["state"] for node in tool(others, "node", "list").told}
+            return states[leader] == "gone"
+
+        wait_until(is_gone, timeout_s=PATIENCE_S, what="ZooKeeper has ended the session of the killed node")
+        status = tool(others, "cluster", "status")
+        assert status.exit_code == 4
+        assert f"node {leader} is gone: it has no session with ZooKeeper" in status.told["troubles"]
+        for node in tool(others, "shard", "list").told:
+            assert node["leader"] != leader
+
+        killed.start()
+        wait_until(lambda: is_well(cluster.addresses), timeout_s=PATIENCE_S, what="it is back in sync")
+        assert commit(3) == [ErrorCode.NONE] * 3
+        client.leave()
+    finally:
+        client.close()
