@@ -6,10 +6,9 @@ from typing import Any
 
 from coordinator.core.groups.bounds.claim_watch import ClaimWatch
 from coordinator.core.groups.membership.listed_claims import Listed
-from spark_kcoord.member.core.held.holdings import Holdings
 from spark_kcoord.microbatch.topic_watch import TopicWatch
 from tests.sim.directed import processes_that_come_back, topics_that_come_back
-from tests.sim.mix import Mix, draw_mix
+from tests.sim.mix import Mix
 
 Patches = list[tuple[Any, str, Any]]
 
@@ -24,19 +23,6 @@ def process_that_never_got_in_drops_claims() -> Patches:
 
 def came_and_went_unseen() -> Patches:
     return [(TopicWatch, "_came_and_went", lambda self, assignment, staying: set())]
-
-
-def keeps_what_did_not_follow() -> Patches:
-    return [(Holdings, "end_doubts", lambda self: None)]
-
-
-def counts_what_is_to_follow_wrong() -> Patches:
-    begin_anew = Holdings.begin_anew
-
-    def counts_one_more(self: Holdings, held: int | None) -> None:
-        begin_anew(self, None if held is None else held + 1)
-
-    return [(Holdings, "begin_anew", counts_one_more)]
 
 
 MISTAKES: Mapping[str, tuple[str, Callable[[], Patches], Callable[[Random], Mix]]] = {
@@ -54,15 +40,5 @@ MISTAKES: Mapping[str, tuple[str, Callable[[], Patches], Callable[[Random], Mix]
         "a topic that came back and was deleted between two plans is not asked about",
         came_and_went_unseen,
         topics_that_come_back,
-    ),
-    "keeps-what-did-not-follow": (
-        "a member that is back goes on with partitions that were not among those it has now",
-        keeps_what_did_not_follow,
-        draw_mix,
-    ),
-    "awaits-one-more": (
-        "a member that is back waits for a partition more than it has before it gives up what did not follow",
-        counts_what_is_to_follow_wrong,
-        draw_mix,
     ),
 }
