@@ -16,7 +16,7 @@ from coordinator.core.groups.assignment.assignors import (
     DEFAULT_ASSIGNOR,
     Assignor,
     AssignorInput,
-    TopicPartition,
+    Partitions,
 )
 from coordinator.protocol.ids import why_bad_id
 
@@ -56,7 +56,7 @@ class InstalledAssignor:
         self._assign = assign
         self._log = log
 
-    def __call__(self, given: AssignorInput) -> Mapping[str, frozenset[TopicPartition]]:
+    def __call__(self, given: AssignorInput) -> Mapping[str, Partitions]:
         """Return its answer, or that of `sticky` when it has none or a wrong one."""
         try:
             answer = {member_id: frozenset(mine) for member_id, mine in self._assign(given).items()}
@@ -69,7 +69,7 @@ class InstalledAssignor:
         return ASSIGNORS[DEFAULT_ASSIGNOR](given)
 
 
-def why_wrong(given: AssignorInput, answer: Mapping[str, frozenset[TopicPartition]]) -> str | None:
+def why_wrong(given: AssignorInput, answer: Mapping[str, Partitions]) -> str | None:
     """Say what is wrong with an assignment, or return None."""
     members = {member.member_id: member.topics for member in given.members}
     if set(answer) != set(members):

@@ -186,7 +186,7 @@ def _reset_overwritten() -> Patches:
 def _hold_expires_with_session() -> Patches:
     return [
         (reconciler, "is_held", lambda *_: False),
-        (targets, "held_partitions", lambda _: frozenset()),
+        (targets, "held_columns", lambda _: []),
     ]
 
 

@@ -12,7 +12,8 @@ from coordinator.core.events import TopicsRead
 from coordinator.core.groups.hard.account import Usage
 from coordinator.core.groups.hard.journal import Journal
 from coordinator.core.groups.hard.state import GroupState
-from coordinator.core.groups.soft.group_soft import GroupSoft, Lookup, LostOwner
+from coordinator.core.groups.soft.group_soft import GroupSoft, Lookup
+from coordinator.core.groups.soft.remains import Remains
 from coordinator.core.groups.soft.sessions import Connection, MemberSession, Registration
 from coordinator.core.groups.soft.timeline import WARNINGS, EventKind, Partitions, Timeline
 from coordinator.core.groups.soft.timeline_room import TimelineRoom
@@ -32,9 +33,6 @@ _TIMERS_OF_A_GROUP = (
     TimerKind.EXPIRY,
     TimerKind.RECOVERY,
 )
-
-_REMAINS_A_STEP = 10_000
-"""So much is let go of in one step of what is left of groups that are no more."""
 
 
 @dataclass(slots=True)
@@ -82,8 +80,7 @@ class Desk:
     sessions: Timers[tuple[str, str]] = field(default_factory=Timers)
     """When to look whether a group's member has said nothing for its session time-out, at the latest when that would be
     so: a message is only noted in the session, and the deadline is moved when it has come."""
-    remains: list[dict[int, LostOwner]] = field(default_factory=list)
-    """What is left of groups that are no more: to let go of very much memory at once takes long, too."""
+    remains: Remains = field(default_factory=Remains)
     sends: list[Effect] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
@@ -109,27 +106,15 @@ class Desk:
             soft = self.soft[group_id] = GroupSoft(Timeline(self.limits.timeline_length, self.timeline_room))
         return soft
 
-    def forget_group(self, group_id: str) -> None:
-        """Drop the soft state of a group that is no more."""
-        soft = self.soft.pop(group_id, None)
+    def forget_group(self, group: GroupState) -> None:
+        """Drop the soft state of a group that is no more, and let go of what it had in turns."""
+        soft = self.soft.pop(group.group_id, None)
         if soft is not None:
             soft.timeline.forget()
-            if len(soft.lost_owners) > _REMAINS_A_STEP:
-                self.remains += [soft.lost_owners.rows(topic) for topic in soft.lost_owners.topics()]
+            self.remains.add_soft(soft)
+        self.remains.add_group(group)
         for kind in _TIMERS_OF_A_GROUP:
-            self.timers.cancel(Timer(kind, group_id))
-
-    def drop_remains(self) -> bool:
-        """Let go of some of what is left of groups that are no more; return whether there is more."""
-        left = _REMAINS_A_STEP
-        while self.remains and left > 0:
-            remains = self.remains[-1]
-            while remains and left > 0:
-                remains.popitem()
-                left -= 1
-            if not remains:
-                self.remains.pop()
-        return bool(self.remains)
+            self.timers.cancel(Timer(kind, group.group_id))
 
     def session_of(self, group_id: str, member_id: str) -> MemberSession | None:
         """Return what is known of a member's connection."""

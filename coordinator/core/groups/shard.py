@@ -31,6 +31,7 @@ from coordinator.core.groups.partitions.in_topics import TopicNumbers, by_topic
 from coordinator.core.groups.reconciliation.late_stops import LateStops
 from coordinator.core.groups.reconciliation.read_only import why_read_only
 from coordinator.core.groups.reconciliation.reconciler import Reconciler
+from coordinator.core.groups.soft.remains import Remains
 from coordinator.core.groups.soft.sessions import Connection, MemberSession, Registration
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.core.groups.soft.timers import Timer, TimerKind
@@ -122,6 +123,11 @@ class Shard:
         """A value that differs whenever the watched topics may have changed."""
         state = self.desk.journal.state
         return len(state.groups_of_topic), self.desk.awaited_changes, len(state.groups_with_patterns)
+
+    def leave(self, remains: Remains) -> None:
+        """Leave what it knows to be let go of in turns: it is not in service any more."""
+        remains.add(self.desk.journal.state.groups)
+        remains.add(self.desk.soft)
 
     # ---- start and time ---------------------------------------------------------------------------------------------
 
@@ -234,7 +240,7 @@ class Shard:
 
     def _come_back(self) -> None:
         """Have a step made for what one step was not to do."""
-        next_ms, has_remains = self.desk.sessions.earliest(), self.desk.drop_remains()
+        next_ms, has_remains = self.desk.sessions.earliest(), self.desk.remains.drop()
         if has_remains or self.desk.known or (next_ms is not None and next_ms <= self.desk.now_ms):
             self.desk.timers.set(Timer(TimerKind.REST, ""), self.desk.now_ms)
 

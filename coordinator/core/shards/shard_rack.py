@@ -28,6 +28,7 @@ from coordinator.core.groups.desk import Clock
 from coordinator.core.groups.hard.life_records import LeaderBegan
 from coordinator.core.groups.hard.records import encode_record
 from coordinator.core.groups.shard import Shard
+from coordinator.core.groups.soft.remains import Remains
 from coordinator.core.groups.soft.sessions import Connection
 from coordinator.core.limits import Limits
 from coordinator.core.request_shape import shape_of, where_of
@@ -83,6 +84,8 @@ class ShardRack:
         """The shards that did something in this step."""
         self.direct: list[Effect] = []
         """Effects of the step that wait for no record."""
+        self.remains = Remains()
+        """The state of shards that are not in service any more."""
         self.has_loaded = False
         """Some shard is served since this step."""
         self.stalled: set[int] = set()
@@ -241,6 +244,7 @@ class ShardRack:
 
     def _throw_away(self, index: int) -> None:
         """Have a shard without any state in the place of one."""
+        self.shards[index].leave(self.remains)
         self.shards[index] = self._make[index]()
         self.snapshots.forget(index)
         self.stalled.discard(index)

@@ -8,11 +8,13 @@ does not touch is passed on as it came, both ways.
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from itertools import repeat
 
 from coordinator.core.groups.assignment.assignors import (
     Assignor,
     AssignorInput,
     Pace,
+    Partitions,
     Turns,
     TurnsAssignor,
     gather,
@@ -23,24 +25,34 @@ from coordinator.core.groups.partitions.partition_table import TopicPartition
 
 def assign_around(
     assignor: Assignor, given: AssignorInput, reserved: Collection[TopicPartition]
-) -> Turns[Mapping[str, frozenset[TopicPartition]]]:
+) -> Turns[Mapping[str, Partitions]]:
     """Let an assignor assign everything but the reserved partitions."""
+    pace = Pace()
     taken: dict[str, set[int]] = {}
-    for topic, partition in reserved:
-        if partition < given.partitions.get(topic, 0):
-            taken.setdefault(topic, set()).add(partition)
+    for some in portions(reserved):
+        for topic, partition in some:
+            if partition < given.partitions.get(topic, 0):
+                taken.setdefault(topic, set()).add(partition)
+        if pace.is_over(len(some)):
+            yield
     if not taken:
         return (yield from _run(assignor, given))
     sizes = {topic: given.partitions[topic] - len(numbers) for topic, numbers in taken.items()}
     stands_for: dict[TopicPartition, TopicPartition] = {}
+    seen_as: dict[TopicPartition, TopicPartition | None] = {}
     for topic, numbers in taken.items():
+        for gone in portions(numbers):
+            seen_as.update(dict.fromkeys(zip(repeat(topic), gone)))
+            if pace.is_over(len(gone)):
+                yield
         last = (number for number in range(sizes[topic], given.partitions[topic]) if number not in numbers)
         gaps = sorted(number for number in numbers if number < sizes[topic])
-        stands_for.update(((topic, gap), (topic, number)) for gap, number in zip(gaps, last, strict=True))
-    seen_as: dict[TopicPartition, TopicPartition | None] = {
-        (topic, number): None for topic, numbers in taken.items() for number in numbers
-    }
-    seen_as.update((real, gap) for gap, real in stands_for.items())
+        for filled in portions(gaps):
+            for gap, number in zip(filled, last, strict=False):
+                stands_for[topic, gap] = (topic, number)
+                seen_as[topic, number] = (topic, gap)
+            if pace.is_over(len(filled)):
+                yield
     yield
     current = yield from _renamed(given.current, seen_as)
     seen = replace(given, partitions={**given.partitions, **sizes}, current=current)
@@ -49,16 +61,16 @@ def assign_around(
     return (yield from _renamed(assigned, stands_for))
 
 
-def _run(assignor: Assignor, given: AssignorInput) -> Turns[Mapping[str, frozenset[TopicPartition]]]:
+def _run(assignor: Assignor, given: AssignorInput) -> Turns[Mapping[str, Partitions]]:
     """Run an assignor in turns if it can be; one that is installed cannot."""
     if isinstance(assignor, TurnsAssignor):
         return (yield from assignor.in_turns(given))
-    return assignor(given)
+    return assignor(replace(given, current={member_id: frozenset(its) for member_id, its in given.current.items()}))
 
 
 def _renamed(
-    owners: Mapping[str, frozenset[TopicPartition]], names: Mapping[TopicPartition, TopicPartition | None]
-) -> Turns[dict[str, frozenset[TopicPartition]]]:
+    owners: Mapping[str, Partitions], names: Mapping[TopicPartition, TopicPartition | None]
+) -> Turns[dict[str, Partitions]]:
     """Return what each member has under other names, without what has None; as it is where nothing has another."""
     pace = Pace()
     renamed = {}

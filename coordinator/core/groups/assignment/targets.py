@@ -7,26 +7,28 @@ name, and starts from the target before it so that little moves. Bringing partit
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import compress
+from itertools import compress, repeat
 
 from coordinator.core.groups.assignment.assignors import (
     Assignor,
     AssignorInput,
     AssignorMember,
     Pace,
+    Partitions,
     Turns,
     gather,
+    let_go,
     portions,
 )
 from coordinator.core.groups.assignment.reserved import assign_around
 from coordinator.core.groups.assignment.subscriptions import explicit_target
-from coordinator.core.groups.hard.held_claims import held_partitions
+from coordinator.core.groups.hard.held_claims import held_columns
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.partitions.in_topics import TopicNumbers
 from coordinator.core.groups.partitions.partition_table import TopicPartition, numbers_by_topic
 from coordinator.core.groups.soft.staged_target import Change, StagedTarget, cut
 
-_NOTHING: frozenset[TopicPartition] = frozenset()
+_NOTHING: Partitions = frozenset()
 _DENSE = 8
 """Numbers are dense where one of so many is there, at least."""
 
@@ -48,21 +50,27 @@ def plan_targets(group: GroupState, known_assignors: Mapping[str, Assignor], mos
     name = choose_assignor(group, known_assignors)
     next_epoch, targets = group.group_epoch + 1, {key: member.target for key, member in group.members.items()}
     given, named = _given(group)
+    held = held_columns(group) if given.members else []
     there_are = {topic: seen.partitions for topic, seen in group.topics.items()}
-    reserved = held_partitions(group) | group.explicit.keys() if given.members else _NOTHING
+    reserved = set(group.explicit) if given.members else set()
     # A member that has not been in an epoch yet starts from what it has.
     owned = {
-        one.member_id: group.owned_by(one.member_id).copy()
+        one.member_id: its.copy()
         for one in given.members
-        if not group.members[one.member_id].member_epoch
+        if not group.members[one.member_id].member_epoch and (its := group.owned.get(one.member_id)) is not None
     }
     pace = Pace()
-    assigned: dict[str, frozenset[TopicPartition]] = {}
+    for topic, numbers in held:
+        for some in portions(numbers):
+            reserved.update(zip(repeat(topic), some))
+            if pace.is_over(len(some)):
+                yield
+    assigned: dict[str, Partitions] = {}
     for member_id, its_own in named.items():
         assigned[member_id] = explicit_target(there_are, its_own)
         if pace.is_over(len(its_own)):
             yield
-    before: dict[str, frozenset[TopicPartition]] = {}
+    before: dict[str, Partitions] = {}
     for member_id, partitions in targets.items():
         before[member_id] = yield from gather(partitions, pace)
     if given.members:
@@ -70,16 +78,19 @@ def plan_targets(group: GroupState, known_assignors: Mapping[str, Assignor], mos
         for member_id, its in owned.items():
             current[member_id] = yield from gather(its, pace)
         assigned |= yield from assign_around(known_assignors[name], replace(given, current=current), reserved)
+        current.clear()
     yield
     losses: list[Change] = []
     gains: list[Change] = []
-    for member_id, had in before.items():
-        target = assigned.get(member_id, _NOTHING)
+    for member_id in targets:
+        had, target = before.pop(member_id), assigned.pop(member_id, _NOTHING)
         if target is not had:
             lost = yield from _in_columns((yield from _without(had, target, pace)), pace)
             gained = yield from _in_columns((yield from _without(target, had, pace)), pace)
             losses += cut(member_id, lost, most, is_gain=False)
             gains += cut(member_id, gained, most, is_gain=True)
+        yield from let_go(had, pace)
+        yield from let_go(target, pace)
     is_large = sum(change.size + 1 for change in (*losses, *gains)) > most
     return StagedTarget(next_epoch, name, deque([*losses, *gains]), is_large)
 
@@ -105,9 +116,7 @@ def _given(group: GroupState) -> tuple[AssignorInput, dict[str, tuple[TopicParti
     return AssignorInput(tuple(members), sizes, {}), named
 
 
-def _without(
-    partitions: frozenset[TopicPartition], others: frozenset[TopicPartition], pace: Pace
-) -> Turns[list[TopicPartition]]:
+def _without(partitions: Partitions, others: Partitions, pace: Pace) -> Turns[list[TopicPartition]]:
     """Return those that are not among others."""
     found: list[TopicPartition] = []
     for some in portions(partitions):

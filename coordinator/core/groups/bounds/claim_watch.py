@@ -4,8 +4,9 @@ Since when a claim runs or is waited for is soft: after a restart both count ane
 Which claims wait for an identity that is gone follows from hard state (`held_claims`).
 """
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final, NamedTuple
 
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.held_claims import held_for, is_held, say_awaited
@@ -16,6 +17,9 @@ from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.groups.soft.group_soft import RunningSince
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.core.groups.soft.timers import Timer, TimerKind
+
+_LOOKED_AT_FOR_ONE_MOVED: Final = 4
+"""So many claims are looked at in the time in which one partition changes hands."""
 
 
 class Began(NamedTuple):
@@ -47,7 +51,7 @@ class ClaimWatch:
     def note_running(self, group: GroupState, topics: Iterable[TopicNumbers]) -> None:
         """Remember since when claims run."""
         desk, soft = self._desk, self._desk.soft_of(group.group_id)
-        is_first = not soft.running_since.topics() and soft.running_from_ms is None
+        is_first = not soft.running_since.topics() and soft.running_from_ms is None and soft.ages is None
         for each in topics:
             of_topic, running = group.claims.rows(each.topic), soft.running_since.rows_to_fill(each.topic)
             first, known = of_topic[each.partitions[0]], running.get(each.partitions[0])
@@ -74,23 +78,21 @@ class ClaimWatch:
         return Began(soft.running_from_ms, was_seen=False) if soft.running_from_ms is not None else None
 
     def ages_are_due(self, group: GroupState) -> None:
-        """Say which claims have run for long; each is said once."""
+        """Say which claims have run for long, each once; as many are looked at as one step is for."""
         desk, soft = self._desk, self._desk.soft_of(group.group_id)
         limit_ms = desk.limits.claim_age_notice_ms
+        if soft.ages is None:
+            soft.ages = self._ages(group)
         old: dict[str, list[TopicPartition]] = {}
-        if soft.running_from_ms is not None and desk.now_ms - soft.running_from_ms >= limit_ms:
-            soft.running_from_ms = None
-            for partition, found in group.claims.places():
-                known = soft.running_since.get(partition)
-                if found.is_running and (known is None or known.claims is not found.claims):
-                    old.setdefault(group.grants[partition].member_id, []).append(partition)
-        for partition, since in list(soft.running_since.items()):
-            place = group.claims.rows(partition[0]).get(partition[1])
-            if place is None or place.claims is not since.claims:
+        some = list(islice(soft.ages, _LOOKED_AT_FOR_ONE_MOVED * desk.limits.slice_partitions))
+        for partition, runs_from_start in some:
+            place, since = group.claims.rows(partition[0]).get(partition[1]), soft.running_since.get(partition)
+            is_of_this = since is not None and place is not None and since.claims is place.claims
+            is_old = is_of_this and since is not None and desk.now_ms - since.at_ms >= limit_ms
+            if since is not None and (is_old or not is_of_this):
                 del soft.running_since[partition]
-            elif desk.now_ms - since.at_ms >= limit_ms:
+            if is_old or (runs_from_start and not is_of_this and place is not None and place.is_running):
                 old.setdefault(group.grants[partition].member_id, []).append(partition)
-                del soft.running_since[partition]
         for member_id, partitions in sorted(old.items()):
             why = f"a claim has been running for {limit_ms // 1000} s; look whether its micro-batch hangs"
             desk.note(
@@ -101,11 +103,26 @@ class ClaimWatch:
                 partitions=partitions,
                 duration_ms=limit_ms,
             )
+        timer = Timer(TimerKind.CLAIM_AGE, group.group_id)
+        if some:
+            desk.timers.set(timer, desk.now_ms)
+            return
+        soft.ages = None
         begins = {since.at_ms for _, since in soft.running_since.items()}
         if soft.running_from_ms is not None:
             begins.add(soft.running_from_ms)
         if begins:
-            desk.timers.set(Timer(TimerKind.CLAIM_AGE, group.group_id), min(begins) + limit_ms)
+            desk.timers.set(timer, min(begins) + limit_ms)
+
+    def _ages(self, group: GroupState) -> Iterator[tuple[TopicPartition, bool]]:
+        """Return the partitions to be looked at now, each with whether a claim on it that is not noted is old too."""
+        desk, soft = self._desk, self._desk.soft_of(group.group_id)
+        columns = [(topic, list(soft.running_since.rows(topic)), False) for topic in soft.running_since.topics()]
+        if soft.running_from_ms is not None and desk.now_ms - soft.running_from_ms >= desk.limits.claim_age_notice_ms:
+            soft.running_from_ms = None
+            # Before the others: one that is noted and old is said there, and not noted any more after that.
+            columns = [(topic, list(group.claims.rows(topic)), True) for topic in group.claims.topics()] + columns
+        return (((topic, number), from_start) for topic, numbers, from_start in columns for number in numbers)
 
     def note_abandoned(self, group: GroupState, member_id: str, *, is_said: bool = True) -> None:
         """Begin to wait for a member that is gone and left running claims, if the group holds them."""
@@ -137,16 +154,18 @@ class ClaimWatch:
             self._desk.timers.set(timer, min(soft.awaited_since.values()) + group.claim_timeout_ms)
 
     def timeout_is_due(self, group: GroupState) -> tuple[TopicPartition, ...]:
-        """Give up the claims that were waited for long enough, and return their partitions."""
+        """Give up claims that were waited for long enough, as many as one step is for, and return their partitions."""
         desk, soft = self._desk, self._desk.soft_of(group.group_id)
         timeout_ms = group.claim_timeout_ms
         late: dict[str, list[TopicPartition]] = {}
-        for partition, since_ms in sorted(soft.awaited_since.items()):
-            if not is_held(group, partition):
-                del soft.awaited_since[partition]
-            elif timeout_ms is not None and desk.now_ms - since_ms >= timeout_ms:
+        if timeout_ms is None:
+            return ()
+        begun_ms = desk.now_ms - timeout_ms
+        due = (partition for partition, since_ms in soft.awaited_since.items() if since_ms <= begun_ms)
+        for partition in sorted(islice(due, desk.limits.slice_partitions)):
+            del soft.awaited_since[partition]
+            if is_held(group, partition):
                 late.setdefault(group.grants[partition].member_id, []).append(partition)
-                del soft.awaited_since[partition]
         for member_id, partitions in late.items():
             why = f"{say_awaited(group, member_id)} has not come back within the claim time-out of {timeout_ms} ms"
             desk.journal.decide(ClaimsGivenUp(group.group_id, tuple(partitions), why))

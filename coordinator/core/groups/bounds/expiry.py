@@ -71,4 +71,4 @@ class Expiry:
         why = f"it has had no members for {self._retention_ms(group) // 1000} s; {what} forgotten"
         desk.note(group.group_id, EventKind.GROUP_EXPIRED, why, partitions=group.offsets)
         desk.journal.decide(GroupExpired(group.group_id, why))
-        desk.forget_group(group.group_id)
+        desk.forget_group(group)

@@ -43,9 +43,12 @@ def held_for(group: GroupState, owner: str) -> Iterator[TopicPartition]:
             yield from zip(repeat(topic), group.claims.running(topic, numbers))
 
 
-def held_partitions(group: GroupState) -> frozenset[TopicPartition]:
-    """Return the partitions that wait for identities that are gone."""
-    return frozenset(partition for owner in group.owned for partition in held_for(group, owner))
+def held_columns(group: GroupState) -> list[tuple[str, list[int]]]:
+    """Return the partitions that wait for identities that are gone, as topics with numbers."""
+    if group.handover != Handover.HOLD:
+        return []
+    columns = [its.columns() for owner, its in group.owned.items() if owner not in group.members]
+    return [(topic, group.claims.running(topic, numbers)) for theirs in columns for topic, numbers in theirs]
 
 
 def outlives_stop(group: GroupState, partition: TopicPartition) -> bool:

@@ -259,7 +259,7 @@ class Operators:
             desk.journal.decide(GroupDeleted(group_id, request.who, request.why, desk.clock.wall_ms))
             for lookup_id in [known for known, lookup in desk.lookups.items() if lookup.group_id == group_id]:
                 del desk.lookups[lookup_id]
-            desk.forget_group(group_id)
+            desk.forget_group(group)
         return DeleteGroupResponse()
 
     # ---- claims -----------------------------------------------------------------------------------------------------

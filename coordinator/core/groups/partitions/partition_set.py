@@ -13,7 +13,8 @@ from collections.abc import Set as AbstractSet
 from coordinator.core.groups.partitions.partition_table import TopicPartition, numbers_by_topic
 
 _FEW = 8
-"""One number of so many is put in or taken out by itself; for more a column is made anew."""
+"""Fewer than one number of so many is looked for in a column, which is copied around it: to move all that comes behind
+each number would take long where a column is. More are found by a pass over the column."""
 
 
 class PartitionSet(AbstractSet[TopicPartition]):
@@ -57,10 +58,15 @@ class PartitionSet(AbstractSet[TopicPartition]):
         elif len(numbers) * _FEW > len(known):
             self._topics[topic] = array("i", sorted({*known, *numbers}))
         else:
+            merged, begin = array("i"), 0
             for number in numbers:
-                at = bisect_left(known, number)
+                at = bisect_left(known, number, begin)
                 if at == len(known) or known[at] != number:
-                    known.insert(at, number)
+                    merged.extend(known[begin:at])
+                    merged.append(number)
+                    begin = at
+            merged.extend(known[begin:])
+            self._topics[topic] = merged
 
     def take(self, most: int) -> list[TopicPartition]:
         """Take out at most so many partitions, the first in order."""
@@ -84,10 +90,14 @@ class PartitionSet(AbstractSet[TopicPartition]):
             gone = set(numbers)
             known = self._topics[topic] = array("i", [number for number in known if number not in gone])
         else:
-            for number in numbers:
-                at = bisect_left(known, number)
+            left, begin = array("i"), 0
+            for number in sorted(numbers):
+                at = bisect_left(known, number, begin)
                 if at < len(known) and known[at] == number:
-                    del known[at]
+                    left.extend(known[begin:at])
+                    begin = at + 1
+            left.extend(known[begin:])
+            known = self._topics[topic] = left
         if not known:
             del self._topics[topic]
 

@@ -5,6 +5,7 @@ owner begins at the committed offset. Who is waited for beyond the deadline is d
 """
 
 from collections.abc import Sequence
+from itertools import islice
 
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.held_claims import outlives_stop
@@ -27,12 +28,13 @@ class LateStops:
         self._reconciler = reconciler
 
     def stop_timed_out(self, group_id: str, member_id: str) -> None:
-        """Take from a member what it should have let go of by now."""
+        """Take from a member what it should have let go of by now, some of it in one step."""
         desk = self._desk
         group, session = desk.group(group_id), desk.session_of(group_id, member_id)
         if group is None or session is None:
             return
-        due = sorted(partition for partition, at_ms in session.stop_deadlines.items() if at_ms <= desk.now_ms)
+        are_due = (partition for partition, at_ms in session.stop_deadlines.items() if at_ms <= desk.now_ms)
+        due = sorted(islice(are_due, desk.limits.slice_partitions))
         held = [partition for partition in due if outlives_stop(group, partition)]
         given_up = self._wait_on_claims(group, member_id, session, held)
         late = self._wait_on_others(group, member_id, session, sorted(set(due).difference(held)))

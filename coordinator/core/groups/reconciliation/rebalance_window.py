@@ -52,6 +52,7 @@ class RebalanceWindow:
         return why
 
     def is_large(self, group: GroupState) -> bool:
-        """True when the group's partitions are more than one slice."""
+        """True when the group's partitions are more than one slice, or what its members are due so far is."""
         known = (group.topics.get(topic) for topic in group.subscribers)
-        return sum(topic.partitions for topic in known if topic is not None) > self._desk.limits.slice_partitions
+        partitions = sum(topic.partitions for topic in known if topic is not None)
+        return max(partitions, group.target_count) > self._desk.limits.slice_partitions

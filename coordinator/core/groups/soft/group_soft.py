@@ -4,7 +4,7 @@ The rebalance window, questions to Kafka under way, what was noticed of partitio
 here can be rebuilt from hard state and from what members and Kafka say next.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -107,6 +107,8 @@ class GroupSoft:
     """Why a partition has no start, as last said."""
     running_since: PartitionTable[RunningSince] = field(default_factory=PartitionTable)
     """Claims whose age has not been said; a claim that is over may still be here."""
+    ages: Iterator[tuple[TopicPartition, bool]] | None = None
+    """The claims whose age is still to be looked at, while it is: see `claim_watch`."""
     running_from_ms: int | None = None
     """From when the claims are counted that ran when the node started, and are not in `running_since`."""
     matched_listing: int | None = None

@@ -2,6 +2,7 @@
 
 from coordinator.core.groups.desk import Clock, Desk
 from coordinator.core.groups.hard.journal import Journal
+from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.soft.group_soft import LostOwner
 from coordinator.core.kafka_metadata import Catalog
 from coordinator.core.limits import Limits
@@ -12,10 +13,10 @@ def test_what_is_left_of_a_large_group_is_let_go_of_in_turns() -> None:
     desk = Desk(Journal(0), Limits(), Catalog(("k:1",)), Clock(), {})
     lost = desk.soft_of("g").lost_owners.rows_to_fill("t")
     lost.update({number: LostOwner(1, "why") for number in range(25_000)})
-    desk.forget_group("g")
+    desk.forget_group(GroupState("g"))
     assert not desk.soft
     left = []
-    while desk.drop_remains():
+    while desk.remains.drop():
         left.append(len(lost))
     assert left == [15_000, 5_000]
     assert not lost

@@ -5,6 +5,7 @@ says where partitions belong, and reconciliation brings them there.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, TypeAlias, TypeVar
@@ -12,6 +13,9 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 
 TopicPartition: TypeAlias = tuple[str, int]
+
+Partitions: TypeAlias = AbstractSet[TopicPartition]
+"""Partitions that a member has or is to have; nobody but who made the set changes it."""
 
 T = TypeVar("T")
 
@@ -39,10 +43,10 @@ class AssignorInput:
 
     members: tuple[AssignorMember, ...]
     partitions: Mapping[str, int]
-    current: Mapping[str, frozenset[TopicPartition]]
+    current: Mapping[str, Partitions]
 
 
-Assignor: TypeAlias = Callable[[AssignorInput], Mapping[str, frozenset[TopicPartition]]]
+Assignor: TypeAlias = Callable[[AssignorInput], Mapping[str, Partitions]]
 """Answers with an entry for every member, which may be empty.
 
 Every assignor gives each partition of a subscribed topic to exactly one member that subscribes to it, and answers equal
@@ -55,14 +59,17 @@ Turns: TypeAlias = Generator[None, None, T]
 PARTITIONS_A_TURN: Final = 10_000
 """So many partitions are looked at between two stops."""
 
+_A_SET: Final = 10
+"""So many partitions are looked at in the time in which a set of few is made: members may be very many."""
+
 
 @dataclass(frozen=True, slots=True)
 class TurnsAssignor:
     """An assignor that can be run in turns, and is one like any other."""
 
-    in_turns: Callable[[AssignorInput], Turns[Mapping[str, frozenset[TopicPartition]]]]
+    in_turns: Callable[[AssignorInput], Turns[Mapping[str, Partitions]]]
 
-    def __call__(self, given: AssignorInput) -> Mapping[str, frozenset[TopicPartition]]:
+    def __call__(self, given: AssignorInput) -> Mapping[str, Partitions]:
         """Assign in one go."""
         return run_whole(self.in_turns(given))
 
@@ -94,8 +101,8 @@ class Pace:
         return True
 
 
-def portions(partitions: Collection[TopicPartition]) -> Iterator[Collection[TopicPartition]]:
-    """Yield what a member has in portions, of which each is looked at in one turn."""
+def portions(partitions: Collection[T]) -> Iterator[Collection[T]]:
+    """Yield partitions, or numbers of them, in portions, of which each is looked at in one turn."""
     if len(partitions) <= PARTITIONS_A_TURN:
         yield partitions
         return
@@ -104,14 +111,12 @@ def portions(partitions: Collection[TopicPartition]) -> Iterator[Collection[Topi
         yield some
 
 
-def gather(
-    partitions: Collection[TopicPartition], pace: Pace, before: frozenset[TopicPartition] = frozenset()
-) -> Turns[frozenset[TopicPartition]]:
+def gather(partitions: Collection[TopicPartition], pace: Pace, before: Partitions = frozenset()) -> Turns[Partitions]:
     """Return partitions, with those that were there before, as a set that is made in turns."""
     if len(before) + len(partitions) <= PARTITIONS_A_TURN:
-        if pace.is_over(len(before) + len(partitions)):
+        if pace.is_over(_A_SET + len(before) + len(partitions)):
             yield
-        return before.union(partitions)
+        return frozenset(before).union(partitions)
     made = set(before)
     if pace.is_over(len(before)):
         yield
@@ -119,4 +124,14 @@ def gather(
         made.update(some)
         if pace.is_over(len(some)):
             yield
-    return frozenset(made)
+    return made
+
+
+def let_go(partitions: Partitions, pace: Pace) -> Turns[None]:
+    """Empty a set that was made in turns and is needed no longer: to let go of it at once would be a long turn."""
+    while isinstance(partitions, set) and partitions:
+        some = min(len(partitions), PARTITIONS_A_TURN)
+        for _ in range(some):
+            partitions.pop()
+        if pace.is_over(some):
+            yield

@@ -16,6 +16,7 @@ from coordinator.core.groups.assignment.assignors import assignor
 from coordinator.core.groups.assignment.assignors.assignor import (
     AssignorMember,
     Pace,
+    Partitions,
     TopicPartition,
     Turns,
     gather,
@@ -23,14 +24,14 @@ from coordinator.core.groups.assignment.assignors.assignor import (
 )
 
 _by_number = itemgetter(1, 0)
-_NOTHING: frozenset[TopicPartition] = frozenset()
+_NOTHING: Partitions = frozenset()
 
 
 def assign_even(
     members: Sequence[AssignorMember],
     topics: Mapping[str, int],
-    current: Mapping[str, frozenset[TopicPartition]],
-) -> Turns[dict[str, frozenset[TopicPartition]]]:
+    current: Mapping[str, Partitions],
+) -> Turns[dict[str, Partitions]]:
     """Assign all partitions of `topics` (sorted by name) to members sorted by id, each rounded to its share."""
     held = [current.get(member.member_id, _NOTHING) for member in members]
     pace = Pace()
@@ -54,7 +55,7 @@ def assign_even(
 
 
 def _unassigned(
-    topics: Mapping[str, int], held: Sequence[frozenset[TopicPartition]], pace: Pace
+    topics: Mapping[str, int], held: Sequence[Partitions], pace: Pace
 ) -> Turns[list[TopicPartition] | None]:
     """Return what nobody has; None when somebody has what does not exist or what another has too."""
     marks = {topic: bytearray(count) for topic, count in topics.items()}
@@ -73,8 +74,8 @@ def _unassigned(
 
 
 def _what_counts(
-    topics: Mapping[str, int], held: Sequence[frozenset[TopicPartition]], pace: Pace
-) -> Turns[tuple[list[frozenset[TopicPartition]], list[TopicPartition]]]:
+    topics: Mapping[str, int], held: Sequence[Partitions], pace: Pace
+) -> Turns[tuple[list[Partitions], list[TopicPartition]]]:
     """Return what each member has that exists and that no member before it has, and what is left."""
     marks = {topic: bytearray(count) for topic, count in topics.items()}
     counting = []
@@ -122,9 +123,7 @@ def _with_mark(marks: Mapping[str, bytearray], wanted: int, pace: Pace) -> Turns
     return found
 
 
-def _split(
-    mine: frozenset[TopicPartition], share: int, longest: int, pace: Pace
-) -> Turns[tuple[frozenset[TopicPartition], list[TopicPartition]]]:
+def _split(mine: Partitions, share: int, longest: int, pace: Pace) -> Turns[tuple[Partitions, list[TopicPartition]]]:
     """Return so many of a member's partitions, those of the lowest numbers, and its others.
 
     Numbers are below `longest`. Of very many it is counted how many have each: to compare them would be one turn.
@@ -176,7 +175,7 @@ def _shares(weights: Sequence[int], held: Sequence[int], total: int) -> list[int
 def _deal(
     waiting: Sequence[TopicPartition],
     receivers: Mapping[int, Sequence[int]],
-    hands: list[frozenset[TopicPartition]],
+    hands: list[Partitions],
     pace: Pace,
 ) -> Turns[None]:
     """Deal partitions to those who miss so many, by count; the turns of each are evenly spread over the whole list."""

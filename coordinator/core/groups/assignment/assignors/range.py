@@ -8,10 +8,10 @@ what joining topics by partition needs. Streams and the current assignment play 
 from collections.abc import Collection, Mapping
 from itertools import repeat
 
-from coordinator.core.groups.assignment.assignors.assignor import AssignorInput, Pace, TopicPartition, Turns
+from coordinator.core.groups.assignment.assignors.assignor import AssignorInput, Pace, Partitions, TopicPartition, Turns
 
 
-def assign_range(given: AssignorInput) -> Turns[Mapping[str, frozenset[TopicPartition]]]:
+def assign_range(given: AssignorInput) -> Turns[Mapping[str, Partitions]]:
     """Assign every topic by itself, in contiguous ranges."""
     assigned: dict[str, list[TopicPartition]] = {
         member_id: [] for member_id in sorted(m.member_id for m in given.members)
@@ -29,11 +29,9 @@ def assign_range(given: AssignorInput) -> Turns[Mapping[str, frozenset[TopicPart
     return (yield from in_sets(assigned, pace))
 
 
-def in_sets(
-    assigned: Mapping[str, Collection[TopicPartition]], pace: Pace
-) -> Turns[dict[str, frozenset[TopicPartition]]]:
+def in_sets(assigned: Mapping[str, Collection[TopicPartition]], pace: Pace) -> Turns[dict[str, Partitions]]:
     """Return what each member has as a set."""
-    sets: dict[str, frozenset[TopicPartition]] = {}
+    sets: dict[str, Partitions] = {}
     for member_id, mine in assigned.items():
         sets[member_id] = frozenset(mine)
         if pace.is_over(len(mine)):

@@ -7,11 +7,11 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from itertools import repeat
 
-from coordinator.core.groups.assignment.assignors.assignor import AssignorInput, Pace, TopicPartition, Turns
+from coordinator.core.groups.assignment.assignors.assignor import AssignorInput, Pace, Partitions, TopicPartition, Turns
 from coordinator.core.groups.assignment.assignors.range import in_sets, subscribers
 
 
-def assign_round_robin(given: AssignorInput) -> Turns[Mapping[str, frozenset[TopicPartition]]]:
+def assign_round_robin(given: AssignorInput) -> Turns[Mapping[str, Partitions]]:
     """Deal every partition to the next member that subscribes to its topic."""
     member_ids = sorted(member.member_id for member in given.members)
     place = {member_id: index for index, member_id in enumerate(member_ids)}

@@ -8,19 +8,24 @@ current assignment is complete and balanced.
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 
-from coordinator.core.groups.assignment.assignors.assignor import AssignorInput, AssignorMember, TopicPartition, Turns
+from coordinator.core.groups.assignment.assignors.assignor import (
+    AssignorInput,
+    AssignorMember,
+    Partitions,
+    Turns,
+)
 from coordinator.core.groups.assignment.assignors.even import assign_even
 from coordinator.core.groups.assignment.assignors.uneven import assign_uneven
 
 
-def assign_sticky(given: AssignorInput) -> Turns[Mapping[str, frozenset[TopicPartition]]]:
+def assign_sticky(given: AssignorInput) -> Turns[Mapping[str, Partitions]]:
     """Assign by streams, moving as little as possible.
 
     Where all members subscribe to the same topics each gets its proportional share, rounded up or down. Where they do
     not, no partition could go to another of its subscribers and leave the two closer to their proportion.
     """
     members = sorted(given.members, key=attrgetter("member_id"))
-    assigned: dict[str, frozenset[TopicPartition]] = {member.member_id: frozenset() for member in members}
+    assigned: dict[str, Partitions] = {member.member_id: frozenset() for member in members}
     for part, subscriptions in _independent_parts(members, given.partitions):
         if len(set(subscriptions)) == 1:
             topics = {topic: given.partitions[topic] for topic in sorted(subscriptions[0])}

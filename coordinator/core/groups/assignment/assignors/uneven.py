@@ -12,15 +12,15 @@ method. Each move lowers the sum of n²/w over all members, so moving comes to a
 from collections.abc import Mapping, Sequence
 from heapq import heapify, heapreplace
 
-from coordinator.core.groups.assignment.assignors.assignor import AssignorMember, TopicPartition
+from coordinator.core.groups.assignment.assignors.assignor import AssignorMember, Partitions, TopicPartition
 
 
 def assign_uneven(
     members: Sequence[AssignorMember],
     subscriptions: Sequence[frozenset[str]],
     partitions: Mapping[str, int],
-    current: Mapping[str, frozenset[TopicPartition]],
-) -> dict[str, frozenset[TopicPartition]]:
+    current: Mapping[str, Partitions],
+) -> dict[str, Partitions]:
     """Assign all partitions of the topics in `subscriptions` to members sorted by id."""
     subscribers: dict[str, list[int]] = {}
     for index, topics in enumerate(subscriptions):
@@ -91,7 +91,7 @@ def _still_valid(
     members: Sequence[AssignorMember],
     subscriptions: Sequence[frozenset[str]],
     partitions: Mapping[str, int],
-    current: Mapping[str, frozenset[TopicPartition]],
+    current: Mapping[str, Partitions],
 ) -> dict[str, dict[int, list[int]]]:
     """Return by topic which partition numbers each member has now and may keep, in ascending order."""
     kept: dict[str, dict[int, list[int]]] = {topic: {} for topics in subscriptions for topic in topics}
