@@ -120,7 +120,7 @@ def leave(held: Held) -> None:
 def leave_with_offsets(held: Held) -> None:
     """Have one member leave and say where it has come to in each partition."""
     finals = [FinalOffset("t", number, held.granted[number], 7) for number in sorted(held.told[2])]
-    must_be_done(held.ask(LeaveGroup(tuple(finals[:MAX_LIST_ITEMS])), 2))
+    must_be_done(held.ask(LeaveGroup(tuple(finals[:MAX_NAMED])), 2))
     held.advance(1_000)
 
 

@@ -93,6 +93,16 @@ class Held:
         """Have Kafka say how many partitions there are."""
         self._happen(TopicsRead({"t": self._topic}, frozenset(), {}, {1: ("b", 1)}, "c"))
 
+    def grow(self, partitions: int) -> None:
+        """Have the topic have so many partitions."""
+        self._topic = TopicMetadata("t", "id", (1,) * partitions)
+        self.read_topic()
+
+    def lose_topic(self) -> None:
+        """Have Kafka say twice in a row that the topic is no more."""
+        for _ in range(2):
+            self._happen(TopicsRead({}, frozenset({"t"}), {}, {1: ("b", 1)}, "c"))
+
     def resign(self, group_id: str) -> None:
         """Have the node lead the shard of a group no longer."""
         self._happen(LeadershipTaken(self._node.shard_of(group_id), "another node leads it"))

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
+from benchmarks import hold_alone as alone
 from benchmarks import hold_cases as cases
 from benchmarks.hold_node import Held
 from coordinator.protocol.ids import MAX_NAMED
@@ -33,8 +34,8 @@ CASES: Final[dict[str, tuple[Callable[[Held], None], bool]]] = {
     "description of members": (lambda held: held.ask_for_all(DescribeGroup("members")), True),
     "pause": (lambda held: cases.pause(held, is_paused=True), True),
     "resume": (lambda held: cases.pause(held, is_paused=False), True),
-    "a member leaves": (cases.leave, False),
-    "a member leaves with offsets": (cases.leave_with_offsets, False),
+    "a member leaves": (cases.leave, True),
+    "a member leaves with offsets": (cases.leave_with_offsets, True),
     "commits in many groups": (cases.commit_in_many, True),
     "list": (lambda held: held.ask_for_all(ListGroups()), True),
     "all fall silent": (lambda held: held.pass_time(700_000), False),
@@ -44,17 +45,25 @@ CASES: Final[dict[str, tuple[Callable[[Held], None], bool]]] = {
     "a member claims all": (cases.run_claims, True),
     "running claims are shown": (cases.show_running_claims, False),
     "2,000 claims are refused": (lambda held: cases.refuse_micro_batch(held, 2_000), True),
-    "20,000 claims are refused": (lambda held: cases.refuse_micro_batch(held, 20_000), False),
     "thousands of members join": (cases.join_crowd, True),
     "one of thousands leaves": (cases.leave_crowd, True),
-    "their shard is resigned": (cases.resign_crowd, False),
-    "their shard is led again": (cases.lead_crowd, False),
-    "a member joins alone": (cases.join_alone, False),
+    "their shard is resigned": (cases.resign_crowd, True),
+    "their shard is led again": (cases.lead_crowd, True),
+    "a member joins alone": (cases.join_alone, True),
     "resets are planned": (cases.plan_resets, True),
     "all resets are cancelled": (cases.cancel_resets, True),
     "pauses with long reasons": (cases.pause_each, True),
     "what operators decided": (lambda held: held.ask_for_all(DescribeControls("alone")), True),
     "a timeline": (lambda held: held.ask_for_all(ListGroupEvents("alone")), True),
+    "half of all is taken": (alone.take_late, True),
+    "all of another is claimed": (alone.hold_all, True),
+    "2,000 claimed ones are let go": (alone.let_go, True),
+    "all claims are left": (alone.lose, False),
+    "a member joins beside them": (alone.wait_beside, True),
+    "all claims are old": (alone.grow_old, True),
+    "all claims are given up": (alone.give_up, True),
+    "a topic grows by a quarter": (alone.grow, True),
+    "a topic is deleted": (alone.lose_topic, True),
 }
 """The cases, in this order, and whether decision 0024 bounds their steps."""
 
@@ -63,7 +72,7 @@ def main() -> int:
     """Measure, and end with one line for scripts; the exit code is 1 when a bounded step was over the bar."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--partitions", type=int, default=100_000)
-    held = Held(parser.parse_args().partitions // MAX_NAMED * MAX_NAMED, cases.CONNECTIONS)
+    held = Held(parser.parse_args().partitions // MAX_NAMED * MAX_NAMED, alone.MORE_CONNECTIONS)
     longest = {True: 0.0, False: 0.0}
     for name, (case, is_bounded) in CASES.items():
         gc.collect()

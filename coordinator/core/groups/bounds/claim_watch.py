@@ -18,7 +18,7 @@ from coordinator.core.groups.soft.group_soft import RunningSince
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.core.groups.soft.timers import Timer, TimerKind
 
-_LOOKED_AT_FOR_ONE_MOVED: Final = 4
+_LOOKED_AT_FOR_ONE_MOVED: Final = 2
 """So many claims are looked at in the time in which one partition changes hands."""
 
 

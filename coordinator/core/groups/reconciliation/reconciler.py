@@ -99,7 +99,7 @@ class Reconciler:
             soft.staged_target = None
             soft.unsettled = set(group.members)
             soft.backlog.add_members(group.members)
-            soft.backlog.add(partition for partition in group.controls.resets if partition not in group.target_owners)
+            soft.backlog.add_unless_due(group.controls.resets)
             self.next_slice(group.group_id)
         else:
             self._go_on(group.group_id, soft)

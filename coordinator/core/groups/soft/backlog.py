@@ -7,16 +7,17 @@ alone: after a restart all of the group is looked at again.
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import NamedTuple
 
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.partitions.partition_set import PartitionSet
-from coordinator.core.groups.partitions.partition_table import TopicPartition, in_order
+from coordinator.core.groups.partitions.partition_table import PartitionTable, TopicPartition, in_order
 from coordinator.protocol.ids import MAX_PARTITION
 
-_SETTLED_FOR_ONE_THAT_MOVES = 10
+_SETTLED_FOR_ONE_THAT_MOVES = 5
 """So many partitions that stay where they are cost as much as one that moves."""
 _PORTION = 1_000
 """So many partitions of a member are put in order at once."""
@@ -41,11 +42,14 @@ class Backlog:
     """Members to be looked at, in order; until then none of them is in the newest epoch."""
     _partitions: OrderedDict[TopicPartition, None] = field(default_factory=OrderedDict)
     """To take the first ones out of a plain dict costs a pass over all that were taken out before."""
+    _unless_due: Iterator[TopicPartition] = field(default_factory=lambda: iter(()))
+    """Partitions that are looked at too, unless they are somebody's in the target by then."""
+    _has_unless_due: bool = False
     _rest: Iterator[TopicPartition] | None = None
     """What may have to move of the first member, once that was begun."""
 
     def __bool__(self) -> bool:
-        return bool(self.members or self._partitions)
+        return bool(self.members or self._partitions or self._has_unless_due)
 
     def begin(self, members: Iterable[str], why: str, *, is_close: bool) -> None:
         """Have these members looked at in this order, instead of those that were left."""
@@ -67,9 +71,22 @@ class Backlog:
         """Have these partitions looked at before any member."""
         self._partitions.update(dict.fromkeys(partitions))
 
+    def add_unless_due(self, partitions: Collection[TopicPartition]) -> None:
+        """Have these partitions looked at too, but for those that are in the target of a member, which is looked at."""
+        self._unless_due = chain(self._unless_due, tuple(partitions))
+        self._has_unless_due = self._has_unless_due or bool(partitions)
+
+    def _add_some(self, owners: PartitionTable[str], most: int) -> None:
+        some = list(islice(self._unless_due, _SETTLED_FOR_ONE_THAT_MOVES * most))
+        self.add(partition for partition in some if partition not in owners)
+        if not some:
+            self._unless_due, self._has_unless_due = iter(()), False
+
     def take(self, group: GroupState, most: int, has_to_stop: Callable[[GroupState, TopicPartition], bool]) -> Slice:
         """Take out the next slice, of about `most` partitions that move."""
         partitions: set[TopicPartition] = set()
+        if self._has_unless_due and not self._partitions:
+            self._add_some(group.target_owners, most)
         while self._partitions and len(partitions) < most:
             partitions.add(self._partitions.popitem(last=False)[0])
         members: list[str] = []

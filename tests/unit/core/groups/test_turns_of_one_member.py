@@ -87,7 +87,7 @@ def test_ages_of_very_many_claims_are_looked_at_in_turns(is_loaded: bool) -> Non
     old = world.events("claim-old")
     assert sum(event.partition_count for event in old) == MANY
     assert len({partition for event in old for partition in event.partitions}) == MANY
-    assert max(event.partition_count for event in old) <= 4 * LIMITS.slice_partitions
+    assert max(event.partition_count for event in old) <= 2 * LIMITS.slice_partitions
 
 
 def test_target_of_a_large_topic_that_is_no_more_is_computed_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
