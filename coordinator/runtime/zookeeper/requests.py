@@ -38,7 +38,7 @@ class Requests:
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._room = threading.Semaphore(REQUESTS_AT_ONCE)
         self._open: dict[int, Done] = {}
-        """What waits for a result, by ticket: whoever takes it out tells of it, so that each is told of once."""
+        """The requests without a result yet, by ticket: who takes one out tells of it, so that each is told of once."""
         self._tickets = 0
         self._worker = threading.Thread(target=self._run, name=f"kcoord-zookeeper-{number}", daemon=True)
 
