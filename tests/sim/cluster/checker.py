@@ -70,8 +70,9 @@ class ClusterChecker:
         for path, node in change.items():
             self.image = read_node(self.image, path, node)
         for process in self.processes:
-            live = self.image.live.get(process.number)
-            if process.is_up and live is not None and live != lived.get(process.number):
+            live, former = self.image.live.get(process.number), lived.get(process.number)
+            is_another = live is not None and (former is None or former.value.node_epoch != live.value.node_epoch)
+            if process.is_up and is_another:
                 process.lost = {}  # it has registered since, and is counted with what it has
         for shard, entry in self.image.shards():
             was = before.get(shard)

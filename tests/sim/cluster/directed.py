@@ -4,6 +4,8 @@ from dataclasses import replace
 from random import Random
 from typing import ClassVar
 
+import msgspec.structs
+
 from tests.sim.cluster.checker import ViolationError
 from tests.sim.cluster.mix import ClusterMix
 from tests.sim.cluster.world import ClusterWorld
@@ -16,19 +18,26 @@ class _Narrow(ClusterWorld):
     """A random world with few kinds of faults, which come often; members are busy."""
 
     often: ClassVar[frozenset[str]]
+    least_insync: ClassVar[int | None] = None
 
     def __init__(self, seed: int, mix: ClusterMix, dice: Random) -> None:
         faults = {name: 4 if name in self.often else 0 for name in mix.faults}
         settings = replace(mix.settings, lag_ms=500, closed_grace_ms=50)
+        cluster = mix.cluster
+        if self.least_insync is not None:
+            cluster = msgspec.structs.replace(cluster, min_insync_replicas=self.least_insync)
         super().__init__(
             seed,
             replace(
                 mix,
+                cluster=cluster,
                 faults=faults,
                 fault_every_ms=300,
                 settings=settings,
                 paces_ms=(10, 60, 200),
                 zookeeper_delays_ms=(1, 5, 40),
+                report_delays_ms=(0, 1, 60),
+                peer_delays_ms=(0, 1),
             ),
             dice,
         )
@@ -50,6 +59,13 @@ class CutWorld(_Narrow):
     """Leaders are cut off with records that nobody else has, which are cut when they come back."""
 
     often = frozenset({"node-cut-off", "node-paused", "disk-slow", "node-killed"})
+
+
+class AloneWorld(_Narrow):
+    """Leaders are alone in sync time and again, and lead in one epoch after the other."""
+
+    often = frozenset({"append-refused", "handler-bug", "contact-broken", "disk-slow"})
+    least_insync = 1
 
 
 class PutBackWorld(ClusterWorld):

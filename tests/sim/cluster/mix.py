@@ -47,6 +47,8 @@ class ClusterMix:
     fault_every_ms: int
     faulty_ms: int
     sync_delays_ms: tuple[int, ...]
+    report_delays_ms: tuple[int, ...]
+    """Between something being on disk and word of it: also later than what came after it."""
     peer_delays_ms: tuple[int, ...]
     zookeeper_delays_ms: tuple[int, ...]
     loses_watches: float
@@ -107,6 +109,7 @@ def draw_cluster_mix(dice: Random, nodes: int) -> ClusterMix:
         fault_every_ms=dice.choice((300, 1_000, 2_500)),
         faulty_ms=dice.choice((10_000, 20_000)),
         sync_delays_ms=dice.choice(((1,), (1, 4), (1, 4, 60))),
+        report_delays_ms=dice.choice(((0,), (0, 0, 1, 8), (0, 1, 60))),
         peer_delays_ms=dice.choice(((0, 1), (0, 1, 5), (0, 1, 5, 80))),
         zookeeper_delays_ms=dice.choice(((0, 1, 2), (1, 5, 40))),
         loses_watches=dice.choice((0.0,) * 9 + (0.3,)),

@@ -316,7 +316,7 @@ class ClusterProcess:
     def _report(self, event: i.DiskEvent) -> None:
         if isinstance(event, i.LogInstalled):
             self._checker.coverage["installs"] += 1
-        self.later(self.dice.choice((0, 0, 1, 8)), partial(self.step, event))
+        self.later(self.dice.choice(self.mix.report_delays_ms), partial(self.step, event))
 
     def _use_disk(self) -> None:
         if not self._is_writing:
