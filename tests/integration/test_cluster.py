@@ -7,6 +7,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -46,10 +47,13 @@ def path() -> str:
     return f"/kcoord-{secrets.token_hex(4)}"
 
 
+def settings_at(path: str) -> dict[str, object]:
+    return {"cluster.shards": SHARDS, "zookeeper.path": path, "zookeeper.session_timeout_ms": 4_000}
+
+
 @pytest.fixture
 def cluster(kafka: LocalKafka, zookeeper: LocalZooKeeper, path: str, tmp_path: Path) -> Iterator[LocalCluster]:
-    settings = {"cluster.shards": SHARDS, "zookeeper.path": path, "zookeeper.session_timeout_ms": 4_000}
-    with LocalCluster(kafka.bootstrap_servers, tmp_path, zookeeper=zookeeper, settings=settings) as nodes:
+    with LocalCluster(kafka.bootstrap_servers, tmp_path, zookeeper=zookeeper, settings=settings_at(path)) as nodes:
         yield nodes
 
 
@@ -124,9 +128,12 @@ class Committer:
         self.member.connect()
         if self.member.register().error is not ErrorCode.NONE:
             return False
-        epoch = self.member.wait_until_complete()[self.topic, 0].owner_epoch
-        self.owner_epochs.append(epoch)
-        parts = in_columns((OffsetToCommit(self.topic, 0, offset, epoch),))
+        self.owner_epochs.append(self.member.wait_until_complete()[self.topic, 0].owner_epoch)
+        return self.commit_next(offset)
+
+    def commit_next(self, offset: int) -> bool:
+        """Commit as the owner that it is."""
+        parts = in_columns((OffsetToCommit(self.topic, 0, offset, self.owner_epochs[-1]),))
         return bool(self.member.ask(CommitOffsets(self.group, parts)).accepted == 1)
 
     def kinds_of_events(self) -> list[str]:
@@ -140,6 +147,11 @@ def in_sync(zookeeper: LocalZooKeeper, path: str, shard: int) -> set[int]:
         found = [json.loads(client.get(f"{path}/shards/{name}")[0]) for name in client.get_children(f"{path}/shards")]
     (isr,) = [bucket["shards"][str(shard)]["isr"] for bucket in found if str(shard) in bucket["shards"]]
     return set(isr)
+
+
+def snapshots_in(log: Path) -> list[str]:
+    """Return the names of the whole snapshots in the folder of a shard's log."""
+    return [file.name for file in log.glob("*.snapshot")] if log.exists() else []
 
 
 def node_of(cluster: LocalCluster, address: NodeAddress | None) -> LocalClusterNode:
@@ -192,6 +204,37 @@ def test_a_cluster_that_stops_in_order_ends_well_and_has_everything_when_it_star
     cluster.start()
     after = leader_of(cluster, group, above=before.leader_epoch)
     served_by(after.coordinator, lambda at: committed_at(at, group) == {name: 7})
+
+
+def test_a_node_whose_disk_was_replaced_gets_the_leaders_snapshot_and_is_in_sync_again(
+    kafka: LocalKafka, zookeeper: LocalZooKeeper, path: str, tmp_path: Path, topic: Callable[..., str]
+) -> None:
+    name, group = topic(), "g"
+    settings = settings_at(path) | {"group.snapshot_interval_bytes": 65_536}
+    with LocalCluster(kafka.bootstrap_servers, tmp_path, zookeeper=zookeeper, settings=settings) as cluster:
+        member = Committer(group, name)
+        found = leader_of(cluster, group)
+        served_by(found.coordinator, lambda at: member.commit(at, 0))
+        leader = node_of(cluster, found.coordinator)
+        other = next(node for node in cluster.nodes if node is not leader)
+        logs = [node.data_dir / "data" / f"shard-{found.shard:05d}" for node in (leader, other)]
+
+        committed = 0
+        while not snapshots_in(logs[0]):
+            committed += 1
+            assert member.commit_next(committed)
+        assert not snapshots_in(logs[1]), "followers make none of their own"
+        other.kill()
+        shutil.rmtree(other.data_dir / "data")
+        other.start()
+        everybody = {node.number for node in cluster.nodes}
+        wait_until(lambda: in_sync(zookeeper, path, found.shard) == everybody, timeout_s=PATIENCE_S, what="all in sync")
+        assert snapshots_in(logs[1])
+
+        member.member.disconnect()
+        leader.kill()
+        after = leader_of(cluster, group, above=found.leader_epoch)
+        served_by(after.coordinator, lambda at: committed_at(at, group) == {name: committed})
 
 
 def test_dev_up_starts_a_cluster_says_what_to_try_and_starts_a_node_again_that_was_killed(tmp_path: Path) -> None:
