@@ -6,7 +6,7 @@ from typing import Any, Final, Self
 from pydantic import field_validator, model_validator
 
 from coordinator.config.section import LONGEST_MS, Addresses, ListenAddress, OwnAddress, Section, setting
-from coordinator.core.cluster.office.due import ControllerSettings
+from coordinator.core.cluster.office.settings import ControllerSettings
 from coordinator.core.cluster_node.settings import ClusterSettings
 
 _CORE: Final = ClusterSettings()

@@ -28,7 +28,7 @@ from coordinator.core.cluster.events import (
 )
 from coordinator.core.cluster.image import Image, read_node
 from coordinator.core.cluster.office.controller import Controller, step
-from coordinator.core.cluster.office.due import ControllerSettings
+from coordinator.core.cluster.office.settings import ControllerSettings
 from coordinator.core.cluster.transactions import BucketChange, change_isr, change_state, form_cluster, register
 from coordinator.core.cluster.znodes import Cluster, LiveNode, LogEnd, NodeState, ShardEntry
 from coordinator.core.cluster.zookeeper import (

@@ -11,7 +11,7 @@ from coordinator.config import (
     every_setting,
     load_settings,
 )
-from coordinator.core.cluster.office.due import ControllerSettings
+from coordinator.core.cluster.office.settings import ControllerSettings
 from coordinator.core.cluster_node.settings import ClusterSettings
 from coordinator.core.limits import Limits
 

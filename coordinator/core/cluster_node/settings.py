@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from coordinator.core.cluster.office.due import ControllerSettings
+from coordinator.core.cluster.office.settings import ControllerSettings
 
 
 @dataclass(frozen=True, slots=True)

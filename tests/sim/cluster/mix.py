@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from random import Random
 
-from coordinator.core.cluster.office.due import ControllerSettings
+from coordinator.core.cluster.office.settings import ControllerSettings
 from coordinator.core.cluster.znodes import Cluster, bucket_count
 from coordinator.core.cluster_node.settings import ClusterSettings
 from coordinator.core.limits import Limits

@@ -36,8 +36,9 @@ from coordinator.core.cluster.events import (
 )
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.observer import OF_A_CONTROLLER, OF_A_NODE, Observer, of_a_candidate
-from coordinator.core.cluster.office.due import ControllerSettings, Due, Office
+from coordinator.core.cluster.office.due import Due, Office
 from coordinator.core.cluster.office.reassignment import target_of, why_not
+from coordinator.core.cluster.office.settings import ControllerSettings
 from coordinator.core.cluster.office.telling import Outbox, late, take_answer, tell, unsaid
 from coordinator.core.cluster.transactions import (
     OVERTAKEN,

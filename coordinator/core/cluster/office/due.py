@@ -24,28 +24,13 @@ from coordinator.core.cluster.office.election import (
 )
 from coordinator.core.cluster.office.placement import place
 from coordinator.core.cluster.office.reassignment import begin, finish, target_of
+from coordinator.core.cluster.office.settings import ControllerSettings
 from coordinator.core.cluster.office.telling import Outbox, knows_that_it_leads
 from coordinator.core.cluster.transactions import BucketChange
 from coordinator.core.cluster.troubles import is_counted, removed_buckets
 from coordinator.core.cluster.znodes import Bucket, Cluster, NodeState, ShardEntry, Versioned, bucket_of, bucket_path
 
 FIRST_LEADER_EPOCH: Final = 1
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerSettings:
-    """How long the controller waits for what; `moves_at_once` bounds moves that nobody needs at once."""
-
-    elect_wait_ms: int = 2_000
-    balance_ms: int = 10_000
-    balance_delay_ms: int = 60_000
-    moves_at_once: int = 5
-    stand_wait_ms: int = 10_000
-    """How long a controller that has left the office while its session goes on lets others stand first."""
-    tell_timeout_ms: int = 2_000
-    """How long a leader may not acknowledge that it leads until another is elected."""
-    reach_wait_ms: int = 12_000
-    """How long a controller that reaches fewer than half of the nodes stays: two session time-outs of ZooKeeper's."""
 
 
 @dataclass(frozen=True, slots=True)
