@@ -21,7 +21,7 @@ from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import ResetPolicy
 from coordinator.protocol.text.addresses import parse_addresses
-from spark_kcoord.member.client import MemberClient
+from spark_kcoord.member.client import MemberClient, fetch_offsets
 from spark_kcoord.member.settings import MemberSettings
 from tests.helpers.waiting import wait_until
 
@@ -107,6 +107,7 @@ def test_member_keeps_its_partitions_while_its_leader_is_killed_and_tools_say_wh
         others = ",".join(node.address for node in cluster.nodes if node is not killed)
         with Watcher(client) as watcher:
             killed.kill()
+            assert set(fetch_offsets(settings.coordinators, group, timeout_s=PATIENCE_S).values()) == {1}
             assert commit(2) == [ErrorCode.NONE] * 3
             wait_until(lambda: client.assignment().is_complete, timeout_s=PATIENCE_S, what="all has followed")
         assert watcher.seen == {(0, 1, 2)}, "it has what it had, all the while"
