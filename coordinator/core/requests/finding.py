@@ -2,8 +2,9 @@
 
 A node of a cluster holds a question that it cannot answer better than whoever asks could: it knows no leader, or none
 newer than the one that did not answer and that it does not hear itself, or it leads and does not serve yet. So
-thousands of members that have lost a leader wait for the next one and do not poll. A held question is answered with
-what is known by the end of its time. A node that is alone holds none.
+thousands of members that have lost a leader wait for the next one and do not poll. When the time of a held question is
+over a node that leads names itself; another one says that it knows nobody, rather than one that does not answer. A node
+that is alone holds none.
 """
 
 from collections import deque
@@ -89,7 +90,7 @@ class Finder:
                 event = held.popleft().event
                 connection = connections.get(event.connection_id)
                 if connection is not None and not connection.is_closing:
-                    answer = answer or self._answer(shard)
+                    answer = answer or (self._answer(shard) if is_known else self._answer_unknown(shard))
                     yield event, answer
             if not held:
                 del self._held[key]
@@ -114,7 +115,21 @@ class Finder:
             return self._found(shard, self._rack.leader_epochs[shard], self._address)
         if shard in self.neighbours.leaders:
             return self._found(shard, *self.neighbours.leaders[shard])
-        message = f"shard {shard} is not led by this node, which does not know by whom it is; try again"
+        return self._nobody(shard, "which does not know by whom it is")
+
+    def _answer_unknown(self, shard: int) -> FindCoordinatorResponse:
+        """Return the answer to a question that was held in vain."""
+        if self._rack.is_led(shard):
+            return self._answer(shard)
+        if shard not in self.neighbours.leaders:
+            return self._nobody(shard, "which does not know by whom it is")
+        leader_epoch, leader = self.neighbours.leaders[shard]
+        return self._nobody(
+            shard, f"and node {leader.node_id}, its leader in epoch {leader_epoch}, is not heard or was replaced"
+        )
+
+    def _nobody(self, shard: int, why: str) -> FindCoordinatorResponse:
+        message = f"shard {shard} is not led by this node, {why}; try again"
         return FindCoordinatorResponse(
             error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message, shard=shard, nodes=self.neighbours.nodes
         )

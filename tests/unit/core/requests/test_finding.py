@@ -135,6 +135,19 @@ def test_question_without_any_known_leader_is_held_and_refused_when_its_time_is_
     assert answer.nodes == (HERE, SECOND, THIRD)
 
 
+@pytest.mark.parametrize(("leader_epoch", "unheard"), [(4, (2,)), (3, ())])
+def test_leader_that_did_not_answer_is_not_named_again_without_news(
+    leader_epoch: int, unheard: tuple[int, ...]
+) -> None:
+    asking = Asking()
+    asking.know(SECOND, leader_epoch, *unheard)
+    number = asking.ask(4)
+    asking.pass_ms(HOLD_MS)
+    answer = asking.answers[number]
+    assert (answer.error, answer.coordinator) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, None)
+    assert f"node 2, its leader in epoch {leader_epoch}, is not heard" in answer.message
+
+
 def test_node_asks_to_be_woken_when_the_time_of_a_question_is_over() -> None:
     asking = Asking(hold_ms=40)
     asking.know(None)
