@@ -50,6 +50,18 @@ def is_well(addresses: str) -> bool:
     return bool(tool(addresses, "cluster", "status").exit_code == 0)
 
 
+def member_of(addresses: str, group: str, topic: str) -> MemberClient:
+    """Return a member that is told these addresses and has not joined yet."""
+    settings = MemberSettings(
+        coordinators=parse_addresses(addresses),
+        group_id=group,
+        client_id="test",
+        topics=(topic,),
+        reset_policy=ResetPolicy("earliest"),
+    )
+    return MemberClient(settings)
+
+
 class Watcher:
     """Looks without a pause at the partitions that a member owns, until it is stopped."""
 
@@ -82,14 +94,7 @@ def test_member_keeps_its_partitions_while_its_leader_is_killed_and_tools_say_wh
     assert [(shard["shard"], shard["state"], len(shard["in_sync"])) for shard in shards] == [
         (shard, "serving", 3) for shard in range(SHARDS)
     ]
-    settings = MemberSettings(
-        coordinators=parse_addresses(everybody),
-        group_id=group,
-        client_id="test",
-        topics=(name,),
-        reset_policy=ResetPolicy("earliest"),
-    )
-    client = MemberClient(settings)
+    client = member_of(everybody, group, name)
     try:
         client.join()
         held = client.wait_for_assignment(complete=True, timeout_s=PATIENCE_S)
@@ -107,7 +112,7 @@ def test_member_keeps_its_partitions_while_its_leader_is_killed_and_tools_say_wh
         others = ",".join(node.address for node in cluster.nodes if node is not killed)
         with Watcher(client) as watcher:
             killed.kill()
-            assert set(fetch_offsets(settings.coordinators, group, timeout_s=PATIENCE_S).values()) == {1}
+            assert set(fetch_offsets(parse_addresses(everybody), group, timeout_s=PATIENCE_S).values()) == {1}
             assert commit(2) == [ErrorCode.NONE] * 3
             wait_until(lambda: client.assignment().is_complete, timeout_s=PATIENCE_S, what="all has followed")
         assert watcher.seen == {(0, 1, 2)}, "it has what it had, all the while"
@@ -140,5 +145,36 @@ def test_member_keeps_its_partitions_while_its_leader_is_killed_and_tools_say_wh
         wait_until(lambda: is_well(cluster.addresses), timeout_s=PATIENCE_S, what="it is back in sync")
         assert commit(3) == [ErrorCode.NONE] * 3
         client.leave()
+    finally:
+        client.close()
+
+
+def test_member_goes_on_elsewhere_while_its_leader_stands_still_and_no_commit_of_it_counts_afterwards(
+    cluster: LocalCluster, topic: Callable[..., str]
+) -> None:
+    name, group, everybody = topic(), "g", cluster.addresses
+    wait_until(lambda: is_well(everybody), timeout_s=PATIENCE_S, what="all shards are served and in sync")
+    client = member_of(everybody.split(",")[0], group, name)
+    try:
+        client.join()
+        (part,) = client.wait_for_assignment(complete=True, timeout_s=PATIENCE_S).partitions
+
+        def commit(offset: int) -> ErrorCode:
+            (result,) = client.commit([OffsetToCommit(name, 0, offset, part.owner_epoch)])
+            return result.error
+
+        assert commit(1) is ErrorCode.NONE
+        leader = tool(everybody, "group", "describe", group, "--state").told["coordinator"]["node_id"]
+        stopped = next(node for node in cluster.nodes if node.number == leader)
+        stopped.pause()
+        try:
+            assert commit(2) is ErrorCode.NONE
+            assert [part.owner_epoch for part in client.assignment().partitions] == [part.owner_epoch]
+        finally:
+            stopped.resume()
+        wait_until(lambda: is_well(everybody), timeout_s=PATIENCE_S, what="it follows the others")
+        assert commit(3) is ErrorCode.NONE
+        for node in cluster.nodes:
+            assert fetch_offsets(parse_addresses(node.address), group, timeout_s=PATIENCE_S) == {(name, 0): 3}
     finally:
         client.close()
