@@ -43,6 +43,7 @@ EXIT_OF_REFUSAL: Final = {
     ErrorCode.REBALANCE_IN_PROGRESS: ExitCode.REFUSED_BY_STATE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ExitCode.REFUSED_BY_STATE,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ExitCode.REFUSED_BY_STATE,
+    ErrorCode.NOT_COORDINATOR: ExitCode.REFUSED_BY_STATE,
     ErrorCode.REQUEST_TIMED_OUT: ExitCode.TIMEOUT,
 }
 """Exit codes of the refusals that are not simply errors."""

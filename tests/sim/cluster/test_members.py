@@ -11,7 +11,7 @@ from tests.sim.cluster.mix import draw_cluster_mix
 from tests.sim.cluster.run import run_cluster_seed
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_members_are_served_again_after_every_fault(seed: int) -> None:
     outcome = run_cluster_seed(seed, story_lines=60, kind=MachineWorld)
     assert outcome.broken == "", outcome.shown
@@ -48,7 +48,7 @@ def over_killed_leaders(seed: int, kills: int) -> list[str]:
     return [f"{member.name}: {member.seen}" for member in members if len(member.seen) > begun[member.name]]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_members_keep_all_they_have_while_one_leader_after_the_other_is_killed(seed: int) -> None:
     assert over_killed_leaders(seed, kills=4) == []
 

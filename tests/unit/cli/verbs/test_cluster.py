@@ -121,6 +121,18 @@ def test_groups_of_all_nodes_can_be_described_each_by_its_own_coordinator() -> N
     assert [group["coordinator"]["node_id"] for group in json.loads(result.stdout)] == [1, 2, 3, 2]
 
 
+def test_group_whose_shard_nobody_leads_is_refused_by_state() -> None:
+    said = script()
+    refused = ErrorResponse(ErrorCode.NOT_COORDINATOR, "shard 1 is not led by this node")
+    nobody = FindCoordinatorResponse(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no leader is known")
+    answers = {f"node_{node}": {DescribeGroup: refused, FindCoordinator: nobody} for node in (1, 2, 3)}
+    with scripted_cluster(said, **answers):  # type: ignore[arg-type]
+        arguments = ["group", "describe", "b", "--coordinator", bootstrap(said), "--timeout", "0.5s"]
+        result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == ExitCode.REFUSED_BY_STATE
+    assert "error: the coordinator refused: shard 1 is not led by this node (NOT_COORDINATOR)" in result.stderr
+
+
 # ---- nodes and shards -----------------------------------------------------------------------------------------------
 
 
