@@ -229,7 +229,7 @@ def test_a_former_life_whose_end_no_watch_has_told_of_is_looked_for_before_a_nod
     world.run()
     one.kill()
     world.run(TIMEOUT_MS + MARGIN_MS)
-    assert again.said == [JoinedCluster("c1"), LifeBegan(1)]
+    assert again.said == [JoinedCluster("c1", 2), LifeBegan(1)]
 
 
 def _set(world: World, path: str, data: bytes) -> None:
