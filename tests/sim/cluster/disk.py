@@ -61,10 +61,14 @@ class Log:
 
 @dataclass(slots=True)
 class Opened:
-    """A log that is open: as it is once all is written, and its number; and whether a snapshot is taking its place."""
+    """A log that is open: as it is once all is written, and its number; and whether a snapshot is taking its place.
+
+    As much of it as ends at `synced` is on disk: of a cut that waits, what is cut is on disk as well.
+    """
 
     log: Log
     number: int
+    synced: int
     is_replaced: bool = False
 
 
@@ -201,7 +205,7 @@ class Disk:
         opened = self.disk.open_log(shard, number)
         log = self.stable.setdefault(shard, Log(opened.start))
         assert (log.base, log.end) == (opened.start, opened.end), f"{log} is opened as {opened}"
-        self.open[shard] = Opened(log, number)
+        self.open[shard] = Opened(log, number, log.end)
         return opened
 
     def append(self, shard: int, batch: Batch) -> None:
@@ -218,7 +222,7 @@ class Disk:
         """Cut a log, which has another number from now on."""
         self.disk.truncate(shard, end, number)
         opened = self.open[shard]
-        opened.log, opened.number = opened.log.cut(end), number
+        opened.log, opened.number, opened.synced = opened.log.cut(end), number, min(opened.synced, end)
 
     def install(self, shard: int, number: int, piece: SnapshotPiece) -> None:
         """Take a piece of a leader's snapshot; after the last one it takes the place of the log."""
@@ -238,7 +242,7 @@ class Disk:
         opened = self.open.get(shard)
         if opened is None or opened.number != number or opened.log.end < end:
             raise LogReplacedError(f"shard {shard} is another log by now")
-        if self.stable[shard].end < end:
+        if opened.synced < end:
             return None
         found = Found()
         self.disk.load(shard, end, found)
@@ -260,6 +264,7 @@ class Disk:
     def _was_synced(self, shard: int, end: int, number: int) -> None:
         opened = self.open.get(shard)
         if opened is not None and opened.number == number:
+            opened.synced = end
             self.stable[shard] = opened.log if end == opened.log.end else opened.log.cut(end)
         self.report(i.LogSynced(shard, end, number))
 
@@ -273,7 +278,7 @@ class Disk:
 
     def _was_installed(self, shard: int, end: int, last_epoch: int, number: int) -> None:
         self.stable[shard] = Log(end)
-        self.open[shard] = Opened(Log(end), number)
+        self.open[shard] = Opened(Log(end), number, end)
         self.installs += 1
         self.report(i.LogInstalled(shard, end, last_epoch, number))
 

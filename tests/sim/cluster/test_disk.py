@@ -74,6 +74,17 @@ def test_what_is_on_disk_is_what_was_reported() -> None:
     assert disk.stable[0].at(4) == (3, b"a")
 
 
+def test_what_was_cut_is_not_taken_for_what_came_in_its_place() -> None:
+    disk = written(4)
+    disk.truncate(0, 2, 1)
+    disk.append(0, Batch(2, 3, (b"a",)))
+    assert disk.load(0, 1, 3) is None, "what is on disk there is of the log before"
+    disk.work(1)
+    found = disk.load(0, 1, 3)
+    assert found is not None
+    assert found.records[2:] == [b"a"]
+
+
 def test_a_disk_that_has_lost_what_it_reported_is_found_out() -> None:
     disk = written(4)
     disk.stable[0] = disk.open[0].log = disk.stable[0].appended((Batch(4, 1, (b"never written",)),))
