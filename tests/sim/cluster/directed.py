@@ -4,8 +4,6 @@ from dataclasses import replace
 from random import Random
 from typing import ClassVar
 
-import msgspec.structs
-
 from tests.sim.cluster.checker import ViolationError
 from tests.sim.cluster.mix import ClusterMix
 from tests.sim.cluster.world import ClusterWorld
@@ -18,19 +16,14 @@ class _Narrow(ClusterWorld):
     """A random world with few kinds of faults, which come often; members are busy."""
 
     often: ClassVar[frozenset[str]]
-    least_insync: ClassVar[int | None] = None
 
     def __init__(self, seed: int, mix: ClusterMix, dice: Random) -> None:
         faults = {name: 4 if name in self.often else 0 for name in mix.faults}
         settings = replace(mix.settings, lag_ms=500, closed_grace_ms=50)
-        cluster = mix.cluster
-        if self.least_insync is not None:
-            cluster = msgspec.structs.replace(cluster, min_insync_replicas=self.least_insync)
         super().__init__(
             seed,
             replace(
                 mix,
-                cluster=cluster,
                 faults=faults,
                 fault_every_ms=300,
                 settings=settings,
@@ -47,25 +40,6 @@ class InSyncWorld(_Narrow):
     """Leaders change in-sync sets all the time, and often do not hear what became of it."""
 
     often = frozenset({"zookeeper-cut", "zookeeper-held", "disk-slow", "contact-broken"})
-
-
-class DrainWorld(_Narrow):
-    """Nodes are drained while others would take them in."""
-
-    often = frozenset({"node-drained", "zookeeper-held", "contact-broken"})
-
-
-class CutWorld(_Narrow):
-    """Leaders are cut off with records that nobody else has, which are cut when they come back."""
-
-    often = frozenset({"node-cut-off", "node-paused", "disk-slow", "node-killed"})
-
-
-class AloneWorld(_Narrow):
-    """Leaders are alone in sync time and again, and lead in one epoch after the other."""
-
-    often = frozenset({"append-refused", "handler-bug", "contact-broken", "disk-slow"})
-    least_insync = 1
 
 
 class PutBackWorld(ClusterWorld):
