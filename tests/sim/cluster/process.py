@@ -297,7 +297,7 @@ class ClusterProcess:
             raise effect.error
 
     def _join(self, effect: JoinedCluster) -> None:
-        self.disk.disk.join_cluster(effect.cluster_id, self.mix.cluster.shards)
+        self.disk.disk.join_cluster(effect.cluster_id, effect.shards)
         self.later(0, partial(self.step, Remembered()))
 
     def _remember(self, effect: r.Remember) -> None:
