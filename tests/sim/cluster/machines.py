@@ -4,8 +4,9 @@ They take the place of the scripted clients, at the same nodes over the same lin
 a session of each end, so that it travels as bytes do.
 """
 
+from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
@@ -20,9 +21,12 @@ from spark_kcoord.member.settings import MemberSettings
 from tests.sim.cluster.checker import ViolationError
 from tests.sim.cluster.clients import Clients, Link, Reader
 from tests.sim.cluster.mix import ClusterMix
+from tests.sim.cluster.process import ClusterProcess
 from tests.sim.cluster.world import ClusterWorld
 
-SESSION_MS = 6_000
+SESSION_MS: Final = 6_000
+KILLS: Final = 3
+SERVED_AGAIN_MS: Final = 30_000
 
 
 class Wire:
@@ -229,6 +233,41 @@ class MachineWorld(ClusterWorld):
             schedule.after(dice.choice((0, 500)), member.begin)
             schedule.after(1_000, Reader(self.clients, f"r{number}", group_id, (20, 100)).begin)
 
-    def come_to_rest(self) -> None:
-        """Wait until the cluster is whole and everybody is served."""
+
+class FailoverWorld(MachineWorld):
+    """A world in which nothing happens but that leaders of members' groups are killed, and start again.
+
+    Its invariant is that no member is without anything that it had, not for a moment.
+    """
+
+    def __init__(self, seed: int, mix: ClusterMix, dice: Random) -> None:
+        super().__init__(seed, replace(mix, faults={}, faulty_ms=0, paces_ms=(50, 200)), dice)
+
+    def run(self) -> None:
+        """Run to the end, or to the first broken invariant."""
+        super().run()
+        begun = {member.name: len(member.seen) for member in self.members}
+        for _ in range(KILLS):
+            self._kill_a_leader()
+            for member in self.members:
+                if len(member.seen) > begun[member.name]:
+                    raise ViolationError("MembersKeepWhatTheyHave", f"{member.name} owned {member.seen}")
+
+    def _kill_a_leader(self) -> None:
+        schedule, shard = self.schedule, self.clients.shard_of(self.dice.choice(self.members).group_id)
+        acked = {member.name: member.last_ack_ms for member in self.members}
+        (leader,) = [process for process in self.processes if shard in leads(process)]
+        leader.end(loses_power=False, why="is killed")
+        self.faults += 1
+        end_ms = schedule.now_ms + SERVED_AGAIN_MS
+        while late := [each.name for each in self.members if each.owned and each.last_ack_ms <= acked[each.name]]:
+            if schedule.now_ms >= end_ms:
+                raise ViolationError("Liveness", f"{late} had no commit acknowledged since {leader.name} was killed")
+            schedule.run_until(schedule.now_ms + 100)
+        leader.start()
         self._come_to_rest()
+
+
+def leads(process: ClusterProcess) -> frozenset[int]:
+    """Return the shards that a node leads, none where it has not registered."""
+    return frozenset() if process.node.replication is None else process.node.replication.led

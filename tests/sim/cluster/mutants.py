@@ -17,6 +17,7 @@ from coordinator.core.shards.gates import Gates
 from coordinator.core.shards.snapshots import Snapshots
 from tests.model import mistakes
 from tests.sim.cluster import mutants_leading as leads
+from tests.sim.cluster import mutants_members as members
 from tests.sim.cluster import mutants_office as office
 from tests.sim.cluster.directed import InSyncWorld, PutBackWorld
 from tests.sim.cluster.run import ClusterOutcome, run_cluster_seed
@@ -103,6 +104,7 @@ MUTANTS: Final[Mapping[str, ClusterMutant]] = {
     "deleted-by-epoch": ClusterMutant("what is not named is moved aside", office.deleted_by_epoch),
     "isr-over-any-version": ClusterMutant("a set is written over another's change", _isr_over_any_version),
     "snapshot-above-high-watermark": ClusterMutant("a snapshot holds what may be cut", _snapshot_above_high_watermark),
+    **{name: ClusterMutant(*mistake) for name, mistake in members.MISTAKES.items()},
     "appended-is-not-told": ClusterMutant("a replica hears late what was appended", _appended_is_not_told),
 }
 
