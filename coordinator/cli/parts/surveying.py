@@ -1,4 +1,4 @@
-"""What all nodes of a cluster say together, with notes on those that could not be asked; and the list of all groups."""
+"""All nodes of a cluster, asked together, with notes on those that could not be; and the list of all groups."""
 
 from collections.abc import Sequence
 from typing import Final
