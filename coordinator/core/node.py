@@ -243,7 +243,7 @@ class Node:
             self._router.refuse_for_now(event, error)
         except Exception as error:  # noqa: BLE001 - a bug of ours costs one request, whatever it is
             self._rack.contain(error, event)
-        if self._finder.is_holding and type(event) not in _OFTEN:
+        if self._finder.due_ms is not None and type(event) not in _OFTEN:
             self._router.answer_held()
         return self._finish(now_ms, looks_at_all_timers=looks_at_all_timers)
 
@@ -258,7 +258,7 @@ class Node:
     def know(self, neighbours: Neighbours, now_ms: int) -> list[Effect]:
         """Send members from now on to the nodes that are known to lead; returns answers that were held for the news."""
         self._finder.neighbours = neighbours
-        if not self._finder.is_holding:
+        if self._finder.due_ms is None:
             return []
         self._clock.now_ms = max(self._clock.now_ms, now_ms)
         self._router.answer_held()

@@ -49,7 +49,7 @@ class Finder:
         self.hold_ms = 0
         self.neighbours = Neighbours()
         self.due_ms: int | None = None
-        """The time at which the first held question is answered whatever is known then."""
+        """The time at which the first held question is answered whatever is known then, None while none is held."""
         self._address = address
         self._catalog = catalog
         self._rack = rack
@@ -72,11 +72,6 @@ class Finder:
         return None
 
     # ---- held questions ---------------------------------------------------------------------------------------------
-
-    @property
-    def is_holding(self) -> bool:
-        """Return whether any question is held."""
-        return bool(self._held)
 
     def release(
         self, connections: Mapping[int, Connection], now_ms: int
