@@ -62,7 +62,7 @@ class CloseConnection(msgspec.Struct, frozen=True, gc=False):
 class WatchTopics:
     """The whole set of topics to poll from now on; names that are new are asked about at once (TopicsRead).
 
-    With `lists_all` every topic of the cluster is wanted besides, but Kafka's own internal ones.
+    With `lists_all` every topic of the cluster is wanted besides.
     """
 
     topics: frozenset[str]

@@ -172,11 +172,15 @@ class AppendRefused:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """A topic as Kafka has it; `leaders` has one broker id a partition, None while it has no leader."""
+    """A topic as Kafka has it; `leaders` has one broker id a partition, None while it has no leader.
+
+    One that `is_internal` is Kafka's own, as `__consumer_offsets` is: it is read where it is named.
+    """
 
     topic: str
     topic_id: str
     leaders: tuple[int | None, ...]
+    is_internal: bool = False
 
     @property
     def partitions(self) -> int:
@@ -190,7 +194,7 @@ class TopicsRead:
 
     A name that was asked for and is in neither mapping was not asked in this round. `absent` are topics that Kafka
     says do not exist; `refused` names topics Kafka would not speak about, with the reason. When it `is_whole`, it
-    names every topic of the cluster but Kafka's own internal ones.
+    names every topic of the cluster, Kafka's own internal ones too.
     """
 
     topics: Mapping[str, TopicMetadata]

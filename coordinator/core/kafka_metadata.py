@@ -34,9 +34,12 @@ class Catalog:
         self.cluster_id: str | None = None
         self.failure: str | None = None
         self.all_topics: frozenset[str] | None = None
-        """The names of all topics, while some subscription is by a pattern and once Kafka has said them."""
+        """The names of all topics that a pattern may match, while there is one and once Kafka has said them.
+
+        Kafka's internal topics are not among them, whoever reads one by its name.
+        """
         self.listings = 0
-        """How often the names of all topics have changed."""
+        """How often these names have changed."""
         self._absences: dict[str, int] = {}
         self._topics: dict[str, TopicMetadata] = {}
         self._brokers: Mapping[int, tuple[str, int]] = {}
@@ -66,7 +69,7 @@ class Catalog:
                 changed.add(name)
         if event.is_whole:
             stay = (name for name in self.all_topics or () if not self.is_deleted(name))
-            names = frozenset(event.topics).union(stay)
+            names = frozenset(name for name, topic in event.topics.items() if not topic.is_internal).union(stay)
             if names != self.all_topics:
                 self.all_topics = names
                 self.listings += 1

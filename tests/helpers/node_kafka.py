@@ -20,6 +20,8 @@ class FakeKafka:
     stable: dict[TopicPartition, int] = field(default_factory=dict)
     """Last stable offsets, where they are not the ends."""
     at_timestamp: dict[TopicPartition, int] = field(default_factory=dict)
+    internal: set[str] = field(default_factory=set)
+    """Topics that are Kafka's own, as `__consumer_offsets` is."""
     is_away: bool = False
     is_late: bool = False
     """Questions about offsets are kept until NodeWorld.answer_late, and answered as things are when they were asked."""
@@ -35,7 +37,7 @@ class FakeKafka:
 
     def read(self, watched: Iterable[str], *, lists_all: bool = False) -> TopicsRead:
         present = {
-            topic: TopicMetadata(topic, self.topic_id(topic), (1,) * self.topics[topic])
+            topic: TopicMetadata(topic, self.topic_id(topic), (1,) * self.topics[topic], topic in self.internal)
             for topic in sorted({*watched, *(self.topics if lists_all else ())})
             if topic in self.topics and topic not in self.refused
         }

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
-from kafka import KafkaAdminClient, KafkaProducer
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from coordinator.config import KafkaSettings
 from coordinator.core.effects import OffsetToResolve
@@ -134,17 +134,30 @@ def test_the_end_of_a_log_with_an_open_transaction_is_told_by_isolation_level(
         producer.close()
 
 
+def make_topic_of_offsets(kafka: "LocalKafka", topic: str) -> None:
+    """Ask for a commit of a group of Kafka's, which makes `__consumer_offsets` where there is none yet."""
+    reader = KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, group_id=f"of-{topic}")
+    reader.committed(TopicPartition(topic, 0))
+    reader.close()
+
+
 @pytest.mark.kafka
-def test_all_topics_are_listed_without_kafkas_own(
+def test_all_topics_are_listed_and_kafkas_own_are_told_apart(
     kafka: "LocalKafka", topic: Callable[..., str], topic_name: Callable[[], str]
 ) -> None:
     one, other, missing = topic(2), topic(1), topic_name()
+    offsets = "__consumer_offsets"
     with running(kafka.bootstrap_servers) as (port, inbox):
-        port.watch_topics(frozenset({one, missing}), lists_all=True)
+        make_topic_of_offsets(kafka, one)
+        port.watch_topics(frozenset({one, missing, offsets}), lists_all=True)
         read = inbox.wait_for(TopicsRead, lambda event: event.is_whole)
     assert {one, other} <= set(read.topics)
     assert read.topics[one].leaders == (1, 1)
-    assert (read.absent, [name for name in read.topics if name.startswith("__")]) == ({missing}, [])
+    assert read.absent == {missing}
+    assert {name for name, topic in read.topics.items() if topic.is_internal} == {
+        name for name in read.topics if name.startswith("__")
+    }
+    assert read.topics[offsets].is_internal
 
 
 @pytest.mark.kafka

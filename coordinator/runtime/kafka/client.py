@@ -9,7 +9,7 @@ One failed call leaves the client unusable: close it and make another.
 import contextlib
 import socket
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -91,15 +91,14 @@ class KafkaClient:
         return _view_of(self._ask_metadata([MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(names)]))
 
     def read_all_topics(self, names: Iterable[str]) -> ClusterView:
-        """Ask about all topics but Kafka's internal ones, of which only those named are told of.
+        """Ask about all topics, Kafka's internal ones too; names that it does not list are absent.
 
-        A name that Kafka does not list is absent. Raises KafkaAwayError.
+        Raises KafkaAwayError.
         """
         response = self._ask_metadata(None)
-        listed = {topic.name for topic in response.topics}
-        wanted = frozenset(names)
-        view = _view_of(response, leaves_out={t.name for t in response.topics if t.is_internal} - wanted)
-        return replace(view, absent=view.absent | (wanted - listed))
+        view = _view_of(response)
+        not_listed = frozenset(names).difference(topic.name for topic in response.topics)
+        return replace(view, absent=view.absent | not_listed)
 
     def _ask_metadata(self, topics: list[MetadataRequest.MetadataRequestTopic] | None) -> Any:
         request = MetadataRequest(
@@ -261,13 +260,11 @@ def _unknown(asked: OffsetToResolve, why: str) -> ResolvedOffset:
     return ResolvedOffset(asked.topic, asked.partition, None, why=why)
 
 
-def _view_of(response: Any, leaves_out: Collection[str] = ()) -> ClusterView:
+def _view_of(response: Any) -> ClusterView:
     topics = {}
     absent = set()
     refused = {}
     for topic in response.topics:
-        if topic.name in leaves_out:
-            continue
         if topic.error_code == _NO_ERROR:
             topics[topic.name] = _topic_of(topic)
         elif topic.error_code == _UNKNOWN_TOPIC_OR_PARTITION:
@@ -283,4 +280,4 @@ def _topic_of(topic: Any) -> TopicMetadata:
     for partition in topic.partitions:
         leaders[partition.partition_index] = partition.leader_id if partition.leader_id >= 0 else None
     topic_id = str(topic.topic_id) if topic.topic_id is not None and topic.topic_id.int else ""
-    return TopicMetadata(topic.name, topic_id, tuple(leaders))
+    return TopicMetadata(topic.name, topic_id, tuple(leaders), bool(topic.is_internal))

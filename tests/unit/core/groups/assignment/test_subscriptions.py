@@ -158,6 +158,15 @@ def test_all_topics_are_listed_only_while_somebody_has_a_pattern() -> None:
     assert not world.lists_all
 
 
+def test_no_pattern_matches_kafkas_internal_topics_which_may_be_named() -> None:
+    world = NodeWorld({"__consumer_offsets": 1, "t": 1})
+    world.kafka.internal.add("__consumer_offsets")
+    named = world.join("m1", topics=("__consumer_offsets",))
+    m2 = world.join("m2", group_id="g2", subscription=by_pattern(".*"))
+    poll(world)
+    assert (sorted(named.owned), sorted(m2.owned)) == ([("__consumer_offsets", 0)], [("t", 0)])
+
+
 def test_members_of_one_group_may_subscribe_differently() -> None:
     world = NodeWorld({"a": 2, "b": 2})
     m1 = world.join("m1", topics=("a",))
