@@ -96,3 +96,12 @@ def consume(servers: str, topic: str, **config: Any) -> list[dict[str, Any]]:
         return sorted(rows, key=lambda row: (row["partition"], row["offset"]))
     finally:
         consumer.close()
+
+
+def make_topic_of_offsets(servers: str) -> None:
+    """Ask for a commit of one of Kafka's own groups, which makes its topic `__consumer_offsets` where there is none."""
+    consumer = KafkaConsumer(bootstrap_servers=servers, group_id="makes-the-topic-of-offsets")
+    try:
+        consumer.committed(TopicPartition("any", 0))
+    finally:
+        consumer.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaProducer
 
 from coordinator.config import KafkaSettings
 from coordinator.core.effects import OffsetToResolve
@@ -18,6 +18,7 @@ from coordinator.core.events import EndOffsetsRead, Event, KafkaFailed, OffsetsR
 from coordinator.local.process.ports import free_ports
 from coordinator.protocol.ids import EARLIEST, LATEST
 from coordinator.runtime.kafka.port import KafkaPort
+from tests.helpers.kafka_topics import make_topic_of_offsets
 from tests.helpers.loopback import RememberedLog
 from tests.helpers.processes import eventually
 
@@ -134,13 +135,6 @@ def test_the_end_of_a_log_with_an_open_transaction_is_told_by_isolation_level(
         producer.close()
 
 
-def make_topic_of_offsets(kafka: "LocalKafka", topic: str) -> None:
-    """Ask for a commit of a group of Kafka's, which makes `__consumer_offsets` where there is none yet."""
-    reader = KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, group_id=f"of-{topic}")
-    reader.committed(TopicPartition(topic, 0))
-    reader.close()
-
-
 @pytest.mark.kafka
 def test_all_topics_are_listed_and_kafkas_own_are_told_apart(
     kafka: "LocalKafka", topic: Callable[..., str], topic_name: Callable[[], str]
@@ -148,7 +142,7 @@ def test_all_topics_are_listed_and_kafkas_own_are_told_apart(
     one, other, missing = topic(2), topic(1), topic_name()
     offsets = "__consumer_offsets"
     with running(kafka.bootstrap_servers) as (port, inbox):
-        make_topic_of_offsets(kafka, one)
+        make_topic_of_offsets(kafka.bootstrap_servers)
         port.watch_topics(frozenset({one, missing, offsets}), lists_all=True)
         read = inbox.wait_for(TopicsRead, lambda event: event.is_whole)
     assert {one, other} <= set(read.topics)

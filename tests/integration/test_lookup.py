@@ -9,7 +9,7 @@ from kafka import KafkaProducer
 from coordinator.local.kafka.broker import LocalKafka
 from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.options.kafka_settings import KafkaSettings
-from tests.helpers.kafka_topics import produce
+from tests.helpers.kafka_topics import make_topic_of_offsets, produce
 from tests.helpers.processes import eventually
 from tests.helpers.record_batches import Row
 
@@ -23,13 +23,17 @@ def lookup(kafka: LocalKafka) -> Iterator[KafkaLookup]:
     made.close()
 
 
-def test_names_are_those_of_all_topics_but_kafkas_own(lookup: KafkaLookup, topic: Callable[..., str]) -> None:
+def test_names_are_those_of_all_topics_but_kafkas_own_which_may_be_read_by_name(
+    kafka: LocalKafka, lookup: KafkaLookup, topic: Callable[..., str]
+) -> None:
     name = topic()
+    make_topic_of_offsets(kafka.bootstrap_servers)
 
     names = lookup.topic_names()
 
     assert name in names
     assert not any(one.startswith("__") for one in names)
+    assert list(lookup.topics(["__consumer_offsets"])) == ["__consumer_offsets"]
 
 
 def test_times_are_the_first_offset_as_late_or_unknown(
