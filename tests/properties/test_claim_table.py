@@ -1,8 +1,12 @@
 """A table of claims is what a plain mapping is, however its claims share places."""
 
+from unittest.mock import patch
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coordinator.core.groups.hard.tables import claim_table
 from coordinator.core.groups.hard.tables.claim_table import ClaimTable, OpenClaim, OpenClaims, Owner
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 
@@ -42,9 +46,16 @@ def change(table: ClaimTable, model: Model, what: str, owner: str, numbers: list
                 model.pop((topic, number), None)
 
 
+@pytest.mark.parametrize("many", [1, claim_table._MANY])
 @settings(max_examples=300, deadline=None)
-@given(CHANGES)
-def test_table_of_claims_is_a_plain_mapping(changes: list[tuple[str, tuple[str, list[int]]]]) -> None:
+@given(changes=CHANGES)
+def test_table_of_claims_is_a_plain_mapping(changes: list[tuple[str, tuple[str, list[int]]]], many: int) -> None:
+    """Very many are looked at by their places, which ends as one by one does."""
+    with patch.object(claim_table, "_MANY", many):
+        check(changes)
+
+
+def check(changes: list[tuple[str, tuple[str, list[int]]]]) -> None:
     table, model = ClaimTable(), Model()
     copies: list[tuple[ClaimTable, Model]] = []
     for step, (what, (owner, numbers)) in enumerate(changes):
@@ -58,6 +69,8 @@ def test_table_of_claims_is_a_plain_mapping(changes: list[tuple[str, tuple[str, 
             found = [(name, number) for name, some in table.offered_to(each) for number in some]
             offered = [(topic, n) for n in its_numbers if (topic, n) in model and not model[topic, n].is_running]
             assert sorted(found) == offered
+            running = [n for n in its_numbers if (topic, n) in model and model[topic, n].is_running]
+            assert table.running(topic, its_numbers) == running
         for (topic, number), claim in model.items():
             assert table.get((topic, number)) == claim
             assert table.is_running((topic, number)) is claim.is_running

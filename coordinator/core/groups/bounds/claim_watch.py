@@ -126,11 +126,12 @@ class ClaimWatch:
 
     def note_abandoned(self, group: GroupState, member_id: str, *, is_said: bool = True) -> None:
         """Begin to wait for a member that is gone and left running claims, if the group holds them."""
-        held = list(held_for(group, member_id))
+        held = held_for(group, member_id)
         if not held:
             return
         desk, soft = self._desk, self._desk.soft_of(group.group_id)
-        soft.awaited_since.update(dict.fromkeys(held, desk.now_ms))
+        for topic, numbers in held.columns():
+            soft.awaited_since.fill(topic, numbers, desk.now_ms)
         if is_said:
             limit = "" if group.claim_timeout_ms is None else f", for {group.claim_timeout_ms} ms at most"
             why = f"running claims wait for {say_awaited(group, member_id)} or an operator{limit}"
@@ -148,10 +149,13 @@ class ClaimWatch:
     def _set_timeout(self, group: GroupState) -> None:
         soft = self._desk.soft_of(group.group_id)
         timer = Timer(TimerKind.CLAIM_TIMEOUT, group.group_id)
-        if group.claim_timeout_ms is None or not soft.awaited_since:
+        awaited = soft.awaited_since
+        if group.claim_timeout_ms is None or not awaited.topics():
             self._desk.timers.cancel(timer)
         else:
-            self._desk.timers.set(timer, min(soft.awaited_since.values()) + group.claim_timeout_ms)
+            self._desk.timers.set(
+                timer, min(min(awaited.rows(topic).values()) for topic in awaited.topics()) + group.claim_timeout_ms
+            )
 
     def timeout_is_due(self, group: GroupState) -> tuple[TopicPartition, ...]:
         """Give up claims that were waited for long enough, as many as one step is for, and return their partitions."""

@@ -5,10 +5,8 @@ the same identity is back, when an operator lets the claim go, or when the group
 it follows from hard state; how long is watched by `claim_watch`.
 """
 
-from collections.abc import Iterator
-from itertools import repeat
-
 from coordinator.core.groups.hard.state import GroupState
+from coordinator.core.groups.partitions.partition_set import PartitionSet
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.protocol.vocabulary import Handover
 
@@ -36,11 +34,13 @@ def awaited_owners(group: GroupState) -> list[str]:
     ]
 
 
-def held_for(group: GroupState, owner: str) -> Iterator[TopicPartition]:
-    """Yield the partitions that wait for an identity which is gone, in order."""
+def held_for(group: GroupState, owner: str) -> PartitionSet:
+    """Return the partitions that wait for an identity which is gone."""
+    held = PartitionSet()
     if group.handover == Handover.HOLD and owner not in group.members:
-        for topic, numbers in sorted(group.owned_by(owner).columns()):
-            yield from zip(repeat(topic), group.claims.running(topic, numbers))
+        for topic, numbers in group.owned_by(owner).columns():
+            held.add_all(topic, group.claims.running(topic, numbers))
+    return held
 
 
 def held_columns(group: GroupState) -> list[tuple[str, list[int]]]:

@@ -140,7 +140,8 @@ class Departures:
         wanted: list[TopicPartition] = []
         for topic, numbers in had.columns():
             owners = group.target_owners.rows(topic)
-            wanted += [(topic, number) for number in numbers if number in owners]
+            if owners:
+                wanted += [(topic, number) for number in numbers if number in owners]
         resets = group.controls.resets
         wanted += [partition for partition in had if partition in resets] if resets else []
         self._reconciler.reconcile(group_id, wanted, ())

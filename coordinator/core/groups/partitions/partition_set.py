@@ -86,7 +86,9 @@ class PartitionSet(AbstractSet[TopicPartition]):
         known = self._topics.get(topic)
         if known is None:
             return
-        if len(numbers) * _FEW > len(known):
+        if len(numbers) == len(known) and known == numbers:
+            known = self._topics[topic] = array("i")
+        elif len(numbers) * _FEW > len(known):
             gone = set(numbers)
             known = self._topics[topic] = array("i", [number for number in known if number not in gone])
         else:

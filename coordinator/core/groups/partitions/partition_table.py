@@ -57,6 +57,15 @@ class PartitionTable(Generic[V]):
             rows = self._topics[topic] = {}
         return rows
 
+    def fill(self, topic: str, numbers: Iterable[int], value: V) -> None:
+        """Write one value for partitions of a topic, of which there may be very many."""
+        self.changes += 1
+        rows = self._topics.get(topic)
+        if rows is not None:
+            rows.update(dict.fromkeys(numbers, value))
+        elif written := dict.fromkeys(numbers, value):
+            self._topics[topic] = written
+
     def get(self, partition: TopicPartition) -> V | None:
         """Return the value of a partition, if it has one."""
         rows = self._topics.get(partition[0])

@@ -312,7 +312,7 @@ class Reconciler:
         lost, lost_owners = LostOwner(at_ms, why), self._desk.soft_of(group_id).lost_owners
         by_topic = dict(partitions.columns() if isinstance(partitions, PartitionSet) else numbers_by_topic(partitions))
         for topic, numbers in by_topic.items():
-            lost_owners.rows_to_fill(topic).update(dict.fromkeys(numbers, lost))
+            lost_owners.fill(topic, numbers, lost)
 
     # ---- questions to Kafka -----------------------------------------------------------------------------------------
 

@@ -115,7 +115,7 @@ class GroupSoft:
     """The listing of all topics that the patterns were matched against last."""
     beyond_end: dict[TopicPartition, BeyondEnd] = field(default_factory=dict)
     """Offsets that were found behind the end of a partition, and are to be found there once more; may be over."""
-    awaited_since: dict[TopicPartition, int] = field(default_factory=dict)
+    awaited_since: PartitionTable[int] = field(default_factory=PartitionTable)
     """Since when a held partition waits for its owner; one that is over may still be here."""
     late_owners: dict[TopicPartition, LateOwners] = field(default_factory=dict)
     """Who was late with a partition; one that is over may still be here."""

@@ -71,16 +71,18 @@ def _own_no_longer(group: GroupState, owner: str, topic: str, numbers: Sequence[
 
 def release_all(group: GroupState, member_id: str, *, keeps_running_claims: bool) -> None:
     """End the grants of a member that is gone, but for running claims that are kept: those it lets go of no more."""
-    group.stopping.pop(member_id, None)
+    stopping = group.stopping.pop(member_id, ())
     kept = PartitionSet()
     for topic, ended in group.owned.pop(member_id, NOTHING).columns():
         grants = group.grants.rows_to_fill(topic)
         running = group.claims.running(topic, ended) if keeps_running_claims else []
         if running:
-            for number in running:
-                if grants[number].stop_why is not None:
-                    grants[number] = replace(grants[number], stop_why=None)
             kept.add_all(topic, running)
+            for number in [number for its_topic, number in stopping if its_topic == topic]:
+                if (topic, number) in kept:
+                    grants[number] = replace(grants[number], stop_why=None)
+            if len(running) == len(ended):
+                continue
             are_kept = frozenset(running)
             ended = [number for number in ended if number not in are_kept]
         if len(ended) == len(grants):

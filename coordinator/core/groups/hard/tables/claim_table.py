@@ -6,12 +6,17 @@ these a place of their own. What was claimed at once is one owner's, as long as 
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final
 
 import msgspec
 
 from coordinator.core.groups.partitions.partition_table import PartitionTable, TopicPartition
+
+_MANY: Final = 1_000
+"""So many claims of a topic are looked at by their places, where that does."""
 
 
 class OpenClaim(msgspec.Struct, frozen=True, gc=False):
@@ -110,7 +115,16 @@ class ClaimTable:
     def running(self, topic: str, numbers: Iterable[int]) -> list[int]:
         """Return those of a topic's partitions whose claims run, in the order in which they are given."""
         rows = self._shared.rows(topic)
-        return [number for number in numbers if number in rows and rows[number].claims.is_running] if rows else []
+        if not rows:
+            return []
+        if len(rows) >= _MANY and all(place.is_running for place in self._places_of(topic)):
+            return [number for number in numbers if number in rows]
+        return [number for number in numbers if number in rows and rows[number].claims.is_running]
+
+    def _places_of(self, topic: str) -> Iterator[ClaimPlace]:
+        """Yield the places of a topic, each once or a few times: they are far fewer than its claims."""
+        for place, _ in groupby(self._shared.rows(topic).values()):
+            yield place
 
     def places(self) -> Iterator[tuple[TopicPartition, ClaimPlace]]:
         """Yield each claimed partition with the place where its claim is."""
@@ -184,10 +198,17 @@ class ClaimTable:
         if partition in self._shared:
             self._leave(self._shared.pop(partition))
 
-    def close_all(self, topic: str, numbers: Iterable[int]) -> None:
+    def close_all(self, topic: str, numbers: Collection[int]) -> None:
         """Close the claims on partitions of a topic that have one."""
         rows = self._shared.rows(topic)
         if not rows:
+            return
+        if len(numbers) >= len(rows) >= _MANY and rows.keys() <= set(numbers):
+            for place in list(self._places_of(topic)):
+                place.left = 0
+                self._forget_offered(place)
+            rows.clear()
+            self._shared.drop(topic)
             return
         for number in numbers:
             self._leave(rows.pop(number, None))
