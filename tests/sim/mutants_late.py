@@ -3,11 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from coordinator.core.groups.bounds.claim_watch import ClaimWatch
 from coordinator.core.groups.hard.held_claims import outlives_stop
-from coordinator.core.groups.hard.state import GroupState
-from coordinator.core.groups.partitions.partition_table import PartitionTable
-from coordinator.core.groups.reconciliation.late_stops import LateStops
 from coordinator.core.groups.reconciliation.stopping import patience
 from coordinator.core.groups.shard import Shard
 from coordinator.core.groups.soft.timeline import EventKind
@@ -61,38 +57,11 @@ def offered_claim_waits() -> Patches:
     return [(Holdings, "release_idle", release_idle)]
 
 
-def late_ones_of_one_turn() -> Patches:
-    genuine = LateStops.stop_timed_out
-
-    def stop_timed_out(self: LateStops, group_id: str, member_id: str) -> None:
-        genuine(self, group_id, member_id)
-        session, now_ms = self._desk.session_of(group_id, member_id), self._desk.now_ms
-        if session is not None:
-            for partition in [key for key, at_ms in session.stop_deadlines.items() if at_ms <= now_ms]:
-                del session.stop_deadlines[partition]
-
-    return [(LateStops, "stop_timed_out", stop_timed_out)]
-
-
-def given_up_of_one_turn() -> Patches:
-    genuine = ClaimWatch.timeout_is_due
-
-    def timeout_is_due(self: ClaimWatch, group: GroupState) -> tuple[TopicPartition, ...]:
-        given_up = genuine(self, group)
-        if given_up:
-            self._desk.soft_of(group.group_id).awaited_since = PartitionTable()
-        return given_up
-
-    return [(ClaimWatch, "timeout_is_due", timeout_is_due)]
-
-
 MISTAKES: Mapping[str, tuple[str, Callable[[], Patches]]] = {
     "late-member-put-out": ("who is late with one partition loses its membership", late_member_put_out),
     "given-back-while-the-taker-reads": (
         "a partition is taken again for whom it was taken from",
         given_back_while_the_taker_reads,
     ),
-    "late-ones-of-one-turn": ("what is late is taken as far as one turn goes", late_ones_of_one_turn),
-    "given-up-of-one-turn": ("what was waited for is given up as far as one turn goes", given_up_of_one_turn),
     "offered-claim-waits": ("what nobody reads is let go with the next trigger only", offered_claim_waits),
 }
