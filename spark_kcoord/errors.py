@@ -1,16 +1,27 @@
 """The errors of the Spark side of kcoord: one family whose messages say what failed, why, and what to do.
 
 Spark shows a Python data source's failure as its message and traceback, so the message has to stand alone. No
-message contains a secret. Four kinds are classes of their own because code treats them differently: data loss
-(``failOnDataLoss`` may turn it into a warning), an unknown topic (``kcoord.wait.for.topics`` may wait), a Kafka that
-gives no answer (a running query waits for it) and a batch that counts as done and was not read (no later try helps).
+message contains a secret. Those are classes of their own that code treats differently: data loss
+(``failOnDataLoss`` may turn it into a warning), an unknown topic (``kcoord.wait.for.topics`` may wait), a Kafka or a
+coordinator that gives no answer (a running query waits for it), a coordinator's refusal (whose code tells what it is),
+a member that is closed, and a batch that counts as done and was not read (no later try helps).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["DataLossError", "KafkaAwayError", "KcoordError", "OptionError", "UnknownTopicError", "UnreadBatchError"]
+__all__ = [
+    "CoordinatorAwayError",
+    "DataLossError",
+    "KafkaAwayError",
+    "KcoordError",
+    "MemberClosedError",
+    "OptionError",
+    "RefusedError",
+    "UnknownTopicError",
+    "UnreadBatchError",
+]
 
 
 class KcoordError(Exception):
@@ -27,6 +38,22 @@ class DataLossError(KcoordError):
 
 class KafkaAwayError(KcoordError):
     """Kafka gave no answer in the time there was; the same question may be answered later."""
+
+
+class CoordinatorAwayError(KcoordError):
+    """A coordinator gave no answer in the time there was; the same question may be answered later."""
+
+
+class MemberClosedError(KcoordError):
+    """A member was asked for something after its end."""
+
+
+class RefusedError(KcoordError):
+    """A coordinator refused; ``code`` is the name of its error code."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class UnreadBatchError(KcoordError):

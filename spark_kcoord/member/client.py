@@ -12,8 +12,9 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from copy import copy
 from itertools import count
 from typing import Final, TypeVar, assert_never, overload
 
@@ -30,6 +31,7 @@ from coordinator.protocol.parts import (
 )
 from coordinator.protocol.text.addresses import Address
 from spark_kcoord.errors import KcoordError
+from spark_kcoord.member.core.calls import LEAVES_BY_ITSELF
 from spark_kcoord.member.core.effects import (
     AdvanceOutcome,
     CallResult,
@@ -54,6 +56,7 @@ from spark_kcoord.member.core.events import (
     Event,
     JoinCall,
     LeaveCall,
+    Polled,
     PositionsNoted,
     ReleaseAsked,
     ReportCall,
@@ -113,9 +116,10 @@ def _monotonic_ms() -> int:
 class MemberClient:
     """One member of one group in this process.
 
-    `member_id`, `claims`, `checkpoint_hints`, `nodes` and `log` come from a checkpoint. Every call raises KcoordError:
-    when no coordinator lets the member in (naming `kcoord.bootstrap.servers`), when one stays away for longer than
-    `kcoord.coordinator.timeout`, when the coordinator refuses for good, and after `close`.
+    `member_id`, `claims`, `checkpoint_hints`, `nodes` and `log` come from a checkpoint. `on_change` is called on the
+    background thread when there is another assignment, failure or answer; it must not wait. Every call raises
+    KcoordError: when no coordinator lets the member in (naming `kcoord.bootstrap.servers`), when one stays away for
+    longer than `kcoord.coordinator.timeout`, when the coordinator refuses for good, and after `close`.
     """
 
     def __init__(
@@ -127,8 +131,10 @@ class MemberClient:
         checkpoint_hints: Sequence[StartHint] = (),
         nodes: Sequence[Address] = (),
         log: LogPosition | None = None,
+        on_change: Callable[[], None] | None = None,
     ) -> None:
         self._settings = settings
+        self._on_change = on_change
         self._pid = os.getpid()
         self._member = Member(
             settings,
@@ -269,6 +275,20 @@ class MemberClient:
         """Let go of partitions with their final offsets; what is lost on the way is asked back again."""
         self._tell(ReleaseAsked(tuple(finals)))
 
+    def polled(self) -> None:
+        """Say that the member's user has asked for records."""
+        self._tell(Polled())
+
+    def ask(self, call: AnyCall, timeout_ms: int | None = None) -> Future[CallResult]:
+        """Make a call without waiting for its answer, which is that of the method of the same name.
+
+        The answer comes on the background thread; the future fails with KcoordError, at the latest when the call's time
+        is over. A JoinCall starts the member.
+        """
+        if isinstance(call, JoinCall):
+            self.start()
+        return self._ask(call, timeout_ms)
+
     # ---- the end ----------------------------------------------------------------------------------------------------
 
     def leave(self, finals: Sequence[FinalOffset] = ()) -> None:
@@ -306,7 +326,7 @@ class MemberClient:
             results += self._call(call)
         return tuple(results)
 
-    def _tell(self, event: PositionsNoted | ReleaseAsked) -> None:
+    def _tell(self, event: PositionsNoted | ReleaseAsked | Polled) -> None:
         self._must_be_at_home()
         with self._changed:
             self._must_go_on()
@@ -326,6 +346,17 @@ class MemberClient:
     @overload
     def _call(self, call: LeaveCall) -> None: ...
     def _call(self, call: AnyCall, timeout_ms: int | None = None) -> CallResult:
+        future = self._ask(call)
+        timeout_s = (timeout_ms or self._settings.coordinator_timeout_ms) / 1000 + MARGIN_S
+        try:
+            return future.result(timeout_s)
+        except TimeoutError:
+            raise KcoordError(
+                f"The member of group '{self._settings.group_id}' did not answer its own process within "
+                f"{timeout_s:g} s: the machine may be overloaded. {self._settings.speech.go_on}."
+            ) from None
+
+    def _ask(self, call: AnyCall, timeout_ms: int | None = None) -> Future[CallResult]:
         self._must_be_at_home()
         future: Future[CallResult] = Future()
         with self._changed:
@@ -334,17 +365,10 @@ class MemberClient:
                 raise KcoordError("The member has not been started: call join() first.")
             call_id = next(self._call_ids)
             self._futures[call_id] = future
-            self._asked.append(CallMade(call_id, call))
+            self._asked.append(CallMade(call_id, call, timeout_ms))
             transport = self._transport
         transport.wake()
-        timeout_s = (timeout_ms or self._settings.coordinator_timeout_ms) / 1000 + MARGIN_S
-        try:
-            return future.result(timeout_s)
-        except TimeoutError:
-            raise KcoordError(
-                f"The member of group '{self._settings.group_id}' did not answer its own process within "
-                f"{timeout_s:g} s: the machine may be overloaded. Start the query again from its checkpoint."
-            ) from None
+        return future
 
     def _must_be_at_home(self) -> None:
         if os.getpid() != self._pid:
@@ -355,7 +379,7 @@ class MemberClient:
 
     def _must_go_on(self) -> None:
         if self._over is not None:
-            raise KcoordError(str(self._over))
+            raise copy(self._over)
 
     @property
     def _is_to_raise(self) -> bool:
@@ -364,7 +388,7 @@ class MemberClient:
     def _must_be_served(self) -> None:
         self._must_go_on()
         if self._failure is not None:
-            raise KcoordError(str(self._failure))
+            raise copy(self._failure)
 
     # ---- background thread ------------------------------------------------------------------------------------------
 
@@ -382,8 +406,8 @@ class MemberClient:
             self._end(
                 KcoordError(
                     f"The member of group '{self._settings.group_id}' has stopped by a bug in kcoord "
-                    f"({type(error).__name__}: {error}). Start the query again from its checkpoint, and report this "
-                    "with the traceback in the driver's log."
+                    f"({type(error).__name__}: {error}). {self._settings.speech.go_on}, and report this with the "
+                    "traceback in the log."
                 )
             )
         finally:
@@ -405,13 +429,18 @@ class MemberClient:
         effects = self._member.step(event, _monotonic_ms())
         # Whoever is answered now sees at least what the answer has changed.
         assignment, fatal, failure = self._member.assignment, self._member.fatal, self._member.failure
+        is_news = False
         with self._changed:
             if assignment is not self._assignment or failure is not self._failure:
                 self._assignment, self._failure = assignment, failure
                 self._over = self._over or fatal
                 self._changed.notify_all()
+                is_news = True
         for effect in effects:
             self._perform(effect, transport)
+            is_news = is_news or isinstance(effect, Completed | Failed)
+        if is_news and self._on_change is not None:
+            self._on_change()
 
     def _perform(self, effect: Effect, transport: Transport) -> None:
         match effect:
@@ -424,9 +453,11 @@ class MemberClient:
             case WakeAt(now_ms):
                 self._wake_ms = now_ms
             case Completed(call_id, result):
-                self._future_of(call_id).set_result(result)
+                if call_id != LEAVES_BY_ITSELF:
+                    self._future_of(call_id).set_result(result)
             case Failed(call_id, error):
-                self._future_of(call_id).set_exception(error)
+                if call_id != LEAVES_BY_ITSELF:
+                    self._future_of(call_id).set_exception(error)
             case Notice(kind, why):
                 level = logging.WARNING if kind in _LOUD else logging.INFO
                 _log.log(level, "group %s: %s: %s", self._settings.group_id, kind.value, why)
@@ -445,3 +476,5 @@ class MemberClient:
             self._changed.notify_all()
         for future in futures:
             future.set_exception(error)
+        if self._on_change is not None:
+            self._on_change()

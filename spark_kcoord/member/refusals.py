@@ -11,7 +11,7 @@ from coordinator.protocol.claim_columns import is_whole
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import ClaimStatuses, Outcomes
 from coordinator.protocol.text.addresses import format_address
-from spark_kcoord.errors import KcoordError
+from spark_kcoord.errors import CoordinatorAwayError, KcoordError, MemberClosedError, RefusedError
 from spark_kcoord.member.settings import BOOTSTRAP_OPTION, TIMEOUT_OPTION, MemberSettings
 
 LOST_MEMBERSHIP: Final = frozenset(
@@ -73,41 +73,54 @@ def must_account_for(answer: Outcomes | ClaimStatuses, count: int, group_id: str
 def cannot_join(settings: MemberSettings, troubles: str) -> KcoordError:
     """Say that the first join took too long."""
     addresses = ",".join(format_address(address) for address in settings.coordinators)
-    return KcoordError(
+    speech = settings.speech
+    return CoordinatorAwayError(
         f"Group '{settings.group_id}' could not be joined within {settings.join_timeout_ms / 1000:g} s: {troubles}. "
-        f"Check that a kcoord coordinator runs at option '{BOOTSTRAP_OPTION}' ({addresses}) and can be reached from "
-        "the Spark driver's machine."
+        f"Check that a kcoord coordinator runs at {speech.option} '{speech.name_of(BOOTSTRAP_OPTION)}' ({addresses}) "
+        f"and can be reached from {speech.where}."
     )
 
 
-def call_timed_out(settings: MemberSettings, troubles: str) -> KcoordError:
-    """Say that a coordinator was away for longer than a call waits."""
-    return KcoordError(
+def call_timed_out(settings: MemberSettings, troubles: str, timeout_ms: int | None = None) -> KcoordError:
+    """Say that a coordinator was away for longer than a call waits, or than this one was to wait."""
+    speech = settings.speech
+    if timeout_ms is not None:
+        why = f"{timeout_ms / 1000:g} s, for which this call waits"
+        return CoordinatorAwayError(
+            f"The coordinator of group '{settings.group_id}' has not answered for {why}: {troubles}."
+        )
+    return CoordinatorAwayError(
         f"The coordinator of group '{settings.group_id}' has not answered for "
-        f"{settings.coordinator_timeout_ms / 1000:g} s (option '{TIMEOUT_OPTION}'): {troubles}. Nothing is lost: start "
-        "the query again from its checkpoint when the coordinator is back."
+        f"{settings.coordinator_timeout_ms / 1000:g} s ({speech.option} '{speech.name_of(TIMEOUT_OPTION)}'): "
+        f"{troubles}. {speech.go_on_later}."
     )
 
 
 def refused_for_good(settings: MemberSettings, refusal: Refusal) -> KcoordError:
     """Say that a coordinator will not have this member."""
-    option = _option_of(settings, refusal)
-    about = f" (option '{option}')" if option is not None else ""
-    return KcoordError(
-        f"The coordinator refused a member of group '{settings.group_id}'{about}: {show_refusal(refusal)}"
+    option, speech = _option_of(settings, refusal), settings.speech
+    about = f" ({speech.option} '{speech.name_of(option)}')" if option is not None else ""
+    return RefusedError(
+        f"The coordinator refused a member of group '{settings.group_id}'{about}: "
+        f"{speech.translate(show_refusal(refusal))}",
+        refusal[0].name,
     )
 
 
 def call_refused(settings: MemberSettings, refusal: Refusal) -> KcoordError:
     """Say that a coordinator refused one call."""
-    return KcoordError(f"The coordinator refused a call in group '{settings.group_id}': {show_refusal(refusal)}")
+    return RefusedError(
+        f"The coordinator refused a call in group '{settings.group_id}': "
+        f"{settings.speech.translate(show_refusal(refusal))}",
+        refusal[0].name,
+    )
 
 
 def call_too_large(settings: MemberSettings, why: str) -> KcoordError:
     """Say that a call holds too many partitions for one frame."""
     return KcoordError(
-        f"A micro-batch of group '{settings.group_id}' names so many partitions that its claims do not fit into one "
-        f"request ({why}): spread the partitions over more members."
+        f"A {settings.speech.user} of group '{settings.group_id}' names so many partitions at once that they do not "
+        f"fit into one request ({why}): spread the partitions over more members."
     )
 
 
@@ -116,6 +129,14 @@ def not_joined(settings: MemberSettings) -> KcoordError:
     return KcoordError(f"The member of group '{settings.group_id}' has not been asked to join yet: call join() first.")
 
 
+def left_alone(settings: MemberSettings) -> KcoordError:
+    """Say that the member has left because its user asked for nothing."""
+    return MemberClosedError(
+        f"The member has left group '{settings.group_id}': it was not polled for "
+        f"{(settings.max_poll_interval_ms or 0) / 1000:g} s ({settings.speech.option} 'max_poll_interval_ms')."
+    )
+
+
 def closed(settings: MemberSettings) -> KcoordError:
     """Say that the member was closed by its owner."""
-    return KcoordError(f"The member of group '{settings.group_id}' is closed: the query has been stopped.")
+    return MemberClosedError(f"The member of group '{settings.group_id}' is closed: {settings.speech.closed}.")

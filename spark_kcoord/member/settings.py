@@ -1,7 +1,7 @@
 """The settings of a member: where its coordinators are, what it reads and how long it waits.
 
 Plain frozen values without any behaviour but their own checks. Every time here is in milliseconds. The option names
-that error messages mention are the Spark source's.
+that error messages mention are the Spark source's; `speech` says what they are called elsewhere.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import ResetPolicy, StartHint
 from coordinator.protocol.text.addresses import Address
 from coordinator.protocol.vocabulary import AssignorName, Handover, IsolationLevel
+from spark_kcoord.member.speech import SPARK, Speech
 
 BOOTSTRAP_OPTION: Final = "kcoord.bootstrap.servers"
 TIMEOUT_OPTION: Final = "kcoord.coordinator.timeout"
@@ -33,7 +34,8 @@ class MemberSettings:
     `join_timeout_ms` bounds the first join when no coordinator can be reached or none lets it in; once joined, a call
     waits `coordinator_timeout_ms` for a coordinator that is away. By `isolation_level` the coordinator knows where the
     partitions end for this member. `hints` are those of options; a checkpoint's are
-    given to the client.
+    given to the client. One that `keeps_trying` goes on to look for a coordinator when its first join is overdue, and
+    one whose user asks for nothing for `max_poll_interval_ms` leaves. Errors are told in the words of `speech`.
     """
 
     coordinators: tuple[Address, ...]
@@ -64,6 +66,9 @@ class MemberSettings:
     shares_application: bool = False
     commits: bool = True
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    keeps_trying: bool = False
+    max_poll_interval_ms: int | None = None
+    speech: Speech = SPARK
 
     def __post_init__(self) -> None:
         """Refuse settings no coordinator could be asked with."""

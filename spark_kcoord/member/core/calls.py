@@ -7,11 +7,32 @@ idempotent. Each gives up at its deadline. It knows nothing of what the answers 
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias, assert_never
 
+from coordinator.protocol.claim_columns import advance_of, claims_in_columns
+from coordinator.protocol.columns import in_columns
 from coordinator.protocol.messages import Advance, CommitOffsets, ConfirmClaims, LeaveGroup, ReportOutOfRange
+from spark_kcoord.member.core.events import AdvanceCall, CommitCall, ConfirmCall, ReportCall
 
 CallRequest: TypeAlias = Advance | ConfirmClaims | CommitOffsets | ReportOutOfRange | LeaveGroup
+
+LEAVES_BY_ITSELF: Final = 0
+"""The id of the call by which a member leaves that is left alone; nobody waits for it."""
+
+
+def request_of(group_id: str, call: AdvanceCall | ConfirmCall | CommitCall | ReportCall) -> CallRequest:
+    """Return the request that a call of a member of a group makes."""
+    match call:
+        case AdvanceCall():
+            return advance_of(call.finished, call.claims, keeps_offered=call.keeps_offered)
+        case ConfirmCall():
+            return ConfirmClaims(claims_in_columns(call.claims))
+        case CommitCall():
+            return CommitOffsets(group_id, in_columns(call.offsets))
+        case ReportCall():
+            return ReportOutOfRange(call.partitions)
+        case _:
+            assert_never(call)
 
 
 @dataclass(slots=True)
@@ -22,6 +43,8 @@ class Call:
     deadline_ms: int
     request: CallRequest
     was_sent: bool = False
+    timeout_ms: int | None = None
+    """For how long it waits, where that was said with it."""
 
 
 class Calls:

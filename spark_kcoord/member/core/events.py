@@ -65,10 +65,11 @@ AnyCall: TypeAlias = JoinCall | AdvanceCall | ConfirmCall | CommitCall | ReportC
 
 @dataclass(frozen=True, slots=True)
 class CallMade:
-    """Somebody calls, and waits for the Completed or Failed with this id."""
+    """Somebody calls, and waits for the Completed or Failed with this id; without a time as long as is usual."""
 
     call_id: int
     call: AnyCall
+    timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,11 @@ class ReleaseAsked:
     """
 
     finals: tuple[FinalOffset, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """The member's user has asked for records, which shows that it goes on. Nothing answers it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,5 +128,5 @@ class Ticked:
 
 
 Event: TypeAlias = (
-    CallMade | PositionsNoted | ReleaseAsked | CloseAsked | Connected | BytesReceived | ConnectionLost | Ticked
+    CallMade | PositionsNoted | ReleaseAsked | Polled | CloseAsked | Connected | BytesReceived | ConnectionLost | Ticked
 )

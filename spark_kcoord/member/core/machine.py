@@ -15,8 +15,6 @@ from typing import assert_never
 
 from coordinator.client.nodes import Nodes
 from coordinator.client.refusals import BETTER_ELSEWHERE, PASSING, Refusal, refusal_of, show_refusal
-from coordinator.protocol.claim_columns import advance_of, claims_in_columns
-from coordinator.protocol.columns import in_columns
 from coordinator.protocol.errors import RemoteProtocolError
 from coordinator.protocol.messages import (
     Advance,
@@ -44,7 +42,7 @@ from coordinator.protocol.text.addresses import Address, format_address
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member import refusals
 from spark_kcoord.member.core import answers
-from spark_kcoord.member.core.calls import Call, CallRequest, Calls
+from spark_kcoord.member.core.calls import LEAVES_BY_ITSELF, Call, CallRequest, Calls, request_of
 from spark_kcoord.member.core.effects import (
     Effect,
     NoticeKind,
@@ -52,21 +50,18 @@ from spark_kcoord.member.core.effects import (
 )
 from spark_kcoord.member.core.entry import Entry, GiveUp, Setback, TryAgain
 from spark_kcoord.member.core.events import (
-    AdvanceCall,
     AnyCall,
     BytesReceived,
     CallMade,
     CloseAsked,
-    CommitCall,
-    ConfirmCall,
     Connected,
     ConnectionLost,
     Event,
     JoinCall,
     LeaveCall,
+    Polled,
     PositionsNoted,
     ReleaseAsked,
-    ReportCall,
     Ticked,
 )
 from spark_kcoord.member.core.held.holdings import Assignment, Holdings
@@ -76,7 +71,7 @@ from spark_kcoord.member.core.requests import Requests
 from spark_kcoord.member.core.session.conversation import Asked, Conversation
 from spark_kcoord.member.core.session.lease import Lease
 from spark_kcoord.member.core.session.link import Link
-from spark_kcoord.member.core.session.patience import SILENCE, Absence
+from spark_kcoord.member.core.session.patience import SILENCE, Absence, Idleness
 from spark_kcoord.member.core.session.states import State, Step
 from spark_kcoord.member.settings import MemberSettings
 
@@ -108,22 +103,14 @@ class Member:
         self._lease = Lease(settings.session_timeout_ms)
         nodes_known = Nodes(settings.coordinators, jitter, remembered=nodes)
         self._link = Link(nodes_known, self._lease, self._outbox, jitter)
-        self._entry = Entry(
-            settings,
-            self._link,
-            self._lease,
-            self._holdings,
-            self._log,
-            self._outbox,
-            incarnation=incarnation,
-            pid=pid,
-            member_id=member_id,
-            hints=(*checkpoint_hints, *settings.hints),
-        )
+        rooms = (self._link, self._lease, self._holdings, self._log, self._outbox)
+        hints = (*checkpoint_hints, *settings.hints)
+        self._entry = Entry(settings, *rooms, incarnation=incarnation, pid=pid, member_id=member_id, hints=hints)
         self._calls = Calls()
         self._requests = Requests(settings, self._link, self._holdings, self._calls, self._outbox)
         self._fatal: KcoordError | None = None
         self._absence = Absence(settings.coordinator_timeout_ms)
+        self._idleness = Idleness(settings.max_poll_interval_ms)
         self._away: KcoordError | None = None
         self._wake_ms: int | None = None
 
@@ -155,6 +142,11 @@ class Member:
         return self._fatal or self._away
 
     @property
+    def is_left_alone(self) -> bool:
+        """True once it has left, or is leaving, because its user asks for nothing."""
+        return self._idleness.is_over
+
+    @property
     def unanswered_calls(self) -> int:
         """Number of calls that are neither completed nor failed."""
         return self._entry.waiting + sum(1 for _ in self._calls)
@@ -171,13 +163,15 @@ class Member:
         self._check_ownership()
         match event:
             case CallMade():
-                self._on_call(event.call_id, event.call)
+                self._on_call(event.call_id, event.call, event.timeout_ms)
             case PositionsNoted():
                 self._holdings.note_positions(event.offsets)
             case ReleaseAsked() if self._link.state is State.JOINED:
                 self._requests.release(self._holdings.release(event.finals))
             case ReleaseAsked():
                 pass
+            case Polled():
+                self._idleness.end(now_ms)
             case CloseAsked():
                 self._on_close()
             case Ticked():
@@ -192,22 +186,13 @@ class Member:
         self._ask_to_wake()
         return self._outbox.effects
 
-    def _on_call(self, call_id: int, call: AnyCall) -> None:
-        match call:
-            case JoinCall():
-                self._on_join(call_id)
-            case AdvanceCall():
-                self._ask(call_id, advance_of(call.finished, call.claims, keeps_offered=call.keeps_offered))
-            case ConfirmCall():
-                self._ask(call_id, ConfirmClaims(claims_in_columns(call.claims)))
-            case CommitCall():
-                self._ask(call_id, CommitOffsets(self.settings.group_id, in_columns(call.offsets)))
-            case ReportCall():
-                self._ask(call_id, ReportOutOfRange(call.partitions))
-            case LeaveCall():
-                self._on_leave(call_id, call.finals)
-            case _:
-                assert_never(call)
+    def _on_call(self, call_id: int, call: AnyCall, timeout_ms: int | None) -> None:
+        if isinstance(call, JoinCall):
+            self._on_join(call_id)
+        elif isinstance(call, LeaveCall):
+            self._on_leave(call_id, call.finals, timeout_ms)
+        else:
+            self._ask(call_id, request_of(self.settings.group_id, call), timeout_ms)
 
     def _on_join(self, call_id: int) -> None:
         if self._is_over(call_id):
@@ -222,7 +207,7 @@ class Member:
         if self._link.state is State.NEW:
             self._link.connect(Step.JOIN)
 
-    def _ask(self, call_id: int, request: CallRequest) -> None:
+    def _ask(self, call_id: int, request: CallRequest, timeout_ms: int | None = None) -> None:
         if self._is_over(call_id):
             return
         if self._link.state is State.NEW:
@@ -231,14 +216,16 @@ class Member:
         deadline_ms = self._absence.deadline_ms(self._link.now_ms)
         if isinstance(request, LeaveGroup):
             deadline_ms = min(deadline_ms, self._link.now_ms + self._lease.session_timeout_ms)
-        self._calls.add(Call(call_id, deadline_ms, request))
+        if timeout_ms is not None:
+            deadline_ms = min(deadline_ms, self._link.now_ms + timeout_ms)
+        self._calls.add(Call(call_id, deadline_ms, request, timeout_ms=timeout_ms))
 
-    def _on_leave(self, call_id: int, finals: tuple[FinalOffset, ...]) -> None:
+    def _on_leave(self, call_id: int, finals: tuple[FinalOffset, ...], timeout_ms: int | None) -> None:
         if self._entry.joined is None and self._fatal is None:
             self._outbox.complete(call_id, None)
             self._on_close()
             return
-        self._ask(call_id, LeaveGroup(finals))
+        self._ask(call_id, LeaveGroup(finals), timeout_ms)
 
     def _on_close(self) -> None:
         self._end(Step.CLOSE, refusals.closed(self.settings), "closed by its owner")
@@ -252,17 +239,12 @@ class Member:
     # ---- connection -------------------------------------------------------------------------------------------------
 
     def _on_connection(self, event: Connected | BytesReceived | ConnectionLost) -> None:
-        match event:
-            case Connected():
-                if self._link.state is State.CONNECTING:
-                    self._link.greet()
-            case BytesReceived():
-                if self._link.conversation is not None:
-                    self._on_bytes(event.data, self._link.conversation)
-            case ConnectionLost():
-                self._lose(event.why, is_elsewhere_better=True, is_gone=True)
-            case _:
-                assert_never(event)
+        if isinstance(event, ConnectionLost):
+            self._lose(event.why, is_elsewhere_better=True, is_gone=True)
+        elif isinstance(event, BytesReceived) and self._link.conversation is not None:
+            self._on_bytes(event.data, self._link.conversation)
+        elif isinstance(event, Connected) and self._link.state is State.CONNECTING:
+            self._link.greet()
 
     def _on_bytes(self, data: bytes, conversation: Conversation) -> None:
         try:
@@ -316,6 +298,7 @@ class Member:
         if self._link.state is State.JOINED:
             self._absence.end()
             self._away = None
+            self._idleness.join(self._link.now_ms)
         if refusal is not None and refusal[0] in refusals.IN_ITS_PLACE:
             self._suffer(self._entry.check_place())
 
@@ -424,6 +407,7 @@ class Member:
     def _on_tick(self) -> None:
         self._suffer(self._entry.check_place())
         self._check_calls()
+        self._check_idleness()
         now_ms = self._link.now_ms
         match self._link.state:
             case State.WAITING if now_ms >= self._link.deadline_ms:
@@ -453,7 +437,12 @@ class Member:
             self._away = refusals.call_timed_out(self.settings, troubles)
         overdue = self._entry.overdue()
         if overdue and self._entry.joined is None and not self._entry.is_place_taken:
-            self._fail_for_good(refusals.cannot_join(self.settings, troubles))
+            error = refusals.cannot_join(self.settings, troubles)
+            if self.settings.keeps_trying:
+                self._away = error
+                self._entry.fail(overdue, error)
+            else:
+                self._fail_for_good(error)
         elif overdue and self._entry.joined is not None:
             self._entry.fail(overdue, refusals.call_timed_out(self.settings, troubles))
         for call in self._calls.remove_overdue(self._link.now_ms):
@@ -462,7 +451,18 @@ class Member:
                 self._outbox.complete(call.call_id, None)
                 self._on_close()
                 return
-            self._outbox.fail(call.call_id, refusals.call_timed_out(self.settings, troubles))
+            self._outbox.fail(call.call_id, refusals.call_timed_out(self.settings, troubles, call.timeout_ms))
+
+    def _check_idleness(self) -> None:
+        """Leave, with what is done, when the member's user has asked for nothing for too long."""
+        if not self._idleness.ends_now(self._link.now_ms):
+            return
+        self._fatal = refusals.left_alone(self.settings)
+        if self._link.state is State.JOINED:
+            finals = self._holdings.finals(with_offsets=self.settings.auto_commit)
+            self._ask(LEAVES_BY_ITSELF, LeaveGroup(finals), self._lease.session_timeout_ms)
+        else:
+            self._on_close()
 
     def _ask_to_wake(self) -> None:
         wake_ms = self._next_wake_ms()
@@ -474,7 +474,7 @@ class Member:
         if self._link.state in (State.NEW, State.CLOSED, State.FAILED):
             return None
         absence_ms = self._absence.ends_ms if self._away is None else None
-        times = [self._calls.deadline_ms, absence_ms, self._entry.deadline_ms]
+        times = [self._calls.deadline_ms, absence_ms, self._entry.deadline_ms, self._idleness.ends_ms]
         if not self._holdings.is_empty:
             times.append(self._lease.ends_ms)
         if self._link.state is State.JOINED:

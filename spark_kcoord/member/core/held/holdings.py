@@ -378,6 +378,16 @@ class Holdings:
             and grant.committed < noted.offset
         )
 
+    def finals(self, *, with_offsets: bool) -> tuple[FinalOffset, ...]:
+        """Return how to let go of all that is held, with up to where it is done or without."""
+        noted = {(key, one.owner_epoch): one for key, one in self._noted.items()} if with_offsets else {}
+        return tuple(
+            FinalOffset(*key, grant.owner_epoch, one.offset, one.leader_epoch, one.metadata)
+            if (one := noted.get((key, grant.owner_epoch))) is not None and one.offset > grant.start
+            else FinalOffset(*key, grant.owner_epoch)
+            for key, grant in sorted(self._grants.items())
+        )
+
     def _drop_claim(self, claim: Claim) -> None:
         held = self._claims.get(partition_of(claim))
         if held is not None and held.claim == claim:

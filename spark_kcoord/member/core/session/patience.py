@@ -57,3 +57,36 @@ class Absence:
     def deadline_ms(self, now_ms: int) -> int:
         """Return until when a call that is made now waits; without a session that counts from when it was lost."""
         return max(now_ms, (now_ms if self._since_ms is None else self._since_ms) + self._timeout_ms)
+
+
+class Idleness:
+    """For how long the user of a member has asked for nothing; without a time-out he may for ever."""
+
+    __slots__ = ("_since_ms", "_timeout_ms", "is_over")
+
+    def __init__(self, timeout_ms: int | None) -> None:
+        self._timeout_ms = timeout_ms
+        self._since_ms: int | None = None
+        self.is_over = False
+        """True once it was too long."""
+
+    def join(self, now_ms: int) -> None:
+        """Note that the member is in its group: from now on it counts, unless it does already."""
+        self._since_ms = now_ms if self._since_ms is None else self._since_ms
+
+    def end(self, now_ms: int) -> None:
+        """Note that the user has asked for something."""
+        self._since_ms = now_ms
+
+    @property
+    def ends_ms(self) -> int | None:
+        """The time at which the user will have asked for nothing for too long; None when there is no such time."""
+        if self._since_ms is None or self._timeout_ms is None or self.is_over:
+            return None
+        return self._since_ms + self._timeout_ms
+
+    def ends_now(self, now_ms: int) -> bool:
+        """Say once that it was too long."""
+        ends_ms = self.ends_ms
+        self.is_over = self.is_over or (ends_ms is not None and now_ms >= ends_ms)
+        return self.is_over and ends_ms is not None

@@ -30,7 +30,7 @@ from coordinator.protocol.parts import (
     StartPartition,
     Subscription,
 )
-from spark_kcoord.member.core.events import CallMade, LeaveCall, PositionsNoted, ReleaseAsked
+from spark_kcoord.member.core.events import CallMade, CommitCall, LeaveCall, Polled, PositionsNoted, ReleaseAsked
 from spark_kcoord.member.core.session.states import State
 from tests.helpers.member_pair import MemberPair, claim, registered, settings, start_fetcher, stop_fetcher
 
@@ -360,3 +360,55 @@ def test_refused_list_of_claims_is_a_refused_registration() -> None:
     pair.find()
     pair.answer(ListClaims, ListClaimsResponse(ErrorCode.INVALID_REQUEST, "more than 2 claims are listed"))
     assert "more than 2 claims are listed" in pair.errors[call]
+
+
+# ---- who waits, and for how long ------------------------------------------------------------------------------------
+
+
+def test_a_member_that_keeps_trying_says_why_and_joins_when_its_coordinator_comes() -> None:
+    pair = MemberPair(member_settings=settings(keeps_trying=True, join_timeout_ms=1_000))
+    call = pair.join()
+    while pair.now_ms < 1_500:
+        if pair.connection_id is not None:
+            pair.lose("Connection refused")
+        pair.pass_ms(100)
+    assert "could not be joined within 1 s" in pair.errors[call]
+    assert (pair.member.fatal, "Connection refused" in str(pair.member.failure)) == (None, True)
+    pair.pass_ms(2_000)
+    pair.register(start_fetcher(0))
+    assert (pair.member.failure, owned(pair)) == (None, [0])
+
+
+def test_a_call_has_its_own_time() -> None:
+    pair = consuming()
+    pair.step(CallMade(7, CommitCall((DONE,)), timeout_ms=300))
+    pair.pass_ms(299)
+    assert 7 not in pair.errors
+    pair.pass_ms(1)
+    assert "has not answered for 0.3 s" in pair.errors[7]
+
+
+def test_a_member_whose_user_does_not_come_back_leaves_with_what_is_done() -> None:
+    pair = consuming(max_poll_interval_ms=60_000, auto_commit=True)
+    pair.step(PositionsNoted((DONE,)))
+    answered = 0
+    while pair.now_ms < 60_100 and not pair.count(LeaveGroup):
+        pair.pass_ms(1_000)
+        while pair.count(Ping):
+            pair.answer(Ping, lambda ping: PingResponse(member_epoch=1, accepted=0 if not ping.offsets else 1))
+            answered += 1
+    assert pair.now_ms == 60_000
+    left = pair.answer(LeaveGroup, LeaveGroupResponse())
+    assert left.partitions == (FinalOffset("t", 0, 10, 7), FinalOffset("t", 1, 10))
+    assert pair.member.is_left_alone
+    assert "max_poll_interval_ms" in str(pair.member.failure)
+
+
+def test_a_member_whose_user_comes_back_in_time_stays() -> None:
+    pair = consuming(max_poll_interval_ms=60_000)
+    for _ in range(10):
+        pair.step(Polled())
+        pair.pass_ms(7_000)
+        while pair.count(Ping):
+            pair.answer(Ping, PingResponse(member_epoch=1))
+    assert (pair.now_ms, pair.count(LeaveGroup)) == (70_000, 0)
