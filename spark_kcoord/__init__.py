@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_kcoord.extras import naming_the_extra
 
 if TYPE_CHECKING:
-    from spark_kcoord.consumer import Consumer, ConsumerSettings
+    from spark_kcoord.consumer import Consumer
     from spark_kcoord.errors import DataLossError, KcoordError, OptionError, UnreadBatchError
     from spark_kcoord.source.group_batch.batch import GroupBatch, batch
     from spark_kcoord.source.listeners.attachment import Attachment, attach
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Attachment",
     "Consumer",
-    "ConsumerSettings",
     "DataLossError",
     "GroupBatch",
     "KcoordError",
@@ -37,7 +36,6 @@ __all__ = [
 _HOMES: Final = {
     "Attachment": "source.listeners.attachment",
     "Consumer": "consumer",
-    "ConsumerSettings": "consumer",
     "DataLossError": "errors",
     "GroupBatch": "source.group_batch.batch",
     "KcoordError": "errors",

@@ -25,7 +25,13 @@ __all__ = [
 
 
 class KcoordError(Exception):
-    """A failure a user can act on; the message is the whole story."""
+    """A failure a user can act on; the message is the whole story.
+
+    ``partitions`` are those that it is about, and ``is_retriable`` says that the same call may succeed later.
+    """
+
+    partitions: tuple[tuple[str, int], ...] = ()
+    is_retriable = False
 
 
 class OptionError(KcoordError, ValueError):
@@ -49,11 +55,11 @@ class MemberClosedError(KcoordError):
 
 
 class RefusedError(KcoordError):
-    """A coordinator refused; ``code`` is the name of its error code."""
+    """A coordinator refused; ``refusal`` is the name of its error code."""
 
-    def __init__(self, message: str, code: str = "") -> None:
+    def __init__(self, message: str, refusal: str = "") -> None:
         super().__init__(message)
-        self.code = code
+        self.refusal = refusal
 
 
 class UnreadBatchError(KcoordError):

@@ -16,8 +16,8 @@ _OF_SPARK: Final = frozenset({"pyspark", "py4j", "pyarrow", "numpy"})
 
 
 @contextmanager
-def naming_the_extra(what: str) -> Iterator[None]:
-    """Say in the error of an import that `what` needs the extra `spark`, where a library of that extra is missing."""
+def naming_the_extra(what: str, extra: str = "spark") -> Iterator[None]:
+    """Say in the error of an import that `what` needs an extra, where a library of Spark's side is missing."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -26,6 +26,6 @@ def naming_the_extra(what: str) -> Iterator[None]:
             raise
         raise ModuleNotFoundError(
             f"{what} needs {missing}, which is not installed for {sys.executable}: kcoord was installed without its "
-            "extra `spark`. Run: pip install 'kcoord[spark]'",
+            f"extra `{extra}`. Run: pip install 'kcoord[{extra}]'",
             name=error.name,
         ) from None

@@ -1,5 +1,8 @@
 """A plain consumer: a member of the same groups in any Python program. Needs pyarrow and numpy, and no PySpark."""
 
-from spark_kcoord.consumer.consumer import Consumer, ConsumerSettings
+from spark_kcoord.extras import naming_the_extra
 
-__all__ = ["Consumer", "ConsumerSettings"]
+with naming_the_extra("A consumer", "consumer"):
+    from spark_kcoord.consumer.consumer import Consumer
+
+__all__ = ["Consumer"]

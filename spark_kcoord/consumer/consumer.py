@@ -1,212 +1,429 @@
-"""A plain consumer: `poll` for records, `commit` what is done, share the group with streaming queries and others.
+"""A plain consumer for a program without Spark: a member of the same groups, with kafka-python's calls.
 
-It is one member of its group, on the thread that uses it; the member's session lives on a thread of its own, so that a
-consumer that takes its time stays a member. Partitions change hands only in `poll`: what the polls before returned
-counts as done when `poll` is called again, and no earlier. It decides nothing about where records come from.
+It is a shell: `conduct` decides, and what has to be waited for is waited for here, on the program's thread. The member
+and the fetcher have threads of their own, which ring a bell when there is news. It keeps two promises that only a shell
+can: no call outlasts its time-out but by its listeners, and what ends a poll by an exception loses nothing.
 """
 
 from __future__ import annotations
 
-import logging
 import math
-import os
-import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Protocol, Self, TypeAlias
+from typing import Any, Self, TypeVar
 
-from coordinator.protocol.ids import TopicPartition
-from spark_kcoord.extras import naming_the_extra
+import pyarrow as pa
 
-with naming_the_extra("A consumer"):
-    import pyarrow as pa
+from spark_kcoord.consumer.bell import Bell
+from spark_kcoord.consumer.calls import Calls, check_listener, check_timeout
+from spark_kcoord.consumer.conduct.flows import Flows
+from spark_kcoord.consumer.core.machine import Piece
+from spark_kcoord.consumer.guard import Guard
+from spark_kcoord.consumer.iteration import Iteration
+from spark_kcoord.consumer.settings import parse_settings
+from spark_kcoord.consumer.shell import Shell
+from spark_kcoord.consumer.subscription import NOTHING, by_hand, must_be_partitions, of_group
+from spark_kcoord.consumer.values import (
+    ConsumerRebalanceListener,
+    ConsumerRecord,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
+from spark_kcoord.fetch.decoding.columns import arrow_schema
+from spark_kcoord.fetch.tailing.fetched import AT_BEGINNING, AT_END
 
-from coordinator.protocol.columns import OffsetToCommit
-from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResult, ResetPolicy
-from coordinator.protocol.vocabulary import AssignorName, IsolationLevel
-from spark_kcoord.consumer.positions_behind import PositionsBehind
-from spark_kcoord.consumer.records import KafkaRecords, Position, Records, Rows, Turns
-from spark_kcoord.errors import DataLossError, KcoordError
-from spark_kcoord.fetch.decoding.columns import COLUMNS, arrow_schema
-from spark_kcoord.member.client import Assignment, Joined, MemberClient, MemberSettings, fetch_offsets
-from spark_kcoord.member.core.held.holdings import AssignedPartition, starts_anew
-from spark_kcoord.options.kafka_settings import KafkaSettings, parse_kafka_options
-from spark_kcoord.options.source_options import host_ports
+__all__ = ["Consumer"]
 
-__all__ = ["Consumer", "ConsumerSettings"]
+T = TypeVar("T")
 
-_log = logging.getLogger(__name__)
-
-Listener: TypeAlias = Callable[[Sequence[TopicPartition]], None]
-
-_NEEDED: Final = ("topic", "partition", "offset")
-
-REPORT_PAUSE_S: Final = 1.0
-"""The time that a partition is left alone when a report that its position is gone has changed nothing."""
+NOTE_S = 0.25
+"""The longest time for which an iteration goes on without a look at what has changed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerSettings:
-    """The identity of a consumer and what it reads; times in milliseconds.
+class Consumer(Shell):
+    """One consumer, used by one thread at a time; a context manager that closes it, and an iterator over its records.
 
-    `coordinators` are `host:port`. Exactly one of `topics`, `pattern` and `partitions` is given. `start` says where to
-    begin where the group has no offset: earliest, latest or none; the group's first member to name one decides. `kafka`
-    holds `kafka.*` options as a Spark source takes them; without servers the coordinator tells where Kafka is. A poll
-    returns `max_poll_records` rows at most, of `columns`, which hold at least topic, partition and offset.
-    """
-
-    coordinators: Sequence[str]
-    group_id: str
-    topics: Sequence[str] = ()
-    pattern: str | None = None
-    partitions: Sequence[TopicPartition] = ()
-    exclusions: Sequence[str] = ()
-    client_id: str = field(default_factory=lambda: f"kcoord-python-{socket.gethostname()}-{os.getpid()}")
-    instance_id: str | None = None
-    streams: int = 1
-    assignors: Sequence[str] = (AssignorName.STICKY, AssignorName.RANGE)
-    start: str | None = None
-    auto_commit: bool = True
-    session_timeout_ms: int = 10_000
-    rebalance_timeout_ms: int = 300_000
-    ping_interval_ms: int | None = None
-    coordinator_timeout_ms: int = 120_000
-    join_timeout_ms: int = 9_000
-    fetch_timeout_ms: int = 30_000
-    max_poll_records: int = 10_000
-    columns: Sequence[str] = tuple(name for name in COLUMNS if name != "headers")
-    wait_for_topics: bool = False
-    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    def __post_init__(self) -> None:
-        """Refuse columns without which rows cannot be told apart."""
-        missing = [name for name in _NEEDED if name not in self.columns]
-        if missing:
-            raise ValueError(f"columns must hold {', '.join(missing)}")
-        if self.max_poll_records <= 0:
-            raise ValueError("max_poll_records must be positive")
-
-    def member_settings(self) -> MemberSettings:
-        """Return the settings of the member that this consumer is; raises ValueError for what cannot be asked."""
-        return MemberSettings(
-            coordinators=host_ports(self.coordinators),
-            group_id=self.group_id,
-            client_id=self.client_id,
-            topics=tuple(self.topics),
-            pattern=self.pattern,
-            partitions=tuple(self.partitions),
-            exclusions=tuple(self.exclusions),
-            instance_id=self.instance_id,
-            streams=self.streams,
-            assignors=tuple(self.assignors),
-            session_timeout_ms=self.session_timeout_ms,
-            rebalance_timeout_ms=self.rebalance_timeout_ms,
-            ping_interval_ms=self.ping_interval_ms,
-            reset_policy=None if self.start is None else ResetPolicy(self.start),
-            wait_for_topics=self.wait_for_topics,
-            coordinator_timeout_ms=self.coordinator_timeout_ms,
-            join_timeout_ms=self.join_timeout_ms,
-            auto_commit=self.auto_commit,
-            lets_go_itself=False,
-            isolation_level=IsolationLevel(self.kafka_settings(()).isolation_level),
-        )
-
-    def kafka_settings(self, told: Sequence[str]) -> KafkaSettings:
-        """Return how to reach Kafka; `told` are the servers that the coordinator names."""
-        settings = parse_kafka_options({name.lower(): text for name, text in self.kafka.items()})
-        return settings if settings.servers else replace(settings, servers=tuple(told))
-
-
-class Member(Protocol):
-    """The member client as a consumer needs it; every call may raise KcoordError."""
-
-    def join(self) -> Joined:
-        """Wait until the member is registered."""
-
-    def assignment(self) -> Assignment:
-        """Return what the member owns now, without waiting."""
-
-    def wait_for_change(self, known: Assignment, *, timeout_s: float) -> Assignment:
-        """Wait for another assignment than this one, and return what there is when time is over."""
-
-    def note_positions(self, offsets: Sequence[OffsetToCommit]) -> None:
-        """Say up to where partitions are done."""
-
-    def commit(self, offsets: Sequence[OffsetToCommit]) -> tuple[PartitionResult, ...]:
-        """Commit offsets."""
-
-    def release(self, finals: Sequence[FinalOffset]) -> None:
-        """Let go of partitions."""
-
-    def report_out_of_range(self, partitions: Sequence[LostPosition]) -> tuple[PartitionResult, ...]:
-        """Have partitions start anew by the group's policy, if the coordinator finds their positions gone too."""
-
-    def leave(self, finals: Sequence[FinalOffset] = ()) -> None:
-        """Leave the group."""
-
-    def close(self) -> None:
-        """Close the connection."""
-
-
-@dataclass(slots=True)
-class _Held:
-    """A partition this consumer has: what it was granted, where it reads on, and up to where all is done."""
-
-    granted: AssignedPartition
-    position: int
-    done: int
-    left_alone_until: float = float("-inf")
-
-    @property
-    def key(self) -> TopicPartition:
-        return (self.granted.topic, self.granted.partition)
-
-    @property
-    def where(self) -> Position:
-        return Position(self.granted.topic_id, self.granted.owner_epoch, self.position)
-
-    def to_commit(self, offset: int) -> OffsetToCommit:
-        return OffsetToCommit(*self.key, offset, self.granted.owner_epoch)
-
-
-class Consumer:
-    """One consumer, used by one thread; a context manager that closes it.
-
-    `on_assigned` and `on_revoked` are called from `poll` with the partitions that came or are about to go, the latter
-    while they can still be committed; `on_lost` with those that went without warning. With `auto_commit` the offsets
-    that are done go to the coordinator with the pings, and with what is given back. Every call raises KcoordError when
-    the coordinator refuses for good, or stays away for longer than `coordinator_timeout_ms`.
+    `topics` are subscribed to. `coordinators` are `host:port` of kcoord nodes, needed with a `group_id`; without one
+    all partitions are read and `bootstrap_servers` says where Kafka is. docs/CONSUMER.md has every setting and method.
+    Raises SettingError.
     """
 
     def __init__(
         self,
-        settings: ConsumerSettings,
-        *,
-        on_assigned: Listener | None = None,
-        on_revoked: Listener | None = None,
-        on_lost: Listener | None = None,
-        member: Member | None = None,
-        records: Records | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        *topics: str,
+        coordinators: str | Sequence[str] | None = None,
+        group_id: str | None = None,
+        **settings: Any,
     ) -> None:
-        self._settings = settings
-        self._on_assigned = on_assigned
-        self._on_revoked = on_revoked
-        self._on_lost = on_lost
-        self._member = member if member is not None else MemberClient(settings.member_settings())
-        self._records = records
-        self._clock = clock
-        self._empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(tuple(settings.columns)))
-        self._behind = PositionsBehind(clock)
-        self._turns: Turns | None = None
-        self._joined: Joined | None = None
-        self._seen: Assignment | None = None
-        self._held: dict[TopicPartition, _Held] = {}
-        self._given_back: dict[tuple[str, int, int], FinalOffset] = {}
-        self._is_closed = False
+        self._is_made = False
+        given = settings | ({} if coordinators is None else {"coordinators": coordinators})
+        self._settings = parse_settings(given | ({} if group_id is None else {"group_id": group_id}))
+        self._guard = Guard()
+        self._bell = Bell()
+        self._flows = self._make_flows(self._bell.ring)
+        self._calls = Calls(self._settings, self._flows)
+        self._iteration: Iteration | None = None
+        self._was_iterated = False
+        self._columns = list(arrow_schema(self._settings["columns"]).names)
+        self._is_made = True
+        if topics:
+            self.subscribe(topics)
+
+    def _make_flows(self, ring: Callable[[], None]) -> Flows:
+        return Flows(self._settings, ring, time.monotonic)
+
+    # ---- subscribing ------------------------------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        topics: str | Iterable[str] = (),
+        pattern: str | None = None,
+        listener: ConsumerRebalanceListener | None = None,
+        *,
+        exclude: Iterable[str] = (),
+        partitions: Iterable[TopicPartition] = (),
+        add: bool = False,
+    ) -> None:
+        """Read topics, all that match a pattern (RE2), or partitions that are then this consumer's alone.
+
+        It replaces what was subscribed to, or with `add` adds; partitions that stay go on. Raises
+        SubscriptionNotValidError.
+        """
+        with self._guard.entered(hands_over=True):
+            self._flows.must_be_open()
+            self._sync()
+            wanted = of_group(self._flows.subscription, topics, pattern, exclude, partitions, add=add)
+            told = check_listener(listener) or (self._flows.listener if add else None)
+            self._drive(self._flows.subscribe(wanted, told))
+
+    def assign(self, partitions: Iterable[TopicPartition] | Mapping[TopicPartition, int], *, add: bool = False) -> None:
+        """Read exactly these partitions, without membership; a mapping says where each starts.
+
+        The others start where the group is, if there is a group, or by `auto_offset_reset`. Raises StartNotKnownError.
+        """
+        with self._guard.entered(hands_over=True):
+            self._flows.must_be_open()
+            self._sync()
+            wanted = by_hand(self._flows.subscription, partitions, add=add)
+            self._drive(self._flows.assign(wanted, self._timeout_s(None)))
+
+    def unassign(self) -> None:
+        """Read nothing any more of what was assigned."""
+        self.unsubscribe()
+
+    def unsubscribe(self) -> None:
+        """Give everything back and leave the group; the listener is told."""
+        with self._guard.entered(hands_over=True):
+            self._flows.must_be_open()
+            self._sync()
+            self._iteration = None
+            self._drive(self._flows.unsubscribe())
+
+    def subscription(self) -> set[str] | None:
+        """Return the topics that are subscribed to, None without a subscription."""
+        return self._look(self._calls.subscription)
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return what the last poll knew as this consumer's."""
+        return self._look(self._calls.assignment)
+
+    def wait_for_assignment(self, timeout_ms: float | None = None) -> set[TopicPartition]:
+        """Wait until partitions are assigned and return them; the listener is told."""
+        with self._guard.entered(hands_over=True):
+            self._sync()
+            self._drive(self._flows.wait_for_assignment(self._timeout_s(timeout_ms)))
+            return self._calls.assignment()
+
+    # ---- reading ----------------------------------------------------------------------------------------------------
+
+    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Return the next records by partition, nothing when there are none in time; earlier ones count as done.
+
+        Raises what ConsumerError says; whatever ends it, its records are returned by the next.
+        """
+        return self._taking(lambda: self._poll(timeout_ms, max_records))
+
+    def _poll(self, timeout_ms: float, max_records: int | None) -> dict[TopicPartition, list[ConsumerRecord]]:
+        made, error = self._calls.records(self._pieces(timeout_ms, max_records, None))
+        if error is not None and not made:
+            raise error
+        found: dict[TopicPartition, list[ConsumerRecord]] = {}
+        for piece, records in made:
+            known = found.setdefault(TopicPartition(*piece.key), records)
+            if known is not records:
+                known.extend(records)
+        self._flows.machine.mark_returned([piece for piece, _ in made])
+        return found
+
+    def poll_arrow(
+        self, timeout_ms: float = 0, max_records: int | None = None, max_bytes: int | None = None
+    ) -> list[pa.RecordBatch]:
+        """Return the next rows as record batches, each of one partition, in the columns of the Spark source.
+
+        Without `max_records` all that is buffered is returned, within `max_bytes` if they are given.
+        """
+        return self._taking(lambda: self._poll_arrow(timeout_ms, max_records, max_bytes))
+
+    def _poll_arrow(self, timeout_ms: float, max_records: int | None, max_bytes: int | None) -> list[pa.RecordBatch]:
+        most = 2**62 if max_records is None else max_records
+        pieces = self._pieces(timeout_ms, most, max_bytes)
+        found = [piece.rows.select(self._columns) for piece in pieces]
+        self._flows.machine.mark_returned(pieces)
+        return found
+
+    def _pieces(self, timeout_ms: float, max_records: int | None, max_bytes: int | None) -> tuple[Piece, ...]:
+        self._sync()
+        self._iteration, self._was_iterated = None, False
+        most = self._calls.check_max(max_records)
+        return self._drive(self._flows.poll(check_timeout(timeout_ms, 0), most, max_bytes))
+
+    def _taking(self, take: Callable[[], T]) -> T:
+        """Return what is taken; if anything goes wrong on the way it counts as not returned."""
+        is_inside = False
+        try:
+            with self._guard.entered(hands_over=True):
+                self._flows.machine.begin_undo()
+                is_inside = True
+                return take()
+        except BaseException:
+            if is_inside:
+                self._flows.machine.take_back()
+            raise
+
+    # ---- iteration --------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Self:
+        """Return the consumer: a record at a time, for ever or until none came for `consumer_timeout_ms`."""
+        return self
+
+    def __next__(self) -> ConsumerRecord:
+        """Return the next record; those before count as done."""
+        iteration = self._iteration
+        if iteration is not None and not self._bell.has_news:
+            at = iteration.at + 1
+            if at < iteration.count and time.monotonic() - iteration.noted_at < NOTE_S:
+                try:
+                    iteration.at = at
+                    return iteration.records[at]
+                except BaseException:
+                    iteration.at = at - 1
+                    raise
+        try:
+            return self._taking(self._next_after_a_look)
+        except BaseException:
+            if self._iteration is not None:
+                self._iteration.at = -1
+            raise
+
+    def _next_after_a_look(self) -> ConsumerRecord:
+        self._sync()
+        timeout_ms = self._settings["consumer_timeout_ms"]
+        timeout_s = timeout_ms / 1000 if timeout_ms != math.inf else 1e9
+        self._was_iterated = True
+        if self._iteration is not None and self._iteration.count:
+            self._flows.must_be_open()
+            self._flows.note_done()
+            self._bell.has_news = False
+            self._drive(self._flows.attend())
+        if self._iteration is None or not self._is_current(self._iteration):
+            self._iteration = None
+            self._bell.has_news = False
+            if self._flows.is_closed:
+                raise StopIteration
+            most = self._settings["max_poll_records"]
+            pieces = self._drive(self._flows.poll(timeout_s, most))
+            if not pieces:
+                raise StopIteration
+            made, error = self._calls.records(pieces)
+            if not made and error is not None:
+                raise error
+            records = [record for _, of_piece in made for record in of_piece]
+            changes = self._flows.machine.changes
+            self._iteration = Iteration([piece for piece, _ in made], records, changes, time.monotonic())
+        iteration = self._iteration
+        iteration.noted_at = time.monotonic()
+        iteration.at = 0
+        return iteration.records[0]
+
+    def _is_current(self, iteration: Iteration) -> bool:
+        return iteration.count > 0 and iteration.changes == self._flows.machine.changes
+
+    def _sync(self) -> None:
+        """Count as returned what an iteration has given."""
+        iteration = self._iteration
+        if iteration is not None:
+            self._flows.machine.mark_returned(iteration.take_given())
+            self._flows.machine.begin_undo()
+
+    # ---- positions --------------------------------------------------------------------------------------------------
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Return nothing of partitions until they are resumed; what was fetched of them is kept."""
+        self._look(lambda: self._calls.pause(partitions))
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Return records of paused partitions again."""
+        self._look(lambda: self._calls.resume(partitions))
+
+    def paused(self) -> set[TopicPartition]:
+        """Return what is paused."""
+        return self._look(self._calls.paused)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on at an offset; all before it counts as done. Raises PartitionNotAssignedError, ValueError."""
+        self._look(lambda: self._calls.seek(partition, offset))
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Go on at the first offsets of partitions, of all without any."""
+        self._look(lambda: self._calls.seek_all(partitions, AT_BEGINNING))
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Go on at the ends of partitions, of all without any; under read_committed at the last stable offsets."""
+        self._look(lambda: self._calls.seek_all(partitions, AT_END))
+
+    def seek_to_committed(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> None:
+        """Go on where the group is; raises OffsetUnknownError where it is nowhere."""
+        with self._guard.entered():
+            self._sync()
+            keys = [tuple(one) for one in must_be_partitions(partitions)] or list(self._flows.machine.keys)
+            for key in keys:
+                self._flows.held(key)
+            committed = self._drive(self._flows.committer.committed(keys, self._timeout_s(timeout_ms)))
+            self._calls.seek_to(keys, committed)
+
+    def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
+        """Return the offset of the next record, None when Kafka does not say in time where the partition starts."""
+        must_be_partitions((partition,))
+        with self._guard.entered():
+            self._sync()
+            return self._drive(self._flows.position(tuple(partition), self._timeout_s(timeout_ms)))
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Return the offset after the last record of the log as it was fetched last, None before that."""
+        return self._look(lambda: self._calls.highwater(partition))
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """Return how many offsets are to be returned yet, None before the first fetch."""
+        return self._look(lambda: self._calls.lag(partition))
+
+    def owner_epoch(self, partition: TopicPartition) -> int | None:
+        """Return the fencing token of a partition: a sink that stores it can refuse who had it before."""
+        return self._look(lambda: self._calls.owner_epoch(partition))
+
+    def stream_of(self, partition: TopicPartition) -> int | None:
+        """Return which of this consumer's `streams` reads a partition, None with one stream."""
+        return self._look(lambda: self._calls.stream_of(partition))
+
+    # ---- Kafka ------------------------------------------------------------------------------------------------------
+
+    def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the first offsets of partitions; raises TopicUnknownError, KafkaUnavailableError."""
+        named, timeout_s = must_be_partitions(partitions), self._timeout_s(timeout_ms)
+        return self._ask(lambda: self._flows.lookup.beginnings(named, timeout_s))
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the offsets after the last readable records; raises as `beginning_offsets`."""
+        named, timeout_s = must_be_partitions(partitions), self._timeout_s(timeout_ms)
+        return self._ask(lambda: self._flows.lookup.ends(named, timeout_s))
+
+    def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return the first record at or after a time (ms since 1970) of each partition, None where there is none."""
+        must_be_partitions(timestamps)
+        times = {partition: int(time_ms) for partition, time_ms in timestamps.items()}
+        for partition, time_ms in times.items():
+            if time_ms < 0:
+                raise ValueError(f"the time for {partition} is {time_ms} and must not be negative")
+        timeout_s = self._timeout_s(timeout_ms)
+        found = self._ask(lambda: self._flows.lookup.at_times(times, timeout_s))
+        return {key: None if one is None else OffsetAndTimestamp(*one) for key, one in found.items()}
+
+    def topics(self, timeout_ms: float | None = None) -> set[str]:
+        """Return the names of all topics but Kafka's internal ones."""
+        timeout_s = self._timeout_s(timeout_ms)
+        return self._ask(lambda: self._flows.lookup.names(timeout_s))
+
+    def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
+        """Return the numbers of a topic's partitions, none for a topic that Kafka does not know."""
+        timeout_s = self._timeout_s(timeout_ms)
+        return self._ask(lambda: self._flows.lookup.partitions_of(topic, timeout_s)) or set()
+
+    # ---- offsets ----------------------------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Commit the offsets after all that was returned, or those given; raises CommitRefusedError naming others."""
+        with self._guard.entered():
+            self._flows.must_be_open()
+            self._sync()
+            self._drive(self._flows.committer.commit(offsets, self._timeout_s(timeout_ms)))
+            self._drive(self._flows.committer.run_callbacks())
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        callback: Callable[[Any, Exception | None], Any] | None = None,
+    ) -> None:
+        """Commit without waiting; a later call tells `callback` the offsets and None, or why they were refused."""
+        with self._guard.entered():
+            self._flows.must_be_open()
+            self._sync()
+            self._flows.committer.commit_async(offsets, callback)
+
+    def committed(
+        self,
+        partition: TopicPartition,
+        metadata: bool = False,  # noqa: FBT001 - kafka-python's
+        timeout_ms: float | None = None,
+    ) -> Any:
+        """Return the group's offset of a partition, with `metadata` as OffsetAndMetadata; None where there is none."""
+        named = must_be_partitions((partition,))
+        with self._guard.entered():
+            found = self._drive(self._flows.committer.committed(named, self._timeout_s(timeout_ms)))
+        one = found.get(partition)
+        return one if metadata or one is None else one.offset
+
+    def committed_offsets(self, timeout_ms: float | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the group's offsets of all its partitions that have one."""
+        with self._guard.entered():
+            return dict(self._drive(self._flows.committer.committed(None, self._timeout_s(timeout_ms))))
+
+    # ---- the end ----------------------------------------------------------------------------------------------------
+
+    def interrupt(self) -> None:
+        """End the call that waits, or the next one, with InterruptedPollError; from any thread or signal handler."""
+        self._flows.is_interrupted = True
+        self._bell.ring()
+
+    def close(self, autocommit: bool | None = None, timeout_ms: int | None = None) -> None:  # noqa: FBT001
+        """Give everything back and leave; harmless when done twice, and silent in a forked child.
+
+        With auto commit the record that an iteration gave last counts as done, and rows of the last poll do not;
+        `autocommit=True` counts all that was returned, False commits nothing more.
+        """
+        self._close(autocommit, timeout_ms, counts_last=self._was_iterated)
+
+    def _close(self, autocommit: bool | None, timeout_ms: int | None, *, counts_last: bool) -> None:  # noqa: FBT001
+        if not self._guard.is_at_home:
+            return
+        with self._guard.entered(hands_over=True):
+            self._sync()
+            self._iteration = None
+            if counts_last and autocommit is None and not self._flows.is_closed:
+                self._flows.note_done()
+            self._flows.is_interrupted = False
+            self._drive(self._flows.close(autocommit, timeout_ms))
 
     def __enter__(self) -> Self:
         """Return the consumer."""
@@ -215,246 +432,35 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close it."""
-        self.close()
+        """Close it; with an exception under way the record given last does not count as done."""
+        self._close(None, None, counts_last=kind is None and self._was_iterated)
 
-    # ---- records ----------------------------------------------------------------------------------------------------
-
-    def poll(self, timeout_s: float = 1.0) -> pa.RecordBatch:
-        """Return the next rows, all of one partition and in order, or none when there are none in time.
-
-        What polls before returned is done by now. The first call joins the group. While Kafka does not answer it may
-        take longer, `fetch_timeout_ms` at most. Raises DataLossError where a position is gone and the policy is none.
-        """
-        turns = self._ready()
-        self._note_done()
-        deadline = self._clock() + timeout_s
-        while True:
-            assignment = self._member.assignment()
-            self._take(assignment)
-            rows = self._next_rows(turns)
-            if rows is not None:
-                self._held[rows.key].position = rows.next_offset
-                if rows.batch.num_rows:
-                    return rows.batch
-                continue
-            left_s = deadline - self._clock()
-            if left_s <= 0:
-                return self._empty
-            self._member.wait_for_change(assignment, timeout_s=min(left_s, self._idle_s(turns, left_s)))
-
-    def _ready(self) -> Turns:
-        if self._is_closed:
-            raise KcoordError("The consumer is closed.")
-        if self._turns is None:
-            self._joined = self._member.join()
-            if self._records is None:
-                kafka = self._settings.kafka_settings(self._joined.kafka_bootstrap)
-                self._records = KafkaRecords(
-                    kafka, tuple(self._settings.columns), self._settings.fetch_timeout_ms / 1000
-                )
-            self._turns = Turns(self._records, self._settings.max_poll_records, self._empty, self._clock)
-        return self._turns
-
-    def _note_done(self) -> None:
-        moved = [held for held in self._held.values() if held.position != held.done]
-        for held in moved:
-            held.done = held.position
-        if moved and self._settings.auto_commit:
-            self._member.note_positions([held.to_commit(held.position) for held in moved])
-
-    def _next_rows(self, turns: Turns) -> Rows | None:
-        # Before anything is read: rows in hand would be lost with a report that fails.
-        self._look_behind(turns)
-        now = self._clock()
-        positions = {key: held.where for key, held in self._held.items() if held.left_alone_until <= now}
-        try:
-            return turns.next_rows(positions)
-        except DataLossError as error:
-            self._start_anew(error)
-            return None
-
-    def _idle_s(self, turns: Turns, left_s: float) -> float:
-        """Return how long it is no use to look for rows, at most `left_s`."""
-        left_alone_until = min((held.left_alone_until for held in self._held.values()), default=math.inf)
-        return min(left_s, max(turns.look_again_in_s(), left_alone_until - self._clock()))
-
-    def _look_behind(self, turns: Turns) -> None:
-        """Have partitions start anew that were cut back below their positions, and of which nothing would ever come."""
-        assert self._records is not None
-        positions = {key: held.where for key, held in self._held.items()}
-        marks = self._behind.look(self._records, positions, turns.ends)
-        gone = [self._held[key] for key in sorted(marks) if self._held[key].left_alone_until <= self._clock()]
-        if gone:
-            shown = "; ".join(
-                f"{held.key[0]}-{held.key[1]} ends at offset {marks[held.key]}, before offset {held.position}"
-                for held in gone
-            )
-            self._report(
-                gone,
-                DataLossError(
-                    f"Kafka does not have any more what this group would go on with: {shown}. A partition was "
-                    "truncated, or its topic was deleted and created again."
-                ),
-            )
-
-    def _start_anew(self, error: DataLossError) -> None:
-        """Have the partitions whose positions the brokers do not have start by the group's policy."""
-        assert self._records is not None
-        first, end = self._records.earliest_offsets(self._held), self._records.high_watermarks(self._held)
-        gone = [
-            held
-            for key, held in self._held.items()
-            if key in first and key in end and not first[key] <= held.position <= end[key]
-        ]
-        if not gone:
-            raise error
-        self._report(gone, error)
-
-    def _report(self, gone: Sequence[_Held], error: DataLossError) -> None:
-        """Report positions that the brokers do not have, and go on as the coordinator says.
-
-        It asks Kafka too; a partition about which it finds otherwise is left alone for a while, or goes on at the
-        group's offset where Kafka has that one.
-        """
-        group_id = self._settings.group_id
-        parts = [LostPosition(*held.key, held.granted.owner_epoch, held.position) for held in gone]
-        for held, result in zip(gone, self._member.report_out_of_range(parts), strict=True):
-            if result.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-                raise DataLossError(f"{error} {result.message}.") from error
-            if result.error is not ErrorCode.NONE:
-                _log.warning("group %s: %s The coordinator says: %s.", group_id, error, result.message)
-                held.left_alone_until = self._clock() + REPORT_PAUSE_S
-            elif starts_anew(result):
-                _log.warning("group %s: %s Going on by the group's policy.", group_id, error)
-                del self._held[held.key]
-            else:
-                _log.warning("group %s: %s Going on at the group's offset %s.", group_id, error, result.committed)
-                assert result.committed is not None, "what neither starts anew nor is refused names the group's offset"
-                held.position = held.done = result.committed
-
-    # ---- partitions -------------------------------------------------------------------------------------------------
-
-    def assignment(self) -> tuple[TopicPartition, ...]:
-        """Return the partitions that the last poll knew as this consumer's, sorted."""
-        return tuple(sorted(self._held))
-
-    def position(self, topic: str, partition: int) -> int:
-        """Return the offset after the last row returned, or where the partition starts."""
-        held = self._held.get((topic, partition))
-        if held is None:
-            raise KcoordError(f"{topic}-{partition} is not this consumer's now.")
-        return held.position
-
-    def _take(self, assignment: Assignment) -> None:
-        if assignment is self._seen:
+    def __del__(self) -> None:
+        """Leave, without waiting, and warn when the program has forgotten to close it."""
+        if not self._is_made or not self._guard.is_at_home or self._flows.is_closed:
             return
-        self._seen = assignment
-        now = {(part.topic, part.partition): part for part in assignment.partitions}
-        epochs = {key: part.owner_epoch for key, part in now.items()}
-        lost = [key for key, held in self._held.items() if epochs.get(key) != held.granted.owner_epoch]
-        for key in lost:
-            del self._held[key]
-        # Whatever a listener raises, the poll is over and everything that was to change hands has done so.
-        try:
-            _tell(self._on_lost, lost)
-        finally:
-            try:
-                self._give_back(now)
-            finally:
-                self._begin(now)
-
-    def _begin(self, now: Mapping[TopicPartition, AssignedPartition]) -> None:
-        new = [part for key, part in now.items() if key not in self._held and not part.is_stopping]
-        for part in new:
-            self._held[part.topic, part.partition] = _Held(part, part.position, part.position)
-        _tell(self._on_assigned, [(part.topic, part.partition) for part in new])
-
-    def _give_back(self, now: Mapping[TopicPartition, AssignedPartition]) -> None:
-        stopping = dict.fromkeys((*key, part.owner_epoch) for key, part in now.items() if part.is_stopping)
-        revoked = [held for key, held in self._held.items() if (*key, held.granted.owner_epoch) in stopping]
-        try:
-            _tell(self._on_revoked, [held.key for held in revoked])
-        finally:
-            for held in revoked:
-                self._given_back[*held.key, held.granted.owner_epoch] = self._final(held)
-                del self._held[held.key]
-            # One that is asked back once more lost its release with a connection.
-            self._given_back = {grant: self._given_back.get(grant, FinalOffset(*grant)) for grant in stopping}
-            if self._given_back:
-                self._member.release(tuple(self._given_back.values()))
-
-    def _final(self, held: _Held) -> FinalOffset:
-        offset = held.done if self._settings.auto_commit and held.done > held.granted.position else None
-        return FinalOffset(*held.key, held.granted.owner_epoch, offset)
-
-    # ---- offsets ----------------------------------------------------------------------------------------------------
-
-    def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Commit the offsets after all rows that were returned, or those given, of partitions this consumer has.
-
-        Raises KcoordError naming what was refused and why; the other offsets are committed.
-        """
-        self._ready()
-        if offsets is None:
-            offsets = {key: held.position for key, held in self._held.items()}
-        foreign = sorted(set(offsets) - self._held.keys())
-        if foreign:
-            names = ", ".join(f"{topic}-{partition}" for topic, partition in foreign)
-            raise KcoordError(f"Offsets of {names} cannot be committed: they are not this consumer's now.")
-        asked = [self._held[key].to_commit(offset) for key, offset in sorted(offsets.items())]
-        refused = []
-        for one, result in zip(asked, self._member.commit(asked), strict=True):
-            held = self._held[one.topic, one.partition]
-            if result.error is ErrorCode.NONE:
-                held.done = max(held.done, one.offset)
-            else:
-                refused.append(f"{one.topic}-{one.partition}: {result.message or result.error.name}")
-        if refused:
-            raise KcoordError(
-                f"Offsets of group '{self._settings.group_id}' were refused: {'; '.join(refused)}. Whoever has those "
-                "partitions now reads them again."
-            )
-
-    def committed(self) -> dict[TopicPartition, int]:
-        """Return the group's committed offsets, of all its partitions that have one."""
-        timeout_s = self._settings.join_timeout_ms / 1000
-        return fetch_offsets(host_ports(self._settings.coordinators), self._settings.group_id, timeout_s=timeout_s)
-
-    # ---- the end ----------------------------------------------------------------------------------------------------
-
-    def close(self) -> None:
-        """Give everything back and leave the group; a consumer with an instance id stays a member for its session.
-
-        With `auto_commit` what was done before the last poll is committed; commit before, to add what it returned.
-        Harmless when done twice.
-        """
-        if self._is_closed:
+        if self._flows.subscription is NOTHING:
+            self._flows.is_closed = True
             return
-        self._is_closed = True
-        if self._turns is not None:
-            self._turns.forget()
-        try:
-            if self._joined is None:
-                self._member.close()
-            elif self._settings.instance_id is None:
-                self._member.leave([self._final(held) for held in self._held.values()])
-            else:
-                self._close_static()
-        finally:
-            if self._records is not None:
-                self._records.close()
+        self._flows.abandon()
+        warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self, stacklevel=2)
 
-    def _close_static(self) -> None:
-        done = [held.to_commit(held.done) for held in self._held.values() if held.done > held.granted.position]
-        try:
-            if done and self._settings.auto_commit:
-                self._member.commit(done)
-        finally:
-            # A member that is not closed comes back with its coordinator, and keeps its place and its partitions.
-            self._member.close()
+    def __repr__(self) -> str:
+        """Return its group and subscription."""
+        names = ", ".join(sorted(self._flows.subscription.names())) or self._flows.subscription.pattern or "nothing"
+        return f"<Consumer group_id={self._settings.group_id!r} of {names}>"
 
+    # ---- waiting ----------------------------------------------------------------------------------------------------
 
-def _tell(listener: Listener | None, partitions: Sequence[TopicPartition]) -> None:
-    if listener is not None and partitions:
-        listener(partitions)
+    def _timeout_s(self, timeout_ms: float | None) -> float:
+        return check_timeout(timeout_ms, self._settings["request_timeout_ms"])
+
+    def _look(self, work: Callable[[], T]) -> T:
+        with self._guard.entered():
+            self._sync()
+            return work()
+
+    def _ask(self, work: Callable[[], T]) -> T:
+        with self._guard.entered():
+            self._flows.must_be_open()
+            return work()

@@ -123,6 +123,14 @@ class KafkaClient:
         """Start ``work`` beside the work that calls this; returns an awaitable."""
         return self._net.call_soon_with_future(work)
 
+    def turn(self, timeout_s: float) -> None:
+        """Do what is due; where nothing is, wait for bytes, a time or `wake`, for so long at most."""
+        self._net.poll(timeout_ms=timeout_s * 1000)
+
+    def wake(self) -> None:
+        """End the wait of `turn`; safe from every thread."""
+        self._net.wakeup()
+
     def catch_up(self) -> None:
         """Do what fell due while nobody used the client: see connections that have ended, begin log-ins again."""
         for _ in range(_FLUSH_TURNS):

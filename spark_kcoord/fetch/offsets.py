@@ -140,6 +140,21 @@ class KafkaLookup:
         """Return the first offset at or after a time (ms since 1970) of each partition; None when there is none."""
         return self._list(timestamps_ms, timeout_s)
 
+    def records_at(
+        self, timestamps_ms: Mapping[TopicPartition, int], *, timeout_s: float | None = None
+    ) -> dict[TopicPartition, tuple[int, int, int] | None]:
+        """Return offset, timestamp and leader epoch of the first record at or after a time; None where there is none.
+
+        A leader epoch that the broker does not say is -1.
+        """
+        if not timestamps_ms:
+            return {}
+        found = self._run(lambda deadline: _list(self._client, timestamps_ms, deadline, None), timeout_s)
+        return {
+            partition: None if one.offset == _NO_OFFSET else (one.offset, one.timestamp, one.leader_epoch)
+            for partition, one in found.items()
+        }
+
     def bytes_per_offset(
         self, positions: Mapping[TopicPartition, int], *, timeout_s: float | None = None
     ) -> dict[TopicPartition, float]:
@@ -197,7 +212,18 @@ async def list_offsets(
 
     Raises UnknownTopicError, or kafka-python's last error when the time is over.
     """
-    answers: dict[TopicPartition, int | None] = {}
+    found = await _list(client, positions, deadline, is_read_committed)
+    return {partition: None if one.offset == _NO_OFFSET else one.offset for partition, one in found.items()}
+
+
+async def _list(
+    client: KafkaClient,
+    positions: Mapping[TopicPartition, int],
+    deadline: float,
+    is_read_committed: bool | None,  # noqa: FBT001 - three values, and for this room alone
+) -> dict[TopicPartition, Any]:
+    """Return the leaders' answers for each partition; raises as `list_offsets`."""
+    answers: dict[TopicPartition, Any] = {}
     if is_read_committed is None:
         is_read_committed = client.settings.is_read_committed
     backoff = Backoff(client.settings.retry_backoff_ms / 1000, deadline)
@@ -283,7 +309,7 @@ async def _topics(client: KafkaClient, names: Collection[str], deadline: float) 
 async def _ask_leaders(
     client: KafkaClient,
     waiting: Mapping[TopicPartition, int],
-    answers: dict[TopicPartition, int | None],
+    answers: dict[TopicPartition, Any],
     *,
     is_read_committed: bool,
 ) -> kafka_errors.KafkaError | None:
@@ -317,8 +343,7 @@ async def _ask_leaders(
                 error_type = kafka_errors.for_code(found.error_code)
                 where = f"{topic_answer.name}-{found.partition_index}"
                 if error_type is kafka_errors.NoError:
-                    offset = None if found.offset == _NO_OFFSET else found.offset
-                    answers[topic_answer.name, found.partition_index] = offset
+                    answers[topic_answer.name, found.partition_index] = found
                 else:
                     failure = error_type(where)
     return failure

@@ -60,6 +60,7 @@ class PartAnswer:
     aborted: tuple[AbortedTransaction, ...] | None = None
     log_start: int = UNKNOWN_OFFSET
     readable_end: int = 0
+    high_watermark: int = UNKNOWN_OFFSET
     preferred_replica: int = NO_REPLICA
     diverged_at: int | None = None
     had_its_turn: bool = False
@@ -154,6 +155,7 @@ def _answer(settings: KafkaSettings, part: PartWanted, data: Any, *, had_its_tur
         aborted=aborted if settings.is_read_committed else None,
         log_start=data.log_start_offset,
         readable_end=data.last_stable_offset if settings.is_read_committed else data.high_watermark,
+        high_watermark=data.high_watermark,
         preferred_replica=data.preferred_read_replica,
         diverged_at=diverging.end_offset if has_diverged else None,
         had_its_turn=had_its_turn,

@@ -60,6 +60,7 @@ from spark_kcoord.member.core.events import (
     PositionsNoted,
     ReleaseAsked,
     ReportCall,
+    Resubscribed,
     Ticked,
 )
 from spark_kcoord.member.core.held.holdings import AssignedPartition, Assignment, partition_of
@@ -279,6 +280,15 @@ class MemberClient:
         """Say that the member's user has asked for records."""
         self._tell(Polled())
 
+    @property
+    def is_left_alone(self) -> bool:
+        """True once it has left, or is leaving, because it was not polled."""
+        return self._member.is_left_alone
+
+    def resubscribe(self, settings: MemberSettings) -> None:
+        """Read what these settings say, which differ from the member's own in the subscription alone."""
+        self._tell(Resubscribed(settings))
+
     def ask(self, call: AnyCall, timeout_ms: int | None = None) -> Future[CallResult]:
         """Make a call without waiting for its answer, which is that of the method of the same name.
 
@@ -326,7 +336,7 @@ class MemberClient:
             results += self._call(call)
         return tuple(results)
 
-    def _tell(self, event: PositionsNoted | ReleaseAsked | Polled) -> None:
+    def _tell(self, event: PositionsNoted | ReleaseAsked | Polled | Resubscribed) -> None:
         self._must_be_at_home()
         with self._changed:
             self._must_go_on()

@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 from coordinator.cli.parts.asking import must_be_addresses
 from coordinator.config import ConfigError, load_settings
 from coordinator.protocol.text.addresses import format_address, parse_address, parse_addresses
-from spark_kcoord.consumer import ConsumerSettings
+from spark_kcoord.consumer.settings import parse_settings
 from spark_kcoord.errors import OptionError
 from spark_kcoord.jobs.group_lag import group_lag
 from spark_kcoord.options.source_options import host_ports, parse_options
@@ -69,7 +69,7 @@ def by_query(text: str) -> None:
 
 
 def by_consumer(text: str) -> None:
-    ConsumerSettings(coordinators=(text,), group_id="g", topics=("t",)).member_settings()
+    parse_settings({"coordinators": (text,), "group_id": "g"})
 
 
 def by_job(text: str) -> None:

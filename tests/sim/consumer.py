@@ -1,25 +1,24 @@
-"""A plain consumer: the product's own, over the real member machine, polling records that have no content.
+"""A plain consumer: the product's own machine, over the real member machine, polling records that have no content.
 
 What polls before returned has been worked on when the next one begins, or before a commit that is asked for; what the
-latest poll returned may still be worked on when the process dies. Calls that wait for the coordinator end the poll they
-are made in, and their answers come in a step of their own.
+latest poll returned may still be worked on when the process dies. Now and then its user seeks, pauses, or has a poll
+end by an exception after it took its rows.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResult
+from coordinator.protocol.parts import LostPosition, PartitionResult
 from coordinator.protocol.vocabulary import IsolationLevel
-from spark_kcoord.consumer import consumer as product
-from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError
+from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed, Piece
+from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, UnknownTopicError
 from spark_kcoord.fetch.decoding.columns import arrow_schema
+from spark_kcoord.fetch.tailing.fetched import Chunk, Fetched, OutOfRange, Wanted
 from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.member.core import effects, events
-from spark_kcoord.member.core.held.holdings import Assignment
+from spark_kcoord.member.core import events
 from spark_kcoord.member.core.machine import Member
 from spark_kcoord.member.settings import MemberSettings
 from tests.sim.facts import OwnedLog
@@ -31,16 +30,9 @@ from tests.sim.reading import NothingCameError
 if TYPE_CHECKING:
     from tests.sim.world import World
 
-COLUMNS = ("topic", "partition", "offset")
-SCHEMA = arrow_schema(COLUMNS)
-
-
-class _AskedMeanwhileError(Exception):
-    """A call that waits was made: it ends what it was made in."""
-
-    def __init__(self, call: events.AnyCall) -> None:
-        super().__init__("the coordinator is asked")
-        self.call = call
+SCHEMA = arrow_schema(("topic", "partition", "offset"))
+ODD = 0.02
+"""The chance that the user of a consumer does something else than to poll."""
 
 
 class Consumer(MemberProcess):
@@ -49,23 +41,11 @@ class Consumer(MemberProcess):
     def __init__(self, world: "World", host: str, name: str, settings: MemberSettings) -> None:
         super().__init__(world, host, name)
         self.settings = settings
-        self.joined: effects.Joined | None = None
-        self.seen = Assignment()
-        """What the consumer saw last of what it owns, which it may not own any more when its poll returns."""
-        self._returned: tuple[OwnedLog, int, int] | None = None
-        self.consumer = product.Consumer(
-            product.ConsumerSettings(
-                coordinators=(),
-                group_id=settings.group_id,
-                instance_id=settings.instance_id,
-                auto_commit=settings.auto_commit,
-                max_poll_records=world.dice.choice((40, 1_000)),
-                columns=COLUMNS,
-            ),
-            member=_Port(self),
-            records=_Records(world, name, settings.isolation_level),
-            clock=lambda: self.now_ms() / 1000,
-        )
+        self.machine = ConsumerMachine(auto_commit=settings.auto_commit, starts_over=True)
+        self._max_records = world.dice.choice((40, 1_000))
+        self._returned: list[tuple[OwnedLog, int, int]] = []
+        self._is_reporting = False
+        self._kafka = _Kafka(world, name, settings.isolation_level)
 
     # ---- its loop ---------------------------------------------------------------------------------------------------
 
@@ -73,61 +53,106 @@ class Consumer(MemberProcess):
         self.member = Member(
             self.settings, incarnation=self.name, pid=self.world.fleet.processes, jitter=self.world.dice.random
         )
-        self.call(events.JoinCall(), self._on_joined, self._fail)
-
-    def _on_joined(self, joined: effects.Joined) -> None:
-        self.joined = joined
-        self._poll_later()
+        self.call(events.JoinCall(), lambda _: self._poll_later(), self._fail)
 
     def _poll_later(self) -> None:
         self.later(self.world.poll_ms(), self._go_round)
 
     def _go_round(self) -> None:
         """Do what was returned, commit it where that is the application's business, and poll again."""
-        if not self.is_running:
+        if not self.is_running or self.member is None:
             return
-        if not self.settings.auto_commit and self._returned is not None:
+        if self.member.failure is not None:
+            self._fail(self.member.failure)
+            return
+        if not self.settings.auto_commit and self._returned:
             self._work_on_what_was_returned()
-            self._try(self.consumer.commit)
-        else:
-            self._try(self._poll)
+            asked = self.machine.returned()
+            if asked:
+                self.call(events.CommitCall(asked), lambda results: self._on_committed(asked, results), self._fail)
+                return
+        self._poll()
+        self._poll_later()
+
+    def _on_committed(self, asked: Sequence[Any], results: Sequence[PartitionResult]) -> None:
+        self.machine.note_committed(asked, results)
+        self._poll_later()
 
     def _poll(self) -> None:
+        """Poll as the product's flow does: what was returned is done, then what changed, then rows."""
         self._work_on_what_was_returned()
-        rows = self.consumer.poll(0)
-        if rows.num_rows:
-            topic, number = rows.column("topic")[0].as_py(), rows.column("partition")[0].as_py()
-            part = next(p for p in self.seen.partitions if (p.topic, p.partition) == (topic, number))
-            log = (part.topic_id, number, self.member_id, part.owner_epoch)
-            self._returned = (log, rows.column("offset")[0].as_py(), rows.column("offset")[-1].as_py() + 1)
+        noted = self.machine.begin_call()
+        if noted:
+            self.step(events.PositionsNoted(noted))
+        self._attend()
+        self._be_odd()
+        pieces = self.machine.take(self._max_records)
+        self.machine.mark_returned(pieces)
+        if pieces and not self.world.is_healing and self.world.dice.random() < ODD:
+            self.machine.take_back()
+            return
+        for piece in pieces:
+            self._returned.append(self._log_of(piece))
+
+    def _log_of(self, piece: Piece) -> tuple[OwnedLog, int, int]:
+        held = self.machine.held(piece.key)
+        assert held is not None
+        log = (held.grant.topic_id or "", piece.key[1], self.member_id, held.grant.owner_epoch or 0)
+        return log, piece.rows.column("offset")[0].as_py(), piece.next_offset
+
+    def _attend(self) -> None:
+        self.machine.adopt(self.assignment)
+        self._tell_all()
+        finals = self.machine.take_releases()
+        if finals:
+            self.step(events.ReleaseAsked(finals))
+        self._report()
+        self.machine.receive(self._kafka.fetch(self.machine))
+
+    def _tell_all(self) -> None:
+        while (owed := self.machine.next_owed()) is not None:
+            self.machine.begin_telling(owed)
+            self._on_told(owed)
+            self.machine.end_telling(owed)
+
+    def _on_told(self, owed: Owed) -> None:
+        self.world.schedule.tell(self.name, ("is told", owed.news.value, owed.partitions))
+
+    def _be_odd(self) -> None:
+        """Pause or resume something, as a program may at any time."""
+        world = self.world
+        keys = self.machine.keys
+        if not keys or (not world.is_healing and world.dice.random() >= ODD):
+            return
+        if world.is_healing:
+            self.machine.resume(keys)
+        elif world.dice.random() < 0.5:
+            self.machine.pause([world.dice.choice(keys)])
+        else:
+            self.machine.resume(keys)
 
     def _work_on_what_was_returned(self) -> None:
-        returned, self._returned = self._returned, None
-        if returned is not None:
-            self.world.schedule.tell(self.name, ("has worked on", *returned))
-            self.world.checker.facts.process(*returned)
+        returned, self._returned = self._returned, []
+        for log, start, end in returned:
+            self.world.schedule.tell(self.name, ("has worked on", log, start, end))
+            self.world.checker.facts.process(log, start, end)
 
-    def _try(self, work: Callable[[], object]) -> None:
-        try:
-            work()
-        except _AskedMeanwhileError as asked:
-            self.call(asked.call, self._on_answer, self._fail)
-        except NothingCameError:
-            self._poll_later()
-        except KcoordError as error:
-            if "were refused" in str(error):
-                self._poll_later()
-            else:
-                self._fail(error)
-        else:
-            self._poll_later()
+    # ---- positions that are gone ------------------------------------------------------------------------------------
 
-    def _on_answer(self, results: Sequence[PartitionResult]) -> None:
-        lost = [result for result in results if result.error is ErrorCode.OFFSET_OUT_OF_RANGE]
-        if lost:
-            self.world.process_failed(self, lost[0].message)
-        else:
-            self._poll_later()
+    def _report(self) -> None:
+        lost = self.machine.lost_positions(self.now_ms() / 1000)
+        if lost and not self._is_reporting:
+            self._is_reporting = True
+            self.call(events.ReportCall(lost), lambda results: self._on_answer(lost, results), self._on_unanswered)
+
+    def _on_answer(self, asked: Sequence[LostPosition], results: Sequence[PartitionResult]) -> None:
+        self._is_reporting = False
+        if self.machine.take_report(asked, results, self.now_ms() / 1000):
+            why = next(result.message for result in results if result.error is ErrorCode.OFFSET_OUT_OF_RANGE)
+            self.world.process_failed(self, why)
+
+    def _on_unanswered(self, _: KcoordError) -> None:
+        self._is_reporting = False
 
     def _fail(self, error: KcoordError) -> None:
         if self.is_running:
@@ -146,100 +171,79 @@ class Consumer(MemberProcess):
 
     def leave(self) -> None:
         self.is_running = False
-        try:
-            self.consumer.close()
-        except _AskedMeanwhileError as asked:
-            self.call(asked.call, lambda _: self.end(), lambda _: self.end())
+        self.machine.give_up_all()
+        self._tell_all()
+        finals = self.machine.take_releases()
         self.world.schedule.after(1_500, self.end)
+        if self.settings.instance_id is None:
+            self.call(events.LeaveCall(finals), lambda _: self.end(), lambda _: self.end())
+            return
+        self.step(events.CloseAsked())
 
 
-class _Port:
-    """The member as the product's consumer knows it."""
-
-    def __init__(self, process: Consumer) -> None:
-        self._process = process
-
-    def join(self) -> effects.Joined:
-        assert self._process.joined is not None, "it polls once it has joined"
-        return self._process.joined
-
-    def assignment(self) -> Assignment:
-        member = self._process.member
-        if member is not None and member.failure is not None:
-            raise member.failure
-        self._process.seen = self._process.assignment
-        return self._process.seen
-
-    def wait_for_change(self, known: Assignment, *, timeout_s: float) -> Assignment:
-        raise AssertionError("a poll that may not wait waits")
-
-    def note_positions(self, offsets: Sequence[OffsetToCommit]) -> None:
-        self._process.step(events.PositionsNoted(tuple(offsets)))
-
-    def release(self, finals: Sequence[FinalOffset]) -> None:
-        self._process.step(events.ReleaseAsked(tuple(finals)))
-
-    def commit(self, offsets: Sequence[OffsetToCommit]) -> tuple[PartitionResult, ...]:
-        asked = tuple(offsets)
-        if not asked:
-            return ()
-        raise _AskedMeanwhileError(events.CommitCall(asked))
-
-    def report_out_of_range(self, partitions: Sequence[LostPosition]) -> tuple[PartitionResult, ...]:
-        raise _AskedMeanwhileError(events.ReportCall(tuple(partitions)))
-
-    def leave(self, finals: Sequence[FinalOffset] = ()) -> None:
-        end = self._process.end
-        self._process.call(events.LeaveCall(tuple(finals)), lambda _: end(), lambda _: end())
-
-    def close(self) -> None:
-        self._process.step(events.CloseAsked())
-
-
-class _Records:
-    """Kafka as the product's consumer knows it."""
+class _Kafka:
+    """A fetcher of the product's, in a Kafka that is simulated."""
 
     def __init__(self, world: "World", name: str, level: str) -> None:
+        self._world = world
         self._kafka = world.kafka
-        self._brokers = world.brokers
         self._name = name
-        self._level = level
+        self._is_read_committed = level == IsolationLevel.READ_COMMITTED
 
-    def end_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        is_read_committed = self._level == IsolationLevel.READ_COMMITTED
-        return self._known(self._kafka.ends(sorted(partitions), is_read_committed=is_read_committed))
+    def fetch(self, machine: ConsumerMachine) -> list[Fetched]:
+        """Return what comes at once of what is wanted, at most up to where each log ends."""
+        machine.wanted()
+        return [
+            news
+            for held in machine
+            if held.may_be_fetched and not held.buffer
+            for news in self._of(held.key, Wanted(held.grant.topic_id, held.token, held.fetch_at, held.last_epoch))
+        ]
 
-    def high_watermarks(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        return self._known(self._kafka.ends(sorted(partitions)))
-
-    def earliest_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        return self._known(self._kafka.begins(sorted(partitions)))
-
-    def _known(self, found: Mapping[TopicPartition, int] | None) -> Mapping[TopicPartition, int]:
-        if found is None:
-            raise KafkaAwayError("Kafka could not be asked about offsets.")
-        return found
-
-    def read(self, wanted: TopicRange) -> Iterator[pa.RecordBatch]:
-        topic = self._kafka.topics.get(wanted.topic)
-        if topic is None or topic.topic_id != wanted.topic_id or wanted.partition >= len(topic.ends):
-            raise DataLossError(f"Topic {wanted.topic} was deleted and made again.")
-        if self._kafka.is_away:
-            raise KafkaAwayError("Kafka could not be asked for records.")
-        if not topic.begins[wanted.partition] <= wanted.start <= wanted.end <= topic.ends[wanted.partition]:
-            raise DataLossError(f"{wanted} is not there: {topic}")
-        stable = self._kafka.stable_end(wanted.topic, wanted.partition)
-        if self._level == IsolationLevel.READ_COMMITTED and wanted.end > stable:
+    def _of(self, key: TopicPartition, wanted: Wanted) -> Iterator[Fetched]:
+        ends = self._ask(key, is_read_committed=self._is_read_committed)
+        if ends is None or not self._is_same_topic(key, wanted):
+            return
+        begin, end, high_watermark = ends
+        if not begin <= wanted.position <= high_watermark:
+            yield OutOfRange(key, wanted.token, wanted.position)
+            return
+        if end <= wanted.position:
+            return
+        topic_range = TopicRange(key[0], wanted.topic_id, key[1], wanted.position, end)
+        stable = self._kafka.stable_end(*key)
+        if self._is_read_committed and end > stable:
             raise ViolationError(
-                "unstable-read", f"{self._name} reads {wanted}, and all is decided up to {stable} only"
+                "unstable-read", f"{self._name} reads {topic_range}, and all is decided up to {stable}"
             )
-        for start, end in self._brokers.read_at_once(self._name, wanted):
-            columns: dict[str, Any] = {
-                "topic": [wanted.topic] * (end - start),
-                "partition": [wanted.partition] * (end - start),
-                "offset": range(start, end),
-            }
-            yield pa.RecordBatch.from_arrays([pa.array(columns[f.name], f.type) for f in SCHEMA], schema=SCHEMA)
+        try:
+            for start, until in self._world.brokers.read_at_once(self._name, topic_range):
+                yield Chunk(key, wanted.token, start, until, _rows(key, start, until), until - start, (), end)
+        except (NothingCameError, KafkaAwayError):
+            return
+        except DataLossError:
+            yield OutOfRange(key, wanted.token, wanted.position)
 
-    def close(self) -> None:
-        """Close nothing."""
+    def _is_same_topic(self, key: TopicPartition, wanted: Wanted) -> bool:
+        topic = self._kafka.topics.get(key[0])
+        return topic is not None and topic.topic_id == wanted.topic_id and key[1] < len(topic.ends)
+
+    def _ask(self, key: TopicPartition, *, is_read_committed: bool) -> tuple[int, int, int] | None:
+        try:
+            begins = self._kafka.begins([key])
+            ends = self._kafka.ends([key], is_read_committed=is_read_committed)
+            marks = self._kafka.ends([key])
+        except UnknownTopicError:
+            return None
+        if not begins or not ends or not marks:
+            return None
+        return begins[key], ends[key], marks[key]
+
+
+def _rows(key: TopicPartition, start: int, end: int) -> pa.RecordBatch:
+    columns: dict[str, Any] = {
+        "topic": [key[0]] * (end - start),
+        "partition": [key[1]] * (end - start),
+        "offset": range(start, end),
+    }
+    return pa.RecordBatch.from_arrays([pa.array(columns[f.name], f.type) for f in SCHEMA], schema=SCHEMA)

@@ -3,6 +3,7 @@
 A mutant replaces named functions of the product while it is planted; the product knows nothing of it.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from coordinator.core.groups.soft.sessions import Connection, Registration
 from coordinator.core.shards.gates import Gates
 from coordinator.protocol.messages import StartFetcher
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
-from spark_kcoord.consumer import Consumer
+from spark_kcoord.consumer.core.machine import ConsumerMachine
 from tests.sim import (
     mutants_bounds,
     mutants_bugs,
@@ -253,14 +254,45 @@ def _owner_epoch_reuse() -> Patches:
 
 
 def _ping_commits_position() -> Patches:
-    poll = Consumer.poll
+    mark = ConsumerMachine.mark_returned
 
-    def poll_and_note(self: Consumer, timeout_s: float = 1.0) -> Any:
-        rows = poll(self, timeout_s)
-        self._note_done()
-        return rows
+    def mark_as_done(self: ConsumerMachine, pieces: Any) -> None:
+        mark(self, pieces)
+        for held in self:
+            held.done = held.position
 
-    return [(Consumer, "poll", poll_and_note)]
+    return [(ConsumerMachine, "mark_returned", mark_as_done)]
+
+
+def _buffered_counts_as_returned() -> Patches:
+    begin_call = ConsumerMachine.begin_call
+
+    def count_all(self: ConsumerMachine) -> Any:
+        for held in self:
+            held.position = held.fetch_at if held.position is not None else None
+        noted = begin_call(self)
+        for held in self:
+            held.position = held.buffer[0].start if held.buffer else held.position
+        return noted
+
+    return [(ConsumerMachine, "begin_call", count_all)]
+
+
+def _exception_loses_rows() -> Patches:
+    return [(ConsumerMachine, "take_back", lambda _: None)]
+
+
+def _rows_of_an_old_epoch() -> Patches:
+    adopt = ConsumerMachine.adopt
+
+    def adopt_in_place(self: ConsumerMachine, assignment: Any) -> None:
+        for part in assignment.partitions:
+            held = self.held((part.topic, part.partition))
+            if held is not None:
+                held.grant = dataclasses.replace(held.grant, owner_epoch=part.owner_epoch)
+        adopt(self, assignment)
+
+    return [(ConsumerMachine, "adopt", adopt_in_place)]
 
 
 # ---- operators ------------------------------------------------------------------------------------------------------
@@ -429,7 +461,10 @@ MUTANTS: Mapping[str, Mutant] = {
     "hold-expires-with-session": Mutant(
         "what is held is given away with its owner's session", _hold_expires_with_session
     ),
-    "ping-commits-position": Mutant("a ping commits what the latest poll returned", _ping_commits_position),
+    "ping-commits-position": Mutant("what the latest poll returned counts as done", _ping_commits_position),
+    "buffered-counts-as-returned": Mutant("what is fetched counts as returned", _buffered_counts_as_returned),
+    "exception-loses-rows": Mutant("rows that a broken poll took are not returned again", _exception_loses_rows),
+    "rows-of-an-old-epoch": Mutant("rows of a former grant are returned under the next", _rows_of_an_old_epoch),
     "expire-all-after-restart": Mutant("no new session time-out after a restart", _expire_all_after_restart),
     "wall-clock-session": Mutant("sessions are counted by the wall clock", _wall_clock_session),
     "replay-skips-a-record": Mutant("which claims run is not read back from the log", _replay_skips_a_record),

@@ -239,8 +239,9 @@ class Router:
 
     def _register(self, connection: Connection, event: RequestArrived, request: RegisterConsumer) -> None:
         shard = self._rack.at_work(request.group_id)
-        if connection.group_id is not None or connection.is_registering:
-            why = "this connection is a member's already, or waits to be one; register on a new connection"
+        is_free = connection.group_id is None or shard.is_of_member(connection, request)
+        if not is_free or connection.is_registering:
+            why = "this connection is another member's, or waits to be one's; register on a new connection"
             response = RegisterConsumerResponse(error=ErrorCode.INVALID_REQUEST, message=why)
             shard.desk.respond(event.connection_id, event.correlation_id, response)
             return

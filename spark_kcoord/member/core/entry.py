@@ -32,7 +32,7 @@ from spark_kcoord.member.core.session.conversation import Asked
 from spark_kcoord.member.core.session.lease import Lease
 from spark_kcoord.member.core.session.link import Link
 from spark_kcoord.member.core.session.patience import ANSWER_TIMEOUT_MS, REGISTER_TIMEOUT_MS
-from spark_kcoord.member.core.session.states import Step
+from spark_kcoord.member.core.session.states import State, Step
 from spark_kcoord.member.settings import MemberSettings
 
 MAX_REDIRECTS: Final = 5
@@ -148,6 +148,15 @@ class Entry:
         self._in_use_since_ms = None
         self.fail(list(self._waiting), error)
 
+    def resubscribe(self, settings: MemberSettings) -> Setback | None:
+        """Ask for what these settings say: at once where it is in, or else at the next registration."""
+        self._settings = settings
+        if self._link.state is State.JOINED:
+            return self._register()
+        if self._link.state is State.REGISTERING:
+            return TryAgain("the subscription has changed", is_elsewhere_better=False)
+        return None
+
     # ---- the way in -------------------------------------------------------------------------------------------------
 
     def begin_anew(self) -> None:
@@ -236,7 +245,9 @@ class Entry:
         listed = self.introduction.claims
         if not accounts_for(response.claims, len(listed)):
             return TryAgain("it did not answer for every claim", is_elsewhere_better=False)
-        self._link.move(Step.REGISTERED)
+        is_changing = self._link.state is State.JOINED
+        if not is_changing:
+            self._link.move(Step.REGISTERED)
         self._redirects = 0
         self._in_use_since_ms = None
         self._lease.begin(asked.sent_ms, response.session_timeout_ms, response.ping_interval_ms)
@@ -246,6 +257,8 @@ class Entry:
         statuses = each_status(response.claims, listed)
         self._holdings.answer_claims(listed, statuses)
         self._holdings.set_member_epoch(response.member_epoch)
+        if is_changing:
+            return None
         kind = NoticeKind.JOINED if self.joined is None else NoticeKind.REJOINED
         self.joined = Joined(self.member_id, response.kafka_cluster_id, response.kafka_bootstrap, statuses)
         self._outbox.notice(kind, f"member {self.member_id} at {format_address(self._link.nodes.current)}")

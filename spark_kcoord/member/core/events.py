@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.parts import Claim, FinalOffset, LostPosition
+from spark_kcoord.member.settings import MemberSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,16 @@ class Polled:
 
 
 @dataclass(frozen=True, slots=True)
+class Resubscribed:
+    """The member is to read what these settings say; they differ from its own in the subscription alone.
+
+    It registers again, on the connection that it has, and keeps what belongs to both.
+    """
+
+    settings: MemberSettings
+
+
+@dataclass(frozen=True, slots=True)
 class CloseAsked:
     """Stop at once: no leave, no commit."""
 
@@ -128,5 +139,14 @@ class Ticked:
 
 
 Event: TypeAlias = (
-    CallMade | PositionsNoted | ReleaseAsked | Polled | CloseAsked | Connected | BytesReceived | ConnectionLost | Ticked
+    CallMade
+    | PositionsNoted
+    | ReleaseAsked
+    | Polled
+    | Resubscribed
+    | CloseAsked
+    | Connected
+    | BytesReceived
+    | ConnectionLost
+    | Ticked
 )

@@ -62,6 +62,7 @@ from spark_kcoord.member.core.events import (
     Polled,
     PositionsNoted,
     ReleaseAsked,
+    Resubscribed,
     Ticked,
 )
 from spark_kcoord.member.core.held.holdings import Assignment, Holdings
@@ -172,6 +173,9 @@ class Member:
                 pass
             case Polled():
                 self._idleness.end(now_ms)
+            case Resubscribed():
+                self.settings = event.settings
+                self._suffer(self._entry.resubscribe(event.settings))
             case CloseAsked():
                 self._on_close()
             case Ticked():
@@ -303,15 +307,10 @@ class Member:
             self._suffer(self._entry.check_place())
 
     def _suffer(self, setback: Setback | None) -> None:
-        match setback:
-            case TryAgain():
-                self._lose(setback.why, is_elsewhere_better=setback.is_elsewhere_better)
-            case GiveUp():
-                self._fail_for_good(setback.error)
-            case None:
-                pass
-            case _:
-                assert_never(setback)
+        if isinstance(setback, TryAgain):
+            self._lose(setback.why, is_elsewhere_better=setback.is_elsewhere_better)
+        elif isinstance(setback, GiveUp):
+            self._fail_for_good(setback.error)
 
     def _on_refused_member(self, refusal: Refusal) -> None:
         code, _ = refusal

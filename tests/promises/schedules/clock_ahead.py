@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from coordinator.local.node import LocalCoordinator
-from spark_kcoord.consumer import Consumer, ConsumerSettings
+from kcoord import Consumer
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import produce_numbers
+from tests.helpers.polled import polled
 from tests.promises.place import Place
 from tests.promises.schedule import Schedule, must, must_have
 
@@ -29,14 +30,13 @@ def shifted_clock(folder: Path, shift_s: int) -> dict[str, str]:
 
 def read(address: str, group: str, topic: str, start: str, count: int) -> set[int]:
     """Read so many records as a member, or what comes in time, commit, leave, and return their offsets."""
-    settings = ConsumerSettings(coordinators=[address], group_id=group, topics=[topic], start=start)
     found: set[int] = set()
     until_s = time.monotonic() + PATIENCE_S
-    with Consumer(settings) as consumer:
+    with Consumer(topic, coordinators=address, group_id=group, auto_offset_reset=start) as consumer:
         while len(found) < count:
             if time.monotonic() > until_s:
                 return found
-            found.update(consumer.poll(timeout_s=0.5).column("offset").to_pylist())
+            found.update(record.offset for record in polled(consumer))
         consumer.commit()
     return found
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import spark_kcoord
 from coordinator.local.node import LocalCoordinator
-from spark_kcoord.consumer import Consumer, ConsumerSettings
+from kcoord import Consumer
+from tests.helpers.polled import polled
 from tests.helpers.tiered_kafka import TieredKafka
 from tests.promises.place import Place
 from tests.promises.schedule import BrokenError, Schedule, must, must_have
@@ -85,15 +86,13 @@ def by_batch(where: Tiered) -> set[int]:
 
 
 def by_consumer(where: Tiered) -> set[int]:
-    settings = ConsumerSettings(
-        coordinators=[where.node.address], group_id=where.place.name("consumer"), topics=[where.topic], start="earliest"
-    )
+    settings = {"coordinators": where.node.address, "group_id": where.place.name("consumer")}
     found: set[int] = set()
     until_s = time.monotonic() + PATIENCE_S
-    with Consumer(settings) as consumer:
+    with Consumer(where.topic, **settings, auto_offset_reset="earliest") as consumer:
         while not found or max(found) < RECORDS - 1:
             must(time.monotonic() < until_s, f"the consumer got {len(found)} records only", kind="stuck")
-            found.update(consumer.poll(timeout_s=0.5).column("offset").to_pylist())
+            found.update(record.offset for record in polled(consumer))
     return found
 
 

@@ -3,6 +3,7 @@
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,11 @@ from coordinator.local.node import LocalCoordinator
 from coordinator.protocol.messages import Request
 from coordinator.protocol.messages.operators import ChangePause, DeleteOffsets
 from coordinator.protocol.text.addresses import parse_addresses
-from spark_kcoord.consumer import Consumer, ConsumerSettings
+from kcoord import Consumer
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import produce_numbers
 from tests.helpers.parquet_stream import a_stream, to_parquet, values_in
+from tests.helpers.polled import polled
 from tests.promises.place import Place
 from tests.promises.schedule import Schedule, must, must_have
 
@@ -37,7 +39,7 @@ def poll_until(consumers: Sequence[Consumer], holds: Callable[[], bool], take: C
     until_s = time.monotonic() + PATIENCE_S
     while not holds() and time.monotonic() < until_s:
         for consumer in consumers:
-            take(consumer.poll(timeout_s=0.1))
+            take(polled(consumer, 100))
 
 
 def wiped_under_running_members(place: Place) -> None:
@@ -45,15 +47,14 @@ def wiped_under_running_members(place: Place) -> None:
     servers, group, topic = place.kafka.bootstrap_servers, place.name("wiped"), place.topic("wiped", 4)
     numbers: set[int] = set()
 
-    def take(rows: Any) -> None:
-        numbers.update(int(value) for value in rows.column("value").to_pylist())
+    def take(records: list[Any]) -> None:
+        numbers.update(int(record.value) for record in records)
 
     with LocalCoordinator(servers, place.folder("wiped")) as node:
-        settings = ConsumerSettings(
-            coordinators=[node.address], group_id=group, topics=[topic], start="latest", session_timeout_ms=SESSION_MS
-        )
+        settings = {"coordinators": node.address, "group_id": group, "session_timeout_ms": SESSION_MS}
+        a_consumer = partial(Consumer, topic, auto_offset_reset="latest", **settings)
         view = GroupView(node.address, group)
-        with Consumer(settings) as one, Consumer(settings) as other:
+        with a_consumer() as one, a_consumer() as other:
             poll_until((one, other), lambda: sorted(view.owners().values()) == [2, 2], take)
             produce_numbers(servers, topic, 4, 0, 40)
             poll_until((one, other), lambda: len(numbers) == 40, take)
@@ -126,8 +127,8 @@ def deleted_offset(place: Place) -> None:
     servers, group, topic = place.kafka.bootstrap_servers, place.name("deleted"), place.topic("deleted")
     offsets: list[int] = []
 
-    def take(rows: Any) -> None:
-        offsets.extend(rows.column("offset").to_pylist())
+    def take(records: list[Any]) -> None:
+        offsets.extend(record.offset for record in records)
 
     def must_read_to(last: int) -> None:
         poll_until((consumer,), lambda: bool(offsets) and offsets[-1] == last, take)
@@ -139,8 +140,7 @@ def deleted_offset(place: Place) -> None:
             ask(parse_addresses(node.address), request, 5)
 
         view = GroupView(node.address, group)
-        settings = ConsumerSettings(coordinators=[node.address], group_id=group, topics=[topic], start="earliest")
-        with Consumer(settings) as consumer:
+        with Consumer(topic, coordinators=node.address, group_id=group, auto_offset_reset="earliest") as consumer:
             produce_numbers(servers, topic, 1, 0, 10)
             must_read_to(9)
             consumer.commit()

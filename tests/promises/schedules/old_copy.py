@@ -1,11 +1,12 @@
 """An old copy of the coordinator's data directory that is put back under members that have gone on since."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from coordinator.local.node import LocalCoordinator
-from spark_kcoord.consumer import Consumer, ConsumerSettings
+from kcoord import Consumer
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import produce_numbers
 from tests.promises.place import Place
@@ -34,8 +35,8 @@ def old_copy_under_running_members(place: Place) -> None:
     numbers: set[int] = set()
     produced = 0
 
-    def take(rows: Any) -> None:
-        numbers.update(int(value) for value in rows.column("value").to_pylist())
+    def take(records: list[Any]) -> None:
+        numbers.update(int(record.value) for record in records)
 
     def produce() -> None:
         nonlocal produced
@@ -47,9 +48,8 @@ def old_copy_under_running_members(place: Place) -> None:
         must_have(set(range(produced)), numbers, what=when)
 
     with LocalCoordinator(servers, folder) as node:
-        settings = ConsumerSettings(
-            coordinators=[node.address], group_id=group, topics=[topic], start="latest", session_timeout_ms=SESSION_MS
-        )
+        settings = {"coordinators": node.address, "group_id": group, "session_timeout_ms": SESSION_MS}
+        a_consumer = partial(Consumer, topic, auto_offset_reset="latest", **settings)
         view = GroupView(node.address, group)
 
         def epochs() -> dict[int, int]:
@@ -63,7 +63,7 @@ def old_copy_under_running_members(place: Place) -> None:
             again = [number for number in before if after.get(number, 0) <= before[number]]
             must(not again, f"owner epochs of {again} were {before} and are {after}")
 
-        with Consumer(settings) as one, Consumer(settings) as other:
+        with a_consumer() as one, a_consumer() as other:
             both = (one, other)
             poll_until(both, lambda: sorted(view.owners().values()) == [2, 2], take)
             produce()
@@ -72,7 +72,7 @@ def old_copy_under_running_members(place: Place) -> None:
             poll_until(both, lambda: sorted(view.owners().values()) == [2, 2], take)
             for _ in range(2):
                 before = epochs()
-                with Consumer(settings) as third:
+                with a_consumer() as third:
                     poll_until((*both, third), lambda: sorted(view.owners().values()) == [1, 1, 2], take)
                     produce()
                     must_read_all((*both, third), "while a third one is there")

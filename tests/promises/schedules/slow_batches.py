@@ -3,16 +3,18 @@
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator.protocol.parts import Claim, ClaimState, ResetPolicy
 from coordinator.protocol.text.addresses import parse_address
-from spark_kcoord.consumer import Consumer, ConsumerSettings
+from kcoord import Consumer
 from spark_kcoord.member.client import MemberClient
 from spark_kcoord.member.settings import MemberSettings
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import produce_numbers
 from tests.helpers.parquet_stream import a_stream
+from tests.helpers.polled import polled
 from tests.promises.schedule import BrokenError, Schedule, must, must_have
 
 if TYPE_CHECKING:
@@ -35,22 +37,23 @@ class _SlowReader(threading.Thread):
         self.has_read = threading.Event()
         self.error: Exception | None = None
         self._is_over = is_over
-        self._settings = ConsumerSettings(
-            coordinators=[place.coordinator.address],
+        self._consumer = partial(
+            Consumer,
+            name,
+            coordinators=place.coordinator.address,
             group_id=name,
-            topics=[name],
-            start="earliest",
+            auto_offset_reset="earliest",
             rebalance_timeout_ms=TIMEOUT_MS,
             max_poll_records=20,
         )
 
     def run(self) -> None:
         try:
-            with Consumer(self._settings) as consumer:
+            with self._consumer() as consumer:
                 while not self._is_over.is_set():
-                    rows = consumer.poll(0.5)
-                    if rows.num_rows:
-                        self.numbers |= {int(value.as_py()) for value in rows.column("value")}
+                    records = polled(consumer)
+                    if records:
+                        self.numbers |= {int(record.value) for record in records}
                         self.has_read.set()
                         self._is_over.wait(BATCH_S)
         except Exception as error:  # noqa: BLE001 - told to the schedule, which ends with it

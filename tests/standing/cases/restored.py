@@ -2,8 +2,9 @@
 
 import shutil
 from collections.abc import Callable, Iterable
+from functools import partial
 
-from spark_kcoord.consumer import Consumer, ConsumerSettings
+from kcoord import Consumer
 from tests.helpers.group_view import GroupView
 from tests.helpers.processes import eventually
 from tests.standing.case import Case, must
@@ -16,7 +17,7 @@ def poll_until(consumers: Iterable[Consumer], holds: Callable[[], bool], why_not
 
     def turn() -> bool:
         for consumer in consumers:
-            consumer.poll(timeout_s=0.05)
+            consumer.poll(50)
         return holds()
 
     must(eventually(turn, 30), why_not)
@@ -27,22 +28,21 @@ def put_back(trial: Trial) -> None:
     node = trial.start()
     topic = f"restored-{trial.name}"
     trial.kafka.create_topic(topic, PARTITIONS)
-    settings = ConsumerSettings(
-        coordinators=[trial.address], group_id="restored", topics=[topic], start="earliest", session_timeout_ms=3_000
-    )
+    settings = {"coordinators": trial.address, "group_id": "restored", "session_timeout_ms": 3_000}
+    a_consumer = partial(Consumer, topic, auto_offset_reset="earliest", **settings)
     view = GroupView(trial.address, "restored")
 
     def epochs() -> dict[int, int]:
         parts = view.describe().partitions
         return {part.partition: part.owner_epoch for part in parts if part.owner_epoch is not None}
 
-    with Consumer(settings) as one:
+    with a_consumer() as one:
         poll_until([one], lambda: len(epochs()) == PARTITIONS, "nothing is granted")
         trial.kill()
         copy = trial.folder / "copy"
         shutil.copytree(node.data_dir, copy)
         node = trial.start()
-        with Consumer(settings) as other:
+        with a_consumer() as other:
             poll_until([one, other], lambda: sorted(view.owners().values()) == [2, 2], "no second member")
         poll_until([one], lambda: sorted(view.owners().values()) == [PARTITIONS], "the second member does not go")
         before = epochs()

@@ -19,7 +19,6 @@ ROOT = Path(__file__).parents[3]
         ("pyspark", "from spark_kcoord import LagListener"),
         ("pyspark", "import runpy; runpy.run_module('spark_kcoord.jobs.ingest_stream')"),
         ("pyarrow", "from spark_kcoord import batch"),
-        ("pyarrow", "from spark_kcoord.consumer import Consumer"),
     ],
 )
 def test_what_needs_spark_names_the_extra(missing: str, program: str) -> None:
@@ -36,6 +35,20 @@ def test_what_needs_spark_names_the_extra(missing: str, program: str) -> None:
     assert f"needs {missing}, which is not installed" in last
     assert last.endswith("Run: pip install 'kcoord[spark]'")
     assert run.stderr.count("Traceback") == 1, "the reason alone"
+
+
+@pytest.mark.parametrize("program", ["from kcoord import Consumer", "from spark_kcoord.consumer import Consumer"])
+def test_a_consumer_names_its_own_extra(program: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.modules['pyarrow'] = None; {program}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    last = run.stderr.strip().splitlines()[-1]
+    assert "A consumer needs pyarrow, which is not installed" in last
+    assert last.endswith("Run: pip install 'kcoord[consumer]'")
 
 
 def test_another_missing_module_is_told_as_it_is() -> None:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from spark_kcoord.consumer import ConsumerSettings
+from spark_kcoord.consumer.settings import parse_settings
 from spark_kcoord.options.source_options import parse_options
 
 README = Path(__file__).resolve().parents[3] / "README.md"
@@ -43,11 +43,11 @@ def test_options_of_an_example_can_be_given(word: str, mode: Literal["stream", "
 
 
 def test_settings_of_the_consumer_example_can_be_made() -> None:
-    made = [
+    (made,) = [
         node
-        for node in ast.walk(example_with("Consumer(settings)"))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == ConsumerSettings.__name__
+        for node in ast.walk(example_with("import Consumer"))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Consumer"
     ]
-    assert [node.args for node in made] == [[]], "settings are given by their names"
-    settings = ConsumerSettings(**{each.arg or "": ast.literal_eval(each.value) for each in made[0].keywords})
-    assert settings.member_settings().topics == ("events",)
+    assert [ast.literal_eval(topic) for topic in made.args] == ["events"]
+    settings = parse_settings({each.arg or "": ast.literal_eval(each.value) for each in made.keywords})
+    assert (settings.group_id, settings.coordinators) == ("ingest", (("127.0.0.1", 9292),))

@@ -20,8 +20,9 @@ sys.meta_path.insert(0, Blocked())
 @pytest.mark.parametrize(
     "use",
     [
-        "from spark_kcoord import Consumer, ConsumerSettings; "
-        "Consumer(ConsumerSettings(coordinators=('127.0.0.1:1',), group_id='g', topics=('t',))).close()",
+        "from kcoord import Consumer, TopicPartition, errors; "
+        "Consumer('t', coordinators='127.0.0.1:1', group_id='g').close(); "
+        "from spark_kcoord import Consumer as Same; assert Consumer is Same",
         "from spark_kcoord.fetch.ranges import read_ranges",
         "from spark_kcoord.fetch.offsets import KafkaLookup",
         "from spark_kcoord.microbatch.planner import BatchPlanner",

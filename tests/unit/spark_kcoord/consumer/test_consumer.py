@@ -1,542 +1,726 @@
 """The plain consumer's promises, over a member and a Kafka that do as they are told."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import gc
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
 
-import pyarrow as pa
 import pytest
+from kafka import errors as kafka_errors
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResult
-from spark_kcoord.consumer import Consumer, ConsumerSettings
-from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, UnknownTopicError
-from spark_kcoord.fetch.decoding.columns import arrow_schema
-from spark_kcoord.fetch.topic_range import TopicRange
-from spark_kcoord.member.client import AssignedPartition, Assignment, Joined
+from spark_kcoord.consumer import errors
+from spark_kcoord.consumer.values import OffsetAndMetadata, TopicPartition
+from spark_kcoord.errors import CoordinatorAwayError, KcoordError, MemberClosedError, RefusedError
+from spark_kcoord.fetch.tailing.fetched import OutOfRange, Trouble, Truncated
+from tests.helpers.fake_consuming import Rig, chunk, owned
 
-COLUMNS = ("value", "topic", "partition", "offset")
-SCHEMA = arrow_schema(COLUMNS)
-Key = tuple[str, int]
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def owned(partition: int, start: int = 0, epoch: int = 7, *, is_stopping: bool = False) -> AssignedPartition:
-    return AssignedPartition("t", "id", partition, epoch, start, start, is_stopping, has_claim=False)
+@pytest.fixture(autouse=True)
+def _closing() -> Iterator[None]:
+    """Close what a test has made."""
+    yield
+    for rig in list(Rig.made):
+        rig.listener.then.clear()
+        rig.close()
 
 
-@dataclass
-class FakeMember:
-    """A member whose coordinator is the test."""
-
-    given: Assignment = field(default_factory=lambda: Assignment((owned(0),), is_complete=True))
-    joined: int = 0
-    noted: list[tuple[OffsetToCommit, ...]] = field(default_factory=list)
-    committed: list[tuple[OffsetToCommit, ...]] = field(default_factory=list)
-    released: list[tuple[FinalOffset, ...]] = field(default_factory=list)
-    reported: list[LostPosition] = field(default_factory=list)
-    left_with: list[FinalOffset] | None = None
-    is_closed: bool = False
-    refusals: dict[int, ErrorCode] = field(default_factory=dict)
-    granted_anew: tuple[AssignedPartition, ...] = ()
-    waits: list[float] = field(default_factory=list)
-    while_waiting: list[Assignment] = field(default_factory=list)
-    now: list[float] = field(default_factory=lambda: [0.0])
-
-    def give(self, *partitions: AssignedPartition) -> None:
-        self.given = Assignment(partitions, is_complete=True)
-
-    def join(self) -> Joined:
-        self.joined += 1
-        return Joined("m1", "cluster", ("kafka:9092",), ())
-
-    def assignment(self) -> Assignment:
-        return self.given
-
-    def wait_for_change(self, known: Assignment, *, timeout_s: float) -> Assignment:
-        self.waits.append(timeout_s)
-        self.now[0] += timeout_s
-        if self.while_waiting:
-            self.given = self.while_waiting.pop(0)
-        return self.given
-
-    def note_positions(self, offsets: Sequence[OffsetToCommit]) -> None:
-        self.noted.append(tuple(offsets))
-
-    def commit(self, offsets: Sequence[OffsetToCommit]) -> tuple[PartitionResult, ...]:
-        self.committed.append(tuple(offsets))
-        return tuple(
-            PartitionResult("t", asked.partition, self.refusals.get(asked.partition, ErrorCode.NONE), "it is m2's")
-            for asked in offsets
-        )
-
-    def release(self, finals: Sequence[FinalOffset]) -> None:
-        self.released.append(tuple(finals))
-
-    def report_out_of_range(self, partitions: Sequence[LostPosition]) -> tuple[PartitionResult, ...]:
-        self.reported += partitions
-        if not self.refusals:
-            self.give(*self.granted_anew)
-        return tuple(
-            PartitionResult(
-                "t", part.partition, self.refusals.get(part.partition, ErrorCode.NONE), "the policy is none"
-            )
-            for part in partitions
-        )
-
-    def leave(self, finals: Sequence[FinalOffset] = ()) -> None:
-        self.left_with = list(finals)
-
-    def close(self) -> None:
-        self.is_closed = True
+def final(partition: int, offset: int | None, epoch: int = 7, leader_epoch: int | None = 3) -> FinalOffset:
+    return FinalOffset("t", partition, epoch, offset, leader_epoch if offset is not None else None)
 
 
-@dataclass
-class FakeKafka:
-    """Partitions [begin, end) of records that hold their offset; `gaps` are offsets without a record."""
-
-    ends: dict[Key, int] = field(default_factory=dict)
-    begins: dict[Key, int] = field(default_factory=dict)
-    marks: dict[Key, int] = field(default_factory=dict)
-    gaps: frozenset[int] = frozenset()
-    rows_of_batch: int = 4
-    looks: int = 0
-    asked_marks: int = 0
-    failures: list[KcoordError] = field(default_factory=list)
-    reads: list[TopicRange] = field(default_factory=list)
-    is_closed: bool = False
-
-    def end_offsets(self, partitions: Collection[Key]) -> Mapping[Key, int]:
-        self.looks += 1
-        if self.failures:
-            raise self.failures.pop(0)
-        return {key: self.ends[key] for key in partitions if key in self.ends}
-
-    def high_watermarks(self, partitions: Collection[Key]) -> Mapping[Key, int]:
-        self.asked_marks += 1
-        known = self.ends | self.marks
-        return {key: known[key] for key in partitions if key in known}
-
-    def earliest_offsets(self, partitions: Collection[Key]) -> Mapping[Key, int]:
-        return {key: self.begins.get(key, 0) for key in partitions}
-
-    def read(self, wanted: TopicRange) -> Iterator[pa.RecordBatch]:
-        self.reads.append(wanted)
-        key = (wanted.topic, wanted.partition)
-        if wanted.start < self.begins.get(key, 0):
-            raise DataLossError(f"offset {wanted.start} is gone")
-        offsets = [offset for offset in range(wanted.start, wanted.end) if offset not in self.gaps]
-        for first in range(0, len(offsets), self.rows_of_batch):
-            rows = [
-                {"value": b"%d" % offset, "topic": key[0], "partition": key[1], "offset": offset}
-                for offset in offsets[first : first + self.rows_of_batch]
-            ]
-            yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
-
-    def close(self) -> None:
-        self.is_closed = True
-
-
-class Rig:
-    """A consumer with its fakes; what its listeners heard is in `heard`."""
-
-    def __init__(self, kafka: FakeKafka | None = None, **changes: object) -> None:
-        self.member = FakeMember()
-        self.kafka = kafka or FakeKafka({("t", 0): 10})
-        self.heard: list[tuple[str, list[Key]]] = []
-        settings = ConsumerSettings(coordinators=("c:1",), group_id="g", topics=("t",), columns=COLUMNS)
-        self.consumer = Consumer(
-            replace(settings, **changes),  # type: ignore[arg-type]
-            on_assigned=lambda keys: self.heard.append(("assigned", list(keys))),
-            on_revoked=lambda keys: self.heard.append(("revoked", list(keys))),
-            on_lost=lambda keys: self.heard.append(("lost", list(keys))),
-            member=self.member,
-            records=self.kafka,
-            clock=lambda: self.member.now[0],
-        )
-
-    def poll(self, timeout_s: float = 1.0) -> list[tuple[int, int]]:
-        batch = self.consumer.poll(timeout_s)
-        assert batch.schema == SCHEMA
-        return [(row["partition"], row["offset"]) for row in batch.to_pylist()]
-
-
-def final(partition: int, offset: int | None, epoch: int = 7) -> FinalOffset:
-    return FinalOffset("t", partition, epoch, offset)
+def offset(partition: int, at: int, epoch: int | None = 7, metadata: str = "") -> OffsetToCommit:
+    return OffsetToCommit("t", partition, at, epoch, 3 if not metadata else None, metadata)
 
 
 # ---- records --------------------------------------------------------------------------------------------------------
 
 
-def test_rows_come_in_order_and_the_first_poll_joins() -> None:
+def test_records_come_in_order_with_the_library_s_fields() -> None:
     rig = Rig()
-    assert rig.member.joined == 0
-    assert [rig.poll() for _ in range(3)] == [
-        [(0, 0), (0, 1), (0, 2), (0, 3)],
-        [(0, 4), (0, 5), (0, 6), (0, 7)],
-        [(0, 8), (0, 9)],
-    ]
-    assert (rig.member.joined, rig.consumer.position("t", 0), rig.heard) == (1, 10, [("assigned", [("t", 0)])])
+    (records,) = rig.poll().values()
+    assert [record.offset for record in records] == list(range(10))
+    first = records[0]
+    assert first._fields[:5] == ("topic", "partition", "leader_epoch", "offset", "timestamp")
+    assert tuple(first) == ("t", 0, 3, 0, 0, 0, None, b"0", [], None, -1, 1, -1)
 
 
-def test_a_poll_returns_no_more_rows_than_allowed_and_loses_none() -> None:
+def test_a_poll_returns_no_more_records_than_allowed_and_loses_none() -> None:
     rig = Rig(max_poll_records=3)
-    polled = [rig.poll() for _ in range(4)]
-    assert [len(rows) for rows in polled] == [3, 1, 3, 1]
-    assert [offset for rows in polled for _, offset in rows] == list(range(8))
+    found = [rig.offsets() for _ in range(4)]
+    assert [len(one) for one in found] == [3, 3, 3, 1]
+    assert [at for one in found for _, at in one] == list(range(10))
+    assert [len(rig.offsets(max_records=5)) for _ in range(1)] == [0]
 
 
 def test_partitions_take_turns() -> None:
-    rig = Rig(FakeKafka({("t", 0): 4, ("t", 1): 4}))
+    rig = Rig({("t", 0): 8, ("t", 1): 8}, max_poll_records=4)
+    rig.wait_for_assignment(0)
     rig.member.give(owned(0), owned(1))
-    assert [rows[0][0] for rows in (rig.poll(), rig.poll())] == [0, 1]
-    rig.kafka.ends = {("t", 0): 8, ("t", 1): 8}
-    assert sorted(rows[0] for rows in (rig.poll(), rig.poll())) == [(0, 4), (1, 4)]
+    assert [rig.offsets()[0] for _ in range(4)] == [(0, 0), (1, 0), (0, 4), (1, 4)]
 
 
-def test_a_poll_without_records_ends_in_time_and_asks_brokers_now_and_then() -> None:
-    rig = Rig(FakeKafka({("t", 0): 0}))
-    assert rig.poll(timeout_s=1.0) == []
-    assert rig.member.now[0] == pytest.approx(1.0)
-    assert 15 <= rig.kafka.looks <= 21
+def test_poll_arrow_returns_batches_of_the_columns_each_of_one_partition() -> None:
+    rig = Rig({("t", 0): 8}, columns=["topic", "partition", "offset", "value"])
+    batches = rig.poll_arrow()
+    assert [batch.num_rows for batch in batches] == [4, 4]
+    assert batches[0].schema.names == ["value", "topic", "partition", "offset"]
+    assert rig.position(P0) == 8
 
 
-def test_a_poll_without_partitions_waits_for_them_and_asks_no_broker() -> None:
-    rig = Rig()
-    rig.member.give()
-    rig.member.while_waiting = [Assignment((owned(0),), is_complete=True)]
-    assert rig.poll()[0] == (0, 0)
-    assert rig.member.waits == [1.0]
+def test_poll_arrow_returns_about_as_many_bytes_as_asked_for_and_a_row_at_least() -> None:
+    rig = Rig({("t", 0): 8})
+    assert [batch.num_rows for batch in rig.poll_arrow(max_bytes=1)] == [1]
+    assert rig.position(P0) == 1
 
 
 def test_offsets_without_records_are_passed_over() -> None:
-    rig = Rig(FakeKafka({("t", 0): 10}, gaps=frozenset(range(2, 10))))
-    assert rig.poll() == [(0, 0), (0, 1)]
-    assert rig.poll(timeout_s=0.1) == []
-    assert rig.consumer.position("t", 0) == 10
+    rig = Rig({("t", 0): 0})
+    rig.poll()
+    token = rig.kafka.wanted["t", 0].token
+    rig.kafka.news = [chunk(("t", 0), token, 0, 10, offsets=[0, 1]), chunk(("t", 0), token, 10, 12, offsets=[])]
+    assert rig.offsets() == [(0, 0), (0, 1)]
+    assert rig.offsets() == []
+    assert rig.position(P0) == 12
 
 
-def test_a_kafka_that_is_away_makes_polls_empty_until_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_poll_without_records_ends_in_time() -> None:
+    rig = Rig({("t", 0): 0})
+    assert rig.poll(timeout_ms=100) == {}
+    assert rig.now == pytest.approx(0.1)
+
+
+def test_a_poll_waits_for_news_and_not_for_a_time() -> None:
+    rig = Rig({("t", 0): 0})
+    rig.while_waiting = [lambda: rig.kafka.ends.update({("t", 0): 1})]
+    assert rig.offsets(5_000) == [(0, 0)]
+    assert len(rig.waits) == 1
+
+
+def test_a_poll_without_a_coordinator_ends_in_time_and_says_why_once_that_is_too_long() -> None:
     rig = Rig()
-    rig.kafka.failures = [KafkaAwayError("Kafka gives no answer") for _ in range(3)]
-    assert rig.poll(timeout_s=0.1) == []
-    assert rig.poll()[0] == (0, 0)
-    assert caplog.text.count("Kafka gives no answer") == 1
+    rig.member.give()
+    assert rig.poll(timeout_ms=100) == {}
+    rig.member.failure = CoordinatorAwayError("Group 'g' could not be joined within 120 s: Connection refused.")
+    with pytest.raises(errors.CoordinatorUnavailableError, match="Connection refused") as raised:
+        rig.poll()
+    assert raised.value.is_retriable
+    assert isinstance(raised.value, kafka_errors.KafkaTimeoutError)
+    rig.member.failure = None
+    rig.member.give(owned(0))
+    assert rig.offsets()[0] == (0, 0)
 
 
-def test_a_deleted_topic_does_not_keep_the_others_from_being_read() -> None:
+def test_a_refusal_is_raised_by_every_poll() -> None:
     rig = Rig()
-    rig.member.give(owned(0), replace(owned(0), topic="gone"))
-    rig.kafka.failures = [UnknownTopicError("Kafka has no topic gone", ["gone"])]
-    assert rig.poll()[0] == (0, 0)
+    rig.member.failure = RefusedError("the reset policy differs", "INCONSISTENT_GROUP_PROTOCOL")
+    for _ in range(2):
+        with pytest.raises(errors.GroupRefusedError) as raised:
+            rig.poll()
+        assert raised.value.refusal == "INCONSISTENT_GROUP_PROTOCOL"
 
 
-# ---- offsets --------------------------------------------------------------------------------------------------------
+def test_a_deserializer_that_raises_is_told_after_the_records_before_and_seek_passes_it() -> None:
+    def read(data: bytes) -> int:
+        if data == b"2":
+            raise ValueError("not a number")
+        return int(data)
+
+    rig = Rig({("t", 0): 4}, value_deserializer=read)
+    assert [record.value for record in rig.poll()[P0]] == [0, 1]
+    for _ in range(2):
+        with pytest.raises(errors.RecordDeserializationError, match=r"offset 2 .*not a number") as raised:
+            rig.poll()
+        assert (raised.value.topic, raised.value.partition, raised.value.offset) == ("t", 0, 2)
+    rig.seek(P0, 3)
+    assert [record.value for record in rig.poll()[P0]] == [3]
+
+
+def test_a_damaged_batch_is_told_after_the_records_before_and_seek_passes_it() -> None:
+    rig = Rig({("t", 0): 4})
+    rig.poll()
+    token = rig.kafka.wanted["t", 0].token
+    rig.kafka.news = [Trouble(("t", 0), token, 4, KcoordError("its checksum is wrong."), is_of_record=True)]
+    with pytest.raises(errors.CorruptRecordError, match="Seek beyond offset 4") as raised:
+        rig.poll()
+    assert isinstance(raised.value, kafka_errors.CorruptRecordError)
+    rig.kafka.ends["t", 0] = 6
+    rig.seek(P0, 5)
+    assert rig.offsets() == [(0, 5)]
+
+
+def test_nothing_subscribed_to_is_an_error() -> None:
+    with pytest.raises(errors.SubscriptionEmptyError):
+        Rig(topics=()).poll()
+
+
+@pytest.mark.parametrize(("timeout_ms", "max_records"), [(-1, None), (0, 0), (0, -3)])
+def test_a_poll_with_a_bad_argument_is_refused(timeout_ms: int, max_records: int | None) -> None:
+    with pytest.raises(ValueError, match=r"negative|positive"):
+        Rig().poll(timeout_ms, max_records)
+
+
+# ---- what is done ---------------------------------------------------------------------------------------------------
 
 
 def test_what_a_poll_returned_is_done_when_the_next_one_begins() -> None:
-    rig = Rig()
+    rig = Rig(max_poll_records=4)
     rig.poll()
     assert rig.member.noted == []
     rig.poll()
-    assert rig.member.noted == [(OffsetToCommit("t", 0, 4, 7),)]
+    assert rig.member.noted == [(offset(0, 4),)]
 
 
 def test_nothing_is_noted_without_auto_commit() -> None:
-    rig = Rig(auto_commit=False)
+    rig = Rig(enable_auto_commit=False)
     rig.poll()
     rig.poll()
     assert rig.member.noted == []
 
 
-def test_commit_covers_all_rows_that_were_returned() -> None:
-    rig = Rig(auto_commit=False)
+def test_what_is_fetched_and_not_returned_is_not_done() -> None:
+    rig = Rig(max_poll_records=1)
     rig.poll()
-    rig.consumer.commit()
-    assert rig.member.committed == [(OffsetToCommit("t", 0, 4, 7),)]
+    rig.close()
+    assert rig.member.left_with == [final(0, None)]
 
 
-def test_given_offsets_are_committed_as_they_are() -> None:
+@pytest.mark.parametrize(("autocommit", "done"), [(None, 4), (True, 8), (False, None)])
+def test_a_close_commits_what_it_is_told_to(autocommit: bool | None, done: int | None) -> None:
+    rig = Rig(max_poll_records=4)
+    rig.poll()
+    rig.poll()
+    rig.close(autocommit)
+    assert rig.member.left_with == [final(0, done, leader_epoch=3 if done == 8 else None)]
+
+
+def test_an_iteration_counts_the_record_before_the_one_that_it_gives() -> None:
+    rig = Rig()
+    assert [next(rig).offset for _ in range(3)] == [0, 1, 2]
+    assert rig.position(P0) == 3
+    rig.commit()
+    assert rig.member.committed == [(offset(0, 3),)]
+
+
+def test_a_with_block_of_an_iteration_that_ends_well_commits_the_record_given_last() -> None:
+    with Rig() as rig:
+        for record in rig:
+            if record.offset == 4:
+                break
+    assert rig.member.left_with == [final(0, 5)]
+
+
+def test_a_with_block_that_ends_by_an_exception_does_not_count_the_record_given_last() -> None:
+    rig = Rig()
+    with suppress(RuntimeError), rig:
+        next(rig)
+        next(rig)
+        raise RuntimeError
+    assert rig.member.left_with == [final(0, None)]
+
+
+def test_an_iteration_ends_when_nothing_comes_for_its_time_and_goes_on_later() -> None:
+    rig = Rig({("t", 0): 2}, consumer_timeout_ms=1_000)
+    assert [record.offset for record in rig] == [0, 1]
+    assert rig.now == pytest.approx(1.0)
+    rig.kafka.ends["t", 0] = 3
+    assert [record.offset for record in rig] == [2]
+
+
+def test_an_iteration_lets_go_of_a_partition_that_is_asked_back_before_the_next_record() -> None:
+    rig = Rig({("t", 0): 4, ("t", 1): 4})
+    rig.wait_for_assignment(0)
+    assert next(rig).offset == 0
+    assert next(rig).offset == 1
+    rig.member.give(owned(0, is_stopping=True), owned(1))
+    rig._bell.ring()
+    assert (next(rig).partition, rig.listener.heard[-2:]) == (1, [("revoked", [0]), ("assigned", [1])])
+    assert rig.member.released == [(final(0, 2),)]
+
+
+# ---- what ends a call -----------------------------------------------------------------------------------------------
+
+
+def test_whatever_ends_a_poll_its_records_are_returned_by_the_next() -> None:
+    rig = Rig(max_poll_records=4)
+    mark = rig._flows.machine.mark_returned
+
+    def interrupted(pieces: Any) -> None:
+        mark(pieces)
+        raise KeyboardInterrupt
+
+    rig._flows.machine.mark_returned = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        rig.poll()
+    rig._flows.machine.mark_returned = mark  # type: ignore[method-assign]
+    assert rig.offsets() == [(0, at) for at in range(4)]
+    assert rig.member.noted == []
+
+
+def test_an_interrupt_while_it_waits_loses_nothing() -> None:
+    rig = Rig({("t", 0): 0})
+    rig.while_waiting = [rig.interrupt]
+    with pytest.raises(errors.InterruptedPollError):
+        rig.poll(timeout_ms=10_000)
+    assert len(rig.waits) == 1
+    rig.kafka.ends["t", 0] = 1
+    assert rig.offsets() == [(0, 0)]
+
+
+def test_an_interrupt_ends_the_next_call_once() -> None:
+    rig = Rig()
+    rig.interrupt()
+    with pytest.raises(errors.InterruptedPollError):
+        rig.poll()
+    assert rig.offsets()[0] == (0, 0)
+
+
+def test_two_threads_at_once_are_refused_and_both_named() -> None:
+    rig = Rig({("t", 0): 0})
+    said: list[str] = []
+
+    def other() -> None:
+        with pytest.raises(errors.WrongThreadError) as raised:
+            rig.poll()
+        said.append(str(raised.value))
+
+    def meanwhile() -> None:
+        thread = threading.Thread(target=other, name="the-other")
+        thread.start()
+        thread.join()
+
+    rig.while_waiting = [meanwhile]
+    rig.poll(timeout_ms=10)
+    assert "'the-other'" in said[0]
+    assert "'MainThread'" in said[0]
+
+
+def test_a_forked_child_is_refused_and_its_close_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig()
+    monkeypatch.setattr(os, "getpid", lambda: -5)
+    with pytest.raises(errors.ConsumerClosedError, match="belongs to process"):
+        rig.poll()
+    rig.close()
+    assert rig.member.left_with is None
+
+
+def test_a_closed_consumer_says_so() -> None:
+    rig = Rig()
+    rig.close()
+    rig.close()
+    with pytest.raises(errors.ConsumerClosedError):
+        rig.poll()
+    assert rig.kafka.is_closed is False, "nothing was fetched, so that there was no fetcher"
+
+
+def test_a_consumer_that_is_forgotten_warns_and_leaves() -> None:
     rig = Rig()
     rig.poll()
-    rig.consumer.commit({("t", 0): 2})
-    assert rig.member.committed == [(OffsetToCommit("t", 0, 2, 7),)]
+    member, kafka = rig.member, rig.kafka
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del rig
+        gc.collect()
+    assert [one.category for one in caught] == [ResourceWarning]
+    assert (member.left_with, kafka.is_closed) == ([final(0, None)], True)
 
 
-def test_refused_commit_names_the_partition_and_why() -> None:
+def test_a_consumer_that_was_left_alone_tells_what_it_lost_and_comes_back() -> None:
+    rig = Rig(max_poll_records=4)
+    rig.poll()
+    rig.member.is_left_alone = True
+    rig.member.failure = MemberClosedError("it was not polled for 300 s")
+    assert rig.offsets() == []
+    assert rig.listener.heard == [("assigned", [0]), ("lost", [0])]
+    assert len(rig.members) == 2
+    rig.member.give(owned(0, start=4, epoch=9))
+    assert rig.offsets()[0] == (0, 4)
+
+
+# ---- commits --------------------------------------------------------------------------------------------------------
+
+
+def test_commit_covers_all_that_was_returned_and_is_harmless_twice() -> None:
+    rig = Rig(max_poll_records=4)
+    rig.poll()
+    rig.commit()
+    rig.commit()
+    assert rig.member.committed == [(offset(0, 4),)]
+
+
+def test_given_offsets_are_committed_with_metadata() -> None:
+    rig = Rig()
+    rig.poll()
+    rig.commit({P0: OffsetAndMetadata(2, "by hand", -1)})
+    assert rig.member.committed == [(offset(0, 2, metadata="by hand"),)]
+
+
+def test_a_refused_commit_names_the_partition_and_why() -> None:
     rig = Rig()
     rig.poll()
     rig.member.refusals = {0: ErrorCode.FENCED_OWNER_EPOCH}
-    with pytest.raises(KcoordError, match=r"t-0: it is m2's\. Whoever has those partitions now"):
-        rig.consumer.commit()
+    with pytest.raises(
+        errors.CommitRefusedError, match=r"t-0: it is m2's\. Whoever has those partitions now"
+    ) as raised:
+        rig.commit()
+    assert raised.value.partitions == (P0,)
+    assert isinstance(raised.value, kafka_errors.CommitFailedError)
 
 
 def test_offsets_of_partitions_of_others_are_not_committed() -> None:
     rig = Rig()
     rig.poll()
-    with pytest.raises(KcoordError, match="Offsets of t-5 cannot be committed"):
-        rig.consumer.commit({("t", 5): 2})
+    with pytest.raises(errors.PartitionsNotOwnedError, match="Offsets of t-5 cannot be committed"):
+        rig.commit({TopicPartition("t", 5): 2})
     assert rig.member.committed == []
+
+
+def test_a_position_before_the_groups_offset_is_left_out_of_a_commit_and_refused_when_it_is_given() -> None:
+    rig = Rig(max_poll_records=4)
+    rig.poll()
+    rig.commit()
+    rig.seek(P0, 1)
+    rig.commit()
+    assert rig.member.committed == [(offset(0, 4),)]
+    with pytest.raises(errors.CommitRefusedError, match=r"before the group's offset 4.*reset-offsets"):
+        rig.commit({P0: 1})
+
+
+@pytest.mark.parametrize(
+    ("offsets", "error"),
+    [
+        ({("t", 0): 1}, TypeError),
+        ({P0: -1}, ValueError),
+        ({P0: 1.5}, ValueError),
+        ({P0: OffsetAndMetadata(1, "x" * 4_097, -1)}, ValueError),
+    ],
+)
+def test_a_commit_with_a_bad_argument_is_refused(offsets: Any, error: type[Exception]) -> None:
+    rig = Rig()
+    rig.poll()
+    with pytest.raises(error):
+        rig.commit(offsets)
+
+
+def test_async_commits_merge_while_one_is_out_and_tell_in_a_later_call() -> None:
+    rig = Rig(max_poll_records=2, enable_auto_commit=False)
+    heard: list[tuple[Any, Any]] = []
+
+    def callback(offsets: Any, error: Any) -> None:
+        heard.append((offsets[P0].offset, error))
+
+    rig.poll()
+    rig.member.holds_answers = True
+    for _ in range(3):
+        rig.commit_async(callback=callback)
+        rig.poll()
+    assert [one[0].offset for one in rig.member.committed] == [2]
+    rig.member.answer()
+    assert heard == []
+    rig.poll()
+    assert (heard, [one[0].offset for one in rig.member.committed]) == ([(2, None)], [2, 6])
+    rig.member.answer()
+    rig.poll()
+    assert heard == [(2, None), (4, None), (6, None)]
+
+
+def test_an_async_commit_never_overtakes_a_later_one() -> None:
+    rig = Rig(max_poll_records=2, enable_auto_commit=False)
+    rig.poll()
+    rig.member.holds_answers = True
+    rig.commit_async()
+    rig.poll()
+    rig.commit_async()
+    rig.poll()
+    rig.member.holds_answers = False
+    rig.commit()
+    assert [one[0].offset for one in rig.member.committed] == [2, 4, 6]
 
 
 # ---- partitions that come and go ------------------------------------------------------------------------------------
 
 
 def test_a_partition_asked_back_is_given_back_by_the_next_poll_with_all_that_was_returned() -> None:
-    rig = Rig()
+    rig = Rig({("t", 0): 4, ("t", 1): 1})
     rig.poll()
     rig.member.give(owned(0, is_stopping=True), owned(1))
-    rig.kafka.ends["t", 1] = 1
-    assert rig.poll() == [(1, 0)]
+    assert rig.offsets() == [(1, 0)]
     assert rig.member.released == [(final(0, 4),)]
-    assert rig.heard[1:] == [("revoked", [("t", 0)]), ("assigned", [("t", 1)])]
-    assert rig.consumer.assignment() == (("t", 1),)
-
-
-def test_final_offsets_are_the_users_business_without_auto_commit() -> None:
-    rig = Rig(auto_commit=False)
-    rig.poll()
-    rig.member.give(owned(0, is_stopping=True))
-    rig.poll(timeout_s=0)
-    assert rig.member.released == [(final(0, None),)]
+    assert rig.listener.heard[1:] == [("revoked", [0]), ("assigned", [1])]
+    assert rig.assignment() == {P1}
 
 
 def test_offsets_can_be_committed_while_partitions_are_revoked() -> None:
-    rig = Rig(auto_commit=False)
-    rig.consumer._on_revoked = lambda _: rig.consumer.commit()
+    rig = Rig(enable_auto_commit=False, max_poll_records=4)
+    rig.listener.then["revoked"] = rig.commit
     rig.poll()
     rig.member.give(owned(0, is_stopping=True))
-    rig.poll(timeout_s=0)
-    assert rig.member.committed == [(OffsetToCommit("t", 0, 4, 7),)]
+    rig.poll()
+    assert rig.member.committed == [(offset(0, 4),)]
+    assert rig.member.released == [(final(0, None),)]
 
 
-@pytest.mark.parametrize("listener", ["_on_lost", "_on_revoked", "_on_assigned"])
-def test_partitions_change_hands_whatever_a_listener_raises(listener: str) -> None:
-    rig = Rig(FakeKafka({("t", number): 4 for number in range(3)}))
+def test_a_listener_can_seek_and_pause_what_came_before_anything_of_it_is_fetched() -> None:
+    rig = Rig()
+    seen: list[object] = []
+
+    def seek() -> None:
+        seen.append(dict(rig.kafka.wanted))
+        rig.seek(P0, 7)
+
+    rig.listener.then["assigned"] = seek
+    assert rig.offsets()[0] == (0, 7)
+    assert seen == [{}]
+
+
+@pytest.mark.parametrize("news", ["lost", "revoked", "assigned"])
+@pytest.mark.parametrize("error", [KcoordError("it cannot be done"), KeyboardInterrupt()])
+def test_partitions_change_hands_whatever_a_listener_raises(news: str, error: BaseException) -> None:
+    rig = Rig({("t", number): 4 for number in range(3)})
+    rig.wait_for_assignment(0)
     rig.member.give(owned(0), owned(1))
     rig.poll()
 
-    def fail(_: Sequence[Key]) -> None:
-        raise KcoordError("it cannot be committed")
+    def fail() -> None:
+        raise error
 
-    setattr(rig.consumer, listener, fail)
+    rig.listener.then[news] = fail
     rig.member.give(owned(1, is_stopping=True), owned(2))
-    with pytest.raises(KcoordError, match="it cannot be committed"):
+    with pytest.raises(type(error)):
         rig.poll()
-    assert rig.consumer.assignment() == (("t", 2),)
+    assert rig.assignment() == {TopicPartition("t", 2)}
     assert [one.partition for released in rig.member.released for one in released] == [1]
-    assert rig.poll() == [(2, offset) for offset in range(4)]
+    assert rig.offsets() == [(2, at) for at in range(4)]
+
+
+def test_a_listener_may_not_poll() -> None:
+    rig = Rig()
+    rig.listener.then["assigned"] = rig.poll
+    with pytest.raises(errors.WrongThreadError, match="listener"):
+        rig.poll()
+
+
+def test_a_listener_of_kafka_python_hears_what_is_lost_as_revoked() -> None:
+    from kafka import ConsumerRebalanceListener
+
+    heard = []
+
+    class Theirs(ConsumerRebalanceListener):  # type: ignore[misc]
+        def on_partitions_revoked(self, revoked: Any) -> None:
+            heard.append(revoked)
+
+        def on_partitions_assigned(self, assigned: Any) -> None:
+            heard.append(assigned)
+
+    rig = Rig(topics=())
+    rig.subscribe(["t"], listener=Theirs())
+    rig.poll()
+    rig.member.give()
+    rig.poll()
+    assert heard == [{P0}, {P0}]
 
 
 def test_a_partition_asked_back_again_after_a_lost_connection_is_given_back_with_the_same_offset() -> None:
-    rig = Rig()
+    rig = Rig(max_poll_records=4)
     rig.poll()
     for _ in range(2):
         rig.member.give(owned(0, is_stopping=True))
-        rig.poll(timeout_s=0)
+        rig.poll()
     assert rig.member.released == [(final(0, 4),), (final(0, 4),)]
 
 
 def test_a_partition_that_is_stopping_when_it_comes_is_given_back_without_an_offset() -> None:
     rig = Rig()
     rig.member.give(owned(0, is_stopping=True))
-    assert rig.poll(timeout_s=0) == []
-    assert (rig.member.released, rig.heard) == ([(final(0, None),)], [])
-
-
-def test_partitions_are_given_back_in_the_order_of_the_assignment() -> None:
-    rig = Rig()
-    rig.poll()
-    rig.member.give(*(owned(partition, is_stopping=True) for partition in range(8)))
-    rig.poll(timeout_s=0)
-    assert rig.member.released == [(final(0, 4), *(final(partition, None) for partition in range(1, 8)))]
+    assert rig.offsets() == []
+    assert (rig.member.released, rig.listener.heard) == ([(final(0, None),)], [])
 
 
 def test_rows_of_a_partition_that_was_lost_are_not_returned_and_its_new_grant_starts_where_it_says() -> None:
     rig = Rig(max_poll_records=1)
-    assert rig.poll() == [(0, 0)]
+    assert rig.offsets() == [(0, 0)]
     rig.member.give(owned(0, start=6, epoch=8))
-    assert rig.poll() == [(0, 6)]
-    assert rig.heard[1:] == [("lost", [("t", 0)]), ("assigned", [("t", 0)])]
+    assert rig.offsets() == [(0, 6)]
+    assert rig.listener.heard[1:] == [("lost", [0]), ("assigned", [0])]
+
+
+def test_a_reconnect_under_the_same_owner_epoch_voids_nothing_and_tells_nobody() -> None:
+    rig = Rig(max_poll_records=2)
+    rig.poll()
+    rig.member.give(owned(0), is_complete=False)
+    assert rig.offsets() == [(0, 2), (0, 3)]
+    rig.member.give(owned(0))
+    assert rig.offsets() == [(0, 4), (0, 5)]
+    assert rig.listener.heard == [("assigned", [0])]
+
+
+def test_what_a_reconnect_does_not_bring_back_is_lost() -> None:
+    rig = Rig(max_poll_records=2)
+    rig.poll()
+    rig.member.give(owned(0), is_complete=False)
+    rig.poll()
+    rig.member.give()
+    rig.poll()
+    assert rig.listener.heard == [("assigned", [0]), ("lost", [0])]
+
+
+# ---- subscriptions --------------------------------------------------------------------------------------------------
+
+
+def test_a_subscription_that_changes_goes_to_the_same_member() -> None:
+    rig = Rig()
+    rig.poll()
+    rig.subscribe(["u"], add=True, listener=None)
+    assert rig.subscription() == {"t", "u"}
+    assert [one.topics for one in rig.member.resubscribed] == [("t", "u")]
+    assert (len(rig.members), rig._flows.listener) == (1, rig.listener)
+
+
+def test_an_unsubscribed_consumer_has_given_back_all_and_can_subscribe_again() -> None:
+    rig = Rig(max_poll_records=4)
+    rig.poll()
+    rig.poll()
+    first = rig.member
+    rig.unsubscribe()
+    assert (first.left_with, rig.assignment(), rig.subscription()) == ([final(0, 4, leader_epoch=None)], set(), None)
+    assert rig.listener.heard == [("assigned", [0]), ("revoked", [0])]
+    rig.subscribe(["t"])
+    assert rig.offsets()[0] == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "nothing was given"),
+        ({"topics": ["a"], "pattern": "b"}, "more than one kind"),
+        ({"topics": ["a b"]}, "no name of a topic"),
+        ({"pattern": "a(?=b)"}, "lookaround"),
+    ],
+)
+def test_a_subscription_that_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(errors.SubscriptionNotValidError, match=said):
+        Rig(topics=()).subscribe(**given)
+
+
+def test_partitions_by_hand_and_a_subscription_do_not_go_together() -> None:
+    rig = Rig()
+    with pytest.raises(errors.SubscriptionNotValidError):
+        rig.assign([P0])
+    other = Rig(topics=(), group_id=None, coordinators=None, bootstrap_servers="k:1")
+    other.assign([P0])
+    with pytest.raises(errors.SubscriptionNotValidError):
+        other.subscribe(["t"])
+
+
+def test_partitions_by_hand_start_where_they_are_told_or_by_the_policy() -> None:
+    rig = Rig({("t", 0): 4, ("t", 1): 4}, (), group_id=None, coordinators=None, bootstrap_servers="k:1")
+    rig.assign({P0: 2})
+    rig.assign([P1], add=True)
+    assert rig.offsets() == [(0, 2), (0, 3)]
+    assert rig.position(P1) == 4
+    rig.seek_to_beginning(P1)
+    assert rig.offsets() == [(1, at) for at in range(4)]
+    assert rig.members == []
+    rig.unassign()
+    assert rig.assignment() == set()
+
+
+# ---- positions ------------------------------------------------------------------------------------------------------
+
+
+def test_a_seek_goes_on_there_and_counts_all_before_as_done() -> None:
+    rig = Rig(max_poll_records=2)
+    rig.poll()
+    rig.seek(P0, 8)
+    assert rig.offsets() == [(0, 8), (0, 9)]
+    assert rig.member.noted == [(OffsetToCommit("t", 0, 8, 7),)]
+
+
+def test_a_paused_partition_keeps_what_was_fetched_and_goes_on_when_it_is_resumed() -> None:
+    rig = Rig(max_poll_records=2)
+    rig.poll()
+    rig.pause(P0)
+    assert (rig.offsets(), rig.paused(), rig.kafka.wanted) == ([], {P0}, {})
+    rig.resume(P0)
+    assert rig.offsets() == [(0, 2), (0, 3)]
+
+
+def test_what_is_held_is_freed_when_it_was_returned() -> None:
+    rig = Rig(max_poll_records=4)
+    while rig.poll():
+        pass
+    rig.poll()
+    assert rig.kafka.held_bytes == 0
+
+
+def test_seek_to_the_end_is_resolved_by_the_position() -> None:
+    rig = Rig()
+    rig.wait_for_assignment(0)
+    rig.seek_to_end()
+    assert rig.position(P0) == 10
+    assert rig.lag(P0) == 0
+
+
+@pytest.mark.parametrize("call", [lambda rig: rig.position(P1), lambda rig: rig.seek(P1, 1), lambda rig: rig.pause(P1)])
+def test_a_partition_that_is_not_assigned_is_refused(call: Callable[[Rig], object]) -> None:
+    rig = Rig()
+    rig.poll()
+    with pytest.raises(errors.PartitionNotAssignedError) as raised:
+        call(rig)
+    assert isinstance(raised.value, ValueError)
+    assert isinstance(raised.value, kafka_errors.IllegalStateError)
+
+
+def test_the_fencing_token_of_a_partition_is_its_owner_epoch() -> None:
+    rig = Rig()
+    rig.poll()
+    assert rig.owner_epoch(P0) == 7
 
 
 # ---- out of range ---------------------------------------------------------------------------------------------------
 
 
-def test_a_log_that_was_cut_back_below_the_position_is_started_anew(caplog: pytest.LogCaptureFixture) -> None:
-    rig = Rig(FakeKafka({("t", 0): 3}))
-    rig.member.give(owned(0, 7))
-    rig.member.granted_anew = (owned(0, start=1, epoch=8),)
-    assert rig.poll(timeout_s=2.9) == []
-    assert rig.member.reported == [], "an end that a broker tells can be old"
-    assert rig.poll(timeout_s=1.0) == [(0, 1), (0, 2)]
-    assert rig.member.reported == [LostPosition("t", 0, 7, 7)]
-    assert "t-0 ends at offset 3, before offset 7" in caplog.text
-    assert "Going on by the group's policy" in caplog.text
-
-
-def test_a_log_that_was_cut_back_fails_a_consumer_whose_policy_is_none() -> None:
-    rig = Rig(FakeKafka({("t", 0): 3}))
-    rig.member.give(owned(0, 7))
-    rig.member.refusals = {0: ErrorCode.OFFSET_OUT_OF_RANGE}
-    with pytest.raises(DataLossError, match=r"before offset 7\. A partition was truncated.* the policy is none"):
-        rig.poll(timeout_s=4.0)
-
-
-def test_a_position_behind_an_open_transaction_is_not_reported_and_the_high_watermark_asked_now_and_then() -> None:
-    rig = Rig(FakeKafka({("t", 0): 3}, marks={("t", 0): 7}))
-    rig.member.give(owned(0, 7))
-    assert rig.poll(timeout_s=10.0) == []
-    assert rig.member.reported == []
-    assert rig.kafka.asked_marks == 3
-
-
-def test_what_the_coordinator_still_finds_in_a_log_that_was_cut_back_is_reported_again_later() -> None:
-    rig = Rig(FakeKafka({("t", 0): 3}))
-    rig.member.give(owned(0, 7))
-    rig.member.refusals = {0: ErrorCode.OFFSET_NOT_AVAILABLE}
-    assert rig.poll(timeout_s=6.0) == []
-    assert len(rig.member.reported) == 3
-
-
-def test_rows_of_other_partitions_come_while_one_was_cut_back() -> None:
-    rig = Rig(FakeKafka({("t", 0): 3, ("t", 1): 4}))
-    rig.member.give(owned(0, 7), owned(1))
-    assert rig.poll() == [(1, 0), (1, 1), (1, 2), (1, 3)]
-    rig.member.now[0] += 5.0
-    rig.kafka.ends["t", 1] = 8
-    rig.member.granted_anew = (owned(0, 2, epoch=8), owned(1, 4))
-    assert rig.poll() == [(1, 4), (1, 5), (1, 6), (1, 7)]
-    rig.member.now[0] += 3.0
-    assert rig.poll() == [(0, 2)]
-
-
-def test_a_partition_granted_anew_is_not_read_up_to_where_it_ended_before() -> None:
-    rig = Rig()
+def gone(rig: Rig, position: int) -> None:
     rig.poll()
-    rig.kafka.ends["t", 0] = 3
-    rig.member.give(owned(0, 0, epoch=9))
-    rig.member.now[0] += 1.0
-    assert rig.poll() == [(0, 0), (0, 1), (0, 2)]
-    assert rig.kafka.reads[-1].end == 3
+    rig.kafka.news.append(OutOfRange(("t", 0), rig.kafka.wanted["t", 0].token, position))
 
 
-def test_a_position_that_is_gone_is_started_anew_by_the_groups_policy(caplog: pytest.LogCaptureFixture) -> None:
-    rig = Rig(FakeKafka({("t", 0): 10}, begins={("t", 0): 5}))
-    rig.member.granted_anew = (owned(0, start=5, epoch=8),)
-    assert rig.poll()[0] == (0, 5)
-    assert rig.member.reported == [LostPosition("t", 0, 7, 0)]
-    assert "offset 0 is gone Going on by the group's policy" in caplog.text
+def test_a_position_that_kafka_does_not_have_is_reported_and_goes_on_at_the_groups_offset() -> None:
+    rig = Rig({("t", 0): 4})
+    rig.member.report_answers = [PartitionResult("t", 0, committed=2)]
+    gone(rig, 4)
+    rig.poll()
+    assert rig.member.reported == [LostPosition("t", 0, 7, 4)]
+    rig.poll()
+    assert rig.offsets() == [(0, 2), (0, 3)]
 
 
-def test_the_policy_none_makes_a_position_that_is_gone_an_error() -> None:
-    rig = Rig(FakeKafka({("t", 0): 10}, begins={("t", 0): 5}))
-    rig.member.refusals = {0: ErrorCode.OFFSET_OUT_OF_RANGE}
-    with pytest.raises(DataLossError, match=r"offset 0 is gone the policy is none"):
+def test_a_position_that_kafka_does_not_have_fails_a_consumer_whose_policy_is_none() -> None:
+    rig = Rig({("t", 0): 4})
+    rig.member.report_answers = [PartitionResult("t", 0, ErrorCode.OFFSET_OUT_OF_RANGE, "the policy is none")]
+    gone(rig, 4)
+    rig.poll()
+    with pytest.raises(errors.OffsetOutOfRangeError, match="does not have offset 4, the policy is none") as raised:
         rig.poll()
+    assert raised.value.partitions == (P0,)
 
 
-def test_a_loss_within_what_the_brokers_have_is_an_error() -> None:
-    class Strange(FakeKafka):
-        def read(self, wanted: TopicRange) -> Iterator[pa.RecordBatch]:
-            raise DataLossError("the topic was made again")
-
-    rig = Rig(Strange({("t", 0): 10}))
-    with pytest.raises(DataLossError, match="made again"):
-        rig.poll()
-    assert rig.member.reported == []
-
-
-# ---- the end --------------------------------------------------------------------------------------------------------
-
-
-def test_close_leaves_with_what_was_done_before_the_last_poll() -> None:
-    rig = Rig()
-    with rig.consumer:
-        rig.poll()
-        rig.poll()
-    assert (rig.member.left_with, rig.kafka.is_closed) == ([final(0, 4)], True)
-
-
-def test_commit_before_close_adds_what_the_last_poll_returned() -> None:
-    rig = Rig()
+def test_a_log_that_was_cut_back_goes_on_there_or_fails_by_the_policy() -> None:
+    rig = Rig({("t", 0): 4})
     rig.poll()
-    rig.consumer.commit()
-    rig.consumer.close()
-    rig.consumer.close()
-    assert rig.member.left_with == [final(0, 4)]
-
-
-def test_a_static_consumer_commits_and_stays_a_member_for_its_session() -> None:
-    rig = Rig(instance_id="one")
+    rig.kafka.news = [Truncated(("t", 0), rig.kafka.wanted["t", 0].token, 2)]
     rig.poll()
-    rig.poll()
-    rig.consumer.close()
-    assert rig.member.committed == [(OffsetToCommit("t", 0, 4, 7),)]
-    assert (rig.member.left_with, rig.member.is_closed) == (None, True)
-
-
-def test_a_static_consumer_that_cannot_commit_is_closed_all_the_same() -> None:
-    rig = Rig(instance_id="one")
-    rig.poll()
-    rig.poll()
-
-    def fail(_: Sequence[OffsetToCommit]) -> tuple[PartitionResult, ...]:
-        raise KcoordError("the coordinator has not answered for 120 s")
-
-    rig.member.commit = fail  # type: ignore[method-assign]
-    with pytest.raises(KcoordError, match="has not answered"):
-        rig.consumer.close()
-    assert (rig.member.is_closed, rig.kafka.is_closed) == (True, True)
-
-
-def test_a_consumer_that_never_polled_is_closed_without_joining() -> None:
-    rig = Rig()
-    rig.consumer.close()
-    assert (rig.member.joined, rig.member.left_with, rig.member.is_closed) == (0, None, True)
-    with pytest.raises(KcoordError, match="The consumer is closed"):
-        rig.consumer.poll()
-
-
-# ---- settings -------------------------------------------------------------------------------------------------------
-
-
-def test_settings_become_the_members() -> None:
-    settings = ConsumerSettings(
-        coordinators=("c:1", "[::1]:2"), group_id="g", pattern="t.*", exclusions=("t-old",), start="earliest", streams=3
-    ).member_settings()
-    assert (settings.coordinators, settings.pattern, settings.exclusions) == (
-        (("c", 1), ("::1", 2)),
-        "t.*",
-        ("t-old",),
-    )
-    assert settings.reset_policy is not None
-    assert (settings.reset_policy.kind, settings.streams, settings.auto_commit, settings.lets_go_itself) == (
-        "earliest",
-        3,
-        True,
-        False,
-    )
-
-
-def test_kafka_is_where_the_coordinator_says_unless_options_say() -> None:
-    settings = ConsumerSettings(coordinators=("c:1",), group_id="g", topics=("t",))
-    assert settings.kafka_settings(("told:1",)).servers == ("told:1",)
-    own = replace(settings, kafka={"kafka.bootstrap.servers": "own:1", "kafka.isolation.level": "read_committed"})
-    assert (own.kafka_settings(("told:1",)).servers, own.kafka_settings(()).is_read_committed) == (("own:1",), True)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [({"columns": ("value",)}, "columns must hold topic, partition, offset"), ({"max_poll_records": 0}, "positive")],
-)
-def test_settings_nothing_could_be_read_with_are_refused(changes: dict[str, object], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        ConsumerSettings(coordinators=("c:1",), group_id="g", topics=("t",), **changes)  # type: ignore[arg-type]
-
-
-def test_a_partition_that_is_left_alone_is_waited_for_and_not_turned_over() -> None:
-    rig = Rig(FakeKafka({("t", 0): 10}, begins={("t", 0): 5}))
-    rig.member.refusals = {0: ErrorCode.OFFSET_NOT_AVAILABLE}
-    assert rig.poll(timeout_s=10.0) == []
-    assert len(rig.member.reported) == 11
-    assert rig.member.waits == [pytest.approx(1.0)] * 10
+    assert rig.offsets() == [(0, 2), (0, 3)]
+    other = Rig({("t", 0): 4}, auto_offset_reset="none")
+    other.poll()
+    other.kafka.news = [Truncated(("t", 0), other.kafka.wanted["t", 0].token, 2)]
+    with pytest.raises(errors.LogTruncatedError) as raised:
+        other.poll()
+    assert raised.value.divergent_offsets == {P0: 2}

@@ -1,12 +1,12 @@
 """A position between the last stable offset and the high watermark is there, with nothing to read yet."""
 
-from dataclasses import replace
-
 import pytest
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import LostPosition
-from spark_kcoord.consumer import ConsumerSettings
+from spark_kcoord.consumer.conduct.group import member_settings
+from spark_kcoord.consumer.settings import parse_settings
+from spark_kcoord.consumer.subscription import Subscription
 from spark_kcoord.errors import DataLossError
 from spark_kcoord.options.source_options import parse_options
 from tests.helpers.fake_member import FakeEnds, FakeMember, a_session, claim, owned
@@ -98,10 +98,11 @@ def test_without_patience_for_losses_nothing_is_reported_that_the_query_fails_fo
 
 
 def test_a_consumer_registers_with_its_isolation_level() -> None:
-    settings = ConsumerSettings(coordinators=("c:1",), group_id="g", topics=("t",))
-    assert settings.member_settings().isolation_level == "read_uncommitted"
-    own = replace(settings, kafka={"kafka.isolation.level": "read_committed"})
-    assert own.member_settings().isolation_level == "read_committed"
+    given = {"coordinators": "c:1", "group_id": "g"}
+    read = Subscription(topics=("t",))
+    assert member_settings(parse_settings(given), read).isolation_level == "read_uncommitted"
+    own = parse_settings(given | {"isolation_level": "read_committed"})
+    assert (member_settings(own, read).isolation_level, own.kafka.is_read_committed) == ("read_committed", True)
 
 
 def test_a_source_knows_its_isolation_level_by_kafkas_word() -> None:

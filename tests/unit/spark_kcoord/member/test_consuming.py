@@ -30,7 +30,15 @@ from coordinator.protocol.parts import (
     StartPartition,
     Subscription,
 )
-from spark_kcoord.member.core.events import CallMade, CommitCall, LeaveCall, Polled, PositionsNoted, ReleaseAsked
+from spark_kcoord.member.core.events import (
+    CallMade,
+    CommitCall,
+    LeaveCall,
+    Polled,
+    PositionsNoted,
+    ReleaseAsked,
+    Resubscribed,
+)
 from spark_kcoord.member.core.session.states import State
 from tests.helpers.member_pair import MemberPair, claim, registered, settings, start_fetcher, stop_fetcher
 
@@ -412,3 +420,14 @@ def test_a_member_whose_user_comes_back_in_time_stays() -> None:
         while pair.count(Ping):
             pair.answer(Ping, PingResponse(member_epoch=1))
     assert (pair.now_ms, pair.count(LeaveGroup)) == (70_000, 0)
+
+
+def test_another_subscription_is_registered_and_what_belongs_to_both_is_held_meanwhile() -> None:
+    pair = consuming()
+    pair.step(Resubscribed(settings(lets_go_itself=False, topics=("t", "u"))))
+    assert owned(pair) == [0, 1]
+    asked = pair.answer(RegisterConsumer, lambda request: registered(request, held=2))
+    assert (asked.subscription, asked.member_id, asked.is_rejoining) == (Subscription(topics=("t", "u")), "m1", True)
+    assert (owned(pair), len(pair.connects)) == ([0, 1], 1)
+    pair.push(start_fetcher(0, 2))
+    assert owned(pair) == [0, 2]

@@ -1,6 +1,7 @@
 """Who is in a group: joining, dying, leaving, and what a restart of the coordinator keeps."""
 
 import pytest
+from msgspec.structs import replace
 
 from coordinator.core.effects import WatchTopics
 from coordinator.core.limits import Limits
@@ -110,9 +111,12 @@ def test_reset_policy_conflict_is_refused_naming_both() -> None:
     world.join("m4", reset_policy=ResetPolicy("earliest"))
 
 
-def test_second_registration_on_a_connection_is_refused() -> None:
+def test_registration_of_another_member_on_a_connection_is_refused() -> None:
     world = NodeWorld()
-    assert world.join("m1").register().error is ErrorCode.INVALID_REQUEST
+    member = world.join("m1")
+    assert member.registration is not None
+    member.registration = replace(member.registration, member_id="m2")
+    assert member.register().error is ErrorCode.INVALID_REQUEST
 
 
 def test_requests_of_a_connection_without_a_member_are_refused() -> None:

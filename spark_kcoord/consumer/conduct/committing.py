@@ -1,0 +1,257 @@
+"""Commits of a consumer, waited for or not, and the group's committed offsets: what is asked, and what came of it.
+
+A member commits under its owner epochs, on its own connection, in order. A consumer whose partitions were assigned by
+hand commits as anybody may, for partitions that nobody owns. Positions before the group's offset are left out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Final
+
+from coordinator.client.refusals import refusal_of, show_refusal
+from coordinator.protocol.columns import OffsetToCommit, in_columns, results_of
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import TopicPartition as Key
+from coordinator.protocol.messages import (
+    CommitOffsets,
+    CommitOffsetsResponse,
+    FetchOffsets,
+    FetchOffsetsResponse,
+    Request,
+    Response,
+)
+from coordinator.protocol.parts import PartitionResult
+from spark_kcoord.consumer.conduct.group import Group
+from spark_kcoord.consumer.conduct.wishes import Answer, Call, Do, Flow
+from spark_kcoord.consumer.core.commits import AsyncCommits, Callback, Committing
+from spark_kcoord.consumer.core.machine import ConsumerMachine
+from spark_kcoord.consumer.errors import (
+    CommitRefusedError,
+    ConsumerError,
+    CoordinatorUnavailableError,
+    GroupRefusedError,
+    PartitionsNotOwnedError,
+    SubscriptionNotValidError,
+    translated,
+)
+from spark_kcoord.consumer.settings import Settings
+from spark_kcoord.consumer.subscription import must_be_offset, must_be_partitions
+from spark_kcoord.consumer.values import OffsetAndMetadata, TopicPartition
+from spark_kcoord.errors import KcoordError
+from spark_kcoord.member.one_shot import request_once
+from spark_kcoord.member.speech import CONSUMER
+
+__all__ = ["Committer"]
+
+_log = logging.getLogger(__name__)
+
+MOST_METADATA_BYTES: Final = 4_096
+
+
+class Committer:
+    """The commits of one consumer; `is_member` says whether its partitions are the group's to give."""
+
+    def __init__(
+        self, settings: Settings, machine: ConsumerMachine, group: Group, is_member: Callable[[], bool]
+    ) -> None:
+        self._settings = settings
+        self._machine = machine
+        self._group = group
+        self._is_member = is_member
+        self._async = AsyncCommits()
+        self._out: list[tuple[Committing, list[Future[Any]]]] = []
+
+    # ---- commits ----------------------------------------------------------------------------------------------------
+
+    def commit(self, offsets: Any, timeout_s: float) -> Flow[None]:
+        """Commit offsets, or all that was returned, and wait; raises CommitRefusedError naming what was refused."""
+        asked = self._asked(offsets)
+        if not asked:
+            return
+        if not self._is_member():
+            results = yield Do(lambda: self._commit_by_hand(asked, timeout_s))
+            self._must_be_accepted(asked, results)
+            return
+        behind = self._async.next_to_send(beside=True)
+        if behind is not None:
+            self._send(behind)
+        results = []
+        try:
+            for future in self._group.commit(asked, max(1, int(timeout_s * 1000))):
+                results += yield Answer(future, timeout_s + 5.0)
+        except TimeoutError:
+            raise CoordinatorUnavailableError(f"The commit was not answered within {timeout_s:g} s.") from None
+        except KcoordError as error:
+            raise translated(error) from error
+        self._must_be_accepted(asked, _in_order(asked, results))
+
+    def commit_async(self, offsets: Any, callback: Callback | None) -> None:
+        """Commit offsets, or all that was returned, and do not wait; `send` has it go out."""
+        asked = self._asked(offsets)
+        given = offsets if offsets is not None else _as_given(asked)
+        if not self._is_member():
+            raise SubscriptionNotValidError(
+                "commit_async is for members; partitions assigned by hand are committed by commit()."
+            )
+        self._async.add(asked, callback, given)
+        self.send()
+
+    def send(self) -> None:
+        """Have the next of those go out that nobody waits for, and take what was answered."""
+        for committing, futures in list(self._out):
+            if all(future.done() for future in futures):
+                self._out.remove((committing, futures))
+                self._async.answered(committing, self._outcome(committing, futures))
+        following = self._async.next_to_send() if self._is_member() else None
+        if following is not None:
+            self._send(following)
+
+    def run_callbacks(self) -> Flow[None]:
+        """Tell those who gave callbacks what came of their commits."""
+        self.send()
+        for callback, given, error in self._async.take_owed():
+            yield Call(lambda callback=callback, given=given, error=error: callback(given, error))  # type: ignore[misc]
+
+    def finish(self, timeout_s: float) -> Flow[None]:
+        """Wait, at the end, for commits that are out, and tell those who gave callbacks."""
+        behind = self._async.next_to_send(beside=True)
+        if behind is not None:
+            self._send(behind)
+        for _, futures in list(self._out):
+            for future in futures:
+                try:
+                    yield Answer(future, timeout_s)
+                except (KcoordError, TimeoutError) as error:
+                    _log.debug("a commit that nobody waits for was not answered: %s", error)
+        yield from self.run_callbacks()
+
+    def _send(self, committing: Committing) -> None:
+        held = tuple(one for one in committing.offsets if self._is_current(one))
+        try:
+            futures = self._group.commit(held)
+        except KcoordError as error:
+            self._async.answered(committing, translated(error))
+            return
+        if held != committing.offsets:
+            committing_now = Committing(held, committing.callbacks)
+            self._async.replace(committing, committing_now)
+            committing = committing_now
+        self._out.append((committing, futures))
+
+    def _is_current(self, one: OffsetToCommit) -> bool:
+        held = self._machine.held((one.topic, one.partition))
+        return held is not None and held.grant.owner_epoch == one.owner_epoch
+
+    def _outcome(self, committing: Committing, futures: Sequence[Future[Any]]) -> Exception | None:
+        results: list[PartitionResult] = []
+        for future in futures:
+            error = future.exception()
+            if error is not None:
+                return translated(error) if isinstance(error, KcoordError) else RuntimeError(str(error))
+            results += future.result()
+        try:
+            self._must_be_accepted(committing.offsets, _in_order(committing.offsets, results))
+        except ConsumerError as refused:
+            return refused
+        return None
+
+    def _must_be_accepted(self, asked: Sequence[OffsetToCommit], results: Sequence[PartitionResult]) -> None:
+        self._machine.note_committed(asked, results)
+        refused = [result for result in results if result.error is not ErrorCode.NONE]
+        if refused:
+            shown = "; ".join(
+                f"{result.topic}-{result.partition}: {CONSUMER.translate(result.message) or result.error.name}"
+                for result in refused
+            )
+            raise CommitRefusedError(
+                f"Offsets of group '{self._settings.group_id}' were refused: {shown}. Whoever has those partitions now "
+                "reads them again.",
+                [(result.topic, result.partition) for result in refused],
+            )
+
+    def _asked(self, offsets: Any) -> tuple[OffsetToCommit, ...]:
+        if not self._settings.is_member:
+            raise SubscriptionNotValidError("Offsets are a group's: this consumer has no 'group_id'.")
+        if offsets is None:
+            return self._machine.returned()
+        must_be_partitions(offsets)
+        return tuple(self._one(key, given) for key, given in sorted(offsets.items()))
+
+    def _one(self, key: Key, given: Any) -> OffsetToCommit:
+        offset, metadata, epoch = given if isinstance(given, OffsetAndMetadata) else (given, "", -1)
+        must_be_offset(offset)
+        metadata = metadata or ""
+        if len(metadata.encode()) > MOST_METADATA_BYTES:
+            raise ValueError(f"the metadata of {key[0]}-{key[1]} has more than {MOST_METADATA_BYTES} bytes")
+        held = self._machine.held(key)
+        leader_epoch = epoch if isinstance(epoch, int) and epoch >= 0 else None
+        if held is None and self._is_member():
+            raise PartitionsNotOwnedError(
+                f"Offsets of {key[0]}-{key[1]} cannot be committed: it is not this consumer's now.", [key]
+            )
+        if held is None:
+            return OffsetToCommit(*key, offset, None, leader_epoch, metadata)
+        if held.committed is not None and offset < held.committed:
+            raise CommitRefusedError(
+                f"Offset {offset} of {key[0]}-{key[1]} is before the group's offset {held.committed}, which moves back "
+                "only by a reset that says who and why: kcoord group reset-offsets.",
+                [key],
+            )
+        return held.to_commit(offset, metadata, leader_epoch)
+
+    # ---- what is committed ------------------------------------------------------------------------------------------
+
+    def committed(self, keys: Sequence[Key] | None, timeout_s: float) -> Flow[Mapping[Key, Any]]:
+        """Return the group's offsets of partitions, or of all; one without is absent."""
+        if not self._settings.is_member:
+            raise SubscriptionNotValidError("Offsets are a group's: this consumer has no 'group_id'.")
+        found: Mapping[Key, Any] = yield Do(lambda: self._fetch_committed(keys, timeout_s))
+        return found
+
+    def _fetch_committed(self, keys: Sequence[Key] | None, timeout_s: float) -> dict[Key, Any]:
+        named = None if keys is None else tuple((topic, number) for topic, number in keys)
+        response = self._request(FetchOffsets(self._settings.group_id or "", named), timeout_s)
+        refusal = refusal_of(response)
+        if refusal is not None and refusal[0] is ErrorCode.GROUP_ID_NOT_FOUND:
+            return {}
+        if refusal is not None:
+            raise GroupRefusedError(f"The coordinator refused to say offsets: {show_refusal(refusal)}", refusal[0].name)
+        assert isinstance(response, FetchOffsetsResponse)
+        return {
+            TopicPartition(one.topic, one.partition): OffsetAndMetadata(
+                one.offset, one.metadata, -1 if one.leader_epoch is None else one.leader_epoch
+            )
+            for one in response.offsets
+        }
+
+    def _commit_by_hand(self, asked: Sequence[OffsetToCommit], timeout_s: float) -> tuple[PartitionResult, ...]:
+        response = self._request(CommitOffsets(self._settings.group_id or "", in_columns(asked)), timeout_s)
+        refusal = refusal_of(response)
+        if refusal is not None:
+            raise GroupRefusedError(f"The coordinator refused a commit: {show_refusal(refusal)}", refusal[0].name)
+        assert isinstance(response, CommitOffsetsResponse)
+        return results_of(asked, response.refused)
+
+    def _request(self, request: Request, timeout_s: float) -> Response:
+        try:
+            return request_once(self._settings.coordinators, request, timeout_s=timeout_s)
+        except KcoordError as error:
+            why = CONSUMER.translate(str(error)).replace("option 'coordinators'", "setting 'coordinators'")
+            raise CoordinatorUnavailableError(why) from error
+
+
+def _in_order(asked: Sequence[OffsetToCommit], results: Sequence[PartitionResult]) -> list[PartitionResult]:
+    by_partition = {(result.topic, result.partition): result for result in results}
+    return [by_partition[one.topic, one.partition] for one in asked]
+
+
+def _as_given(asked: Sequence[OffsetToCommit]) -> dict[Any, Any]:
+    return {
+        TopicPartition(one.topic, one.partition): OffsetAndMetadata(
+            one.offset, one.metadata, -1 if one.leader_epoch is None else one.leader_epoch
+        )
+        for one in asked
+    }

@@ -1,0 +1,436 @@
+"""The calls of a consumer as flows: what each does in which order, and where it waits; blocking and asyncio alike.
+
+A flow yields what it waits for and its shell performs that. Partitions change hands only in `poll` and in what ends a
+subscription. Nothing here knows a thread, a socket or a loop.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from coordinator.protocol.ids import TopicPartition as Key
+from coordinator.protocol.parts import LostPosition
+from spark_kcoord.consumer.conduct.committing import Committer
+from spark_kcoord.consumer.conduct.group import Group, MakeMember, make_member
+from spark_kcoord.consumer.conduct.kafka import Fetcher, Lookup, MakeFetcher, make_fetcher
+from spark_kcoord.consumer.conduct.wishes import Answer, Do, Flow, Tell, Wait
+from spark_kcoord.consumer.core.held import Grant, Held
+from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed, Piece
+from spark_kcoord.consumer.errors import (
+    ConsumerClosedError,
+    CorruptRecordError,
+    InterruptedPollError,
+    LogTruncatedError,
+    OffsetOutOfRangeError,
+    PartitionNotAssignedError,
+    StartNotKnownError,
+    SubscriptionEmptyError,
+    translated,
+)
+from spark_kcoord.consumer.settings import Settings
+from spark_kcoord.consumer.subscription import NOTHING, Subscription
+from spark_kcoord.consumer.values import ConsumerRebalanceListener, TopicPartition
+from spark_kcoord.errors import KcoordError
+from spark_kcoord.fetch.tailing.fetched import AT_BEGINNING, AT_END, Trouble
+from spark_kcoord.options.kafka_settings import KafkaSettings
+
+__all__ = ["Flows"]
+
+_log = logging.getLogger(__name__)
+
+GROWTH_S = 30.0
+"""The time between two looks whether the topics of a consumer without a group have grown."""
+LEAVE_MS = 5_000
+"""For how long a close without a time-out waits for the coordinator."""
+
+
+class Flows:
+    """One consumer. `ring` is called from other threads when there is news; `clock` returns monotonic seconds."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        ring: Callable[[], None],
+        clock: Callable[[], float],
+        *,
+        member: MakeMember = make_member,
+        fetcher: MakeFetcher = make_fetcher,
+    ) -> None:
+        self.settings = settings
+        self.machine = ConsumerMachine(
+            auto_commit=settings.auto_commits, starts_over=settings["auto_offset_reset"] != "none"
+        )
+        self.group = Group(settings, ring, member)
+        self.lookup = Lookup(self.kafka_settings)
+        self.committer = Committer(settings, self.machine, self.group, lambda: self._is_member)
+        self.subscription = NOTHING
+        self.listener: ConsumerRebalanceListener | None = None
+        self.is_closed = False
+        self.is_interrupted = False
+        self.returned_records = 0
+        self._ring = ring
+        self._clock = clock
+        self._make_fetcher = fetcher
+        self._fetcher: Fetcher | None = None
+        self._reporting: tuple[tuple[LostPosition, ...], Future[Any]] | None = None
+        self._grew_at = -math.inf
+
+    # ---- reading ----------------------------------------------------------------------------------------------------
+
+    def poll(self, timeout_s: float, max_records: int, max_bytes: int | None = None) -> Flow[tuple[Piece, ...]]:
+        """Return the next rows, none when there are none in time; what earlier calls returned is done."""
+        self.must_be_open()
+        if self.subscription.is_empty:
+            raise SubscriptionEmptyError("Nothing is subscribed to: call subscribe() or assign() first.")
+        deadline = self._clock() + timeout_s
+        self.note_done()
+        yield from self.committer.run_callbacks()
+        while True:
+            yield from self.attend()
+            pieces = self.machine.take(max_records, max_bytes)
+            if pieces:
+                return pieces
+            self._raise_trouble()
+            self._check_interrupt()
+            left_s = deadline - self._clock()
+            if left_s <= 0:
+                return ()
+            yield Wait(min(left_s, self._longest_wait_s()))
+
+    def note_done(self) -> None:
+        """Count as done what was returned before, and have auto commit know."""
+        noted = self.machine.begin_call()
+        if not self.subscription.by_hand:
+            self.group.note(noted)
+
+    def attend(self) -> Flow[None]:
+        """Take what changed: partitions that came and go, what was fetched, what is to be fetched now."""
+        if self._is_member:
+            assignment = self.group.look()
+            if assignment is None:
+                self.group.drop()
+                self.machine.lose_all()
+                yield from self.tell_owed()
+                self.group.start()
+            else:
+                self.machine.adopt(assignment)
+                yield from self.tell_owed()
+                self.group.release(self.machine.take_releases())
+        elif self.subscription.topics or self.subscription.pattern:
+            yield from self._look_for_growth()
+        self.committer.send()
+        self.fetch()
+        if self._is_member:
+            self._report()
+
+    def fetch(self) -> None:
+        """Have the fetcher know what is wanted and what is free, and take what was fetched."""
+        machine = self.machine
+        self._want()
+        if self._fetcher is None:
+            return
+        machine.receive(self._fetcher.take())
+        self._start_over()
+        self._want()
+        if machine.freed_bytes:
+            parked = sum(chunk.size for held in machine if held.is_paused for chunk in held.buffer)
+            self._fetcher.free(machine.freed_bytes, parked)
+            machine.freed_bytes = 0
+
+    def _want(self) -> None:
+        wanted = self.machine.wanted()
+        if wanted is None or (self._fetcher is None and not wanted):
+            return
+        if self._fetcher is None:
+            size = self.settings["max_buffered_bytes"]
+            self._fetcher = self._make_fetcher(self.kafka_settings(), size, self._ring)
+        self._fetcher.want(wanted)
+
+    def kafka_settings(self) -> KafkaSettings:
+        """Return how to reach Kafka; raises SettingError when nobody has said where it is."""
+        return self.settings.kafka_at(self.group.kafka_bootstrap)
+
+    @property
+    def _is_member(self) -> bool:
+        return self.settings.is_member and not self.subscription.is_empty and not self.subscription.by_hand
+
+    def _longest_wait_s(self) -> float:
+        limits = [60.0]
+        if self.settings["max_poll_interval_ms"] is not None:
+            limits.append(self.settings["max_poll_interval_ms"] / 3000)
+        now = self._clock()
+        limits += [held.waits_until_s - now for held in self.machine if held.waits_until_s > now]
+        if self._is_growing:
+            limits.append(max(0.1, self._grew_at + GROWTH_S - now))
+        return min(limits)
+
+    def _check_interrupt(self) -> None:
+        if self.is_interrupted:
+            self.is_interrupted = False
+            raise InterruptedPollError("The call was ended by interrupt(); nothing is lost.")
+
+    def must_be_open(self) -> None:
+        """Raise ConsumerClosedError after `close`, InterruptedPollError after `interrupt`."""
+        if self.is_closed:
+            raise ConsumerClosedError("The consumer is closed.")
+        self._check_interrupt()
+
+    # ---- trouble ----------------------------------------------------------------------------------------------------
+
+    def _raise_trouble(self) -> None:
+        for held in self.machine:
+            trouble = held.stopped_by
+            if not isinstance(trouble, Trouble) or held.buffer or held.is_paused:
+                continue
+            where = f"topic '{held.key[0]}' partition {held.key[1]}"
+            if trouble.is_of_record:
+                what = f"{trouble.error} Seek beyond offset {trouble.position} of {where} to pass it."
+                raise CorruptRecordError(what, *held.key, trouble.position) from trouble.error
+            self.machine.retry(held.key)
+            raise translated(trouble.error)
+        cut = self.machine.take_truncations()
+        if not cut:
+            return
+        shown = "; ".join(f"{topic}-{number} was cut back to offset {offset}" for (topic, number), offset in cut)
+        message = f"Kafka has another history now than was read: {shown} (an unclean election)."
+        if self.settings["auto_offset_reset"] == "none":
+            raise LogTruncatedError(message, {TopicPartition(*key): offset for key, offset in cut})
+        _log.warning("%s Going on there.", message)
+
+    def _report(self) -> None:
+        """Tell the coordinator of positions that Kafka does not have, and go on as it says."""
+        if self._reporting is not None and self._reporting[1].done():
+            (asked, answer), self._reporting = self._reporting, None
+            if answer.exception() is None:
+                refused = self.machine.take_report(asked, answer.result(), self._clock())
+                if refused:
+                    shown = "; ".join(
+                        f"{result.topic}-{result.partition}: Kafka does not have offset {position}, {result.message}"
+                        for result, position in refused
+                    )
+                    keys = [(result.topic, result.partition) for result, _ in refused]
+                    raise OffsetOutOfRangeError(f"{shown}. Seek to where it is to go on.", keys)
+        lost = self.machine.lost_positions(self._clock()) if self._reporting is None else ()
+        if lost:
+            _log.warning(
+                "group %s: Kafka does not have %s; the coordinator is told",
+                self.settings.group_id,
+                "; ".join(f"offset {part.position} of {part.topic}-{part.partition}" for part in lost),
+            )
+            self._reporting = (lost, self.group.report(lost))
+
+    def _start_over(self) -> None:
+        """Start partitions anew that were assigned by hand and whose position Kafka does not have."""
+        keys = self.machine.start_over()
+        if not keys:
+            return
+        policy = self.settings["auto_offset_reset"] or "latest"
+        shown = ", ".join(f"{topic}-{number}" for topic, number in keys)
+        if policy == "none":
+            raise OffsetOutOfRangeError(
+                f"Kafka does not have the positions of {shown}, and 'auto_offset_reset' is none: seek.", keys
+            )
+        _log.warning("Kafka does not have the positions of %s: starting at %s", shown, policy)
+        for key in keys:
+            self.machine.seek(key, AT_BEGINNING if policy == "earliest" else AT_END)
+
+    # ---- partitions that come and go --------------------------------------------------------------------------------
+
+    def tell_owed(self) -> Flow[None]:
+        """Tell the listener all that it is owed; what it raises is raised when all is done that follows."""
+        error: BaseException | None = None
+        while (owed := self.machine.next_owed()) is not None:
+            self.machine.begin_telling(owed)
+            try:
+                yield from self._tell(owed)
+            except GeneratorExit:
+                self.machine.end_telling(owed)
+                raise
+            except BaseException as raised:  # noqa: BLE001 - told below, when everything has changed hands
+                error = error or raised
+            self.machine.end_telling(owed)
+        if error is not None:
+            # What is asked back is let go all the same.
+            self.group.release(self.machine.take_releases())
+            raise error
+
+    def _tell(self, owed: Owed) -> Flow[None]:
+        if self.listener is not None and owed.partitions:
+            yield Tell(owed)
+
+    def subscribe(self, subscription: Subscription, listener: ConsumerRebalanceListener | None) -> Flow[None]:
+        """Read something else from now on."""
+        self.must_be_open()
+        self.subscription, self.listener = subscription, listener
+        if self.settings.is_member:
+            self.group.subscribe(subscription)
+        else:
+            self._grew_at = -math.inf
+        yield from ()
+
+    def assign(self, subscription: Subscription, timeout_s: float) -> Flow[None]:
+        """Read these partitions by hand; those without a start begin where the group is, or by the policy."""
+        self.must_be_open()
+        new = {key: start for key, start in subscription.by_hand.items() if self.machine.held(key) is None}
+        unknown = [key for key, start in new.items() if start is None]
+        committed: Mapping[Key, Any] = {}
+        if unknown and self.settings.is_member:
+            committed = yield from self.committer.committed(unknown, timeout_s)
+        policy = self.settings["auto_offset_reset"] or "latest"
+        nowhere = [key for key in unknown if key not in committed] if policy == "none" else []
+        if nowhere:
+            shown = ", ".join(f"{topic}-{number}" for topic, number in nowhere)
+            raise StartNotKnownError(
+                f"Nobody says where {shown} start: there is no committed offset and 'auto_offset_reset' is none. "
+                "Assign them with offsets.",
+                nowhere,
+            )
+        by_policy = AT_BEGINNING if policy == "earliest" else AT_END
+        grants = []
+        for key in subscription.by_hand:
+            known = committed[key].offset if key in committed else None
+            start = new.get(key)
+            begin = by_policy if start is None and known is None else known if start is None else start
+            assert begin is not None
+            grants.append(Grant(key[0], key[1], None, None, begin, known))
+        self.subscription = subscription
+        self.machine.assign(grants)
+        for key, start in subscription.by_hand.items():
+            if start is not None and key not in new:
+                self.machine.seek(key, start)
+        self.fetch()
+
+    @property
+    def _is_growing(self) -> bool:
+        is_of_topics = bool(self.subscription.topics) or self.subscription.pattern is not None
+        return is_of_topics and not self.settings.is_member
+
+    def _look_for_growth(self) -> Flow[None]:
+        """Read all partitions of the topics that there are by now, without a group."""
+        if self._clock() < self._grew_at + GROWTH_S:
+            return
+        is_first = self._grew_at == -math.inf
+        found = yield Do(lambda: self._all_partitions())
+        self._grew_at = self._clock()
+        policy = self.settings["auto_offset_reset"] or "latest"
+        first_start = AT_BEGINNING if policy == "earliest" or not is_first else AT_END
+        grants = []
+        for key, topic_id in found.items():
+            held = self.machine.held(key)
+            grants.append(held.grant if held is not None else Grant(key[0], key[1], topic_id, None, first_start))
+        self.machine.assign(grants)
+
+    def _all_partitions(self) -> dict[Key, str | None]:
+        from spark_kcoord.options.topic_patterns import matching_topics
+
+        timeout_s = self.settings["request_timeout_ms"] / 1000
+        exclude = {*self.settings["exclude"], *self.subscription.exclude}
+        topics: Sequence[str] = [topic for topic in self.subscription.topics if topic not in exclude]
+        if self.subscription.pattern is not None:
+            topics = matching_topics(self.subscription.pattern, exclude, self.lookup.names(timeout_s))
+        return self.lookup.topics_of(topics, timeout_s) if topics else {}
+
+    def unsubscribe(self, timeout_ms: int = LEAVE_MS) -> Flow[None]:
+        """Give everything back and leave the group; the consumer can subscribe again."""
+        self.machine.give_up_all()
+        try:
+            yield from self.tell_owed()
+        finally:
+            if self.settings.is_member and not self.subscription.by_hand:
+                yield from self.committer.finish(timeout_ms / 1000)
+                yield from self._leave(timeout_ms)
+            self.machine.assign(())
+            self.subscription = NOTHING
+            self.fetch()
+
+    def _leave(self, timeout_ms: int) -> Flow[None]:
+        finals = self.machine.take_releases()
+        if self.settings["group_instance_id"] is not None:
+            self.group.release([])
+            yield from self._commit_finals(finals, timeout_ms)
+        else:
+            leaving = self.group.leave(finals, timeout_ms)
+            if leaving is not None:
+                try:
+                    yield Answer(leaving, timeout_ms / 1000)
+                except (KcoordError, TimeoutError) as error:
+                    _log.warning("group %s: the leave was not answered: %s", self.settings.group_id, error)
+        self.group.drop()
+
+    def _commit_finals(self, finals: Sequence[Any], timeout_ms: int) -> Flow[None]:
+        """Commit what is done of a static member, which stays a member for its session."""
+        from coordinator.protocol.columns import OffsetToCommit
+
+        done = [
+            OffsetToCommit(final.topic, final.partition, final.offset, final.owner_epoch, final.leader_epoch)
+            for final in finals
+            if final.offset is not None
+        ]
+        if not done:
+            return
+        try:
+            for future in self.group.commit(done, timeout_ms):
+                yield Answer(future, timeout_ms / 1000)
+        except (KcoordError, TimeoutError) as error:
+            _log.warning("group %s: what was done is not committed: %s", self.settings.group_id, error)
+
+    def close(self, autocommit: bool | None, timeout_ms: int | None) -> Flow[None]:  # noqa: FBT001 - kafka-python's
+        """Give everything back, leave and close: with `autocommit` all returned is done, without it nothing more."""
+        if self.is_closed:
+            return
+        if autocommit:
+            self.note_done()
+        elif autocommit is False:
+            self.machine.commit_no_more()
+        self.is_closed = True
+        try:
+            yield from self.unsubscribe(LEAVE_MS if timeout_ms is None else timeout_ms)
+        finally:
+            self.group.drop()
+            if self._fetcher is not None:
+                self._fetcher.close()
+            self.lookup.close()
+
+    def abandon(self) -> None:
+        """End what runs in the background without waiting: the program has forgotten the consumer."""
+        self.is_closed = True
+        if self._fetcher is not None:
+            self._fetcher.abandon()
+        finals = [final for held in self.machine if (final := self.machine.final_of(held)) is not None]
+        self.group.leave(finals, LEAVE_MS)
+
+    # ---- positions --------------------------------------------------------------------------------------------------
+
+    def held(self, key: Key) -> Held:
+        """Return a partition that is read; raises PartitionNotAssignedError for another."""
+        held = self.machine.held(key)
+        if held is None:
+            raise PartitionNotAssignedError(f"{key[0]}-{key[1]} is not assigned to this consumer now.", [key])
+        return held
+
+    def position(self, key: Key, timeout_s: float) -> Flow[int | None]:
+        """Return the offset of the next record, None when Kafka did not say in time where the partition starts."""
+        deadline = self._clock() + timeout_s
+        while self.held(key).position is None:
+            self.fetch()
+            left_s = deadline - self._clock()
+            if self.held(key).position is not None or left_s <= 0:
+                break
+            yield Wait(left_s)
+        return self.held(key).position
+
+    def wait_for_assignment(self, timeout_s: float) -> Flow[None]:
+        """Attend until something is assigned, or the whole of it may be empty."""
+        self.must_be_open()
+        deadline = self._clock() + timeout_s
+        while True:
+            yield from self.attend()
+            self._check_interrupt()
+            left_s = deadline - self._clock()
+            if self.machine.keys or self.machine.is_complete or left_s <= 0:
+                return
+            yield Wait(min(left_s, self._longest_wait_s()))

@@ -1,0 +1,203 @@
+"""The member that a consumer is of its group: made when something is subscribed to, and again after it was left alone.
+
+Nothing here waits: calls give futures, and what changes rings a bell. Errors are the consumer's own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from coordinator.protocol.columns import OffsetToCommit
+from coordinator.protocol.parts import FinalOffset, LostPosition, ResetPolicy
+from coordinator.protocol.vocabulary import Handover, IsolationLevel
+from spark_kcoord.consumer.errors import translated
+from spark_kcoord.consumer.settings import Settings
+from spark_kcoord.consumer.subscription import Subscription
+from spark_kcoord.errors import KcoordError, MemberClosedError
+from spark_kcoord.member.client import MemberClient
+from spark_kcoord.member.core.effects import Joined
+from spark_kcoord.member.core.events import AnyCall, CommitCall, JoinCall, LeaveCall, ReportCall
+from spark_kcoord.member.core.held.holdings import Assignment
+from spark_kcoord.member.core.held.portions import bytes_of, portions
+from spark_kcoord.member.settings import MemberSettings
+from spark_kcoord.member.speech import CONSUMER
+
+__all__ = ["Group", "MakeMember", "MemberPort"]
+
+_log = logging.getLogger(__name__)
+
+
+class MemberPort(Protocol):
+    """The member client as a consumer needs it; every call may raise KcoordError, and none waits but `close`."""
+
+    @property
+    def is_left_alone(self) -> bool:
+        """True once it has left because it was not polled."""
+
+    def ask(self, call: AnyCall, timeout_ms: int | None = None) -> Future[Any]:
+        """Make a call; a JoinCall starts the member."""
+
+    def assignment(self) -> Assignment:
+        """Return what the member owns now."""
+
+    def note_positions(self, offsets: Sequence[OffsetToCommit]) -> None:
+        """Say up to where partitions are done."""
+
+    def release(self, finals: Sequence[FinalOffset]) -> None:
+        """Let go of partitions."""
+
+    def polled(self) -> None:
+        """Say that the program goes on."""
+
+    def resubscribe(self, settings: MemberSettings) -> None:
+        """Read something else from now on."""
+
+    def close(self) -> None:
+        """Close the connection: no leave, no commit."""
+
+
+MakeMember = Callable[[MemberSettings, Callable[[], None]], MemberPort]
+
+
+def make_member(settings: MemberSettings, on_change: Callable[[], None]) -> MemberPort:
+    """Return a real member, which connects when it is asked to join."""
+    return MemberClient(settings, on_change=on_change)
+
+
+class Group:
+    """A consumer's place in its group, from one subscription to the next."""
+
+    def __init__(self, settings: Settings, on_change: Callable[[], None], make: MakeMember = make_member) -> None:
+        self._settings = settings
+        self._on_change = on_change
+        self._make = make
+        self._member: MemberPort | None = None
+        self._joining: Future[Joined] | None = None
+        self._subscription = Subscription()
+        self.kafka_bootstrap: tuple[str, ...] = ()
+        """Kafka's addresses as the coordinator told them, empty before the first join."""
+
+    @property
+    def is_joined(self) -> bool:
+        """True once the coordinator has let it in."""
+        return self._joining is not None and self._joining.done() and self._joining.exception() is None
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Read this from now on; the first time that makes the member."""
+        self._subscription = subscription
+        if self._member is None:
+            self.start()
+            return
+        try:
+            self._member.resubscribe(member_settings(self._settings, subscription))
+        except KcoordError:
+            # It was refused for good, or has left: another one asks anew.
+            self.drop()
+            self.start()
+
+    def start(self) -> None:
+        """Begin to join."""
+        self._member = self._make(member_settings(self._settings, self._subscription), self._on_change)
+        self._joining = self._member.ask(JoinCall())
+
+    def look(self) -> Assignment | None:
+        """Return what is owned now, None after it was left alone and has left; raises why it cannot be a member."""
+        assert self._member is not None
+        if self.is_joined and self._joining is not None:
+            self.kafka_bootstrap = self._joining.result().kafka_bootstrap
+        try:
+            self._member.polled()
+            return self._member.assignment()
+        except MemberClosedError as error:
+            if not self._member.is_left_alone:
+                raise translated(error) from error
+            _log.warning("%s It joins again.", error)
+            return None
+        except KcoordError as error:
+            raise translated(error) from error
+
+    def note(self, offsets: Sequence[OffsetToCommit]) -> None:
+        """Say up to where partitions are done."""
+        if offsets and self._member is not None:
+            with _over_when_closed():
+                self._member.note_positions(offsets)
+
+    def release(self, finals: Sequence[FinalOffset]) -> None:
+        """Let go of partitions."""
+        if finals and self._member is not None:
+            with _over_when_closed():
+                for portion in portions(finals, bytes_of):
+                    self._member.release(portion)
+
+    def commit(self, offsets: Sequence[OffsetToCommit], timeout_ms: int | None = None) -> list[Future[Any]]:
+        """Commit offsets; the answers come in portions, in order."""
+        assert self._member is not None
+        return [self._member.ask(CommitCall(portion), timeout_ms) for portion in portions(offsets, bytes_of)]
+
+    def report(self, positions: Sequence[LostPosition]) -> Future[Any]:
+        """Say that Kafka does not have positions."""
+        assert self._member is not None
+        return self._member.ask(ReportCall(tuple(positions)))
+
+    def leave(self, finals: Sequence[FinalOffset], timeout_ms: int) -> Future[Any] | None:
+        """Leave the group with final offsets; the future is done when that is answered. `drop` goes after it."""
+        if self._member is None:
+            return None
+        *most, last = tuple(portions(finals, bytes_of)) or ((),)
+        for portion in most:
+            self.release(portion)
+        try:
+            return self._member.ask(LeaveCall(last), timeout_ms)
+        except KcoordError:
+            return None
+
+    def drop(self) -> None:
+        """Close the member's connection and forget it."""
+        member, self._member, self._joining = self._member, None, None
+        if member is not None:
+            member.close()
+
+
+@contextmanager
+def _over_when_closed() -> Iterator[None]:
+    """Let pass that the member has ended meanwhile: what it was told then counts for nothing."""
+    try:
+        yield
+    except KcoordError as error:
+        _log.debug("not told to the coordinator: %s", error)
+
+
+def member_settings(settings: Settings, subscription: Subscription) -> MemberSettings:
+    """Return the settings of the member that a consumer is while it reads this."""
+    policy = settings["auto_offset_reset"]
+    return MemberSettings(
+        coordinators=settings.coordinators,
+        group_id=settings.group_id or "",
+        client_id=settings.client_id,
+        topics=subscription.topics,
+        pattern=subscription.pattern,
+        partitions=subscription.partitions,
+        exclusions=tuple(dict.fromkeys((*settings["exclude"], *subscription.exclude))),
+        instance_id=settings["group_instance_id"],
+        streams=settings["streams"],
+        wants_streams=settings["streams"] > 1,
+        assignors=settings["assignors"],
+        session_timeout_ms=settings["session_timeout_ms"],
+        rebalance_timeout_ms=settings["rebalance_timeout_ms"],
+        ping_interval_ms=settings.ping_interval_ms,
+        reset_policy=None if policy is None else ResetPolicy(policy),
+        wait_for_topics=settings["wait_for_topics"],
+        coordinator_timeout_ms=settings["coordinator_timeout_ms"],
+        join_timeout_ms=settings["coordinator_timeout_ms"],
+        handover=Handover.TAKEOVER if settings["handover"] is None else Handover(settings["handover"]),
+        auto_commit=settings.auto_commits,
+        lets_go_itself=False,
+        isolation_level=IsolationLevel(settings["isolation_level"]),
+        keeps_trying=True,
+        max_poll_interval_ms=settings["max_poll_interval_ms"],
+        speech=CONSUMER,
+    )

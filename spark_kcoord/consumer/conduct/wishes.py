@@ -1,0 +1,58 @@
+"""The things that a call of a consumer may have to wait for: what a flow yields, and its shell performs.
+
+A flow is a generator that decides; a shell is the program's thread, or its event loop. So a blocking consumer and an
+asyncio one say the same things in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from spark_kcoord.consumer.core.machine import Owed
+
+__all__ = ["Answer", "Call", "Do", "Flow", "Tell", "Wait", "Wish"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Tell the listener; what it raises is raised in the flow."""
+
+    owed: Owed
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait until the bell rings, for so long at most."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Wait for a future, for so long at most; its result comes back, TimeoutError when time is over."""
+
+    future: Future[Any]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """Make a call that may block; its result comes back, and what it raises is raised in the flow."""
+
+    work: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Run a callback that the program gave."""
+
+    work: Callable[[], Any]
+
+
+Wish: TypeAlias = Tell | Wait | Answer | Do | Call
+Flow: TypeAlias = Generator[Wish, Any, T]

@@ -1,0 +1,114 @@
+"""One partition that a consumer reads: where it stands, what of it is buffered, and up to where it is done."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from coordinator.protocol.columns import OffsetToCommit
+from coordinator.protocol.ids import TopicPartition
+from spark_kcoord.errors import KcoordError
+from spark_kcoord.fetch.tailing.fetched import NO_EPOCH, Chunk, OutOfRange, Trouble, Truncated
+
+__all__ = ["Grant", "Held"]
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A partition as it came: `start` is an offset, AT_BEGINNING or AT_END.
+
+    `owner_epoch` is None for one that was assigned by hand. `committed` is the group's offset, None where it is not
+    known.
+    """
+
+    topic: str
+    partition: int
+    topic_id: str | None
+    owner_epoch: int | None
+    start: int
+    committed: int | None = None
+    stream: int | None = None
+
+    @property
+    def key(self) -> TopicPartition:
+        """Return its topic and number."""
+        return (self.topic, self.partition)
+
+
+@dataclass(slots=True)
+class Held:
+    """A partition that is read.
+
+    `position` is the next offset to return and `done` the one up to which auto commit may go; both are None until a
+    start at the beginning or the end is known. `fetch_at` is where the buffered rows end.
+    """
+
+    grant: Grant
+    token: int
+    fetch_at: int
+    position: int | None = None
+    done: int | None = None
+    noted: int | None = None
+    committed: int | None = None
+    last_epoch: int = NO_EPOCH
+    end: int | None = None
+    high_watermark: int | None = None
+    is_told: bool = False
+    """True once a listener has heard of it: nothing is fetched before."""
+    is_paused: bool = False
+    waits_until_s: float = float("-inf")
+    """Before this time a position that Kafka does not have is not reported again."""
+    buffer: deque[Chunk] = field(default_factory=deque)
+    stopped_by: OutOfRange | Truncated | Trouble | None = None
+    """The news that ended fetching, after the rows that are buffered."""
+
+    @property
+    def key(self) -> TopicPartition:
+        """Return its topic and number."""
+        return self.grant.key
+
+    @property
+    def may_be_fetched(self) -> bool:
+        """True if records of it are wanted, or at least its position."""
+        if not self.is_told or self.stopped_by is not None:
+            return False
+        return not self.is_paused or self.position is None
+
+    @property
+    def may_be_returned(self) -> bool:
+        """True if buffered rows of it may be given to the program."""
+        return self.is_told and not self.is_paused
+
+    def begin_at(self, position: int, token: int) -> int:
+        """Go on somewhere else, with all before it done; return how many bytes of the buffer are free now."""
+        freed = self.drop()
+        self.token, self.fetch_at, self.last_epoch, self.stopped_by = token, position, NO_EPOCH, None
+        self.position = self.done = position if position >= 0 else None
+        return freed
+
+    def drop(self) -> int:
+        """Drop what is buffered; return how many bytes are free now."""
+        freed = sum(chunk.size for chunk in self.buffer)
+        self.buffer.clear()
+        return freed
+
+    def skip_gaps(self) -> int:
+        """Pass over offsets without rows at the head of the buffer; return how many bytes are free now."""
+        freed = 0
+        while self.buffer and self.buffer[0].rows is None and self.buffer[0].start == self.position:
+            chunk = self.buffer.popleft()
+            self.position = chunk.next_offset
+            freed += chunk.size
+        return freed
+
+    def to_commit(self, offset: int, metadata: str = "", leader_epoch: int | None = None) -> OffsetToCommit:
+        """Return an offset of this partition as it is committed."""
+        if leader_epoch is None and offset == self.position and self.last_epoch != NO_EPOCH:
+            leader_epoch = self.last_epoch
+        return OffsetToCommit(*self.key, offset, self.grant.owner_epoch, leader_epoch, metadata)
+
+    def error(self) -> KcoordError | None:
+        """Return what the program has to know before it gets anything more of this partition."""
+        trouble = self.stopped_by
+        is_next = trouble is not None and not self.buffer and not self.is_paused
+        return trouble.error if is_next and isinstance(trouble, Trouble) else None

@@ -1,0 +1,473 @@
+"""The consumer without any input or output: what it holds, what is returned and done, and what its listeners are owed.
+
+A shell feeds it assignments and what was fetched, asks what a poll may return, and says when it was returned. Nothing
+here waits, reads a clock or knows a thread, so that a simulator runs it unchanged. It keeps these promises: a row is
+returned once under one grant, in order, and not before the listener has heard of its partition; what counts as done was
+returned by an earlier call; a partition that is asked back is let go however the listener ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, assert_never
+
+from coordinator.protocol.columns import OffsetToCommit
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import TopicPartition
+from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResult
+from spark_kcoord.consumer.core.held import Grant, Held
+from spark_kcoord.errors import KcoordError
+from spark_kcoord.fetch.tailing.fetched import (
+    Chunk,
+    Fetched,
+    OutOfRange,
+    Resolved,
+    Trouble,
+    Truncated,
+    Wanted,
+)
+from spark_kcoord.member.core.held.holdings import AssignedPartition, Assignment, partition_of, starts_anew
+
+__all__ = ["ConsumerMachine", "Owed", "Piece", "Told"]
+
+REPORT_PAUSE_S = 1.0
+"""The time that a partition is left alone when a report that its position is gone has changed nothing."""
+
+
+class Told(Enum):
+    """The news that a listener is told."""
+
+    LOST = "lost"
+    REVOKED = "revoked"
+    ASSIGNED = "assigned"
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """News that a listener is to be told next, and of which partitions."""
+
+    news: Told
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows that one call returns of one partition, the offset after them, and the leader epochs of its chunk."""
+
+    key: TopicPartition
+    rows: Any
+    next_offset: int
+    chunk: Chunk
+
+
+class ConsumerMachine:
+    """The partitions of one consumer. With `auto_commit` what is done is noted for the next ping."""
+
+    def __init__(self, *, auto_commit: bool, starts_over: bool) -> None:
+        self._auto_commit = auto_commit
+        self._starts_over = starts_over
+        self._held: dict[TopicPartition, Held] = {}
+        self._seen: Assignment | None = None
+        self._owed: list[Owed] = []
+        self._coming: dict[TopicPartition, Grant] = {}
+        self._given_back: dict[tuple[str, int, int], FinalOffset] = {}
+        self._last_final: dict[tuple[str, int, int], FinalOffset] = {}
+        self._order: dict[TopicPartition, None] = {}
+        self._tokens = 0
+        self._undo: list[tuple[Held, int | None, int, list[Chunk]]] = []
+        self._wanted: dict[TopicPartition, Wanted] = {}
+        self.freed_bytes = 0
+        """The bytes of chunks that are not held any more since this was set to 0."""
+        self.changes = 0
+        """Grows whenever rows that were taken and not returned may not be returned any more."""
+
+    # ---- what is held -----------------------------------------------------------------------------------------------
+
+    @property
+    def keys(self) -> tuple[TopicPartition, ...]:
+        """The partitions that are held, in order."""
+        return tuple(sorted(self._held))
+
+    @property
+    def is_complete(self) -> bool:
+        """True when what is held is the whole target of the member, which may be empty."""
+        return self._seen is not None and self._seen.is_complete
+
+    def held(self, key: TopicPartition) -> Held | None:
+        """Return a partition that is held."""
+        return self._held.get(key)
+
+    def __iter__(self) -> Iterator[Held]:
+        """Yield what is held, in order."""
+        return (self._held[key] for key in sorted(self._held))
+
+    # ---- partitions that come and go --------------------------------------------------------------------------------
+
+    def adopt(self, assignment: Assignment) -> None:
+        """Take what the member owns now; what follows from it for listeners is owed."""
+        if assignment is self._seen:
+            return
+        self._seen = assignment
+        now = {(part.topic, part.partition): part for part in assignment.partitions}
+        lost = []
+        for key, held in sorted(self._held.items()):
+            part = now.get(key)
+            is_same = part is not None and part.owner_epoch == held.grant.owner_epoch
+            if not is_same:
+                lost.append(key)
+        revoked = [key for key, part in now.items() if part.is_stopping and key in self._held and key not in lost]
+        new = [_grant_of(part) for key, part in now.items() if not part.is_stopping and self._is_new(key, part, lost)]
+        self._owed = []
+        if lost:
+            self._owed.append(Owed(Told.LOST, tuple(lost)))
+        stopping = {(*key, part.owner_epoch) for key, part in now.items() if part.is_stopping}
+        # One that is asked back once more lost its release with a connection; one that came stopping is not read.
+        self._given_back = {
+            grant: self._last_final.get(grant, FinalOffset(*grant))
+            for grant in stopping
+            if (grant[0], grant[1]) not in revoked
+        }
+        self._last_final = {grant: final for grant, final in self._last_final.items() if grant in stopping}
+        if revoked:
+            self._owed.append(Owed(Told.REVOKED, tuple(revoked)))
+        if new:
+            self._coming = {grant.key: grant for grant in new}
+            self._owed.append(Owed(Told.ASSIGNED, tuple(self._coming)))
+        self.changes += bool(lost or revoked)
+
+    def _is_new(self, key: TopicPartition, part: AssignedPartition, lost: Collection[TopicPartition]) -> bool:
+        held = self._held.get(key)
+        return held is None or key in lost or held.grant.owner_epoch != part.owner_epoch
+
+    def assign(self, grants: Iterable[Grant]) -> None:
+        """Read exactly these partitions, assigned by hand; those that are read already go on."""
+        given = {grant.key: grant for grant in grants}
+        for key in [key for key in self._held if key not in given]:
+            self._forget(key)
+        for key, grant in given.items():
+            if key not in self._held:
+                self._hold(grant)
+                self._held[key].is_told = True
+
+    def give_up_all(self) -> None:
+        """Owe listeners what an end means: all that is held is about to be given back."""
+        self._seen, self._given_back, self._coming = None, {}, {}
+        self._owed = [Owed(Told.REVOKED, self.keys)] if self._held else []
+
+    def lose_all(self) -> None:
+        """Owe listeners that all is somebody else's already."""
+        self._seen, self._given_back, self._coming = None, {}, {}
+        self._owed = [Owed(Told.LOST, self.keys)] if self._held else []
+
+    def next_owed(self) -> Owed | None:
+        """Return what a listener is to be told next; `begin_telling` and `end_telling` go around it."""
+        return self._owed[0] if self._owed else None
+
+    def begin_telling(self, owed: Owed) -> None:
+        """Do what is to be so when the listener hears of it: what is lost is gone, what came can be sought."""
+        if owed.news is Told.LOST:
+            for key in owed.partitions:
+                self._forget(key)
+        elif owed.news is Told.ASSIGNED:
+            for key in owed.partitions:
+                self._hold(self._coming[key])
+
+    def end_telling(self, owed: Owed) -> None:
+        """Do what follows, whatever the listener came to: what is asked back is let go, what came is fetched."""
+        if self._owed and self._owed[0] is owed:
+            self._owed.pop(0)
+        if owed.news is Told.REVOKED:
+            for key in owed.partitions:
+                held = self._held.get(key)
+                if held is not None:
+                    final = self.final_of(held)
+                    if final is not None:
+                        grant = (final.topic, final.partition, final.owner_epoch)
+                        self._given_back[grant] = self._last_final[grant] = final
+                    self._forget(key)
+        elif owed.news is Told.ASSIGNED:
+            for key in owed.partitions:
+                if key in self._held:
+                    self._held[key].is_told = True
+
+    def take_releases(self) -> tuple[FinalOffset, ...]:
+        """Return what is to be let go of now, each time it is asked for once."""
+        given, self._given_back = tuple(self._given_back[grant] for grant in sorted(self._given_back)), {}
+        return given
+
+    def final_of(self, held: Held) -> FinalOffset | None:
+        """Return how a partition is given back: with what is done of it, under auto commit and where that is news."""
+        if held.grant.owner_epoch is None:
+            return None
+        is_news = self._auto_commit and held.done is not None and held.done > (held.committed or 0)
+        epoch = held.last_epoch if is_news and held.done == held.position and held.last_epoch >= 0 else None
+        return FinalOffset(*held.key, held.grant.owner_epoch, held.done if is_news else None, epoch)
+
+    def _hold(self, grant: Grant) -> None:
+        self._tokens += 1
+        held = Held(grant, self._tokens, grant.start, committed=grant.committed)
+        held.begin_at(grant.start, self._tokens)
+        held.noted = held.done
+        self._held[grant.key] = held
+        self._order.setdefault(grant.key)
+
+    def _forget(self, key: TopicPartition) -> None:
+        held = self._held.pop(key, None)
+        if held is not None:
+            self.freed_bytes += held.drop()
+            self._order.pop(key, None)
+            self.changes += 1
+
+    # ---- what is to be fetched, and what was ------------------------------------------------------------------------
+
+    def wanted(self) -> Mapping[TopicPartition, Wanted] | None:
+        """Return what is to be fetched when that has changed, None when it is as it was."""
+        wanted = {
+            key: Wanted(held.grant.topic_id, held.token, held.fetch_at, held.last_epoch)
+            for key, held in self._held.items()
+            if held.may_be_fetched
+        }
+        known = {key: one.token for key, one in self._wanted.items()}
+        self._wanted = wanted
+        return wanted if known != {key: one.token for key, one in wanted.items()} else None
+
+    def receive(self, fetched: Iterable[Fetched]) -> None:
+        """Take what was fetched; what comes under an old token, or not where the buffer ends, is dropped."""
+        for one in fetched:
+            held = self._held.get(one.key)
+            if held is None or held.token != one.token:
+                self.freed_bytes += one.size if isinstance(one, Chunk) else 0
+            elif isinstance(one, Chunk):
+                self._take_chunk(held, one)
+            elif isinstance(one, Resolved):
+                if held.position is None:
+                    held.position = held.done = held.fetch_at = one.position
+            elif isinstance(one, OutOfRange | Truncated | Trouble):
+                held.stopped_by = one
+            else:
+                assert_never(one)
+
+    def _take_chunk(self, held: Held, chunk: Chunk) -> None:
+        if chunk.start != held.fetch_at or held.position is None:
+            self.freed_bytes += chunk.size
+            return
+        held.end = held.end if chunk.end is None else chunk.end
+        held.high_watermark = held.high_watermark if chunk.high_watermark is None else chunk.high_watermark
+        if chunk.next_offset > chunk.start:
+            held.buffer.append(chunk)
+            held.fetch_at = chunk.next_offset
+            self.freed_bytes += held.skip_gaps()
+        else:
+            self.freed_bytes += chunk.size
+
+    # ---- what a call returns ----------------------------------------------------------------------------------------
+
+    def begin_call(self) -> tuple[OffsetToCommit, ...]:
+        """Begin a poll: all that was returned before is done; return what of it auto commit is to note."""
+        self._undo.clear()
+        noted = []
+        for held in self._held.values():
+            self.freed_bytes += held.skip_gaps()
+            held.done = held.position
+            if held.done is not None and held.done != held.noted:
+                held.noted = held.done
+                noted.append(held.to_commit(held.done))
+        return tuple(noted) if self._auto_commit else ()
+
+    def take(self, max_records: int, max_bytes: int | None = None) -> tuple[Piece, ...]:
+        """Return the next rows, partitions in turn; they count as returned once `mark_returned` is told of them."""
+        pieces: list[Piece] = []
+        room, bytes_left = max_records, max_bytes
+        for key in self._order:
+            held = self._held[key]
+            if not held.may_be_returned or held.position is None:
+                continue
+            position = held.position
+            for chunk in held.buffer:
+                if room <= 0 or (bytes_left is not None and bytes_left <= 0):
+                    return tuple(pieces)
+                if chunk.rows is None:
+                    position = chunk.next_offset
+                    continue
+                skipped = _rows_before(chunk, position)
+                rows = chunk.rows.slice(skipped, min(room, chunk.rows.num_rows - skipped))
+                if bytes_left is not None:
+                    rows = _within(rows, bytes_left, is_first=not pieces)
+                    bytes_left -= rows.nbytes
+                if not rows.num_rows:
+                    return tuple(pieces)
+                is_whole = skipped + rows.num_rows == chunk.rows.num_rows
+                position = chunk.next_offset if is_whole else _last_offset(rows) + 1
+                pieces.append(Piece(key, rows, position, chunk))
+                room -= rows.num_rows
+                if not is_whole:
+                    break
+        return tuple(pieces)
+
+    def mark_returned(self, pieces: Sequence[Piece]) -> None:
+        """Count pieces, as `take` gave them, as returned."""
+        for piece in pieces:
+            held = self._held.get(piece.key)
+            if held is None or piece.chunk not in held.buffer:
+                continue
+            gone = []
+            while held.buffer[0] is not piece.chunk:
+                gone.append(held.buffer.popleft())
+            self._undo.append((held, held.position, held.last_epoch, gone))
+            if piece.next_offset == piece.chunk.next_offset:
+                gone.append(held.buffer.popleft())
+            held.position = piece.next_offset
+            held.last_epoch = piece.chunk.epoch_at(piece.next_offset - 1)
+            self._order.pop(piece.key, None)
+            self._order[piece.key] = None
+            self.freed_bytes += sum(chunk.size for chunk in gone)
+
+    def begin_undo(self) -> None:
+        """Begin a call: `take_back` undoes what is marked from now on."""
+        self._undo.clear()
+
+    def take_back(self) -> None:
+        """Count what this call has marked as not returned: its rows come with the next call."""
+        while self._undo:
+            held, position, last_epoch, gone = self._undo.pop()
+            held.buffer.extendleft(reversed(gone))
+            held.position, held.last_epoch = position, last_epoch
+            self.freed_bytes -= sum(chunk.size for chunk in gone)
+
+    def error(self) -> KcoordError | None:
+        """Return what the program has to know before anything else of a partition, if there is something."""
+        for key in self._order:
+            error = self._held[key].error()
+            if error is not None:
+                return error
+        return None
+
+    # ---- positions that Kafka does not have -------------------------------------------------------------------------
+
+    def lost_positions(self, now_s: float) -> tuple[LostPosition, ...]:
+        """Return what the coordinator is to be told: positions of a member that Kafka does not have."""
+        return tuple(
+            LostPosition(*held.key, held.grant.owner_epoch, held.fetch_at)
+            for held in self._out_of_range()
+            if held.grant.owner_epoch is not None and held.waits_until_s <= now_s
+        )
+
+    def start_over(self) -> tuple[TopicPartition, ...]:
+        """Return the partitions assigned by hand whose position Kafka does not have."""
+        return tuple(held.key for held in self._out_of_range() if held.grant.owner_epoch is None)
+
+    def _out_of_range(self) -> Iterator[Held]:
+        for held in self._held.values():
+            if isinstance(held.stopped_by, OutOfRange) and not held.buffer:
+                yield held
+
+    def take_report(
+        self, asked: Sequence[LostPosition], results: Sequence[PartitionResult], now_s: float
+    ) -> tuple[tuple[PartitionResult, int], ...]:
+        """Take the answer to a report; return what is out of range for good, with the position."""
+        refused = []
+        for part, result in zip(asked, results, strict=True):
+            held = self._held.get(partition_of(part))
+            if held is None or held.grant.owner_epoch != part.owner_epoch:
+                continue
+            if result.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                refused.append((result, held.fetch_at))
+            elif result.error is not ErrorCode.NONE:
+                held.waits_until_s = now_s + REPORT_PAUSE_S
+                self._tokens += 1
+                self.freed_bytes += held.begin_at(held.fetch_at, self._tokens)
+            elif not starts_anew(result):
+                assert result.committed is not None, "what neither starts anew nor is refused names the group's offset"
+                self.seek(held.key, result.committed)
+        return tuple(refused)
+
+    def take_truncations(self) -> tuple[tuple[TopicPartition, int], ...]:
+        """Go on where logs were cut back to, unless the policy is none; return where that was."""
+        cut = []
+        for held in self._held.values():
+            if isinstance(held.stopped_by, Truncated) and not held.buffer:
+                cut.append((held.key, held.stopped_by.position))
+                if self._starts_over:
+                    self.seek(held.key, held.stopped_by.position)
+        return tuple(cut)
+
+    # ---- what the program says --------------------------------------------------------------------------------------
+
+    def seek(self, key: TopicPartition, position: int) -> None:
+        """Go on at an offset, AT_BEGINNING or AT_END; all before it counts as done."""
+        self._tokens += 1
+        self.freed_bytes += self._held[key].begin_at(position, self._tokens)
+        self.changes += 1
+
+    def pause(self, keys: Iterable[TopicPartition]) -> None:
+        """Return nothing of partitions; what is buffered stays."""
+        for key in keys:
+            self._held[key].is_paused = True
+        self.changes += 1
+
+    def resume(self, keys: Iterable[TopicPartition]) -> None:
+        """Return rows of partitions again."""
+        for key in keys:
+            self._held[key].is_paused = False
+
+    def retry(self, key: TopicPartition) -> None:
+        """Go on where a partition was when something ended that, which the program has been told."""
+        held = self._held[key]
+        self._tokens += 1
+        position, done = held.position, held.done
+        self.freed_bytes += held.begin_at(held.fetch_at, self._tokens)
+        held.position, held.done = position, done
+
+    # ---- commits ----------------------------------------------------------------------------------------------------
+
+    def returned(self) -> tuple[OffsetToCommit, ...]:
+        """Return what a commit without offsets says: after all that was returned, where the group is not that far."""
+        return tuple(
+            held.to_commit(held.position)
+            for held in self
+            if held.position is not None and (held.committed is None or held.position > held.committed)
+        )
+
+    def commit_no_more(self) -> None:
+        """Give partitions back without offsets from now on."""
+        self._auto_commit = False
+
+    def note_committed(self, asked: Iterable[OffsetToCommit], results: Iterable[PartitionResult]) -> None:
+        """Take the results of a commit."""
+        for one, result in zip(asked, results, strict=True):
+            held = self._held.get((one.topic, one.partition))
+            if held is not None and held.grant.owner_epoch == one.owner_epoch and result.error is ErrorCode.NONE:
+                held.committed = max(held.committed or 0, one.offset)
+
+
+def _grant_of(part: AssignedPartition) -> Grant:
+    topic_id = part.topic_id or None
+    return Grant(part.topic, part.partition, topic_id, part.owner_epoch, part.position, part.position, part.stream)
+
+
+def _last_offset(rows: Any) -> int:
+    offset: int = rows.column("offset")[-1].as_py()
+    return offset
+
+
+def _rows_before(chunk: Chunk, position: int) -> int:
+    """Return how many rows of a chunk come before a position."""
+    if position <= chunk.start:
+        return 0
+    offsets, low, high = chunk.rows.column("offset"), 0, chunk.rows.num_rows
+    while low < high:
+        middle = (low + high) // 2
+        if offsets[middle].as_py() < position:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _within(rows: Any, most: int, *, is_first: bool) -> Any:
+    """Return about as many of the first rows as have so many bytes, one at least where nothing else is returned."""
+    if rows.nbytes <= most:
+        return rows
+    return rows.slice(0, max(rows.num_rows * most // rows.nbytes, int(is_first)))

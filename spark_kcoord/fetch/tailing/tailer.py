@@ -1,0 +1,434 @@
+"""A fetcher that follows partitions as their records come, on a thread of its own, with connections of its own.
+
+One request is out to each broker for all the partitions that it leads, and waits there for records; while one answer is
+decoded the next is on its way. All that was fetched and not taken back is bounded: beyond it nothing is asked for. What
+comes is handed over in order, partition by partition, and says under which token it was fetched. It decides nothing
+about offsets: a position that Kafka does not have is told, and nothing more of that partition is fetched.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import kafka.errors as kafka_errors
+
+from spark_kcoord.errors import KcoordError
+from spark_kcoord.fetch.connection import KafkaClient, describe_failure
+from spark_kcoord.fetch.decoding.decode import AbortedTransaction, end_of
+from spark_kcoord.fetch.offsets import list_offsets
+from spark_kcoord.fetch.requests import NO_REPLICA, PartAnswer, PartWanted, fetch_request, read_response
+from spark_kcoord.fetch.tailing.chunks import chunks_of
+from spark_kcoord.fetch.tailing.fetched import Chunk, Fetched, Resolved, Trouble, Wanted
+from spark_kcoord.fetch.tailing.parts import Part, Parts
+from spark_kcoord.fetch.topic_range import TopicPartition
+from spark_kcoord.options.kafka_settings import KafkaSettings
+
+__all__ = ["Tailer"]
+
+_log = logging.getLogger(__name__)
+
+_MOST_PARTITIONS: Final = 10_000
+"""Partitions in one request."""
+_SHARES: Final = 4
+"""One answer takes at most such a part of the memory that there is."""
+_PASSES: Final = frozenset({3, 100, 103})
+"""UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID: brokers learn of topics at different moments."""
+_LOOK_UP_S: Final = 10.0
+_IDLE_S: Final = 60.0
+_CLOSE_S: Final = 2.0
+
+
+@dataclass(slots=True)
+class _Raw:
+    """Records of one partition that came and are not decoded yet."""
+
+    part: Part
+    token: int
+    start: int
+    end: int
+    records: bytes | memoryview
+    aborted: tuple[AbortedTransaction, ...] | None
+    readable_end: int
+    high_watermark: int
+
+
+@dataclass(slots=True)
+class _Request:
+    """A request on its way to a broker: what it asks for, and its response, to be awaited."""
+
+    parts: list[Part]
+    wanted: list[PartWanted]
+    most_bytes: int
+    response: Any
+
+
+class Tailer:
+    """Follows partitions. `want`, `take`, `free` and `close` belong to one thread, the rest to the fetcher's own.
+
+    `on_news` is called on the fetcher's thread when there is something to take; it must not wait.
+    """
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        *,
+        columns: tuple[str, ...],
+        max_buffered_bytes: int,
+        on_news: Callable[[], None],
+        connect: Callable[[KafkaSettings], KafkaClient] = KafkaClient,
+    ) -> None:
+        self._settings = settings
+        self._columns = columns
+        self._max_bytes = max_buffered_bytes
+        self._on_news = on_news
+        self._connect = connect
+        self._lock = threading.Lock()
+        # Guarded by _lock:
+        self._wanted: Mapping[TopicPartition, Wanted] | None = None
+        self._news: deque[Fetched] = deque()
+        self._held_bytes = 0
+        self._parked_bytes = 0
+        self._is_closed = False
+        self._failure: BaseException | None = None
+        self._client: KafkaClient | None = None
+        self._thread: threading.Thread | None = None
+        # The fetcher's own:
+        self._parts = Parts()
+        self._requests: dict[int, _Request] = {}
+        self._raw: deque[_Raw] = deque()
+        self._ready_brokers: dict[int, float] = {}
+        self._stale: set[str] = set()
+        self._look_up: Any = None
+        self._look_up_at = 0.0
+        self._resolving: tuple[list[Part], Any] | None = None
+        self._said: str | None = None
+
+    # ---- from the consumer's thread ---------------------------------------------------------------------------------
+
+    def want(self, wanted: Mapping[TopicPartition, Wanted]) -> None:
+        """Fetch exactly these partitions from now on."""
+        with self._lock:
+            self._wanted = dict(wanted)
+            if self._thread is None and not self._is_closed:
+                self._thread = threading.Thread(target=self._run, name="kcoord-fetch", daemon=True)
+                self._thread.start()
+        self._wake()
+
+    def take(self) -> list[Fetched]:
+        """Return what came since it was asked last; raises KcoordError when the fetcher has ended by a bug."""
+        with self._lock:
+            if self._failure is not None:
+                raise KcoordError(
+                    f"The fetcher has stopped by a bug in kcoord ({type(self._failure).__name__}: {self._failure})."
+                ) from self._failure
+            news = list(self._news)
+            self._news.clear()
+        return news
+
+    def free(self, freed_bytes: int, parked_bytes: int) -> None:
+        """Say how many bytes of what was taken are not held any more, and how many are held for later."""
+        with self._lock:
+            was_full = self._room() <= 0
+            self._held_bytes -= freed_bytes
+            self._parked_bytes = parked_bytes
+            is_to_wake = was_full and self._room() > 0
+        if is_to_wake:
+            self._wake()
+
+    def close(self) -> None:
+        """End the fetcher and close its connections; does not wait for long."""
+        with self._lock:
+            self._is_closed = True
+            thread = self._thread
+        self._wake()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_CLOSE_S)
+
+    def abandon(self) -> None:
+        """Have the fetcher end without waiting for it."""
+        self._is_closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        client = self._client
+        if client is not None:
+            client.wake()
+
+    def _room(self) -> int:
+        """Return how many bytes may be asked for; what is held for later leaves at least room for one partition."""
+        least = self._settings.max_partition_fetch_bytes
+        room = self._max_bytes - self._held_bytes
+        return least if room < least and self._held_bytes - self._parked_bytes < least else room
+
+    # ---- the fetcher's thread ---------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            client = self._client = self._connect(self._settings)
+            try:
+                while not self._is_closed:
+                    self._turn(client)
+            finally:
+                client.close()
+        except Exception as error:  # noqa: BLE001 - the thread's last line: nobody may wait for a dead fetcher
+            _log.critical("the fetcher has stopped by a bug", exc_info=True)
+            with self._lock:
+                self._failure = error
+            self._on_news()
+
+    def _turn(self, client: KafkaClient) -> None:
+        with self._lock:
+            wanted, self._wanted = self._wanted, None
+        if wanted is not None:
+            self._parts.adopt(wanted)
+        now = time.monotonic()
+        self._take_look_up(client, now)
+        self._take_resolved(client, now)
+        for broker in [broker for broker, request in self._requests.items() if request.response.is_done]:
+            self._take_answer(broker, self._requests.pop(broker), now)
+        self._ask(client, now)
+        if self._raw:
+            client.catch_up()
+            self._decode_one(self._raw.popleft())
+            client.turn(0)
+            return
+        client.turn(self._wait_s(now))
+
+    def _wait_s(self, now: float) -> float:
+        times = [self._parts.next_ready_at(), *self._ready_brokers.values()]
+        if self._stale and self._look_up is None:
+            times.append(self._look_up_at)
+        later = [at - now for at in times if at is not None and at > now]
+        return min(later, default=_IDLE_S)
+
+    # ---- metadata and positions -------------------------------------------------------------------------------------
+
+    def _take_look_up(self, client: KafkaClient, now: float) -> None:
+        if self._look_up is not None and self._look_up.is_done:
+            error, self._look_up = self._look_up.exception, None
+            if error is None:
+                self._stale.clear()
+            else:
+                self._say(error)
+                self._look_up_at = now + self._settings.retry_backoff_ms / 1000
+        self._stale |= {part.key[0] for part in self._parts if client.topic(part.key[0]) is None}
+        self._stale &= {part.key[0] for part in self._parts}
+        if self._stale and self._look_up is None and now >= self._look_up_at:
+            self._look_up_at = now + self._settings.retry_backoff_ms / 1000
+            self._look_up = client.start_soon(partial(client.refresh, sorted(self._stale)))
+
+    def _take_resolved(self, client: KafkaClient, now: float) -> None:
+        if self._resolving is not None and self._resolving[1].is_done:
+            (parts, answer), self._resolving = self._resolving, None
+            found = answer.value if answer.exception is None else {}
+            if answer.exception is not None:
+                self._say(answer.exception)
+            for part in parts:
+                part.is_out = False
+                offset = found.get(part.key)
+                if offset is None or offset < 0:
+                    self._parts.put_off(part, now)
+                    self._stale.add(part.key[0])
+                elif self._parts.is_current(part):
+                    part.position = offset
+                    self._tell(Resolved(part.key, part.token, offset))
+        unresolved = self._parts.unresolved(now)
+        if unresolved and self._resolving is None:
+            asked = {part.key: part.position for part in unresolved}
+            for part in unresolved:
+                part.is_out = True
+            ask = partial(list_offsets, client, asked, now + _LOOK_UP_S)
+            self._resolving = (unresolved, client.start_soon(ask))
+
+    # ---- asking -----------------------------------------------------------------------------------------------------
+
+    def _ask(self, client: KafkaClient, now: float) -> None:
+        """Send a request to each broker that has partitions to be asked for and none under way."""
+        with self._lock:
+            room = self._room()
+        room -= sum(len(raw.records) for raw in self._raw) + sum(one.most_bytes for one in self._requests.values())
+        if room <= 0:
+            return
+        by_broker: dict[int, list[tuple[Part, PartWanted]]] = {}
+        for part in self._parts.ready(now):
+            found = self._place(client, part, now)
+            if found is None:
+                continue
+            broker, leader_epoch = found
+            if broker in self._requests or self._ready_brokers.get(broker, 0.0) > now:
+                continue
+            wanted = PartWanted(
+                topic=part.key[0],
+                topic_id=part.topic_id,
+                partition=part.key[1],
+                position=part.position,
+                most_bytes=self._settings.max_partition_fetch_bytes,
+                leader_epoch=leader_epoch,
+                last_epoch=part.last_epoch,
+            )
+            by_broker.setdefault(broker, []).append((part, wanted))
+        for broker, asked in by_broker.items():
+            most_bytes = min(self._settings.fetch_max_bytes, max(1, self._max_bytes // _SHARES), room)
+            if most_bytes <= 0:
+                return
+            chosen = _together(asked[:_MOST_PARTITIONS])
+            parts, wanted_parts = [part for part, _ in chosen], [wanted for _, wanted in chosen]
+            request = fetch_request(self._settings, wanted_parts, most_bytes=most_bytes)
+            for part in parts:
+                part.is_out = True
+            response = client.start_soon(partial(client.send, broker, request))
+            self._requests[broker] = _Request(parts, wanted_parts, most_bytes, response)
+            room -= most_bytes
+
+    def _place(self, client: KafkaClient, part: Part, now: float) -> tuple[int, int] | None:
+        """Return the broker that a partition is read from, and its leader's epoch; None when that is not known."""
+        topic = client.topic(part.key[0])
+        if topic is None:
+            return None
+        if part.topic_id is None and topic.error is None:
+            part.topic_id = topic.topic_id
+        leader, epoch = topic.leaders.get(part.key[1], (-1, -1))
+        is_other = part.topic_id is not None and topic.topic_id not in (None, part.topic_id)
+        if topic.error is not None or is_other or leader < 0:
+            self._stale.add(part.key[0])
+            self._parts.put_off(part, now)
+            return None
+        return (leader if part.replica == NO_REPLICA else part.replica), epoch
+
+    # ---- answers ----------------------------------------------------------------------------------------------------
+
+    def _take_answer(self, broker: int, request: _Request, now: float) -> None:
+        for part in request.parts:
+            part.is_out = False
+        error = request.response.exception
+        if error is not None:
+            if not isinstance(error, kafka_errors.KafkaError):
+                raise error
+            for part in request.parts:
+                self._fail(part, error, now)
+            return
+        response = request.response.value
+        if response.throttle_time_ms:
+            self._ready_brokers[broker] = now + response.throttle_time_ms / 1000
+        answers = read_response(self._settings, request.wanted, response, most_bytes=request.most_bytes)
+        for part, answer in zip(request.parts, answers, strict=True):
+            if self._parts.is_current(part):
+                self._take_part(part, answer, now)
+
+    def _take_part(self, part: Part, answer: PartAnswer, now: float) -> None:
+        judged = part.judge(answer)
+        if judged is not None:
+            self._hand_over_after_raw(judged)
+        elif answer.error is not None:
+            self._fail(part, answer.error, now)
+        elif answer.preferred_replica >= 0:
+            part.replica = answer.preferred_replica
+        elif answer.records:
+            self._take_records(part, answer)
+        else:
+            part.wait_s = 0.0
+            self._tell_end(part, answer)
+
+    def _take_records(self, part: Part, answer: PartAnswer) -> None:
+        try:
+            records_end = end_of(answer.records, _where(part.key))
+        except KcoordError as error:
+            part.is_stopped = True
+            self._hand_over_after_raw(Trouble(part.key, part.token, part.position, error, is_of_record=True))
+            return
+        if records_end is None or records_end.next_offset <= part.position:
+            return  # a batch that is cut off: it comes whole when the partition is the first of its request
+        self._raw.append(
+            _Raw(
+                part,
+                part.token,
+                part.position,
+                records_end.next_offset,
+                answer.records,
+                answer.aborted,
+                answer.readable_end,
+                answer.high_watermark,
+            )
+        )
+        part.position, part.last_epoch = records_end.next_offset, records_end.leader_epoch
+        self._said = None
+        self._parts.served(part)
+
+    def _tell_end(self, part: Part, answer: PartAnswer) -> None:
+        if answer.readable_end != part.end and answer.readable_end >= 0:
+            part.end = answer.readable_end
+            known = (answer.readable_end, answer.high_watermark)
+            self._hand_over_after_raw(Chunk(part.key, part.token, part.position, part.position, None, 0, (), *known))
+
+    def _fail(self, part: Part, error: kafka_errors.KafkaError, now: float) -> None:
+        part.replica = NO_REPLICA
+        self._stale.add(part.key[0])
+        errno = getattr(error, "errno", None)
+        may_pass = error.retriable or errno in _PASSES or errno in (-1, kafka_errors.OffsetOutOfRangeError.errno)
+        self._parts.put_off(part, now)
+        if may_pass:
+            self._say(error)
+        elif self._parts.is_current(part):
+            part.is_stopped = True
+            why = f"{_where(part.key)} cannot be read: {describe_failure(error)}."
+            self._hand_over_after_raw(Trouble(part.key, part.token, part.position, KcoordError(why)))
+
+    # ---- what is handed over ----------------------------------------------------------------------------------------
+
+    def _decode_one(self, raw: _Raw) -> None:
+        for one in chunks_of(
+            raw.part.key,
+            raw.token,
+            raw.records,
+            raw.start,
+            raw.end,
+            columns=self._columns,
+            aborted=raw.aborted,
+            check_crcs=self._settings.check_crcs,
+            ends=(raw.readable_end, raw.high_watermark),
+        ):
+            if isinstance(one, Trouble):
+                raw.part.is_stopped = True
+            self._tell(one)
+
+    def _hand_over_after_raw(self, news: Fetched) -> None:
+        """Hand something over, after what came of its partition before and is not decoded yet."""
+        waiting = [raw for raw in self._raw if raw.part.key == news.key]
+        for raw in waiting:
+            self._raw.remove(raw)
+            self._decode_one(raw)
+        self._tell(news)
+
+    def _tell(self, news: Fetched) -> None:
+        with self._lock:
+            self._news.append(news)
+            if isinstance(news, Chunk):
+                self._held_bytes += news.size
+        self._on_news()
+
+    def _say(self, error: BaseException) -> None:
+        what = describe_failure(error) if isinstance(error, kafka_errors.KafkaError) else str(error)
+        if what != self._said:
+            self._said = what
+            _log.warning("Kafka at %s: %s; trying on", ", ".join(self._settings.servers), what)
+
+
+def _together(asked: list[tuple[Part, PartWanted]]) -> list[tuple[Part, PartWanted]]:
+    """Return partitions with those of a topic together, the topic of the first one first."""
+    by_topic: dict[str, list[tuple[Part, PartWanted]]] = {}
+    for one in asked:
+        by_topic.setdefault(one[1].topic, []).append(one)
+    # One fetch names topics by id or by name; those whose id is not known wait for a request of their own.
+    has_id = asked[0][1].topic_id is not None
+    return [one for of_topic in by_topic.values() for one in of_topic if (one[1].topic_id is not None) == has_id]
+
+
+def _where(key: TopicPartition) -> str:
+    return f"topic '{key[0]}' partition {key[1]}"
