@@ -55,7 +55,7 @@ class MemberSettings:
     wait_for_topics: bool = False
     coordinator_timeout_ms: int = 120_000
     join_timeout_ms: int = 9_000
-    handover: Handover = Handover.TAKEOVER
+    handover: Handover | None = Handover.TAKEOVER
     claim_timeout_ms: int | None = None
     ping_interval_ms: int | None = None
     auto_commit: bool = False

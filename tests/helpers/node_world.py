@@ -335,7 +335,7 @@ class NodeWorld:
         reset_policy: ResetPolicy | None = None,
         claims: Iterable[Claim] = (),
         hints: Iterable[StartHint] = (),
-        handover: str = "takeover",
+        handover: str | None = "takeover",
         wait_for_topics: bool = False,
         claim_timeout_ms: int | None = None,
         subscription: Subscription | None = None,

@@ -75,7 +75,7 @@ class RegisterConsumer(WireRequest, frozen=True, tag=2):
 
     `handover` says what becomes of a running claim whose owner is gone: `takeover` closes it when the partition has
     its next owner; `hold` keeps it until the same instance id is back, an operator lets it go, or the claim time-out
-    is over.
+    is over. None leaves that to the group.
 
     `isolation_level` says up to where the member reads: read_uncommitted to the high watermark, read_committed to the
     last stable offset. A start at the end is resolved accordingly.
@@ -117,7 +117,7 @@ class RegisterConsumer(WireRequest, frozen=True, tag=2):
     claims: Listed[Claim] = ()
     hints: Listed[StartHint] = ()
     owned: Listed[OwnedPartition] = ()
-    handover: Annotated[str, Handover] = Handover.TAKEOVER
+    handover: Annotated[str | None, Handover] = Handover.TAKEOVER
     wait_for_topics: bool = False
     claim_timeout_ms: int | None = None
     wants_streams: bool = False

@@ -193,7 +193,7 @@ def member_settings(settings: Settings, subscription: Subscription) -> MemberSet
         wait_for_topics=settings["wait_for_topics"],
         coordinator_timeout_ms=settings["coordinator_timeout_ms"],
         join_timeout_ms=settings["coordinator_timeout_ms"],
-        handover=Handover.TAKEOVER if settings["handover"] is None else Handover(settings["handover"]),
+        handover=None if settings["handover"] is None else Handover(settings["handover"]),
         auto_commit=settings.auto_commits,
         lets_go_itself=False,
         isolation_level=IsolationLevel(settings["isolation_level"]),

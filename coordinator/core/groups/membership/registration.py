@@ -417,19 +417,21 @@ class Membership:
         group = desk.group(request.group_id)
         policy = request.reset_policy
         if group is None:
-            settings = GroupSettings(request.group_id, 0, "", policy, request.handover, False, request.claim_timeout_ms)
+            handover = request.handover or Handover.TAKEOVER
+            settings = GroupSettings(request.group_id, 0, "", policy, handover, False, request.claim_timeout_ms)
             if not request.commits:
                 settings = GroupSettings(request.group_id, 0, "", None, Handover.TAKEOVER, is_target_stale=False)
             desk.journal.decide(settings)
         elif request.commits:
-            is_other_handover = request.handover != group.handover
+            handover = request.handover or group.handover
+            is_other_handover = handover != group.handover
             kept_timeout_ms = None if is_other_handover else group.claim_timeout_ms
             settings = GroupSettings(
                 group.group_id,
                 group.group_epoch,
                 group.assignor,
                 policy or group.reset_policy,
-                request.handover,
+                handover,
                 group.is_target_stale,
                 request.claim_timeout_ms or kept_timeout_ms,
             )

@@ -147,7 +147,7 @@ def _why_bad_isolation_level(request: RegisterConsumer) -> Refusal | None:
 
 
 def _why_bad_handover(request: RegisterConsumer, limits: Limits) -> Refusal | None:
-    if request.handover not in set(Handover):
+    if request.handover is not None and request.handover not in set(Handover):
         return Refusal(
             ErrorCode.INVALID_REQUEST,
             f"the hand-over {request.handover[:50]!r} is not known; use one of {', '.join(Handover)}",
@@ -252,6 +252,8 @@ def why_unfit(
 def _why_other_handover(group: GroupState, request: RegisterConsumer, member_id: str, others: int) -> Refusal | None:
     awaited = set(awaited_owners(group)) - {member_id}
     if not others and not awaited:
+        return None
+    if request.handover is None:
         return None
     if request.handover != group.handover:
         whose = "its other members use" if others else f"{say_awaited(group, min(awaited))} left a running claim under"
