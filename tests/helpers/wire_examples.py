@@ -114,7 +114,7 @@ RESPONSES: tuple[m.Response, ...] = (
     m.RegisterConsumerResponse(**_REFUSED, member_id="m1", member_epoch=11, group_epoch=12, session_timeout_ms=10_000,
                                ping_interval_ms=3_333, claims=STATUSES, kafka_cluster_id="5L6g",
                                kafka_bootstrap=("broker-1:9092",), log=LOG, held=6),
-    m.PingResponse(**_REFUSED, member_epoch=11, group_epoch=12, refused=(RESULT,), accepted=4),
+    m.PingResponse(**_REFUSED, member_epoch=11, group_epoch=12, refused=(RESULT,), accepted=4, withheld=(RESULT,)),
     m.FetcherStartedResponse((RESULT,)),
     m.FetcherStoppedResponse((RESULT,)),
     m.CommitOffsetsResponse(**_REFUSED, refused=(RESULT,), accepted=4),

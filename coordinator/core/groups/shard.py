@@ -29,6 +29,7 @@ from coordinator.core.groups.offsets.releases import after_release, release, tak
 from coordinator.core.groups.operators.verbs import Operators
 from coordinator.core.groups.partitions.in_topics import TopicNumbers, by_topic
 from coordinator.core.groups.reconciliation.late_stops import LateStops
+from coordinator.core.groups.reconciliation.pushes import withheld_from
 from coordinator.core.groups.reconciliation.read_only import why_read_only
 from coordinator.core.groups.reconciliation.reconciler import Reconciler
 from coordinator.core.groups.soft.remains import Remains
@@ -392,7 +393,8 @@ class Shard:
             refused, accepted = self._commits.by_member(group, connection, request.offsets)
         assert connection.member_id is not None
         epoch = group.members[connection.member_id].member_epoch
-        return PingResponse(member_epoch=epoch, group_epoch=group.group_epoch, refused=refused, accepted=accepted)
+        withheld = withheld_from(group, connection.member_id, self.desk.soft_of(group.group_id).unresolved_why)
+        return PingResponse(ErrorCode.NONE, "", epoch, group.group_epoch, refused, accepted, withheld)
 
     def _advance(
         self, group: GroupState, member_id: str, request: Advance, connection_id: int, correlation_id: int

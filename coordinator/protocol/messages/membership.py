@@ -184,6 +184,8 @@ class Ping(WireRequest, frozen=True, tag=3):
         ErrorCode.INVALID_REQUEST,
         ErrorCode.OFFSET_METADATA_TOO_LARGE,
         ErrorCode.STATE_LIMIT_REACHED,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
     )
 
     member_epoch: int
@@ -198,7 +200,12 @@ class Ping(WireRequest, frozen=True, tag=3):
 
 
 class PingResponse(WireMessage, frozen=True, tag=103):
-    """Answers Ping; how many of its offsets were accepted, and what was refused."""
+    """Answers Ping; how many of its offsets were accepted, and what was refused.
+
+    `withheld` are partitions of the member's target that it does not get because nobody knows where they start:
+    OFFSET_OUT_OF_RANGE where the group's policy is none, OFFSET_NOT_AVAILABLE where Kafka has not said. Of very many
+    some are named.
+    """
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
@@ -206,6 +213,7 @@ class PingResponse(WireMessage, frozen=True, tag=103):
     group_epoch: int = 0
     refused: tuple[PartitionResult, ...] = ()
     accepted: int = 0
+    withheld: tuple[PartitionResult, ...] = ()
 
 
 class FetcherStarted(WireRequest, frozen=True, tag=4):

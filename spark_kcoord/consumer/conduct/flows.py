@@ -192,6 +192,14 @@ class Flows:
                 raise CorruptRecordError(what, *held.key, trouble.position) from trouble.error
             self.machine.retry(held.key)
             raise translated(trouble.error)
+        withheld = self.machine.withheld
+        if withheld:
+            shown = ", ".join(f"{one.topic}-{one.partition}" for one in withheld[:8])
+            raise StartNotKnownError(
+                f"Group '{self.settings.group_id}' has no offset of {shown}, and its policy is none: commit one "
+                "(kcoord group reset-offsets), or say 'auto_offset_reset' in a new group.",
+                [(one.topic, one.partition) for one in withheld],
+            )
         cut = self.machine.take_truncations()
         if not cut:
             return

@@ -95,6 +95,12 @@ class ConsumerMachine:
         """True when what is held is the whole target of the member, which may be empty."""
         return self._seen is not None and self._seen.is_complete
 
+    @property
+    def withheld(self) -> tuple[PartitionResult, ...]:
+        """The partitions that do not come because the group has no offset of them and its policy is none."""
+        withheld = self._seen.withheld if self._seen is not None else ()
+        return tuple(one for one in withheld if one.error is ErrorCode.OFFSET_OUT_OF_RANGE)
+
     def held(self, key: TopicPartition) -> Held | None:
         """Return a partition that is held."""
         return self._held.get(key)

@@ -292,6 +292,7 @@ class Member:
                 self._on_refused_member(refusal)
             case Ping(), PingResponse():
                 self._holdings.set_member_epoch(response.member_epoch)
+                self._holdings.withhold(response.withheld)
                 if answers.is_answered(asked.request, response):
                     answers.take_commit(self._holdings, asked.request, response)
             case _:

@@ -1,6 +1,6 @@
 """What members are told about their partitions, cut into pushes of bounded size."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, repeat
 from operator import itemgetter
 from typing import Final
@@ -8,12 +8,17 @@ from typing import Final
 from coordinator.core.groups.hard.state import Grant, GroupState
 from coordinator.core.groups.hard.tables.committed_table import positions
 from coordinator.core.groups.partitions.partition_table import TopicPartition
+from coordinator.core.groups.reconciliation.start_offsets import NoStart, policy_start
 from coordinator.core.kafka_metadata import Catalog
+from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FetcherTaken, StartFetcher, StopFetcher
-from coordinator.protocol.parts import OwnedPartition, StartPartition
+from coordinator.protocol.parts import OwnedPartition, PartitionResult, StartPartition
 
 _MOST_NOTES: Final = 20
 """Sentences of one push; the timeline has them all."""
+_MOST: Final = 100
+_LOOKED_AT: Final = 1_000
+"""Withheld partitions that a member is told, and those of the group that are looked at for it."""
 
 
 def start_fetchers(
@@ -96,3 +101,23 @@ def fetchers_taken(
     parts = [OwnedPartition(*partition, group.grants[partition].owner_epoch) for partition in partitions]
     for begin in range(0, len(parts), most):
         yield FetcherTaken(partitions=tuple(parts[begin : begin + most]), why=why)
+
+
+def withheld_from(
+    group: GroupState, member_id: str, unresolved_why: Mapping[TopicPartition, str]
+) -> tuple[PartitionResult, ...]:
+    """Return what a member does not get for want of a start, and why; of very many some.
+
+    `unresolved_why` says it of all partitions of the group, which are few but where the policy is none.
+    """
+    if not unresolved_why:
+        return ()
+    policy = policy_start(group.reset_policy)
+    found = []
+    for partition, why in list(unresolved_why.items())[:_LOOKED_AT]:
+        if group.wanted_owner(partition) != member_id or partition in group.grants:
+            continue
+        is_for_good = isinstance(policy, NoStart) and policy.why == why
+        error = ErrorCode.OFFSET_OUT_OF_RANGE if is_for_good else ErrorCode.OFFSET_NOT_AVAILABLE
+        found.append(PartitionResult(*partition, error, why))
+    return tuple(found[:_MOST])

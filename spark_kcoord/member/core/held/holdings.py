@@ -72,6 +72,8 @@ class Assignment:
     """Sentences about partitions that were granted without a committed offset: where they start and why; the last."""
     last_grants: Mapping[str, int] = field(default_factory=dict, compare=False)
     """The owner epoch of the last grant of each topic; it is also there when its partitions have left again."""
+    withheld: tuple[PartitionResult, ...] = ()
+    """The partitions of its target that it does not get because nobody knows where they start, and why."""
 
     def is_awaited(self, *, complete: bool) -> bool:
         """True when it ends a wait for any partition, or with `complete` for the whole target, which may be empty."""
@@ -115,6 +117,7 @@ class Holdings:
         self._doubtful: set[TopicPartition] = set()
         """The partitions that were held before the last registration and have not been told since."""
         self._to_be_told = 0
+        self._withheld: tuple[PartitionResult, ...] = ()
         self._claims = {partition_of(claim): _OpenClaim(claim, is_running=False) for claim in claims}
         self._noted: dict[TopicPartition, OffsetToCommit] = {}
         self._finished: dict[TopicPartition, Claim] = {}
@@ -147,6 +150,7 @@ class Holdings:
                 tuple(self._finished[key] for key in sorted(self._finished)),
                 tuple(self._notes),
                 dict(self._last_grants),
+                tuple(one for one in self._withheld if partition_of(one) not in self._grants),
             )
         return self._assignment
 
@@ -211,6 +215,12 @@ class Holdings:
             self._release(key)
         self._to_be_told = 0
         self._doubtful.clear()
+
+    def withhold(self, partitions: tuple[PartitionResult, ...]) -> None:
+        """Take which partitions of its target the member does not get, and why."""
+        if partitions != self._withheld:
+            self._withheld = partitions
+            self._assignment = None
 
     def start(self, push: StartFetcher) -> None:
         """Take over granted partitions; one that is held under the same owner epoch stays as it is."""

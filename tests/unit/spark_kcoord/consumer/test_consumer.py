@@ -6,6 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -165,6 +166,22 @@ def test_nothing_subscribed_to_is_an_error() -> None:
 def test_a_poll_with_a_bad_argument_is_refused(timeout_ms: int, max_records: int | None) -> None:
     with pytest.raises(ValueError, match=r"negative|positive"):
         Rig().poll(timeout_ms, max_records)
+
+
+def test_partitions_without_a_start_are_an_error_after_the_records_of_the_others() -> None:
+    rig = Rig(max_poll_records=10)
+    rig.member.given = replace(
+        rig.member.given,
+        withheld=(
+            PartitionResult("t", 1, ErrorCode.OFFSET_OUT_OF_RANGE, "its policy is none"),
+            PartitionResult("t", 2, ErrorCode.OFFSET_NOT_AVAILABLE, "Kafka is away"),
+        ),
+    )
+    assert len(rig.offsets()) == 10
+    with pytest.raises(errors.StartNotKnownError, match="no offset of t-1, and its policy is none") as raised:
+        rig.poll()
+    assert raised.value.partitions == (P1,)
+    assert isinstance(raised.value, kafka_errors.NoOffsetForPartitionError)
 
 
 # ---- what is done ---------------------------------------------------------------------------------------------------
