@@ -287,6 +287,26 @@ def test_a_call_outlasts_its_time_out_neither_without_a_coordinator_nor_without_
     assert "setting 'bootstrap_servers'" in run.stdout
 
 
+def test_a_group_whose_policy_is_none_says_which_partitions_have_no_start(
+    kafka: "LocalKafka", topic: Callable[..., str], consumers: Callable[..., Consumer]
+) -> None:
+    name = topic(1)
+    consumer = consumers(name, topics=(name,), auto_offset_reset="none")
+    with pytest.raises(errors.StartNotKnownError, match=f"no offset of {name}-0"):
+        consumer.poll(10_000)
+
+
+def test_a_consumer_joins_a_group_that_holds_and_leaves_it_so(
+    kafka: "LocalKafka", topic: Callable[..., str], consumers: Callable[..., Consumer]
+) -> None:
+    name = topic(1)
+    held = consumers(name, topics=(name,), handover="hold", group_instance_id="one")
+    assert held.wait_for_assignment(10_000)
+    other = consumers(name, topics=(name,))
+    other.wait_for_assignment(2_000)
+    assert other.poll(500) == {}
+
+
 def test_ctrl_c_and_interrupt_end_a_waiting_poll_and_lose_nothing(
     kafka: "LocalKafka", topic: Callable[..., str], consumers: Callable[..., Consumer]
 ) -> None:
