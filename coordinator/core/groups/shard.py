@@ -58,7 +58,6 @@ from coordinator.protocol.messages import (
     LeaveGroupResponse,
     Ping,
     PingResponse,
-    RegisterConsumer,
     ReportOutOfRange,
     Response,
 )
@@ -330,13 +329,6 @@ class Shard:
     def register(self, registration: Registration) -> None:
         """Handle RegisterConsumer."""
         self._membership.register(registration)
-
-    def is_of_member(self, connection: Connection, request: RegisterConsumer) -> bool:
-        """Say whether a connection is that of the very process that registers on it, with another subscription then."""
-        group = self.desk.group(request.group_id) if connection.group_id == request.group_id else None
-        member = group.members.get(request.member_id) if group is not None else None
-        is_same = member is not None and member.facts.incarnation == request.incarnation
-        return is_same and connection.member_id == request.member_id
 
     def became_durable(self, end_offset: int) -> bool:
         """Note up to where records are durable, and say whether a timer may have been set by that."""

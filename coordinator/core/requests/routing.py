@@ -12,6 +12,7 @@ from coordinator.core.events import RequestArrived
 from coordinator.core.groups.assignment.subscriptions import named_topics
 from coordinator.core.groups.describe import summaries
 from coordinator.core.groups.desk import Clock
+from coordinator.core.groups.membership.identities import registers_again
 from coordinator.core.groups.soft.sessions import Connection, Registration
 from coordinator.core.groups.soft.shown import Shown
 from coordinator.core.kafka_metadata import Catalog
@@ -239,7 +240,8 @@ class Router:
 
     def _register(self, connection: Connection, event: RequestArrived, request: RegisterConsumer) -> None:
         shard = self._rack.at_work(request.group_id)
-        is_free = connection.group_id is None or shard.is_of_member(connection, request)
+        group = shard.desk.group(request.group_id)
+        is_free = connection.group_id is None or registers_again(group, connection, request)
         if not is_free or connection.is_registering:
             why = "this connection is another member's, or waits to be one's; register on a new connection"
             response = RegisterConsumerResponse(error=ErrorCode.INVALID_REQUEST, message=why)

@@ -1,4 +1,4 @@
-"""Two processes that claim one place in a group: the words with which the later one is told whose it is.
+"""Processes that claim one place in a group: whether it is the same one, and words that say whose the place is.
 
 An identity comes from a checkpoint, as a member id, or from an instance id; who is refused learns which of the two it
 is, who has it, and what to give itself instead. Who of them lives is decided elsewhere.
@@ -10,10 +10,19 @@ from typing import Final
 from coordinator.core.groups.hard.records import MemberFacts
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.partitions.partition_table import TopicPartition
+from coordinator.core.groups.soft.sessions import Connection
 from coordinator.protocol.messages import RegisterConsumer
 
 SHOWN: Final = 5
 """The number of partitions that a refusal names."""
+
+
+def registers_again(group: GroupState | None, connection: Connection, request: RegisterConsumer) -> bool:
+    """Return whether a connection is that of the very process that registers on it, with another subscription then."""
+    if group is None or connection.group_id != request.group_id or connection.member_id != request.member_id:
+        return False
+    member = group.members.get(request.member_id)
+    return member is not None and member.facts.incarnation == request.incarnation
 
 
 def why_id_in_use(group: GroupState, request: RegisterConsumer, member_id: str) -> str:
