@@ -60,9 +60,9 @@ from coordinator.core.groups.assignment.assignors.assignor import Assignor
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
 from coordinator.core.peers.control_words import (
-    PEERS_ADDRESS,
     answer_in,
     commands_of,
+    listens_at,
     step_down_in,
     step_down_of,
     told,
@@ -79,7 +79,6 @@ from coordinator.core.requests.finding import Neighbours
 from coordinator.protocol import peer_messages as wire
 from coordinator.protocol.messages import DescribeCluster
 from coordinator.protocol.parts import NodeAddress
-from coordinator.protocol.text.addresses import parse_address
 
 MOST_ROUNDS_OF_A_STEP: Final = 1_000
 """So often, at most, one room's wishes lead to another's in one step; more is a bug."""
@@ -459,11 +458,11 @@ class ClusterNode:
     def _connect(self, image: Image) -> None:
         """Be in contact with all who live, and with those who lived until they come back in another life."""
         for node, live in sorted(image.live.items()):
-            address, known = live.value.addresses.get(PEERS_ADDRESS), self._peers.get(node)
+            address, known = listens_at(live.value.addresses, live.value.node_epoch), self._peers.get(node)
             is_old = known is not None and known.node_epoch > live.value.node_epoch
             if node == self._identity.node_id or address is None or is_old or not live.owner:
                 continue
-            self._peers[node] = PeerAddress((parse_address(address),), live.value.node_epoch)
+            self._peers[node] = address
         connected = ConnectPeers(self._node_epoch, dict(self._peers))
         if connected != self._connected:
             self._connected = connected

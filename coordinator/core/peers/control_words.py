@@ -4,7 +4,7 @@ As `words` has it for replicas: functions both ways, and PeerError for what make
 obeyed by two rooms: by the replicas, as `Commands`, and by whoever sends members to leaders.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from coordinator.core.cluster import effects as cluster_fx
@@ -151,9 +151,14 @@ def step_down_in(message: wire.StepDown, node_id: int, node_epoch: int) -> clust
 
 def peer_address(node: cluster_fx.NodeInfo) -> PeerAddress | None:
     """Return where a node listens for others, None if it names no address that can be read."""
-    text = dict(node.addresses).get(PEERS_ADDRESS)
+    return listens_at(dict(node.addresses), node.node_epoch)
+
+
+def listens_at(addresses: Mapping[str, str], node_epoch: int) -> PeerAddress | None:
+    """Return where a node with these addresses listens for others, None if none of them can be read as that."""
+    text = addresses.get(PEERS_ADDRESS)
     try:
-        return None if text is None else PeerAddress((parse_address(text),), node.node_epoch)
+        return None if text is None else PeerAddress((parse_address(text),), node_epoch)
     except ValueError:
         return None
 

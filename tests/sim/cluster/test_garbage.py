@@ -1,0 +1,57 @@
+"""A cluster lives on whatever others have put below its path in ZooKeeper, and what is garbage costs only itself."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from coordinator.core.cluster.znodes import NODES_LIVE
+from coordinator.core.cluster.zookeeper import ZkApplied, ZkCreate
+from tests.sim.cluster.mix import draw_cluster_mix
+from tests.sim.cluster.world import ClusterWorld
+
+SETTLED_MS = 3_000
+LIVE = {
+    "node_epoch": 1,
+    "directory_id": "x",
+    "addresses": {"peers": "h:1", "members": "h:2"},
+    "rack": "r",
+    "release": "0",
+}
+
+
+class GarbageWorld(ClusterWorld):
+    """Somebody's session registers as a node what is none, and stays."""
+
+    def __init__(self, name: str, value: Mapping[str, object]) -> None:
+        super().__init__(1, replace(draw_cluster_mix(Random(1), 3), faults={}, faulty_ms=5_000), Random(1))
+        self._path, self._data = f"{NODES_LIVE}/{name}", json.dumps(value).encode()
+
+    def _begin(self) -> None:
+        super()._begin()
+        self.schedule.after(SETTLED_MS, self._register)
+
+    def _register(self) -> None:
+        owner = self.servers.begin_session(10**6, lambda: None)
+        self.servers.heard(owner)
+        done = self.servers.multi(self.servers.servers[0], owner, (ZkCreate(self._path, self._data, True),))
+        assert isinstance(done, ZkApplied)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("7", LIVE | {"addresses": {"peers": "nonsense", "members": "a:b:99999"}}),
+        ("7", LIVE | {"addresses": {}}),
+        ("7", LIVE | {"addresses": {"peers": "h" * 5_000 + ":1"}}),
+        ("7", LIVE | {"addresses": {"h" * 5_000: "h:1"}}),
+        ("4294967296", LIVE),
+        ("7", {}),
+        ("x", LIVE),
+    ],
+    ids=["address", "no-address", "long-address", "long-name", "large-id", "empty", "no-number"],
+)
+def test_a_registration_that_is_garbage_costs_nobody_else_anything(name: str, value: Mapping[str, object]) -> None:
+    GarbageWorld(name, value).run()
