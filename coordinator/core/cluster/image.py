@@ -55,9 +55,14 @@ class Image:
         return None if bucket is None else bucket.value.shards.get(shard)
 
     def shards(self) -> Iterator[tuple[int, ShardEntry]]:
-        """Return every shard that can be read, by bucket."""
-        for bucket in sorted(self.buckets):
-            yield from self.buckets[bucket].value.shards.items()
+        """Return every shard of the cluster that can be read, by bucket; an entry in another's bucket is none."""
+        if self.cluster is None:
+            return
+        cluster = self.cluster.value
+        for number, bucket in sorted(self.buckets.items()):
+            for shard, entry in bucket.value.shards.items():
+                if shard < cluster.shards and bucket_of(shard, cluster.buckets) == number:
+                    yield shard, entry
 
     def unreadable_shards(self) -> frozenset[int]:
         """Return the shards of which nothing may be concluded: their entry or bucket cannot be read or is missing.

@@ -27,7 +27,9 @@ FOLDERS: Final = ("/controller", "/nodes", NODES_KNOWN, NODES_LIVE, SHARDS)
 """Nodes that hold others and say nothing themselves."""
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
-_NodeId = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+_MOST_NUMBER: Final = 2**31 - 1
+_NodeId = Annotated[int, msgspec.Meta(ge=0, le=_MOST_NUMBER)]
+_LeaderEpoch = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 _Text = Annotated[str, msgspec.Meta(max_length=4_096)]
 
 Unknown = Mapping[str, Any]
@@ -106,7 +108,7 @@ class LiveNode(_Value, frozen=True, kw_only=True):
 
     node_epoch: _Count
     directory_id: _Text
-    addresses: dict[str, str]
+    addresses: Annotated[dict[_Text, _Text], msgspec.Meta(max_length=100)]
     rack: _Text
     release: _Text
     state: NodeState = NodeState.READY
@@ -123,7 +125,7 @@ class ShardEntry(_Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     leader: _NodeId | None
     leader_node_epoch: _Count | None = None
-    leader_epoch: _Count
+    leader_epoch: _LeaderEpoch
     isr: tuple[_NodeId, ...]
     replicas: tuple[_NodeId, ...]
     adding: tuple[_NodeId, ...] = ()
@@ -208,7 +210,9 @@ def bucket_of(shard: int, buckets: int) -> int:
 
 def number_in(name: str) -> int | None:
     """Return the number that a node's name is, as this layout writes it; None for any other name."""
-    return int(name) if name.isascii() and name.isdigit() and len(name) <= 10 and str(int(name)) == name else None
+    if not (name.isascii() and name.isdigit() and len(name) <= 10 and str(int(name)) == name):
+        return None
+    return int(name) if int(name) <= _MOST_NUMBER else None
 
 
 def encode(value: _Value) -> bytes:

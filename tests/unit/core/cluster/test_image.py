@@ -39,6 +39,17 @@ def test_what_is_read_is_there_with_its_version_and_owner() -> None:
     assert image.unreadable_shards() == frozenset()
 
 
+def test_an_entry_of_no_shard_of_this_cluster_or_in_anothers_bucket_is_no_shard() -> None:
+    stray = Bucket(shards={**BUCKETS[0].shards, 1: ENTRY, 4: ENTRY, 99_999_999: ENTRY})
+    image = read_node(whole(), "/shards/0", ZkNode(encode_bucket(stray), 6))
+    image = read_node(image, "/shards/7", ZkNode(encode_bucket(Bucket(shards={3: ENTRY, 7: ENTRY})), 0))
+    assert sorted(shard for shard, _ in image.shards()) == [0, 1, 2, 3]
+    without = read_node(image, "/shards/1", None)
+    assert sorted(shard for shard, _ in without.shards()) == [0, 2]
+    assert without.unreadable_shards() == {1, 3}
+    assert not list(read_node(image, "/cluster", None).shards())
+
+
 def test_what_is_gone_is_gone_whether_its_node_or_its_folder_was_read() -> None:
     assert not read_node(whole(), "/nodes/live/1", None).live
     assert not read_children(whole(), "/nodes/live", ()).live

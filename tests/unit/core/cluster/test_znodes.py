@@ -104,6 +104,7 @@ def test_an_entry_that_cannot_be_read_costs_its_shard_alone_and_is_left_as_it_is
         {"replicas": []},
         {"leader_epoch": -1},
         {"leader_epoch": 2**70},
+        {"leader_epoch": 2**32},
         {"isr": [1.5]},
         {"adding": [4]},
     ],
@@ -177,6 +178,15 @@ def test_deep_nesting_is_unreadable() -> None:
 
 def test_names_are_numbers_as_this_layout_writes_them() -> None:
     assert [number_in(name) for name in ("0", "12", "012", "", "-1", "1e3", "٣", "9" * 11)] == [0, 12] + [None] * 6
+    assert [number_in(name) for name in ("2147483647", "2147483648")] == [2**31 - 1, None]
+
+
+@pytest.mark.parametrize(
+    "addresses", [{"peers": "h" * 5_000}, {"p" * 5_000: "h:1"}, dict.fromkeys(map(str, range(101)), "")]
+)
+def test_addresses_that_no_message_could_carry_cannot_be_read(addresses: dict[str, str]) -> None:
+    stored = json.dumps(json.loads(encode(LIVE)) | {"addresses": addresses}).encode()
+    assert isinstance(decode(LiveNode, "/at", stored), Unreadable)
 
 
 def test_shards_are_spread_over_at_most_64_buckets() -> None:
