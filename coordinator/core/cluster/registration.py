@@ -189,16 +189,21 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
     observer = registration.observer
     is_certain = observer.is_connected and observer.is_whole and observer.asked is None
     is_busy = registration.asked is not None or registration.is_remembering or now_ms < registration.write_after_ms
-    if not is_certain or is_busy or registration.is_over or registration.node_epoch is not None:
+    if not is_certain or is_busy or registration.is_over:
         return registration, ()
     image, identity = observer.image, registration.identity
-    why = contradiction(image, identity, registration.lived)
+    if registration.node_epoch is not None:
+        if _is_registered(registration):
+            return replace(registration, doubt=""), ()
+        why = _why_replaced(registration)
+    else:
+        why = contradiction(image, identity, registration.lived)
     if why and why != registration.doubt:
         # One read is of several moments, between which another process may have registered.
         return _observe(replace(registration, doubt=why), ReadAnew(), now_ms)
     if why:
         return _end(registration, why)
-    doubt, registration = registration.doubt, replace(registration, doubt="")
+    doubt, registration = registration.doubt, replace(registration, doubt="", node_epoch=None)
     if image.cluster is None:
         return _ask(registration, form_cluster(identity.forms))
     if not identity.cluster_id:
@@ -230,6 +235,30 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
         leaves=_leaves(image, identity, is_all=bool(registration.has_lost_all)) if registration.lived is None else (),
     )
     return _ask(registration, multis[0], multis[1:])
+
+
+def _is_registered(registration: Registration) -> bool:
+    """Say whether this life is still in ZooKeeper, or that cannot be told since a part of the data is not as it was."""
+    image, node_id = registration.observer.image, registration.identity.node_id
+    live = image.live.get(node_id)
+    if live is None:
+        is_told = live_path(node_id) not in image.unreadable and known_path(node_id) not in image.unreadable
+        return not is_told or contradiction(image, registration.identity, registration.lived) != ""
+    return live.owner in (registration.owner, 0)
+
+
+def _why_replaced(registration: Registration) -> str:
+    """Say who has registered in the place of this process, whose session goes on; empty if nobody has."""
+    identity = registration.identity
+    other = registration.observer.image.live.get(identity.node_id)
+    if other is None:
+        return ""
+    at = ", ".join(f"{name} {address}" for name, address in sorted(other.value.addresses.items()))
+    return (
+        f"another process has registered as node {identity.node_id} ({at or 'no address'}), with directory "
+        f"{other.value.directory_id}, while this one has {identity.directory_id}: one of them runs on a copy, and is "
+        "to be stopped"
+    )
 
 
 def _wait_for_the_other(registration: Registration, other: LiveNode, doubt: str, now_ms: int) -> Result:

@@ -125,9 +125,14 @@ def step(controller: Controller, event: ControllerEvent, now_ms: int) -> Result:
         case ZkMultiDone():
             controller, effects = _take_outcome(controller, event, now_ms)
         case Registered(node_epoch):
+            # Whoever is in office while its session goes on has it under a node epoch that is over.
+            controller, effects = _leave(controller, f"this node lives under node epoch {node_epoch} now")
+            if effects:
+                controller = replace(controller, stand_after_ms=now_ms + controller.settings.stand_wait_ms)
             # What is decided upon is not older than that: a cluster that it has made itself is there.
             controller = replace(controller, node_epoch=node_epoch)
-            controller, effects = _observe(controller, ReadAnew(of_a_candidate(controller.node_id)), now_ms)
+            controller, reads = _observe(controller, ReadAnew(of_a_candidate(controller.node_id)), now_ms)
+            effects += reads
         case NodeRefused(node_id, node_epoch):
             controller = _meet(controller, (node_id, node_epoch), is_reached=False, is_refused=True)
         case PeerReached(node_id, node_epoch):

@@ -155,6 +155,29 @@ def test_a_session_that_ends_is_followed_by_another_life_which_leaves_nothing() 
     assert world.isrs() == [(1, 2), (2, 1)]
 
 
+def test_a_node_whose_registration_was_removed_registers_anew_and_leaves_nothing() -> None:
+    world, one, two = two_nodes()
+    _remove(world, "/nodes/live/1")
+    world.run()
+    assert one.said == [JoinedCluster("c1", 2), LifeBegan(0), LifeBegan(1)]
+    assert world.image().live[1].owner == one.port.owner
+    assert world.isrs() == [(1, 2), (2, 1)]
+    assert two.said == [JoinedCluster("c1", 2), LifeBegan(0)]
+
+
+def test_a_process_in_whose_place_another_registers_with_a_copy_of_its_directory_stops() -> None:
+    world, one, _ = two_nodes()
+    copy = Newcomer(world, identity(1, starts=2, cluster="c1"))
+    world.run()
+    assert copy.said == [LifeBegan(1)]
+    assert one.said[2:] == [
+        MayNotJoin(
+            "another process has registered as node 1 (peers n1:9293), with directory d1, while this one has d1: one "
+            "of them runs on a copy, and is to be stopped"
+        )
+    ]
+
+
 @pytest.mark.parametrize(
     "back",
     [identity(1, directory="new"), identity(1, starts=1, cluster="c1")],

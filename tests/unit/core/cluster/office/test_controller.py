@@ -13,6 +13,7 @@ from coordinator.core.cluster.effects import (
 from coordinator.core.cluster.events import (
     NodeRefused,
     PeerReached,
+    Registered,
     StepDown,
     StepDownReason,
 )
@@ -87,6 +88,22 @@ def test_when_the_controller_dies_another_takes_the_next_epoch() -> None:
     assert dead not in {world.shard(shard).leader for shard in range(SHARDS)}
     world.run(4_000)
     assert world.is_at_rest()
+
+
+def test_a_controller_that_registers_anew_within_its_session_leaves_the_office_to_others() -> None:
+    world = at_rest()
+    (former,) = world.controllers()
+    node = world.nodes[former]
+    node.take(Registered(node.node_epoch))
+    world.run(500)
+    (controller,) = world.controllers()
+    assert controller != former
+    assert world.nodes[controller].said[0] == TookOffice(2)
+    assert LeftOffice(f"this node lives under node epoch {node.node_epoch} now") in node.said
+    (dead,) = set(world.nodes) - {controller, former}
+    world.nodes[dead].kill()
+    world.run(5_000)
+    assert dead not in {world.shard(shard).leader for shard in range(SHARDS)}
 
 
 def test_a_restarted_leader_does_not_lead_what_its_former_life_led() -> None:
