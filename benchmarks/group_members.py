@@ -32,6 +32,7 @@ from coordinator.protocol.messages import (
     FetcherStopped,
     FetcherStoppedResponse,
     Ping,
+    PingResponse,
     RegisterConsumer,
     RegisterConsumerResponse,
     Request,
@@ -57,7 +58,8 @@ _FIRST_OFFSET: Final = 1_000_000
 """msgpack writes offsets from 65,536 to 2**32 - 1 in five bytes, so one can stand for another in an encoded frame."""
 _OFFSET: Final = struct.Struct(">BI")
 _UINT32: Final = 0xCE
-_PING_ANSWERED: Final = b"\x97\x67\x00"
+_PING_ANSWERED: Final = encode_message(PingResponse())[:3]
+"""How an answer to a ping begins: how long it is, its tag, and that it is no refusal."""
 
 _COMMIT_ANSWERED: Final = encode_message(CommitOffsetsResponse(accepted=COMMIT_PARTITIONS))
 PING: Final = encode_envelope(_TIMED, encode_message(Ping(1)))

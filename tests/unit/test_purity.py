@@ -52,12 +52,18 @@ OUR_ROOMS = {
         "spark_kcoord.member.core",
         "spark_kcoord.member.refusals",
         "spark_kcoord.member.settings",
+        "spark_kcoord.member.speech",
     ),
 }
 PLACES = {
     "core": ("coordinator/core",),
     "protocol": ("coordinator/protocol",),
-    "member": ("spark_kcoord/member/core", "spark_kcoord/member/refusals.py", "spark_kcoord/member/settings.py"),
+    "member": (
+        "spark_kcoord/member/core",
+        "spark_kcoord/member/refusals.py",
+        "spark_kcoord/member/settings.py",
+        "spark_kcoord/member/speech.py",
+    ),
 }
 """The folders and files of each pure room; of the member's, also what its machine imports beside it."""
 IMPURE_BUILTINS = {"open", "print", "input", "eval", "exec", "compile", "__import__", "breakpoint"}

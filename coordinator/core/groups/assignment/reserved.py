@@ -37,6 +37,7 @@ def assign_around(
             yield
     if not taken:
         return (yield from _run(assignor, given))
+    taken = dict(sorted(taken.items()))  # in no set's order: how many turns it takes is the same for the same state
     sizes = {topic: given.partitions[topic] - len(numbers) for topic, numbers in taken.items()}
     stands_for: dict[TopicPartition, TopicPartition] = {}
     seen_as: dict[TopicPartition, TopicPartition | None] = {}

@@ -59,18 +59,26 @@ def _unassigned(
 ) -> Turns[list[TopicPartition] | None]:
     """Return what nobody has; None when somebody has what does not exist or what another has too."""
     marks = {topic: bytearray(count) for topic, count in topics.items()}
+    has_wrong = False
+    for some in chain.from_iterable(map(portions, held)):
+        # To the end also when it is known: sets have no order, and the same state takes the same number of turns.
+        has_wrong = has_wrong or not _mark(some, marks)
+        if pace.is_over(len(some)):
+            yield
+    return None if has_wrong else (yield from _with_mark(marks, 0, pace))
+
+
+def _mark(partitions: Collection[TopicPartition], marks: Mapping[str, bytearray]) -> bool:
+    """Mark partitions; return False as soon as one is marked already or does not exist."""
     try:
-        for some in chain.from_iterable(map(portions, held)):
-            for topic, number in some:
-                of_topic = marks[topic]
-                if number < 0 or of_topic[number]:
-                    return None
-                of_topic[number] = 1
-            if pace.is_over(len(some)):
-                yield
+        for topic, number in partitions:
+            of_topic = marks[topic]
+            if number < 0 or of_topic[number]:
+                return False
+            of_topic[number] = 1
     except (KeyError, IndexError):
-        return None
-    return (yield from _with_mark(marks, 0, pace))
+        return False
+    return True
 
 
 def _what_counts(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from coordinator.core.groups.assignment.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, AssignorInput, AssignorMember
+from tests.sim.turns import turns_of
 
 Numbers = dict[str, dict[str, list[int]]]
 
@@ -200,3 +201,15 @@ class TestRoundRobin:
             "m2": {"b": [0]},
             "m3": {"b": [1], "c": [0, 1, 2]},
         }
+
+
+def test_a_target_takes_the_same_turns_in_whatever_order_sets_are_gone_through() -> None:
+    def turns(held: list[tuple[str, int]]) -> int:
+        members = tuple(AssignorMember(name, frozenset({"a"}), 1) for name in ("m1", "m2"))
+        given = AssignorInput(members, {"a": 6}, {"m1": dict.fromkeys(held).keys()})
+        with turns_of(1):
+            return sum(1 for _ in ASSIGNORS["sticky"].in_turns(given))
+
+    held = [("a", 0), ("a", 1), ("gone", 0), ("a", 2), ("a", 3)]
+    assert turns(held) == turns(held[::-1])
+    assert turns(held) == turns([held[2], *held[:2], *held[3:]])

@@ -29,7 +29,7 @@ print(sorted(before), sorted(late))
 
 def test_a_reader_has_all_that_a_first_offset_needs_before_it_is_asked() -> None:
     told = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120, check=False)
-    assert told.stdout.splitlines()[-2:] == ["KcoordError", "[] []"], told.stderr
+    assert told.stdout.splitlines()[-2:] == ["CoordinatorAwayError", "[] []"], told.stderr
 
 
 def test_nothing_is_imported_before_it_is_begun_and_nothing_twice() -> None:
