@@ -59,7 +59,7 @@ _FIRST_OFFSET: Final = 1_000_000
 _OFFSET: Final = struct.Struct(">BI")
 _UINT32: Final = 0xCE
 _PING_ANSWERED: Final = encode_message(PingResponse())[:3]
-"""How an answer to a ping begins: how long it is, its tag, and that it is no refusal."""
+"""The beginning of an answer to a ping: its length, its tag, and that it is no refusal."""
 
 _COMMIT_ANSWERED: Final = encode_message(CommitOffsetsResponse(accepted=COMMIT_PARTITIONS))
 PING: Final = encode_envelope(_TIMED, encode_message(Ping(1)))

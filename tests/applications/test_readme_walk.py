@@ -158,7 +158,9 @@ def test_the_readme_works_as_it_is_typed(walk: Walk) -> None:
     assert "partition" in walk.python("\n".join([session, *batches]), "batches.py")
     assert len(values_in(walk.home / "nightly")) == 10_000
 
-    (walk.home / "consumer.py").write_text(walk.block(README, "Consumer(settings)").replace("ingest", "by-hand"))
+    (walk.home / "consumer.py").write_text(
+        walk.block(README, "from kcoord import Consumer").replace("ingest", "by-hand")
+    )
     consumer = walk.start("python", "-u", "consumer.py", log="consumer.log")
     walk.hear(consumer, "b'event 9999'", "consumer.log")
 

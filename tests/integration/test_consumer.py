@@ -307,8 +307,16 @@ def test_a_consumer_joins_a_group_that_holds_and_leaves_it_so(
     assert other.poll(500) == {}
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Have SIGINT raise KeyboardInterrupt also where the tests were begun in the background, where it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def test_ctrl_c_and_interrupt_end_a_waiting_poll_and_lose_nothing(
-    kafka: "LocalKafka", topic: Callable[..., str], consumers: Callable[..., Consumer]
+    kafka: "LocalKafka", topic: Callable[..., str], consumers: Callable[..., Consumer], ctrl_c: None
 ) -> None:
     name = topic(1)
     consumer = consumers(name, topics=(name,))

@@ -462,15 +462,15 @@ MUTANTS: Mapping[str, Mutant] = {
         "what is held is given away with its owner's session", _hold_expires_with_session
     ),
     "ping-commits-position": Mutant("what the latest poll returned counts as done", _ping_commits_position),
-    "buffered-counts-as-returned": Mutant("what is fetched counts as returned", _buffered_counts_as_returned),
-    "exception-loses-rows": Mutant("rows that a broken poll took are not returned again", _exception_loses_rows),
-    "rows-of-an-old-epoch": Mutant("rows of a former grant are returned under the next", _rows_of_an_old_epoch),
     "expire-all-after-restart": Mutant("no new session time-out after a restart", _expire_all_after_restart),
     "wall-clock-session": Mutant("sessions are counted by the wall clock", _wall_clock_session),
     "replay-skips-a-record": Mutant("which claims run is not read back from the log", _replay_skips_a_record),
 }
 
 OWN: Mapping[str, Mutant] = {
+    "buffered-counts-as-returned": Mutant("what is fetched counts as returned", _buffered_counts_as_returned),
+    "exception-loses-rows": Mutant("rows that a broken poll took are not returned again", _exception_loses_rows),
+    "rows-of-an-old-epoch": Mutant("rows of a former grant are returned under the next", _rows_of_an_old_epoch),
     "paused-partition-granted": Mutant("what is paused is granted all the same", _paused_partition_granted),
     "drained-member-granted": Mutant("a drained member gets partitions", _drained_member_granted),
     "delete-ignores-owner": Mutant("offsets are deleted under their owner's feet", _delete_ignores_owner),
