@@ -17,7 +17,7 @@ run_check() {
         imports) $bin/lint-imports --no-logo ;;
         tidy) $bin/python scripts/tidy.py ;;
         # A process that dies fails the run at once: a new one would hide it.
-        pytest) $bin/python -m pytest -p tests.parallel --numprocesses 2 --max-worker-restart 0 --durations 15 ;;
+        pytest) $bin/python -m pytest -p tests.parallel --numprocesses 2 --max-worker-restart 0 --durations 15 --color="$color" ;;
         *) printf 'no check is called %s\n' "$1"; return 1 ;;
     esac
 }
@@ -32,6 +32,9 @@ keep_check() {
 }
 
 readonly last=${!#}
+color=no
+[ ! -t 1 ] || color=yes
+readonly color
 for check in "$@"; do
     [ "$check" = "$last" ] || (
         renice -n 19 -p "$BASHPID" >/dev/null # some tests hold that answers come soon
@@ -39,11 +42,16 @@ for check in "$@"; do
     ) >"$said/$check" 2>&1 &
 done
 printf '== %s\n' "$last"
-keep_check "$last"
+keep_check "$last" 2>&1 | tee "$said/$last"
 wait
 for check in "$@"; do
     [ "$check" = "$last" ] || { printf '== %s\n' "$check"; cat "$said/$check"; }
 done
+
+# The tests that failed once more, at most ten, a line each: of a long run often its last lines alone are kept.
+if [ "$last" = pytest ] && [ "$(cat "$said/pytest.code")" != 0 ]; then
+    grep -aE '^(\x1b\[[0-9;]*m)*(FAILED|ERROR) |^worker .* crashed|^!!!' "$said/pytest" | tail -n 10 | cut -c 1-400
+fi
 
 result=OK
 summary=

@@ -54,3 +54,13 @@ def test_a_check_that_is_not_known_fails_the_run(project: Path) -> None:
 def test_checks_that_pass_pass_in_the_order_asked_for(project: Path) -> None:
     said = ["== format", "fine", "== ruff", "fine", "lint: OK ruff=ok format=ok"]
     assert check(project, "lint", "ruff", "format") == (0, said)
+
+
+def test_the_tests_that_failed_are_named_once_more_at_the_end(project: Path) -> None:
+    python = project / ".venv" / "bin" / "python"
+    said = "echo .F; echo 'FAILED tests/test_a.py::test_b - assert 1 == 2'; echo 1 failed"
+    python.write_text(f"#!/bin/sh\n{said}\nexit 1\n")
+    python.chmod(0o755)
+    failed = "FAILED tests/test_a.py::test_b - assert 1 == 2"
+    lines = ["== pytest", ".F", failed, "1 failed", "== ruff", "fine", failed, "test: FAILED ruff=ok pytest=FAILED"]
+    assert check(project, "test", "ruff", "pytest") == (1, lines)
