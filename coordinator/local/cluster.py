@@ -4,15 +4,14 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from coordinator.local.java.jars import ReportProgress
 from coordinator.local.node import LocalClusterNode
+from coordinator.local.process.running import Running
 from coordinator.local.zookeeper import LocalZooKeeper
 
 
-class LocalCluster:
+class LocalCluster(Running):
     """Nodes 1, 2, … of a cluster, each in a directory of its own under `data_dir`; a context manager.
 
     Without a ZooKeeper one is started and stopped with them. `ports` are those for members, 0 any free one. `nodes` are
@@ -39,17 +38,6 @@ class LocalCluster:
         self._own_zookeeper = zookeeper is None
         self.zookeeper = zookeeper or LocalZooKeeper(data_dir / "zookeeper", port=zookeeper_port, report=report)
         self.nodes: Sequence[LocalClusterNode] = ()
-
-    def __enter__(self) -> Self:
-        """Start everything."""
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Stop everything."""
-        self.stop()
 
     @property
     def addresses(self) -> str:

@@ -12,8 +12,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from coordinator.local.errors import LocalServiceError
 from coordinator.local.java.class_archive import ClassArchive
@@ -21,6 +20,7 @@ from coordinator.local.java.jars import JarSet, Module, ReportProgress, resolve_
 from coordinator.local.java.runtime import find_java
 from coordinator.local.kafka.files import logging_properties
 from coordinator.local.process.ports import LOOPBACK, free_ports
+from coordinator.local.process.running import Running
 from coordinator.local.process.service import LocalService
 
 ZOOKEEPER_JARS: Final = JarSet(
@@ -184,7 +184,7 @@ class LocalZooKeeper(LocalService):
         return answer.decode("utf-8", errors="replace")
 
 
-class LocalZooKeeperQuorum:
+class LocalZooKeeperQuorum(Running):
     """Several servers that are one ensemble, each in a directory of its own under `data_dir`; a context manager.
 
     `servers` are there to be stopped, killed and paused one by one. Not thread safe.
@@ -197,17 +197,6 @@ class LocalZooKeeperQuorum:
             LocalZooKeeper(data_dir / f"server-{number}", tick_ms=tick_ms, report=report)
             for number in range(1, count + 1)
         )
-
-    def __enter__(self) -> Self:
-        """Start all servers."""
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Stop all servers."""
-        self.stop()
 
     @property
     def addresses(self) -> str:

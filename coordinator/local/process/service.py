@@ -5,20 +5,20 @@ service's own: it gives the command and says why it is not ready yet. A start th
 """
 
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from coordinator.local.errors import LocalServiceError
 from coordinator.local.process.child import ChildProcess
 from coordinator.local.process.ports import LOOPBACK, free_ports, is_port_free
+from coordinator.local.process.running import Running
 
 _POLL_S: Final = 0.02
 
 
-class LocalService(ABC):
+class LocalService(Running):
     """One process over one data directory; a context manager that starts and stops it.
 
     `port` 0 means any free one, kept over restarts. Everything the process says goes to `data_dir/log_name`. Not thread
@@ -45,17 +45,6 @@ class LocalService(ABC):
         self._stop_timeout_s = stop_timeout_s
         self._environment = environment
         self._child: ChildProcess | None = None
-
-    def __enter__(self) -> Self:
-        """Start the service."""
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Stop the service."""
-        self.stop()
 
     @property
     def address(self) -> str:
@@ -154,7 +143,7 @@ class LocalService(ABC):
     def _why_not_ready(self) -> str:
         """Say what is missing for clients to be served, empty if nothing is; an error if waiting will not help."""
 
-    def _has_stopped(self) -> None:  # noqa: B027 - most have nothing to take over
+    def _has_stopped(self) -> None:
         """Take over what a clean end has left."""
 
     def _check_not_running(self) -> None:
