@@ -1,7 +1,7 @@
 # Two commands matter: `make demo` and `make test`. Each sets up what it needs; Python 3.11+ and Java 17+ must be there.
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types imports pytest demo sim mutants model promises standing chaos-spark ship \
+.PHONY: help setup test lint types imports pytest demo sim mutants properties model promises standing chaos-spark ship \
 	bench-group bench-advance bench-start bench-hold bench-group-kafka bench-decoder bench-datapath bench-memory compare-kafka-source compat fuzz-decoder fuzz-node clean
 
 help:
@@ -11,6 +11,7 @@ help:
 	@echo 'make sim SEED=0 RUNS=500 JOBS=2    run the real coordinator and members through simulated failures'
 	@echo 'make mutants   plant known mistakes and see that the simulator finds each'
 	@echo 'make model     three replicas of a shard through every order of what can happen, in small scopes, and planted mistakes'
+	@echo 'make properties RUNS=5   every property on examples drawn anew (2 minutes a run)'
 	@echo 'make promises  schedules that once broke a promise, on a real broker, node and Spark (NAMES="word word" for some)'
 	@echo 'make standing  floods, wild numbers, signals and bad machines on a real node, a good client beside it (12 minutes; CASE=word)'
 	@echo 'make compare-kafka-source   the same reads by kcoord and by spark-sql-kafka, which must be equal (10 minutes)'
@@ -64,6 +65,10 @@ sim: setup
 
 mutants: setup
 	@.venv/bin/python -m tests.sim mutants --jobs $(JOBS)
+
+properties: RUNS = 5
+properties: setup
+	@.venv/bin/python -m tests.properties --runs $(RUNS)
 
 model: setup
 	@.venv/bin/python -m tests.model

@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 
 NOT_RUN = ("skipped", "xfailed", "xpassed")
 
-# How long an example takes to draw or to run says something of the machine, and nothing of the code.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+DRAWN_ANEW = "drawn anew"
+"""The profile in which hypothesis tries other examples in each run: `make properties`."""
+
+# How long an example takes to draw or to run says something of the machine, and nothing of the code. A run of all tests
+# tries the same examples each time: one that fails by luck tells nothing of the change.
+_any_machine = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+settings.register_profile("any machine", _any_machine, derandomize=True)
+settings.register_profile(DRAWN_ANEW, _any_machine, derandomize=False)
 settings.load_profile("any machine")
 
 

@@ -168,6 +168,7 @@ def test_what_is_advanced_together_is_what_is_advanced_one_by_one(group: GroupSt
 @settings(max_examples=300, deadline=None)
 @given(groups(), columns(10, 15) | st.just(WHOLE.finished))
 @example(usual_group(is_running=False), WHOLE.finished)
+@example(usual_group("alone", is_running=False), (TopicClaims("t", "another-id", (0,), (7,), (10,), (15,)),))
 def test_what_is_begun_together_is_what_is_begun_one_by_one(group: GroupState, asked: tuple[TopicClaims, ...]) -> None:
     together = begin_together(group, "m1", asked)
     if together is None:

@@ -67,7 +67,7 @@ def begin_together(group: GroupState, member_id: str, claims: Sequence[TopicClai
     if not claims or not _are_apart(claims):
         return None
     for asked in claims:
-        if _topic_id_of_whole(group, member_id, asked, is_running=False) is None:
+        if _topic_id_of_whole(group, member_id, asked, is_running=False) != asked.topic_id:
             return None
     return tuple([TopicNumbers(asked.topic, asked.partitions) for asked in claims])
 
