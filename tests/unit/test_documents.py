@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.protocol.vocabulary import EventKind
+
 ROOT = Path(__file__).parents[2]
 PAGES = [
     *[ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")],
@@ -89,6 +91,14 @@ def rows_of_places() -> list[tuple[str, str, str]]:
     return [(row[0].strip(), row[1].strip(), row[2].strip()) for row in rows if row[0].strip() != "looked for"]
 
 
+def files_of(row: tuple[str, str, str]) -> list[Path]:
+    """Return the files that a row of PLACES names: the one it begins in, and those that are touched besides."""
+    first = ROOT / row[1].strip("`")
+    words = re.findall(r"`([^`\s]+\.\w+)`", row[2])
+    named = [path for word in words for path in (ROOT / word, first.parent / word) if path.is_file()]
+    return [first, *named]
+
+
 def test_every_place_is_one_file_that_is_there_and_is_looked_for_once() -> None:
     rows = rows_of_places()
     not_one_file = [row for row in rows if not (row[1].count("`") == 2 and (ROOT / row[1].strip("`")).is_file())]
@@ -106,6 +116,23 @@ def test_what_else_a_place_names_is_there() -> None:
             if is_path and not ((ROOT / word).exists() or (beside / word).is_file()):
                 gone.append((looked_for, word))
     assert gone == []
+
+
+def test_every_kind_of_event_is_looked_for_where_it_is_noted() -> None:
+    lost = []
+    for kind in EventKind:
+        places = [row for row in rows_of_places() if f"`{kind}`" in f"{row[0]} {row[2]}"]
+        files = [file for row in places for file in files_of(row)]
+        if not any(f"EventKind.{kind.name}" in file.read_text(encoding="utf-8") for file in files):
+            lost.append(str(kind))
+    assert lost == []
+
+
+def test_every_target_of_make_has_a_place() -> None:
+    targets = re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    page = (ROOT / "docs" / "PLACES.md").read_text(encoding="utf-8")
+    assert len(targets) > 20
+    assert [target for target in targets if f"`make {target}`" not in page] == []
 
 
 def test_every_folder_of_the_product_has_a_place() -> None:
