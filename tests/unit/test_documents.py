@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.vocabulary import EventKind
+from spark_kcoord.options.table import OPTIONS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -133,6 +135,16 @@ def test_every_target_of_make_has_a_place() -> None:
     page = (ROOT / "docs" / "PLACES.md").read_text(encoding="utf-8")
     assert len(targets) > 20
     assert [target for target in targets if f"`make {target}`" not in page] == []
+
+
+def test_every_option_and_every_error_code_is_looked_for_somewhere() -> None:
+    page = (ROOT / "docs" / "PLACES.md").read_text(encoding="utf-8")
+    options = [option.name for option in OPTIONS]
+    codes = [code.name for code in ErrorCode if code is not ErrorCode.NONE]
+    assert len(options) > 30
+    assert [
+        name for name in [*options, *codes] if re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", page) is None
+    ] == []
 
 
 def test_every_folder_of_the_product_has_a_place() -> None:
