@@ -19,7 +19,7 @@ PARTS = st.sampled_from(sorted(OWNERS)).flatmap(
 )
 WHOLE = st.sampled_from(sorted(OWNERS)).map(lambda owner: (owner, list(OWNERS[owner][1])))
 CHANGES = st.lists(
-    st.tuples(st.sampled_from(["open", "run", "close", "close all", "copy"]), PARTS | WHOLE), max_size=14
+    st.tuples(st.sampled_from(["open", "run", "close", "close all", "copy", "go"]), PARTS | WHOLE), max_size=14
 )
 
 
@@ -43,6 +43,10 @@ def change(table: ClaimTable, model: Model, what: str, owner: str, numbers: list
         case "close all":
             table.close_all(topic, numbers)
             for number in numbers:
+                model.pop((topic, number), None)
+        case "go":
+            table.close_of(owner, topic, list(OWNERS[owner][1]))
+            for number in OWNERS[owner][1]:
                 model.pop((topic, number), None)
 
 
@@ -71,6 +75,8 @@ def check(changes: list[tuple[str, tuple[str, list[int]]]]) -> None:
             assert sorted(found) == offered
             running = [n for n in its_numbers if (topic, n) in model and model[topic, n].is_running]
             assert table.running(topic, its_numbers) == running
+            assert list(table.running_of(each, topic, its_numbers)) == running
+            assert table.any_running(topic, its_numbers) is bool(running)
         for (topic, number), claim in model.items():
             assert table.get((topic, number)) == claim
             assert table.is_running((topic, number)) is claim.is_running

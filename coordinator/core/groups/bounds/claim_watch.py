@@ -129,9 +129,8 @@ class ClaimWatch:
         held = held_for(group, member_id)
         if not held:
             return
-        desk, soft = self._desk, self._desk.soft_of(group.group_id)
-        for topic, numbers in held.columns():
-            soft.awaited_since.fill(topic, numbers, desk.now_ms)
+        desk = self._desk
+        desk.soft_of(group.group_id).awaited_since[member_id] = desk.now_ms
         if is_said:
             limit = "" if group.claim_timeout_ms is None else f", for {group.claim_timeout_ms} ms at most"
             why = f"running claims wait for {say_awaited(group, member_id)} or an operator{limit}"
@@ -150,26 +149,29 @@ class ClaimWatch:
         soft = self._desk.soft_of(group.group_id)
         timer = Timer(TimerKind.CLAIM_TIMEOUT, group.group_id)
         awaited = soft.awaited_since
-        if group.claim_timeout_ms is None or not awaited.topics():
+        if group.claim_timeout_ms is None or not awaited:
             self._desk.timers.cancel(timer)
         else:
-            self._desk.timers.set(
-                timer, min(min(awaited.rows(topic).values()) for topic in awaited.topics()) + group.claim_timeout_ms
-            )
+            self._desk.timers.set(timer, min(awaited.values()) + group.claim_timeout_ms)
 
     def timeout_is_due(self, group: GroupState) -> tuple[TopicPartition, ...]:
         """Give up claims that were waited for long enough, as many as one step is for, and return their partitions."""
         desk, soft = self._desk, self._desk.soft_of(group.group_id)
         timeout_ms = group.claim_timeout_ms
-        late: dict[str, list[TopicPartition]] = {}
         if timeout_ms is None:
             return ()
         begun_ms = desk.now_ms - timeout_ms
-        due = (partition for partition, since_ms in soft.awaited_since.items() if since_ms <= begun_ms)
-        for partition in sorted(islice(due, desk.limits.slice_partitions)):
-            del soft.awaited_since[partition]
-            if is_held(group, partition):
-                late.setdefault(group.grants[partition].member_id, []).append(partition)
+        late: dict[str, list[TopicPartition]] = {}
+        left = desk.limits.slice_partitions
+        for member_id in sorted(owner for owner, since_ms in soft.awaited_since.items() if since_ms <= begun_ms):
+            held = (partition for partition in group.owned_by(member_id) if is_held(group, partition))
+            given_up = list(islice(held, left))
+            left -= len(given_up)
+            if given_up:
+                late[member_id] = sorted(given_up)
+            if not left:
+                break  # there may be more of its, which the next turn is about
+            del soft.awaited_since[member_id]
         for member_id, partitions in late.items():
             why = f"{say_awaited(group, member_id)} has not come back within the claim time-out of {timeout_ms} ms"
             desk.journal.decide(ClaimsGivenUp(group.group_id, tuple(partitions), why))

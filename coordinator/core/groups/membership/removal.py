@@ -137,6 +137,9 @@ class Departures:
         cause = f"{member_id} left" if kind is EventKind.MEMBER_LEFT else f"{member_id} expired: {why}"
         self._reconciler.window.note_change(group_id, cause, is_urgent=True)
         # Most of it is nobody's until the next target.
+        if len(had) > desk.limits.slice_partitions:
+            self._reconciler.look_at_wanted(group_id, had)
+            return
         wanted: list[TopicPartition] = []
         for topic, numbers in had.columns():
             owners = group.target_owners.rows(topic)

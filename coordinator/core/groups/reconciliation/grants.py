@@ -41,7 +41,7 @@ class Grants:
     def note(self, turn: Round, topic: str, free: Iterable[Free]) -> None:
         """Note the grants of partitions of one topic, in ascending order, and the questions about their starts."""
         soft, grants, granted = turn.soft, turn.grants, turn.granted
-        is_awaited = bool(soft.lost_owners.topics() or soft.unresolved_why)
+        is_awaited = bool(soft.lost_owners or soft.unresolved_why)
         for partition, member_id, before, why, start in self._with_starts(turn, topic, free):
             grants.setdefault((member_id, topic, why), []).append(start)
             granted.setdefault(member_id, []).append(partition)
@@ -107,8 +107,8 @@ class Grants:
         """Note how long a partition was nobody's that a member gets now, and `cut`, whose running claim that closes."""
         desk, soft = self._desk, turn.soft
         soft.unresolved_why.pop(partition, None)
-        if partition in soft.lost_owners:
-            lost = soft.lost_owners.pop(partition)
+        lost = soft.lost_owners.take(partition)
+        if lost is not None:
             turn.durations[member_id] = max(turn.durations.get(member_id, 0), desk.now_ms - lost.at_ms)
         if cut is not None:
             turn.taken_over.setdefault((member_id, cut), []).append(partition)

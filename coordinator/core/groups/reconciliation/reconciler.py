@@ -19,14 +19,15 @@ from coordinator.core.groups.hard.operator_records import ResetApplied, ResetsCa
 from coordinator.core.groups.hard.records import MemberEpochsAdvanced, StopBegan
 from coordinator.core.groups.hard.state import Grant, GroupState
 from coordinator.core.groups.partitions.partition_set import PartitionSet
-from coordinator.core.groups.partitions.partition_table import TopicPartition, in_order, is_same_topic, numbers_by_topic
+from coordinator.core.groups.partitions.partition_table import TopicPartition, in_order, is_same_topic
 from coordinator.core.groups.reconciliation.grants import Free, Grants
 from coordinator.core.groups.reconciliation.rebalance_window import RebalanceWindow
 from coordinator.core.groups.reconciliation.round_report import Round, note_round
 from coordinator.core.groups.reconciliation.start_lookups import Lookups
 from coordinator.core.groups.reconciliation.stopping.stops import Stops
 from coordinator.core.groups.reconciliation.tellings import Tellings
-from coordinator.core.groups.soft.group_soft import GroupSoft, LostOwner
+from coordinator.core.groups.soft.group_soft import GroupSoft
+from coordinator.core.groups.soft.lost_owners import LostOwner
 from coordinator.core.groups.soft.staged_target import StagedTarget
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.core.groups.soft.timers import Timer, TimerKind
@@ -302,17 +303,24 @@ class Reconciler:
         if since_ms is None or soft.unsettled or group.is_target_stale or soft.causes or soft.planning is not None:
             return
         soft.changing_since_ms = None
+        soft.lost_owners.settle()
         if group.members:
             count = len(group.members)
             why = f"{count} member{'s hold' if count > 1 else ' holds'} all of the target"
             self._desk.note(group_id, EventKind.STABLE, why, duration_ms=self._desk.now_ms - since_ms)
 
+    def look_at_wanted(self, group_id: str, partitions: PartitionSet) -> None:
+        """Grant or reset those of very many partitions, which nobody owns, that the target wants; all in turns.
+
+        The set is not changed any more.
+        """
+        _, soft = self._both(group_id)
+        soft.backlog.add_wanted(partitions)
+        self._go_on(group_id, soft)
+
     def note_lost(self, group_id: str, partitions: Iterable[TopicPartition], at_ms: int, why: str) -> None:
-        """Remember since when partitions have no owner."""
-        lost, lost_owners = LostOwner(at_ms, why), self._desk.soft_of(group_id).lost_owners
-        by_topic = dict(partitions.columns() if isinstance(partitions, PartitionSet) else numbers_by_topic(partitions))
-        for topic, numbers in by_topic.items():
-            lost_owners.fill(topic, numbers, lost)
+        """Remember since when partitions have no owner; a set of them is not changed any more."""
+        self._desk.soft_of(group_id).lost_owners.note(partitions, LostOwner(at_ms, why))
 
     # ---- questions to Kafka -----------------------------------------------------------------------------------------
 

@@ -45,11 +45,14 @@ class Backlog:
     _unless_due: Iterator[TopicPartition] = field(default_factory=lambda: iter(()))
     """Partitions that are looked at too, unless they are somebody's in the target by then."""
     _has_unless_due: bool = False
+    _wanted: Iterator[TopicPartition] = field(default_factory=lambda: iter(()))
+    """Partitions that are looked at too, if they are somebody's in the target by then or are to be reset."""
+    _has_wanted: bool = False
     _rest: Iterator[TopicPartition] | None = None
     """What may have to move of the first member, once that was begun."""
 
     def __bool__(self) -> bool:
-        return bool(self.members or self._partitions or self._has_unless_due)
+        return bool(self.members or self._partitions or self._has_unless_due or self._has_wanted)
 
     def begin(self, members: Iterable[str], why: str, *, is_close: bool) -> None:
         """Have these members looked at in this order, instead of those that were left."""
@@ -76,6 +79,18 @@ class Backlog:
         self._unless_due = chain(self._unless_due, tuple(partitions))
         self._has_unless_due = self._has_unless_due or bool(partitions)
 
+    def add_wanted(self, partitions: PartitionSet) -> None:
+        """Have those of a set looked at that a member is due or that are to be reset; it is not changed any more."""
+        self._wanted = chain(self._wanted, partitions)
+        self._has_wanted = self._has_wanted or bool(partitions)
+
+    def _add_wanted(self, group: GroupState, most: int) -> None:
+        some = list(islice(self._wanted, _SETTLED_FOR_ONE_THAT_MOVES * most))
+        owners, resets = group.target_owners, group.controls.resets
+        self.add(partition for partition in some if partition in owners or partition in resets)
+        if not some:
+            self._wanted, self._has_wanted = iter(()), False
+
     def _add_some(self, owners: PartitionTable[str], most: int) -> None:
         some = list(islice(self._unless_due, _SETTLED_FOR_ONE_THAT_MOVES * most))
         self.add(partition for partition in some if partition not in owners)
@@ -85,6 +100,8 @@ class Backlog:
     def take(self, group: GroupState, most: int, has_to_stop: Callable[[GroupState, TopicPartition], bool]) -> Slice:
         """Take out the next slice, of about `most` partitions that move."""
         partitions: set[TopicPartition] = set()
+        if self._has_wanted and not self._partitions:
+            self._add_wanted(group, most)
         if self._has_unless_due and not self._partitions:
             self._add_some(group.target_owners, most)
         while self._partitions and len(partitions) < most:

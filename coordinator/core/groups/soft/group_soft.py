@@ -14,6 +14,7 @@ from coordinator.core.groups.hard.tables.claim_table import ClaimPlace, OpenClai
 from coordinator.core.groups.partitions.partition_table import PartitionTable, TopicPartition
 from coordinator.core.groups.soft.backlog import Backlog
 from coordinator.core.groups.soft.hints import Hints
+from coordinator.core.groups.soft.lost_owners import LostOwners
 from coordinator.core.groups.soft.sessions import MemberSession
 from coordinator.core.groups.soft.staged_target import StagedTarget
 from coordinator.core.groups.soft.timeline import Timeline
@@ -33,13 +34,6 @@ class ResolvedStart(msgspec.Struct, frozen=True, gc=False):
     asked: AskedOffset
     offset: int
     leader_epoch: int | None
-
-
-class LostOwner(msgspec.Struct, frozen=True, gc=False):
-    """When and why a partition lost its owner."""
-
-    at_ms: int
-    why: str
 
 
 class LateOwners(msgspec.Struct, frozen=True, gc=False):
@@ -102,7 +96,7 @@ class GroupSoft:
     """The question under way for each partition."""
     read_anew: dict[TopicPartition, ReadAnew] = field(default_factory=dict)
     """Partitions that a member which commits nothing starts by policy, because Kafka does not have its position."""
-    lost_owners: PartitionTable[LostOwner] = field(default_factory=PartitionTable)
+    lost_owners: LostOwners = field(default_factory=LostOwners)
     unresolved_why: dict[TopicPartition, str] = field(default_factory=dict)
     """Why a partition has no start, as last said."""
     running_since: PartitionTable[RunningSince] = field(default_factory=PartitionTable)
@@ -115,8 +109,8 @@ class GroupSoft:
     """The listing of all topics that the patterns were matched against last."""
     beyond_end: dict[TopicPartition, BeyondEnd] = field(default_factory=dict)
     """Offsets that were found behind the end of a partition, and are to be found there once more; may be over."""
-    awaited_since: PartitionTable[int] = field(default_factory=PartitionTable)
-    """Since when a held partition waits for its owner; one that is over may still be here."""
+    awaited_since: dict[str, int] = field(default_factory=dict)
+    """Since when an identity that is gone is waited for, by those of its partitions that are held; it may be back."""
     late_owners: dict[TopicPartition, LateOwners] = field(default_factory=dict)
     """Who was late with a partition; one that is over may still be here."""
 

@@ -43,8 +43,7 @@ class Remains:
 
     def add_soft(self, soft: GroupSoft) -> None:
         """Take the large parts of what a restart may forget of a group."""
-        tables = (soft.lost_owners, soft.running_since, soft.awaited_since)
-        self._add_large([soft.sessions, soft.late_owners], *tables)
+        self._add_large([soft.sessions, soft.late_owners, *soft.lost_owners.parts()], soft.running_since)
 
     def _add_large(
         self, parts: list[dict[Any, Any]], *tables: PartitionTable[Any] | CommittedTable | ClaimTable

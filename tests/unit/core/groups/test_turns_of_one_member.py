@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.core.effects import Append
 from coordinator.core.groups.assignment.assignors import Pace, Partitions, Turns, gather, let_go
-from coordinator.core.groups.hard.records import ClaimsGivenUp, Record, Taken, decode_record
+from coordinator.core.groups.hard.records import ClaimsGivenUp, Granted, Record, Taken, TargetsAssigned, decode_record
 from coordinator.core.groups.reconciliation import reconciler
 from coordinator.core.limits import Limits
 from tests.helpers.node_member import Member
@@ -52,6 +52,23 @@ def test_what_is_not_let_go_in_time_is_taken_in_turns(is_running: bool) -> None:
     taken = counts(world, since, Taken)
     assert (sum(taken), max(taken)) == (MANY // 2, LIMITS.slice_partitions)
     assert (len(second.owned), second.is_complete) == (MANY // 2, True)
+
+
+def test_what_another_is_due_of_a_member_that_goes_is_granted_in_turns() -> None:
+    """A departure looked at all of it in one step, and half of 100,000 partitions took 60 ms."""
+    world = NodeWorld({"t": MANY}, limits=LIMITS)
+    first = world.join("m1", session_timeout_ms=1_800_000)
+    second = world.join("m2", session_timeout_ms=1_800_000)
+    assert len(first.stopping) == MANY // 2
+    since = len(world.effects)
+    first.leave()
+    world.settle()
+    granted = [sum(len(one.partitions) for one in step if isinstance(one, Granted)) for step in steps_of(world, since)]
+    assert (sum(granted), max(granted)) == (MANY, LIMITS.slice_partitions)
+    assert (len(second.owned), second.is_complete) == (MANY, True)
+    # The first half needs no new target.
+    before = [type(one) for step in steps_of(world, since) for one in step]
+    assert before.index(Granted) < before.index(TargetsAssigned)
 
 
 def test_claims_that_were_waited_for_are_given_up_in_turns() -> None:

@@ -6,7 +6,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from coordinator.core.groups.hard.records import CommittedPart
-from coordinator.core.groups.hard.state import GroupState
+from coordinator.core.groups.hard.state import Grant, GroupState
 from coordinator.core.groups.hard.tables.committed_table import Together
 from coordinator.core.groups.partitions.partition_set import NOTHING, PartitionSet
 from coordinator.core.groups.partitions.partition_table import TopicPartition, numbers_by_topic
@@ -75,27 +75,40 @@ def release_all(group: GroupState, member_id: str, *, keeps_running_claims: bool
     kept = PartitionSet()
     for topic, ended in group.owned.pop(member_id, NOTHING).columns():
         grants = group.grants.rows_to_fill(topic)
-        running = group.claims.running(topic, ended) if keeps_running_claims else []
+        running = group.claims.running_of(member_id, topic, ended) if keeps_running_claims else ()
         if running:
             kept.add_all(topic, running)
-            for number in [number for its_topic, number in stopping if its_topic == topic]:
-                if (topic, number) in kept:
-                    grants[number] = replace(grants[number], stop_why=None)
+            if stopping:
+                have_stop_why(grants, {one[1] for one in stopping if one[0] == topic}.intersection(running), None)
             if len(running) == len(ended):
                 continue
             are_kept = frozenset(running)
             ended = [number for number in ended if number not in are_kept]
+            group.claims.close_all(topic, ended)
+        else:
+            group.claims.close_of(member_id, topic, ended)
         if len(ended) == len(grants):
             grants.clear()
         for number in ended if grants else ():
             del grants[number]
-        group.claims.close_all(topic, ended)
         if not grants:
             group.grants.drop(topic)
     if kept:
         group.owned[member_id] = kept
     else:
         await_no_longer(group, member_id)
+
+
+def have_stop_why(grants: dict[int, Grant], numbers: Iterable[int], why: str | None) -> None:
+    """Have owners let go of partitions of a topic for a reason, or for none; grants that are alike are one value."""
+    changed: dict[int, tuple[Grant, Grant]] = {}
+    for number in numbers:
+        grant = grants[number]
+        known = changed.get(id(grant))
+        if known is None:
+            # With the one before, whose identity is nobody else's as long as it is kept.
+            known = changed[id(grant)] = (grant, replace(grant, stop_why=why))
+        grants[number] = known[1]
 
 
 def await_no_longer(group: GroupState, member_id: str) -> None:

@@ -48,6 +48,7 @@ from coordinator.core.groups.hard.replay.changes import (
     commit,
     discard,
     drop_offered,
+    have_stop_why,
     own,
     positions_of,
     release,
@@ -60,6 +61,7 @@ from coordinator.core.groups.hard.replay.operator_replay import OPERATOR_REPLAY,
 from coordinator.core.groups.hard.state import Grant, GroupState, MemberState, ShardState, TopicState
 from coordinator.core.groups.hard.tables.claim_table import OpenClaims, Owner
 from coordinator.core.groups.partitions.partition_set import NOTHING
+from coordinator.core.groups.partitions.partition_table import numbers_by_topic
 
 
 def replay(state: ShardState, record: Record, offset: int | None) -> None:
@@ -221,7 +223,7 @@ def _member_removed(group: GroupState, record: MemberRemoved) -> None:
     if decree is not None:
         group.controls.bytes -= bytes_of_decree(record.member_id, decree)
     for topic, numbers in member.target.columns():
-        _want_no_longer(group, record.member_id, topic, numbers)
+        _want_nothing(group, record.member_id, topic, numbers)
     release_all(group, record.member_id, keeps_running_claims=record.keeps_running_claims)
     if member.facts.instance_id is not None and record.member_id in group.owned:
         group.awaited[member.facts.instance_id] = record.member_id
@@ -243,6 +245,18 @@ def _want(group: GroupState, target: MemberTarget) -> None:
     member.target = wanted
 
 
+def _want_nothing(group: GroupState, member_id: str, topic: str, numbers: Sequence[int]) -> None:
+    """Have a member be due nothing of a topic any longer; `numbers` are all that it has been due of it."""
+    owners = group.target_owners.rows(topic)
+    if len(owners) == len(numbers) and list(owners.values()).count(member_id) == len(owners):
+        # Whoever is due a partition has it in its target, so these are the same.
+        owners.clear()
+        group.target_count -= len(numbers)
+        group.target_owners.drop(topic)
+    else:
+        _want_no_longer(group, member_id, topic, numbers)
+
+
 def _want_no_longer(group: GroupState, member_id: str, topic: str, numbers: Sequence[int]) -> None:
     """Have a member be due partitions no longer, unless another is by now."""
     owners = group.target_owners.rows(topic)
@@ -262,7 +276,7 @@ def _targets_assigned(group: GroupState, record: TargetsAssigned) -> None:
     members = group.members
     for target in record.targets:
         for topic, numbers in members[target.member_id].target.columns():
-            _want_no_longer(group, target.member_id, topic, numbers)
+            _want_nothing(group, target.member_id, topic, numbers)
         members[target.member_id].target = NOTHING
     for target in record.lost:
         left = members[target.member_id].target.copy()
@@ -283,9 +297,9 @@ def _member_epochs_advanced(group: GroupState, record: MemberEpochsAdvanced) -> 
 
 
 def _stop_began(group: GroupState, record: StopBegan) -> None:
-    for partition in record.partitions:
-        group.grants[partition] = replace(group.grants[partition], stop_why=record.why)
-        group.stopping.setdefault(record.member_id, set()).add(partition)
+    for topic, numbers in numbers_by_topic(record.partitions).items():
+        have_stop_why(group.grants.rows_to_fill(topic), numbers, record.why)
+    group.stopping.setdefault(record.member_id, set()).update(record.partitions)
 
 
 def _granted(group: GroupState, record: Granted) -> None:

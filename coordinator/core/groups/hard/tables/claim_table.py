@@ -6,7 +6,7 @@ these a place of their own. What was claimed at once is one owner's, as long as 
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
@@ -110,6 +110,8 @@ class ClaimTable:
     def any_running(self, topic: str, numbers: Iterable[int]) -> bool:
         """True when a claim on one of a topic's partitions runs."""
         rows = self._shared.rows(topic)
+        if len(rows) >= _MANY and not any(place.is_running for place in self._places_of(topic)):
+            return False
         return bool(rows) and any(number in rows and rows[number].claims.is_running for number in numbers)
 
     def running(self, topic: str, numbers: Iterable[int]) -> list[int]:
@@ -120,6 +122,23 @@ class ClaimTable:
         if len(rows) >= _MANY and all(place.is_running for place in self._places_of(topic)):
             return [number for number in numbers if number in rows]
         return [number for number in numbers if number in rows and rows[number].claims.is_running]
+
+    def running_of(self, owner: str, topic: str, owned: Sequence[int]) -> Sequence[int]:
+        """Return those of a topic's partitions whose claims run; `owned` are all that an owner has of the topic."""
+        if self._are_all_of(owner, topic, len(owned)):
+            run = {place.is_running for place in self._places_of(topic)}
+            if len(run) == 1:
+                return owned if run.pop() else ()
+        return self.running(topic, owned)
+
+    def _are_all_of(self, owner: str, topic: str, count: int) -> bool:
+        """True when a topic's claims are very many, are as many as that, and are all of one owner.
+
+        What is claimed is owned, so an owner of as many partitions has a claim on each of them.
+        """
+        if count < _MANY or len(self._shared.rows(topic)) != count:
+            return False
+        return all(place.owner.member_id == owner for place in self._places_of(topic))
 
     def _places_of(self, topic: str) -> Iterator[ClaimPlace]:
         """Yield the places of a topic, each once or a few times: they are far fewer than its claims."""
@@ -204,16 +223,26 @@ class ClaimTable:
         if not rows:
             return
         if len(numbers) >= len(rows) >= _MANY and rows.keys() <= set(numbers):
-            for place in list(self._places_of(topic)):
-                place.left = 0
-                self._forget_offered(place)
-            rows.clear()
-            self._shared.drop(topic)
+            self._close_topic(topic)
             return
         for number in numbers:
             self._leave(rows.pop(number, None))
         if not rows:
             self._shared.drop(topic)
+
+    def close_of(self, owner: str, topic: str, owned: Sequence[int]) -> None:
+        """Close the claims of an owner on partitions of a topic; `owned` are all that it has of the topic."""
+        if self._are_all_of(owner, topic, len(owned)):
+            self._close_topic(topic)
+        else:
+            self.close_all(topic, owned)
+
+    def _close_topic(self, topic: str) -> None:
+        for place in list(self._places_of(topic)):
+            place.left = 0
+            self._forget_offered(place)
+        self._shared.rows(topic).clear()
+        self._shared.drop(topic)
 
     def copy(self) -> "ClaimTable":
         """Return a table with the same claims, to read: what becomes of those of this one is not seen there.
