@@ -144,7 +144,9 @@ RESPONSES: tuple[m.Response, ...] = (
 )  # fmt: skip
 
 PUSHES: tuple[m.Push, ...] = (
-    m.StartFetcher((START,), True, 11, 12, ("the group has no offset of flights-3: latest, by the group's policy",)),
+    m.StartFetcher(
+        (START,), True, 11, 12, ("the group has no offset of flights-3: latest, by the group's policy",), 13
+    ),
     m.StopFetcher((OWNED,), 300_000, "m2 joined"),
     m.Probe(),
     m.Fenced(ErrorCode.FENCED_MEMBER_EPOCH, "it did not stop in time"),

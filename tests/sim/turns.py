@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from coordinator.core.groups.assignment.assignors import assignor
+from coordinator.core.groups.membership import looks
 from coordinator.core.node import Node
 
 if TYPE_CHECKING:
@@ -28,21 +29,37 @@ def with_turns(mix: "Mix", dice: Random) -> "Mix":
 @contextmanager
 def turns_of(partitions: int) -> Iterator[None]:
     """Have a turn look at so few partitions, as if each took long."""
-    before = assignor.PARTITIONS_A_TURN
-    vars(assignor)["PARTITIONS_A_TURN"] = partitions
+    lengths = ((assignor, "PARTITIONS_A_TURN"), (looks, "CLAIMS_A_TURN"))
+    before = [vars(room)[name] for room, name in lengths]
+    for room, name in lengths:
+        vars(room)[name] = partitions
     try:
         yield
     finally:
-        vars(assignor)["PARTITIONS_A_TURN"] = before
+        for (room, name), length in zip(lengths, before, strict=True):
+            vars(room)[name] = length
 
 
-KINDS = ("a target is computed", "a target is taken in parts", "partitions are looked at")
+KINDS = (
+    "a target is computed",
+    "a target is taken in parts",
+    "partitions are looked at",
+    "claims of a registration are looked at",
+    "a member is told what it has",
+)
 
 
 def under_way(node: Node, group_id: str) -> str | None:
     """Say which work on a group goes on in turns, between two of them."""
-    soft = node._shards[node.shard_of(group_id)].desk.soft.get(group_id)
+    shard = node._shards[node.shard_of(group_id)]
+    soft = shard.desk.soft.get(group_id)
     if soft is None:
         return None
-    is_under_way = (soft.planning is not None, soft.staged_target is not None, bool(soft.backlog))
+    is_under_way = (
+        soft.planning is not None,
+        soft.staged_target is not None,
+        bool(soft.backlog),
+        bool(shard._membership._looks._under_way),
+        any(session.untold for session in soft.sessions.values()),
+    )
     return next((kind for kind, it_is in zip(KINDS, is_under_way, strict=True) if it_is), None)

@@ -15,6 +15,7 @@ from coordinator.core.groups.bounds.allowance import without_metadata_that_has_n
 from coordinator.core.groups.bounds.claim_watch import ClaimWatch
 from coordinator.core.groups.bounds.expiry import Expiry
 from coordinator.core.groups.bounds.lived_time import LivedTime
+from coordinator.core.groups.bounds.step_sizes import size_of
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.records import ClaimsGivenUp, ClaimsRunning
 from coordinator.core.groups.hard.state import GroupState
@@ -77,16 +78,14 @@ _DEAR = frozenset(
         TimerKind.CLAIM_AGE,
         TimerKind.CLAIM_TIMEOUT,
         TimerKind.REGISTRATION,
+        TimerKind.LOOK,
+        TimerKind.TELL,
     }
 )
 """Timers of groups whose work grows with their size, of members whose work grows with what they have or let go of,
 or to many groups or connections at the same time."""
 _PARTITIONS_FOR_A_MEMBER = 50
 """So many partitions are taken from a member that is gone in the time in which a member without any is removed."""
-_OFFSETS_FOR_A_PARTITION = 50
-"""So many offsets are forgotten in the time in which one partition changes hands."""
-_PARTITIONS_FOR_A_GROUP = 3
-"""So many partitions change hands in the time in which a group without any offsets is forgotten."""
 _MEMBERS_BEGUN_AT_ONCE = 50
 BEGUN_MEMBER_WEIGHT = 100
 """So many bytes of the log are replayed in the time in which a member is begun with after a load."""
@@ -184,29 +183,12 @@ class Shard:
                     # Before anything is done, so that a large group's next slice comes after those that wait.
                     desk.timers.set(timer, desk.now_ms)
                     continue
-                allowance -= 1 + self._size_of(timer)
+                allowance -= 1 + size_of(desk, timer)
             now_due.append(timer)
         for timer in now_due:
             self._due(timer)
         self._come_back()
         return allowance
-
-    def _size_of(self, timer: Timer) -> int:
-        if timer.kind is TimerKind.STOP:
-            assert isinstance(timer.subject, str), "what stops is a member"
-            session = self.desk.session_of(timer.group_id, timer.subject)
-            return len(session.stop_deadlines) if session is not None else 0
-        group = self.desk.group(timer.group_id)
-        if group is None or timer.kind is TimerKind.REGISTRATION:
-            return 0
-        if timer.kind is TimerKind.EXPIRY:
-            return 0 if group.members else _PARTITIONS_FOR_A_GROUP + len(group.offsets) // _OFFSETS_FOR_A_PARTITION
-        if timer.kind is TimerKind.GRACE:
-            assert isinstance(timer.subject, str), "who is gone is a member"
-            return len(group.owned_by(timer.subject))
-        if timer.kind in {TimerKind.WINDOW, TimerKind.SLICE, TimerKind.LOOKUP}:
-            return max(len(group.members), group.target_count)
-        return len(group.members)
 
     def _end_silent_sessions(self, now_ms: int) -> int:
         """Remove members that have said nothing for their time-out; the deadlines of the others are moved.
@@ -253,7 +235,10 @@ class Shard:
             self._lived.is_due()
             return
         if isinstance(subject, int):
-            self._membership.registration_timed_out(subject)
+            if kind is TimerKind.LOOK:
+                self._membership.look_on(subject)
+            else:
+                self._membership.registration_timed_out(subject)
         elif kind is TimerKind.WINDOW:
             self._reconciler.window_ended(group_id)
         elif kind is TimerKind.SLICE:
@@ -264,6 +249,8 @@ class Shard:
             self._group_is_due(kind, group_id)
         elif kind is TimerKind.GRACE:
             self._departures.grace_is_over(group_id, subject)
+        elif kind is TimerKind.TELL:
+            self._reconciler.tell_more(group_id, subject)
         elif kind is TimerKind.PROBE:
             self._membership.probe_timed_out(group_id, subject)
         else:

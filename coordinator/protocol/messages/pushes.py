@@ -14,7 +14,8 @@ class StartFetcher(WireMessage, frozen=True, tag=200):
     `is_complete` says that with this message the member holds the whole of its target assignment, which may be
     empty; a long list comes in several messages and only the last can be complete. A partition the member already
     has under the same owner epoch changes nothing but, where it names another, the stream that reads it. `notes` say
-    which of them the group had no offset of, where they start and why.
+    which of them the group had no offset of, where they start and why. `to_follow` counts those of which it had been
+    said at the registration that they follow, and that are still to be told: with 0 there are none.
     """
 
     partitions: tuple[StartPartition, ...]
@@ -22,6 +23,7 @@ class StartFetcher(WireMessage, frozen=True, tag=200):
     member_epoch: int
     group_epoch: int
     notes: tuple[str, ...] = ()
+    to_follow: int | None = None
 
 
 class StopFetcher(WireMessage, frozen=True, tag=201):

@@ -4,8 +4,8 @@ Since when a claim runs or is waited for is soft: after a restart both count ane
 Which claims wait for an identity that is gone follows from hard state (`held_claims`).
 """
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice
 from typing import Final, NamedTuple
 
 from coordinator.core.groups.desk import Desk
@@ -69,13 +69,24 @@ class ClaimWatch:
             timer = Timer(TimerKind.CLAIM_AGE, group.group_id)
             desk.timers.set(timer, desk.now_ms + desk.limits.claim_age_notice_ms)
 
-    def running_since(self, group: GroupState, partition: TopicPartition) -> Began | None:
-        """Return when a running claim began, or was loaded if that was later; None where it is too long ago."""
-        soft, place = self._desk.soft_of(group.group_id), group.claims.rows(partition[0]).get(partition[1])
-        since = soft.running_since.get(partition)
-        if since is not None and place is not None and since.claims is place.claims:
-            return Began(since.at_ms, was_seen=True)
-        return Began(soft.running_from_ms, was_seen=False) if soft.running_from_ms is not None else None
+    def began_together(self, group: GroupState, claimed: TopicNumbers) -> Iterator[tuple[Began, Sequence[int]]]:
+        """Yield when running claims began, or were loaded if that was later, and which of those that are asked about.
+
+        What is claimed and is not running is left out, and what began too long ago to be known. What began together is
+        looked at together: it may be very much.
+        """
+        soft, numbers = self._desk.soft_of(group.group_id), claimed.partitions
+        places = list(map(group.claims.rows(claimed.topic).__getitem__, numbers))
+        noted = list(map(soft.running_since.rows(claimed.topic).get, numbers))
+        at = 0
+        for (place, since), alike in groupby(zip(places, noted, strict=True)):
+            begin, at = at, at + len(list(alike))
+            if not place.is_running:
+                continue
+            if since is not None and since.claims is place.claims:
+                yield Began(since.at_ms, was_seen=True), numbers[begin:at]
+            elif soft.running_from_ms is not None:
+                yield Began(soft.running_from_ms, was_seen=False), numbers[begin:at]
 
     def ages_are_due(self, group: GroupState) -> None:
         """Say which claims have run for long, each once; as many are looked at as one step is for."""

@@ -7,10 +7,12 @@ is, who has it, and what to give itself instead. Who of them lives is decided el
 from collections.abc import Sequence
 from typing import Final
 
+from coordinator.core.groups.bounds.claim_watch import ClaimWatch
 from coordinator.core.groups.hard.records import MemberFacts
 from coordinator.core.groups.hard.state import GroupState
+from coordinator.core.groups.membership.listed_claims import Listed
 from coordinator.core.groups.partitions.partition_table import TopicPartition
-from coordinator.core.groups.soft.sessions import Connection
+from coordinator.core.groups.soft.sessions import Connection, Registration
 from coordinator.protocol.messages import RegisterConsumer
 
 SHOWN: Final = 5
@@ -82,3 +84,27 @@ def _say_claimed(claimed: Sequence[TopicPartition]) -> str:
 
 def _say_process(facts: MemberFacts) -> str:
     return f"process {facts.pid} on {facts.host} ({facts.client_id})"
+
+
+def why_of_later_process(
+    group: GroupState, registration: Registration, member_id: str, listed: Listed, watch: ClaimWatch
+) -> str | None:
+    """Say why claims run that a registration does not name, if a later process has made them or may have.
+
+    A process that has been the member knows its claims. One that has not yet may have begun with a checkpoint that a
+    later process went on with; what runs since before it began, it does not have in its checkpoint. Claims that the log
+    showed as running count from when it was read.
+    """
+    if registration.request.is_rejoining:
+        unknown = listed.running(group)
+        return why_replaced(group, member_id, unknown) if unknown else None
+    began_ms = registration.at_ms - registration.request.age_ms
+    later: list[TopicPartition] = []
+    perhaps: list[TopicPartition] = []
+    for dropped in listed.dropped:
+        for since, numbers in watch.began_together(group, dropped):
+            if since.at_ms > began_ms:
+                (later if since.was_seen else perhaps).extend([(dropped.topic, number) for number in numbers])
+    if later:
+        return why_replaced(group, member_id, later)
+    return why_perhaps_replaced(member_id, perhaps) if perhaps else None

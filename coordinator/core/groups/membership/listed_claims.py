@@ -1,8 +1,9 @@
 """The claims that a registration lists, held against those that are open: how each stands, and which are dropped.
 
 An identity that comes back and does not list a claim has not got it in its checkpoint: it will never finish it. Claims
-that are closed for the same reason are told together, since they may be as many as a registration may list. Nothing
-here changes state.
+that are closed for the same reason are told together, since they may be as many as a registration may list. Very many
+are looked at in turns, between which others go on: what was found open is held against the group once more at the end.
+Nothing here changes state.
 """
 
 from bisect import bisect_left
@@ -14,7 +15,7 @@ from typing import Final, NamedTuple
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.hard.tables.claim_table import ClaimPlace, OpenClaims
 from coordinator.core.groups.hard.tables.committed_table import positions
-from coordinator.core.groups.partitions.in_topics import TopicNumbers, by_topic
+from coordinator.core.groups.partitions.in_topics import TopicNumbers, one_by_one
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.protocol.parts import ClaimState, ClaimStatus, ClaimStatuses, ClosedClaims, TopicClaims
 
@@ -32,8 +33,7 @@ class Listed(NamedTuple):
 
     def running(self, group: GroupState) -> list[TopicPartition]:
         """Return the partitions whose claims run among those that are dropped."""
-        dropped = ((one.topic, number) for one in self.dropped for number in one.partitions)
-        return [partition for partition in dropped if group.claims.is_running(partition)]
+        return [partition for partition in one_by_one(self.dropped) if group.claims.is_running(partition)]
 
 
 @dataclass(slots=True)
@@ -42,8 +42,23 @@ class _Closed:
     committed: list[int | None] = field(default_factory=list)
 
 
+class _Seen(NamedTuple):
+    """A place of claims as it was when it was looked at."""
+
+    topic: str
+    number: int
+    place: ClaimPlace
+    claims: OpenClaims
+    left: int
+
+    def is_as_it_was(self, group: GroupState) -> bool:
+        """True when each of its partitions still has its claim from here, and it is the same."""
+        place = group.claims.rows(self.topic).get(self.number)
+        return place is self.place and place.claims is self.claims and place.left == self.left
+
+
 @dataclass(slots=True)
-class _Look:
+class _Found:
     """What was found so far."""
 
     running: int = 0
@@ -52,6 +67,8 @@ class _Look:
     closed: dict[str, _Closed] = field(default_factory=dict)
     open: dict[str, set[int]] = field(default_factory=dict)
     """The partitions, by topic, whose open claims are listed."""
+    seen: dict[int, _Seen] = field(default_factory=dict)
+    """The places of open claims, by identity."""
 
     def statuses(self) -> ClaimStatuses:
         closed = [
@@ -60,20 +77,64 @@ class _Look:
         return ClaimStatuses(self.running, tuple(self.others), tuple(self.places), tuple(closed))
 
 
+class Look:
+    """Listed claims of a member as they are held against those that are open, some in each turn.
+
+    Without `keeps` all that the member has is over with its registration, and so are all of its claims.
+    """
+
+    __slots__ = ("_at", "_claims", "_first", "_found", "_piece", "keeps", "member_id")
+
+    def __init__(self, member_id: str, claims: Sequence[TopicClaims], *, keeps: bool = True) -> None:
+        self.member_id = member_id
+        self.keeps = keeps
+        self._claims = claims
+        self._piece = self._at = self._first = 0
+        self._found = _Found()
+
+    @property
+    def is_through(self) -> bool:
+        """True when all have been looked at."""
+        return self._piece == len(self._claims)
+
+    def go_on(self, group: GroupState, most: int | None = None) -> None:
+        """Look at so many more, or at all that are left."""
+        left = most
+        while not self.is_through and (left is None or left > 0):
+            asked = self._claims[self._piece]
+            count = len(asked.partitions)
+            end = count if left is None else min(count, self._at + left)
+            some = asked if end - self._at == count else _cut(asked, self._at, end)
+            if self.keeps and group.grants.rows(asked.topic):
+                _look_at(group, self.member_id, some, self._first, self._found)
+            else:
+                _all_closed(group, some, self._first, self._found)
+            self._first += end - self._at
+            left = None if left is None else left - (end - self._at)
+            self._piece, self._at = (self._piece + 1, 0) if end == count else (self._piece, end)
+
+    def is_current(self, group: GroupState) -> bool:
+        """True when what was found open is so still; a claim that was found closed is not opened again."""
+        return all(seen.is_as_it_was(group) for seen in self._found.seen.values())
+
+    def listed(self, group: GroupState) -> Listed:
+        """Return how all stand, and which open ones are dropped because they are not listed."""
+        return Listed(self._found.statuses(), _dropped(group, self.member_id, self._found.open))
+
+
+def _cut(asked: TopicClaims, begin: int, end: int) -> TopicClaims:
+    columns = (asked.partitions, asked.owner_epochs, asked.from_offsets, asked.until_offsets)
+    return TopicClaims(asked.topic, asked.topic_id, *[column[begin:end] for column in columns])
+
+
 def look_at_listed(group: GroupState, member_id: str, claims: Sequence[TopicClaims]) -> Listed:
     """Say how listed claims stand, and which open ones are dropped because they are not listed."""
-    look = _Look()
-    first = 0
-    for asked in claims:
-        if group.grants.rows(asked.topic):
-            _look_at(group, member_id, asked, first, look)
-        else:
-            _all_closed(group, asked, first, look)
-        first += len(asked.partitions)
-    return Listed(look.statuses(), _dropped(group, member_id, look.open))
+    look = Look(member_id, claims)
+    look.go_on(group)
+    return look.listed(group)
 
 
-def _all_closed(group: GroupState, asked: TopicClaims, first: int, look: _Look) -> None:
+def _all_closed(group: GroupState, asked: TopicClaims, first: int, look: _Found) -> None:
     """Note claims of a topic of which nobody has anything."""
     closed = look.closed.setdefault(_NOBODYS, _Closed())
     closed.places += range(first, first + len(asked.partitions))
@@ -86,7 +147,7 @@ def _all_closed(group: GroupState, asked: TopicClaims, first: int, look: _Look) 
         closed.committed += repeat(None, len(asked.partitions))
 
 
-def _look_at(group: GroupState, member_id: str, asked: TopicClaims, first: int, look: _Look) -> None:
+def _look_at(group: GroupState, member_id: str, asked: TopicClaims, first: int, look: _Found) -> None:
     grants, open_claims = group.grants.rows(asked.topic), group.claims.rows(asked.topic)
     offsets = positions(group.offsets.rows(asked.topic), asked.partitions, asked.topic_id)
     is_open = look.open.setdefault(asked.topic, set())
@@ -112,6 +173,7 @@ def _look_at(group: GroupState, member_id: str, asked: TopicClaims, first: int, 
                 numbers = found.partitions
                 if found is not last or at >= len(numbers) or numbers[at] != number:
                     last, at = found, bisect_left(numbers, number)
+                    look.seen.setdefault(id(shared), _Seen(asked.topic, number, shared, found, shared.left))
                 if found.from_offsets[at] == begin and found.until_offsets[at] == end:
                     is_open.add(number)
                     if found.is_running and committed == begin:
@@ -130,17 +192,15 @@ def _look_at(group: GroupState, member_id: str, asked: TopicClaims, first: int, 
 
 
 def _dropped(group: GroupState, member_id: str, listed: dict[str, set[int]]) -> tuple[TopicNumbers, ...]:
-    owned = group.owned_by(member_id)
-    if not owned or sum(map(len, listed.values())) == len(owned):
-        return ()
-    claimed = {topic: group.claims.rows(topic) for topic in group.claims.topics()}
-    nothing: dict[int, ClaimPlace] = {}
-    none: set[int] = set()
-    return by_topic(
-        partition
-        for partition in owned
-        if partition[1] in claimed.get(partition[0], nothing) and partition[1] not in listed.get(partition[0], none)
-    )
+    dropped = []
+    for topic, numbers in sorted(group.owned_by(member_id).columns()):
+        its, claimed = listed.get(topic, ()), group.claims.rows(topic)
+        if not claimed or len(its) == len(numbers):
+            continue
+        some = [number for number in numbers if number in claimed and number not in its]
+        if some:
+            dropped.append(TopicNumbers(topic, tuple(some)))
+    return tuple(dropped)
 
 
 def _unless_none(offsets: Sequence[int | None]) -> tuple[int | None, ...]:

@@ -29,14 +29,13 @@ from coordinator.core.groups.membership.gone_back import GoneBack, end_shown
 from coordinator.core.groups.membership.identities import (
     why_fenced_instance,
     why_id_in_use,
-    why_perhaps_replaced,
-    why_replaced,
+    why_of_later_process,
 )
-from coordinator.core.groups.membership.listed_claims import Listed, look_at_listed
+from coordinator.core.groups.membership.listed_claims import Look
+from coordinator.core.groups.membership.looks import Looks
 from coordinator.core.groups.membership.recovery import Recovery, is_yet_to_begin
 from coordinator.core.groups.membership.subscribed_topics import SubscribedTopics
 from coordinator.core.groups.membership.validation import Refusal, facts_of, why_malformed, why_unfit
-from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.groups.reconciliation.reconciler import Reconciler
 from coordinator.core.groups.soft.sessions import Connection, MemberSession, Registration
 from coordinator.core.groups.soft.timeline import EventKind
@@ -63,6 +62,7 @@ class Membership:
         self._recovery = recovery
         self._claim_watch = claim_watch
         self._gone_back = GoneBack(desk, reconciler)
+        self._looks = Looks(desk)
         self._known_assignors = tuple(assignors)
         self.topics = SubscribedTopics(desk)
 
@@ -107,7 +107,7 @@ class Membership:
         elif not are_known:
             self._wait_for_kafka(registration)
         elif self._has_place_to_itself(registration, member_id):
-            self._accept(registration, connection, member_id)
+            self._look_and_accept(registration, connection, member_id, read)
 
     def _identity(self, registration: Registration, group: GroupState | None) -> str | None:
         request = registration.request
@@ -160,6 +160,11 @@ class Membership:
             desk.awaited_patterns += amount
             desk.awaited_changes += desk.awaited_patterns == max(0, amount)
 
+    def forget_connection(self, connection_id: int) -> None:
+        """Forget the registration of a connection that is gone."""
+        self.forget_registration(connection_id)
+        self._looks.forget(connection_id)
+
     def registration_timed_out(self, connection_id: int) -> None:
         """Refuse a registration because Kafka did not answer in time."""
         registration = self.forget_registration(connection_id)
@@ -169,6 +174,7 @@ class Membership:
 
     def _refuse(self, registration: Registration, error: ErrorCode, why: str) -> None:
         self.forget_registration(registration.connection_id)
+        self._looks.forget(registration.connection_id)
         response = RegisterConsumerResponse(error=error, message=why)
         self._desk.respond(registration.connection_id, registration.correlation_id, response)
 
@@ -280,9 +286,32 @@ class Membership:
 
     # ---- in ---------------------------------------------------------------------------------------------------------
 
-    def _accept(self, registration: Registration, connection: Connection, member_id: str) -> None:
-        desk, request, shown = self._desk, registration.request, registration.shown
+    def _look_and_accept(
+        self, registration: Registration, connection: Connection, member_id: str, read: TopicsRead | None
+    ) -> None:
+        """Accept a registration once all that it lists has been looked at."""
+        request, shown = registration.request, registration.shown
+        group = self._desk.group(request.group_id)
+        old = group.members.get(member_id) if group is not None else None
+        # Who is gone and left something commits: of a reader nothing stays.
+        commits_otherwise = request.commits != (old.facts.commits if old is not None else True)
+        keeps = not commits_otherwise and not self._gone_back.is_shown(group, request, shown)
         self.forget_registration(registration.connection_id)
+        look = self._looks.look_of(registration, read, group, member_id, keeps=keeps)
+        if look is not None:
+            self._accept(registration, connection, member_id, look)
+        elif self._looks.changes_too_often(registration.connection_id):
+            why = "its claims change while they are looked at; try again"
+            self._refuse(registration, ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
+
+    def look_on(self, connection_id: int) -> None:
+        """Look at more of what a registration lists, and begin with it again after that."""
+        looked_at = self._looks.go_on(connection_id)
+        if looked_at is not None:
+            self.register(*looked_at)
+
+    def _accept(self, registration: Registration, connection: Connection, member_id: str, look: Look) -> None:
+        desk, request, shown = self._desk, registration.request, registration.shown
         before = desk.group(request.group_id)
         old = before.members.get(member_id) if before is not None else None
         topics = self.topics.standing_for(request.subscription, old)
@@ -296,12 +325,11 @@ class Membership:
         elif no_room is not None:
             self._refuse(registration, *no_room)
             return
-        # Who is gone and left something commits: of a reader nothing stays.
-        lets_go = facts.commits != (old.facts.commits if old is not None else True)
+        lets_go = not look.keeps and not has_gone_back
         listed = None
-        if before is not None and not has_gone_back and not lets_go:
-            listed = look_at_listed(before, member_id, shown.claims)
-            why_later = self._why_of_later_process(before, registration, member_id, listed)
+        if before is not None and look.keeps:
+            listed = look.listed(before)
+            why_later = why_of_later_process(before, registration, member_id, listed, self._claim_watch)
             if why_later is not None:
                 self._refuse(registration, ErrorCode.MEMBER_ID_IN_USE, why_later)
                 return
@@ -325,7 +353,8 @@ class Membership:
             desk.journal.decide(MemberJoined(group.group_id, facts, old.member_epoch if old is not None else 0))
         self._give_up_former(group, facts.instance_id, member_id)
         if listed is None:
-            listed = look_at_listed(group, member_id, shown.claims)
+            look.go_on(group)
+            listed = look.listed(group)
         if listed.dropped:
             desk.journal.decide(ClaimsClosed(group.group_id, listed.dropped))
         if waited_before not in {None, (group.handover, group.claim_timeout_ms)}:
@@ -335,6 +364,7 @@ class Membership:
             assert session.connection_id is not None
             desk.close(session.connection_id, f"member {member_id} has registered on a new connection")
         newcomer = self.take_newcomer(group.group_id, member_id)
+        self._looks.forget(registration.connection_id)
         session = MemberSession(registration.connection_id, desk.now_ms, facts.session_timeout_ms)
         soft.sessions[member_id] = session
         connection.bind(group.group_id, member_id, session)
@@ -343,15 +373,12 @@ class Membership:
             self._refuse_as_used(newcomer, group, member_id)
         desk.timers.cancel(Timer(TimerKind.GRACE, group.group_id, member_id))
         self._note_accepted(group, member_id, old_facts.incarnation if old_facts is not None else None)
-        owned = group.owned_by(member_id).in_order()
-        self._respond_accepted(registration, group, member_id, listed.statuses, held=len(owned))
-        self._reconciler.tellings.whole(group.group_id, member_id, owned)
+        self._respond_accepted(registration, group, member_id, listed.statuses)
+        told = self._reconciler.tellings.begin(group.group_id, member_id)
         self._recovery.note_registered(
             group, member_id, request, shown, is_new_group=is_new_group, has_gone_back=has_gone_back
         )
-        stopping = sorted(group.stopping.get(member_id, ()))
-        self._reconciler.stops.push(group.group_id, member_id, stopping)
-        self._reconciler.hold_back(group.group_id, member_id, owned)
+        self._reconciler.want_back(group.group_id, member_id, told)
         if changes_target(old_facts, facts):
             self._reconciler.window.note_change(group.group_id, f"{member_id} {'changed' if old_facts else 'joined'}")
         elif has_news_of_topics:
@@ -363,29 +390,6 @@ class Membership:
             self._reconciler.note_first(group.group_id)
         if has_gone_back:
             self._reconciler.grant_what_is_free(group.group_id)
-
-    def _why_of_later_process(
-        self, group: GroupState, registration: Registration, member_id: str, listed: Listed
-    ) -> str | None:
-        """Say why claims run that a registration does not name, if a later process has made them or may have.
-
-        A process that has been the member knows its claims. One that has not yet may have begun with a checkpoint that
-        a later process went on with; what runs since before it began, it does not have in its checkpoint. Claims that
-        the log showed as running count from when it was read.
-        """
-        unknown = listed.running(group)
-        if registration.request.is_rejoining:
-            return why_replaced(group, member_id, unknown) if unknown else None
-        began_ms = registration.at_ms - registration.request.age_ms
-        later: list[TopicPartition] = []
-        perhaps: list[TopicPartition] = []
-        for partition in unknown:
-            since = self._claim_watch.running_since(group, partition)
-            if since is not None and since.at_ms > began_ms:
-                (later if since.was_seen else perhaps).append(partition)
-        if later:
-            return why_replaced(group, member_id, later)
-        return why_perhaps_replaced(member_id, perhaps) if perhaps else None
 
     def _let_go_of_all(self, group: GroupState, member_id: str) -> None:
         """Release what a member has that commits from now on, or no longer: where it starts is decided anew."""
@@ -457,7 +461,7 @@ class Membership:
         self._desk.note(group.group_id, kind, why, member_id=member_id)
 
     def _respond_accepted(
-        self, registration: Registration, group: GroupState, member_id: str, statuses: ClaimStatuses, *, held: int
+        self, registration: Registration, group: GroupState, member_id: str, statuses: ClaimStatuses
     ) -> None:
         member = group.members[member_id]
         response = RegisterConsumerResponse(
@@ -470,6 +474,6 @@ class Membership:
             kafka_cluster_id=self._desk.catalog.cluster_id,
             kafka_bootstrap=self._desk.catalog.bootstrap,
             log=self._desk.journal.position,
-            held=held,
+            held=len(group.owned_by(member_id)),
         )
         self._desk.respond(registration.connection_id, registration.correlation_id, response)

@@ -33,7 +33,7 @@ class Departures:
     def connection_lost(self, connection: Connection, why: str) -> None:
         """Let a newcomer take the place of a member whose connection closed, or give it its grace to come back."""
         desk = self._desk
-        self._membership.forget_registration(connection.connection_id)
+        self._membership.forget_connection(connection.connection_id)
         waiting_for = desk.newcomers.get(connection.connection_id)
         if waiting_for is not None:
             self._membership.take_newcomer(*waiting_for)
@@ -126,7 +126,7 @@ class Departures:
             if connection is not None:
                 connection.unbind()
         desk.sessions.cancel((group_id, member_id))
-        for timer_kind in (TimerKind.GRACE, TimerKind.PROBE, TimerKind.STOP):
+        for timer_kind in (TimerKind.GRACE, TimerKind.PROBE, TimerKind.STOP, TimerKind.TELL):
             desk.timers.cancel(Timer(timer_kind, group_id, member_id))
         since_ms = desk.now_ms if dead_since_ms is None else dead_since_ms
         self._reconciler.note_lost(group_id, had, since_ms, why)

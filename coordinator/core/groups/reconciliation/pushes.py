@@ -30,8 +30,12 @@ def start_fetchers(
     *,
     is_complete: bool,
     notes: Sequence[str] = (),
+    to_follow: int = 0,
 ) -> Iterator[StartFetcher]:
-    """Yield at least one push that names these partitions of a member; only the last can be complete."""
+    """Yield at least one push that names these partitions of a member; only the last can be complete.
+
+    `to_follow` says how many it is still to be told after them of those that it had when it registered.
+    """
     member = group.members[member_id]
     wants_streams = member.facts.wants_streams
     parts = list(_start_partitions(group, partitions, catalog, wants_streams=wants_streams))
@@ -43,6 +47,7 @@ def start_fetchers(
             member_epoch=member.member_epoch,
             group_epoch=group.group_epoch,
             notes=tuple(notes[:_MOST_NOTES]) if index == 0 else (),
+            to_follow=to_follow,
         )
 
 

@@ -5,7 +5,7 @@ has its rebalance time-out for it. An abandoned grant, whose owner is gone, is g
 closes its claim. Nobody else is touched: work is in proportion to the partitions that an event is about.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 
@@ -282,10 +282,25 @@ class Reconciler:
         if soft.unsettled and soft.changing_since_ms is None:
             soft.changing_since_ms = self._desk.now_ms
 
-    def hold_back(self, group_id: str, member_id: str, owned: Iterable[TopicPartition]) -> None:
-        """Ask a member that came back to what it has for what was paused, reset or made again meanwhile."""
+    def tell_more(self, group_id: str, member_id: str) -> None:
+        """Tell a member that has registered more of what it has."""
+        group, session = self._desk.group(group_id), self._desk.session_of(group_id, member_id)
+        if group is not None and session is not None and session.untold:
+            self.want_back(group_id, member_id, self.tellings.go_on(group, member_id))
+
+    def want_back(self, group_id: str, member_id: str, told: Sequence[TopicPartition]) -> None:
+        """Ask a member that came back for those of the partitions it was told, in order, that it is to let go of.
+
+        They were being stopped, or were paused, reset or made again meanwhile.
+        """
         group, _ = self._both(group_id)
-        controls = group.controls
+        stopping = group.stopping.get(member_id)
+        if stopping:
+            self.stops.push(group_id, member_id, [partition for partition in told if partition in stopping])
+        self._hold_back(group, member_id, told)
+
+    def _hold_back(self, group: GroupState, member_id: str, owned: Sequence[TopicPartition]) -> None:
+        controls, group_id = group.controls, group.group_id
         held_back: list[TopicPartition] = []
         for topic, of_topic in groupby(owned, itemgetter(0)):
             grants, topic_id = group.grants.rows(topic), group.topics[topic].topic_id

@@ -13,6 +13,7 @@ from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.groups.reconciliation.pushes import start_fetchers
 from coordinator.core.groups.reconciliation.round_report import Round
 from coordinator.core.groups.soft.group_soft import GroupSoft
+from coordinator.core.groups.soft.timers import Timer, TimerKind
 from coordinator.core.groups.status import is_complete
 
 
@@ -22,12 +23,30 @@ class Tellings:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
-    def whole(self, group_id: str, member_id: str, owned: Collection[TopicPartition]) -> None:
-        """Tell a member that has just registered all it has, in order; what is not named it does not have."""
-        group, soft = self._desk.group(group_id), self._desk.soft_of(group_id)
+    def begin(self, group_id: str, member_id: str) -> list[TopicPartition]:
+        """Begin to tell a member that has just registered all it has, and return what is told now, in order.
+
+        What is not named by the end it does not have. One push is for one turn.
+        """
+        group, session = self._desk.group(group_id), self._desk.soft_of(group_id).sessions[member_id]
         assert group is not None, f"group {group_id} is not known"
         self._assign_streams(group, member_id)
-        self._push(group, soft, member_id, owned, complete=is_complete(group, member_id))
+        session.untold = group.owned_by(member_id).copy()
+        return self.go_on(group, member_id)
+
+    def go_on(self, group: GroupState, member_id: str) -> list[TopicPartition]:
+        """Tell a member more of what it had when it registered and still has, and return that, in order.
+
+        What it has lost meanwhile it was told when it lost it.
+        """
+        desk, soft = self._desk, self._desk.soft_of(group.group_id)
+        untold = soft.sessions[member_id].untold
+        some = untold.take(desk.limits.push_max_partitions)
+        told = [one for one in some if (grant := group.grants.get(one)) is not None and grant.member_id == member_id]
+        self._push(group, soft, member_id, told, complete=is_complete(group, member_id))
+        if untold:
+            desk.timers.set(Timer(TimerKind.TELL, group.group_id, member_id), desk.now_ms)
+        return told
 
     def news(self, turn: Round, member_id: str) -> None:
         """Tell a member what a round has granted it, and that it has all it is to have once it has."""
@@ -37,7 +56,8 @@ class Tellings:
         complete = is_complete(turn.group, member_id)
         if complete:
             turn.soft.unsettled.discard(member_id)
-        if granted or (complete and not turn.soft.sessions[member_id].is_told_complete):
+        session = turn.soft.sessions[member_id]
+        if granted or (complete and not session.is_told_complete and not session.untold):
             self._push(turn.group, turn.soft, member_id, granted, turn.notes.get(member_id, ()), complete=complete)
 
     def _assign_streams(self, group: GroupState, member_id: str) -> frozenset[TopicPartition]:
@@ -59,8 +79,10 @@ class Tellings:
         complete: bool,
     ) -> None:
         desk, session = self._desk, soft.sessions[member_id]
-        most = desk.limits.push_max_partitions
-        catalog = desk.catalog
-        for push in start_fetchers(group, member_id, partitions, catalog, most, is_complete=complete, notes=notes):
+        most, catalog, to_follow = desk.limits.push_max_partitions, desk.catalog, len(session.untold)
+        complete = complete and not to_follow
+        for push in start_fetchers(
+            group, member_id, partitions, catalog, most, is_complete=complete, notes=notes, to_follow=to_follow
+        ):
             desk.push(session.connection_id, push)
         session.is_told_complete = complete

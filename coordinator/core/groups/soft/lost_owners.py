@@ -19,7 +19,7 @@ _MOST: Final = 3
 
 
 class LostOwner(msgspec.Struct, frozen=True, gc=False):
-    """When and why a partition lost its owner."""
+    """The loss of an owner: when and why."""
 
     at_ms: int
     why: str
@@ -33,7 +33,7 @@ class LostOwners:
     def __init__(self) -> None:
         self._each: PartitionTable[LostOwner] = PartitionTable()
         self._sets: list[tuple[PartitionSet, LostOwner]] = []
-        """What was lost at once; what has an owner again may still be here."""
+        """The sets that were lost at once; a partition that has an owner again may still be in one."""
 
     def __bool__(self) -> bool:
         return bool(self._each.topics() or self._sets)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from coordinator.core.groups.partitions.partition_set import NOTHING, PartitionSet
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.groups.soft.shown import Shown
 from coordinator.protocol.messages import RegisterConsumer
@@ -78,6 +79,8 @@ class MemberSession(msgspec.Struct, gc=False):
     stop_deadlines: dict[TopicPartition, int] = msgspec.field(default_factory=dict)
     overstaying_since_ms: dict[TopicPartition, int] = msgspec.field(default_factory=dict)
     """Since when a partition has been wanted back whose owner is waited for beyond the stop's deadline."""
+    untold: PartitionSet = NOTHING
+    """Partitions that the member had when it registered and has not been told since: it is told them in turns."""
     newcomer: Registration | None = None
     owned: Owned | None = None
     """What the member committed last, which is most often what it commits next."""

@@ -17,6 +17,10 @@ class TimerKind(Enum):
     """The changes gathered so far become one rebalance."""
     SLICE = "slice"
     """More of the group is to be looked at."""
+    LOOK = "look"
+    """More of what a registration lists is to be looked at; `subject` is the connection."""
+    TELL = "tell"
+    """A member that has registered is to be told more of what it has."""
     REST = "rest"
     """More registrations are to be looked at, or members to be removed; of no group."""
     LOOKUP = "lookup"
@@ -36,7 +40,7 @@ class TimerKind(Enum):
 
 
 class Timer(NamedTuple):
-    """The key of one deadline; `subject` is a member id or, for a registration, a connection id."""
+    """The key of one deadline; `subject` is a member id or, for a registration and a look, a connection id."""
 
     kind: TimerKind
     group_id: str

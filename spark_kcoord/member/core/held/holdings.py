@@ -226,7 +226,8 @@ class Holdings:
         """Take over granted partitions; one that is held under the same owner epoch stays as it is."""
         self._take_over(push)
         if self._to_be_told:
-            self._to_be_told = max(0, self._to_be_told - len(push.partitions))
+            left = self._to_be_told - len(push.partitions) if push.to_follow is None else push.to_follow
+            self._to_be_told = max(0, left)
             if not self._to_be_told:
                 self.end_doubts()
 

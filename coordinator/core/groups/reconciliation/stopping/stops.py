@@ -20,7 +20,10 @@ class Stops:
         self._desk = desk
 
     def push(self, group_id: str, member_id: str, partitions: Collection[TopicPartition]) -> None:
-        """Ask a member to let go of partitions within the time it has for each, counted from now."""
+        """Ask a member to let go of partitions within the time it has for each, counted from now.
+
+        Of a partition that it is still to be told it is asked after that: it would take the grant for a new one.
+        """
         if not partitions:
             return
         desk = self._desk
@@ -28,6 +31,8 @@ class Stops:
         assert group is not None, f"group {group_id} is not known"
         session = soft.sessions[member_id]
         session.is_told_complete = False
+        if session.untold:
+            partitions = [partition for partition in partitions if partition not in session.untold]
         by_timeout: dict[int, list[TopicPartition]] = {}
         for partition in partitions:
             by_timeout.setdefault(patience.timeout_ms(group, soft, partition), []).append(partition)

@@ -32,7 +32,7 @@ def test_first_start_after_a_registration_is_the_whole_even_when_empty() -> None
     world = NodeWorld({"t": 1})
     world.join("m1")
     again = world.reconnect(world.join("m2"))
-    assert again.inbox[1] == StartFetcher((), is_complete=True, member_epoch=2, group_epoch=2)
+    assert again.inbox[1] == StartFetcher((), is_complete=True, member_epoch=2, group_epoch=2, to_follow=0)
 
 
 def test_stop_is_said_again_to_a_member_that_comes_back_with_a_full_deadline() -> None:

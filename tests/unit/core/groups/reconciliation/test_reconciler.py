@@ -87,7 +87,7 @@ def test_member_without_partitions_is_told_that_it_is_complete() -> None:
     world = NodeWorld({"t": 1})
     world.join("m1")
     m2 = world.join("m2")
-    assert m2.inbox[-1] == StartFetcher((), is_complete=True, member_epoch=2, group_epoch=2)
+    assert m2.inbox[-1] == StartFetcher((), is_complete=True, member_epoch=2, group_epoch=2, to_follow=0)
 
 
 def test_partition_that_moves_back_while_it_is_stopped_is_granted_anew() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
@@ -10,6 +11,7 @@ from coordinator.protocol.messages import (
     FetcherStarted,
     FetcherStartedResponse,
     FetcherStopped,
+    FetcherTaken,
     FindCoordinator,
     FindCoordinatorResponse,
     Ping,
@@ -17,7 +19,7 @@ from coordinator.protocol.messages import (
     RegisterConsumer,
     ReportOutOfRange,
 )
-from coordinator.protocol.parts import FinalOffset, LostPosition, NodeAddress
+from coordinator.protocol.parts import FinalOffset, LostPosition, NodeAddress, OwnedPartition
 from spark_kcoord.member.core.effects import Connect
 from spark_kcoord.member.core.events import ReleaseAsked
 from spark_kcoord.member.core.session.states import State
@@ -331,6 +333,20 @@ def test_what_is_not_among_what_follows_a_registration_is_owned_no_more(cut: Cal
     assert owned(pair) == [0, 1, 2]
     pair.push(start_fetcher(3))
     assert owned(pair) == [0, 3]
+
+
+def test_coordinator_that_says_how_much_follows_is_believed_whatever_it_grants_or_takes_between() -> None:
+    pair = joined(4, start_fetcher(0, 1, 2, 3))
+    pair.lose()
+    pair.pass_ms(25)
+    enter(pair, 5, held=4)
+    pair.push(replace(start_fetcher(0, complete=False), to_follow=3))
+    pair.push(replace(start_fetcher(7, 8, 9, complete=False), to_follow=3))
+    assert owned(pair) == [0, 1, 2, 3, 7, 8, 9]
+    pair.push(FetcherTaken((OwnedPartition("t", 3, 10),), "late"))
+    assert owned(pair) == [0, 1, 2, 7, 8, 9]
+    pair.push(replace(start_fetcher(1), to_follow=0))
+    assert owned(pair) == [0, 1, 7, 8, 9]
 
 
 def test_member_that_has_nothing_any_more_owns_nothing_at_once() -> None:
