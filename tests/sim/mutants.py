@@ -21,6 +21,7 @@ from coordinator.core.groups.hard import journal
 from coordinator.core.groups.hard.records import ClaimsRunning, CommittedPart, Granted, OffsetsCommitted, Record
 from coordinator.core.groups.hard.state import GroupState, ShardState
 from coordinator.core.groups.hard.tables.committed_table import CommittedTable
+from coordinator.core.groups.membership.listed_claims import Look
 from coordinator.core.groups.membership.registration import Membership
 from coordinator.core.groups.offsets import claims
 from coordinator.core.groups.offsets.committed_offsets import committed_part
@@ -49,6 +50,7 @@ from tests.sim import (
     mutants_room,
     mutants_runs,
     mutants_together,
+    mutants_turns,
     mutants_unread,
     mutants_words,
 )
@@ -428,9 +430,9 @@ def _wall_clock_session() -> Patches:
                 note(self.desk, group_id, member_id)
 
     def accept_by_wall_clock(
-        self: Membership, registration: Registration, connection: Connection, member_id: str
+        self: Membership, registration: Registration, connection: Connection, member_id: str, look: Look
     ) -> None:
-        accept(self, registration, connection, member_id)
+        accept(self, registration, connection, member_id, look)
         if member_id in self._desk.soft[registration.request.group_id].sessions:
             note(self._desk, registration.request.group_id, member_id)
 
@@ -507,6 +509,7 @@ OWN: Mapping[str, Mutant] = {
     **{name: Mutant(*mistake) for name, mistake in mutants_leading.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_gone_back.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_come_back.MISTAKES.items()},
+    **{name: Mutant(*mistake) for name, mistake in mutants_turns.MISTAKES.items()},
 }
 """Mistakes beside the fifteen that were known from the start: in what operators do, and in what is decided at once."""
 

@@ -18,7 +18,7 @@ def former_process_drops_claims() -> Patches:
 
 
 def process_that_never_got_in_drops_claims() -> Patches:
-    return [(ClaimWatch, "running_since", lambda self, group, partition: None)]
+    return [(ClaimWatch, "began_together", lambda self, group, claimed: iter(()))]
 
 
 def came_and_went_unseen() -> Patches:

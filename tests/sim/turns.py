@@ -11,7 +11,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from coordinator.core.groups.assignment.assignors import assignor
+from coordinator.core.groups.hard.tables import claim_table
 from coordinator.core.groups.membership import looks
+from coordinator.core.groups.soft import lost_owners, remains
 from coordinator.core.node import Node
 
 if TYPE_CHECKING:
@@ -19,6 +21,15 @@ if TYPE_CHECKING:
 
 PARTITIONS = (1, 2, assignor.PARTITIONS_A_TURN)
 BETWEEN_MS = (0, 1, 3)
+LENGTHS = (
+    (assignor, "PARTITIONS_A_TURN"),
+    (looks, "CLAIMS_A_TURN"),
+    (remains, "A_STEP"),
+    (remains, "_LARGE"),
+    (lost_owners, "_MANY"),
+    (claim_table, "_MANY"),
+)
+"""How much is done in one turn, and from how much on something is kept or looked at as what is very much."""
 
 
 def with_turns(mix: "Mix", dice: Random) -> "Mix":
@@ -28,15 +39,14 @@ def with_turns(mix: "Mix", dice: Random) -> "Mix":
 
 @contextmanager
 def turns_of(partitions: int) -> Iterator[None]:
-    """Have a turn look at so few partitions, as if each took long."""
-    lengths = ((assignor, "PARTITIONS_A_TURN"), (looks, "CLAIMS_A_TURN"))
-    before = [vars(room)[name] for room, name in lengths]
-    for room, name in lengths:
-        vars(room)[name] = partitions
+    """Have a turn look at so few partitions, as if each took long, and as few be very many."""
+    before = [vars(room)[name] for room, name in LENGTHS]
+    for (room, name), length in zip(LENGTHS, before, strict=True):
+        vars(room)[name] = min(partitions, length)
     try:
         yield
     finally:
-        for (room, name), length in zip(lengths, before, strict=True):
+        for (room, name), length in zip(LENGTHS, before, strict=True):
             vars(room)[name] = length
 
 
