@@ -33,9 +33,11 @@ from coordinator.protocol.messages import (
     FetcherStoppedResponse,
     Ping,
     PingResponse,
+    Push,
     RegisterConsumer,
     RegisterConsumerResponse,
     Request,
+    Response,
     StartFetcher,
     StopFetcher,
 )
@@ -117,7 +119,10 @@ class KcoordMember(Peer):
 
     def registration(self) -> bytes:
         """Return the request to join; it is counted as sent."""
-        request = RegisterConsumer(
+        return self._encoded(self._registration())
+
+    def _registration(self) -> RegisterConsumer:
+        return RegisterConsumer(
             group_id=self.tally.group_id,
             member_id="",
             incarnation=os.urandom(8).hex(),
@@ -128,7 +133,6 @@ class KcoordMember(Peer):
             rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
             reset_policy=ResetPolicy("earliest"),
         )
-        return self._encoded(request)
 
     def ping(self) -> bytes:
         """Return a ping."""
@@ -186,7 +190,12 @@ class KcoordMember(Peer):
             decode_hello(body)
             self._is_greeted = True
             return False
-        match decode_answer(memoryview(body)[4:]):
+        self._take(decode_answer(memoryview(body)[4:]))
+        return False
+
+    def _take(self, said: Response | Push) -> None:
+        """Take what is no answer to a timed request."""
+        match said:
             case StartFetcher(partitions, is_complete):
                 self._start(partitions, is_complete=is_complete)
             case StopFetcher(partitions):
@@ -195,7 +204,7 @@ class KcoordMember(Peer):
                 self.tally.unanswered -= 1
                 if error.is_retriable:  # as a real member does; the time it takes is counted
                     self._sockets.send(self, self.registration())
-                    return False
+                    return
                 _require(error == ErrorCode.NONE, message)
                 self.tally.registered += 1
             case FetcherStartedResponse(results) | FetcherStoppedResponse(results):
@@ -212,7 +221,6 @@ class KcoordMember(Peer):
                 raise RefusedError(message)
             case other:
                 raise RefusedError(f"{type(other).__name__} was not expected")
-        return False
 
     def _start(self, partitions: Sequence[StartPartition], *, is_complete: bool) -> None:
         known = len(self.owned)

@@ -110,12 +110,16 @@ class Probe:
         self.reset()
         return figures
 
-    def time_entries(self) -> None:
-        """Time everything by which an event loop, whichever it is, comes into the node's code."""
+    def time_entries(self, *more: tuple[type, tuple[str, ...], bool]) -> None:
+        """Time everything by which an event loop, whichever it is, comes into the node's code.
+
+        Of `more` each is a class, its methods, and whether the processor's clock is read for each of their calls.
+        """
         for owner, names, reads_cpu in (
             (port._Connection, ("connection_made", "data_received", "connection_lost"), False),
             (port.Server, ("_flush_rest",), True),
             (Driver, ("_on_tick", "_on_wake", "_deliver", "_take_durable", "_take_durable_for_a_turn", "_write"), True),
+            *more,
         ):
             for name in names:
                 patch.object(owner, name, self._timed(getattr(owner, name), reads_cpu=reads_cpu)).start()

@@ -68,6 +68,10 @@ class Sockets:
             peer.unsent = data[sent:]
             self._epoll.modify(peer.sock.fileno(), select.EPOLLIN | select.EPOLLOUT)
 
+    def has(self, peer: Peer) -> bool:
+        """Say whether a peer is connected, as far as was noticed."""
+        return getattr(peer, "sock", None) is not None and self._peers.get(peer.sock.fileno()) is peer
+
     def close(self, peer: Peer) -> None:
         """Close a connection as the end of a process does."""
         self._peers.pop(peer.sock.fileno(), None)

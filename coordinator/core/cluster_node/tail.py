@@ -4,33 +4,48 @@ What is older is read from the disk. A log that is led is never cut, so what is 
 have a limit too, for a node may lead a thousand; what was appended longest ago to any of them goes first, by log.
 """
 
-from collections import deque
+from bisect import bisect_right
+from typing import Final
 
 from coordinator.core.log.entry import Batch, batch_bytes
 
+_MOST_GONE: Final = 100
+"""Places of batches that were let go are kept until there are so many, and more than of those that are here."""
+
 
 class Tail:
-    """The tail of one log, from `begin` on; it has at most about `most_bytes`."""
+    """The tail of one log, from `begin` on; it has at most about `most_bytes`.
 
-    __slots__ = ("_batches", "_bytes", "_most_bytes")
+    It may have tens of thousands of batches, of which a follower that keeps up is sent the last few at the end of each
+    turn: they are found by their offset, and not passed through.
+    """
+
+    __slots__ = ("_batches", "_begins", "_bytes", "_first", "_most_bytes", "_sizes")
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        self._batches: deque[tuple[Batch, int]] = deque()
+        self._batches: list[Batch | None] = []
+        """The batches that are here from `_first` on; those before were let go."""
+        self._begins: list[int] = []
+        self._sizes: list[int] = []
+        self._first = 0
         self._bytes = 0
 
     @property
     def begin(self) -> int | None:
         """Return the offset of the oldest record here; None if there is none."""
-        return self._batches[0][0].base_offset if self._batches else None
+        return self._begins[self._first] if self._first < len(self._begins) else None
 
     def add(self, batch: Batch) -> None:
         """Take what was appended; the oldest goes when it is too much."""
-        assert not self._batches or batch.base_offset == self._batches[-1][0].end, "a tail has no gaps"
+        last = self._batches[-1] if self._batches else None
+        assert last is None or batch.base_offset == last.end, "a tail has no gaps"
         size = batch_bytes(batch.records)
-        self._batches.append((batch, size))
+        self._batches.append(batch)
+        self._begins.append(batch.base_offset)
+        self._sizes.append(size)
         self._bytes += size
-        while self._bytes > self._most_bytes and len(self._batches) > 1:
+        while self._bytes > self._most_bytes and len(self._batches) - self._first > 1:
             self.let_go()
 
     @property
@@ -40,14 +55,23 @@ class Tail:
 
     def let_go(self) -> None:
         """Let the oldest batch go."""
-        self._bytes -= self._batches.popleft()[1]
+        self._bytes -= self._sizes[self._first]
+        self._batches[self._first] = None
+        self._first += 1
+        if self._first > _MOST_GONE and 2 * self._first > len(self._batches):
+            for column in (self._batches, self._begins, self._sizes):
+                del column[: self._first]
+            self._first = 0
 
     def read(self, begin: int, most_bytes: int) -> tuple[Batch, ...] | None:
         """Return batches from an offset on, at least one if there is one; None if they are not all here."""
         if self.begin is None or begin < self.begin:
             return None
         found: list[Batch] = []
-        for batch, size in self._batches:
+        at = bisect_right(self._begins, begin, lo=self._first) - 1
+        for place in range(at, len(self._batches)):
+            batch, size = self._batches[place], self._sizes[place]
+            assert batch is not None, "it was not let go"
             if batch.end <= begin:
                 continue
             if found and size > most_bytes:
