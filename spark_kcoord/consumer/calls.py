@@ -1,6 +1,6 @@
-"""Everything that a consumer does without waiting, and the arguments of the rest, checked: for every kind of shell.
+"""The calls of a consumer with their arguments checked: flows where something has to be waited for, plain values else.
 
-Seeking, pausing and looking are the same for a blocking and an asyncio consumer; so is what a call may be given.
+A blocking and an asyncio consumer have these in common; a shell adds how it waits, and nothing else.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from spark_kcoord.consumer.conduct.flows import Flows
-from spark_kcoord.consumer.core.machine import Owed, Piece, Told
-from spark_kcoord.consumer.errors import OffsetUnknownError, RecordDeserializationError
-from spark_kcoord.consumer.rows import records_of
+from spark_kcoord.consumer.conduct.wishes import Do, Flow
+from spark_kcoord.consumer.core.machine import Owed, Told
+from spark_kcoord.consumer.errors import OffsetUnknownError
 from spark_kcoord.consumer.settings import Settings
-from spark_kcoord.consumer.subscription import must_be_offset, must_be_partitions
-from spark_kcoord.consumer.values import ConsumerRebalanceListener, TopicPartition
+from spark_kcoord.consumer.subscription import by_hand, must_be_offset, must_be_partitions, of_group
+from spark_kcoord.consumer.values import ConsumerRebalanceListener, OffsetAndTimestamp, TopicPartition
 
 __all__ = ["Calls", "check_timeout"]
+
+Key = tuple[str, int]
 
 
 def check_timeout(timeout_ms: Any, default_ms: float) -> float:
@@ -30,38 +32,30 @@ def check_timeout(timeout_ms: Any, default_ms: float) -> float:
 
 
 class Calls:
-    """The calls of a consumer that do not wait. `lock` is entered by each; `before` is done first."""
+    """The calls of one consumer."""
 
     def __init__(self, settings: Settings, flows: Flows) -> None:
         self._settings = settings
         self._flows = flows
 
-    # ---- what a poll gives ------------------------------------------------------------------------------------------
+    def timeout_s(self, timeout_ms: Any) -> float:
+        """Return a time-out in seconds, `request_timeout_ms` without one."""
+        return check_timeout(timeout_ms, self._settings["request_timeout_ms"])
 
-    def records(
-        self, pieces: Sequence[Piece]
-    ) -> tuple[list[tuple[Piece, list[Any]]], RecordDeserializationError | None]:
-        """Return the records of pieces, each with the piece that they are all of, and why they end early, if so."""
-        key_deserializer, value_deserializer = self._settings["key_deserializer"], self._settings["value_deserializer"]
-        made = []
-        for piece in pieces:
-            records, error = records_of(piece, key_deserializer, value_deserializer)
-            if error is not None:
-                if records:
-                    rows = piece.rows.slice(0, len(records))
-                    made.append((Piece(piece.key, rows, records[-1].offset + 1, piece.chunk), records))
-                return made, error
-            made.append((piece, records))
-        return made, None
+    # ---- subscribing ------------------------------------------------------------------------------------------------
 
-    def check_max(self, max_records: Any) -> int:
-        """Return how many records a poll returns at most; raises TypeError or ValueError."""
-        most = self._settings["max_poll_records"] if max_records is None else max_records
-        if not isinstance(most, int) or isinstance(most, bool):
-            raise TypeError("max_records must be an integer")
-        if most <= 0:
-            raise ValueError("max_records must be positive")
-        return most
+    def subscribe(self, topics: Any, pattern: Any, listener: Any, exclude: Any, partitions: Any, *, add: bool) -> None:
+        """Subscribe to something, or to that as well."""
+        flows = self._flows
+        flows.must_be_open()
+        wanted = of_group(flows.subscription, topics, pattern, exclude, partitions, add=add)
+        flows.subscribe(wanted, check_listener(listener) or (flows.listener if add else None))
+
+    def assign(self, partitions: Any, *, add: bool) -> Flow[None]:
+        """Read partitions by hand."""
+        self._flows.must_be_open()
+        wanted = by_hand(self._flows.subscription, partitions, add=add)
+        yield from self._flows.assign(wanted, self.timeout_s(None))
 
     # ---- where it stands --------------------------------------------------------------------------------------------
 
@@ -108,15 +102,25 @@ class Calls:
             self._flows.machine.seek(key, position)
         self._flows.fetch()
 
-    def seek_to(self, keys: Sequence[tuple[str, int]], committed: Mapping[Any, Any]) -> None:
+    def seek_to_committed(self, partitions: Sequence[TopicPartition], timeout_ms: Any) -> Flow[dict[Any, int]]:
         """Go on where the group is; raises OffsetUnknownError where it is nowhere, and then nothing is sought."""
+        keys = self._held(partitions) or list(self._flows.machine.keys)
+        committed = yield from self._flows.committer.committed(keys, self.timeout_s(timeout_ms))
         unknown = [key for key in keys if key not in committed]
         if unknown:
             shown = ", ".join(f"{topic}-{number}" for topic, number in unknown)
             raise OffsetUnknownError(f"Group '{self._settings.group_id}' has no committed offset of {shown}.", unknown)
         for key in keys:
-            self._flows.machine.seek(key, committed[key].offset)
+            if self._flows.machine.held(key) is not None:
+                self._flows.machine.seek(key, committed[key].offset)
         self._flows.fetch()
+        return {TopicPartition(*key): committed[key].offset for key in keys}
+
+    def position(self, partition: TopicPartition, timeout_ms: Any) -> Flow[int | None]:
+        """Return the offset of the next record."""
+        (named,) = must_be_partitions((partition,))
+        position = yield from self._flows.position(tuple(named), self.timeout_s(timeout_ms))
+        return position
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """Return the offset after the last record of a log, None before the first fetch."""
@@ -141,11 +145,88 @@ class Calls:
         (key,) = self._held((partition,))
         return self._flows.held(key).grant.stream
 
-    def _held(self, partitions: Iterable[TopicPartition]) -> list[tuple[str, int]]:
+    def _held(self, partitions: Iterable[TopicPartition]) -> list[Key]:
         keys = [(one.topic, one.partition) for one in must_be_partitions(partitions)]
         for key in keys:
             self._flows.held(key)
         return keys
+
+    # ---- Kafka ------------------------------------------------------------------------------------------------------
+
+    def beginnings(self, partitions: Iterable[TopicPartition], timeout_ms: Any) -> Flow[dict[TopicPartition, int]]:
+        """Return the first offsets of partitions."""
+        named, timeout_s = must_be_partitions(partitions), self.timeout_s(timeout_ms)
+        found: dict[TopicPartition, int] = yield from self._ask(lambda: self._flows.lookup.beginnings(named, timeout_s))
+        return found
+
+    def ends(self, partitions: Iterable[TopicPartition], timeout_ms: Any) -> Flow[dict[TopicPartition, int]]:
+        """Return the offsets after the last readable records."""
+        named, timeout_s = must_be_partitions(partitions), self.timeout_s(timeout_ms)
+        found: dict[TopicPartition, int] = yield from self._ask(lambda: self._flows.lookup.ends(named, timeout_s))
+        return found
+
+    def at_times(
+        self, timestamps: Mapping[TopicPartition, int], timeout_ms: Any
+    ) -> Flow[dict[TopicPartition, OffsetAndTimestamp | None]]:
+        """Return the first record at or after a time of each partition."""
+        must_be_partitions(timestamps)
+        times = {partition: int(time_ms) for partition, time_ms in timestamps.items()}
+        for partition, time_ms in times.items():
+            if time_ms < 0:
+                raise ValueError(f"the time for {partition} is {time_ms} and must not be negative")
+        timeout_s = self.timeout_s(timeout_ms)
+        found = yield from self._ask(lambda: self._flows.lookup.at_times(times, timeout_s))
+        return {key: None if one is None else OffsetAndTimestamp(*one) for key, one in found.items()}
+
+    def topics(self, timeout_ms: Any) -> Flow[set[str]]:
+        """Return the names of all topics but Kafka's internal ones."""
+        timeout_s = self.timeout_s(timeout_ms)
+        found: set[str] = yield from self._ask(lambda: self._flows.lookup.names(timeout_s))
+        return found
+
+    def partitions_of(self, topic: str, timeout_ms: Any) -> Flow[set[int]]:
+        """Return the numbers of a topic's partitions, none for a topic that Kafka does not know."""
+        timeout_s = self.timeout_s(timeout_ms)
+        found = yield from self._ask(lambda: self._flows.lookup.partitions_of(topic, timeout_s))
+        return found or set()
+
+    def _ask(self, work: Any) -> Flow[Any]:
+        self._flows.must_be_open()
+        found = yield Do(work)
+        return found
+
+    # ---- offsets ----------------------------------------------------------------------------------------------------
+
+    def commit(self, offsets: Any, timeout_ms: Any) -> Flow[None]:
+        """Commit offsets, or all that was returned, and wait."""
+        self._flows.must_be_open()
+        yield from self._flows.committer.commit(offsets, self.timeout_s(timeout_ms))
+        yield from self._flows.committer.run_callbacks()
+
+    def commit_async(self, offsets: Any, callback: Any) -> None:
+        """Commit offsets, or all that was returned, and do not wait."""
+        self._flows.must_be_open()
+        self._flows.committer.commit_async(offsets, callback)
+
+    def committed(self, partition: TopicPartition, *, metadata: bool, timeout_ms: Any) -> Flow[Any]:
+        """Return the group's offset of a partition, None where there is none."""
+        named = must_be_partitions((partition,))
+        found = yield from self._flows.committer.committed(named, self.timeout_s(timeout_ms))
+        one = found.get(partition)
+        return one if metadata or one is None else one.offset
+
+    def committed_offsets(self, timeout_ms: Any) -> Flow[dict[TopicPartition, Any]]:
+        """Return the group's offsets of all its partitions that have one."""
+        found = yield from self._flows.committer.committed(None, self.timeout_s(timeout_ms))
+        return dict(found)
+
+    # ---- the end ----------------------------------------------------------------------------------------------------
+
+    def close(self, autocommit: Any, timeout_ms: Any, *, counts_last: bool) -> Flow[None]:
+        """Give everything back and leave; with `counts_last` what was returned last is done, unless it is said."""
+        if counts_last and autocommit is None and not self._flows.is_closed:
+            self._flows.note_done()
+        yield from self._flows.close(autocommit, timeout_ms)
 
     # ---- listeners --------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ can: no call outlasts its time-out but by its listeners, and what ends a poll by
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,14 +16,15 @@ from typing import Any, Self, TypeVar
 import pyarrow as pa
 
 from spark_kcoord.consumer.bell import Bell
-from spark_kcoord.consumer.calls import Calls, check_listener, check_timeout
+from spark_kcoord.consumer.calls import Calls, check_timeout
 from spark_kcoord.consumer.conduct.flows import Flows
-from spark_kcoord.consumer.core.machine import Piece
+from spark_kcoord.consumer.conduct.wishes import Flow
 from spark_kcoord.consumer.guard import Guard
 from spark_kcoord.consumer.iteration import Iteration
+from spark_kcoord.consumer.reading import Reading
 from spark_kcoord.consumer.settings import parse_settings
 from spark_kcoord.consumer.shell import Shell
-from spark_kcoord.consumer.subscription import NOTHING, by_hand, must_be_partitions, of_group
+from spark_kcoord.consumer.subscription import NOTHING, must_be_partitions
 from spark_kcoord.consumer.values import (
     ConsumerRebalanceListener,
     ConsumerRecord,
@@ -32,15 +32,11 @@ from spark_kcoord.consumer.values import (
     OffsetAndTimestamp,
     TopicPartition,
 )
-from spark_kcoord.fetch.decoding.columns import arrow_schema
 from spark_kcoord.fetch.tailing.fetched import AT_BEGINNING, AT_END
 
 __all__ = ["Consumer"]
 
 T = TypeVar("T")
-
-NOTE_S = 0.25
-"""The longest time for which an iteration goes on without a look at what has changed."""
 
 
 class Consumer(Shell):
@@ -59,15 +55,12 @@ class Consumer(Shell):
         **settings: Any,
     ) -> None:
         self._is_made = False
-        given = settings | ({} if coordinators is None else {"coordinators": coordinators})
-        self._settings = parse_settings(given | ({} if group_id is None else {"group_id": group_id}))
+        self._settings = parse_settings(_together(settings, coordinators, group_id))
         self._guard = Guard()
         self._bell = Bell()
         self._flows = self._make_flows(self._bell.ring)
         self._calls = Calls(self._settings, self._flows)
-        self._iteration: Iteration | None = None
-        self._was_iterated = False
-        self._columns = list(arrow_schema(self._settings["columns"]).names)
+        self._reading = Reading(self._settings, self._flows)
         self._is_made = True
         if topics:
             self.subscribe(topics)
@@ -93,22 +86,15 @@ class Consumer(Shell):
         SubscriptionNotValidError.
         """
         with self._guard.entered(hands_over=True):
-            self._flows.must_be_open()
-            self._sync()
-            wanted = of_group(self._flows.subscription, topics, pattern, exclude, partitions, add=add)
-            told = check_listener(listener) or (self._flows.listener if add else None)
-            self._drive(self._flows.subscribe(wanted, told))
+            self._reading.begin()
+            self._calls.subscribe(topics, pattern, listener, exclude, partitions, add=add)
 
     def assign(self, partitions: Iterable[TopicPartition] | Mapping[TopicPartition, int], *, add: bool = False) -> None:
         """Read exactly these partitions, without membership; a mapping says where each starts.
 
         The others start where the group is, if there is a group, or by `auto_offset_reset`. Raises StartNotKnownError.
         """
-        with self._guard.entered(hands_over=True):
-            self._flows.must_be_open()
-            self._sync()
-            wanted = by_hand(self._flows.subscription, partitions, add=add)
-            self._drive(self._flows.assign(wanted, self._timeout_s(None)))
+        self._run(self._calls.assign(partitions, add=add), hands_over=True)
 
     def unassign(self) -> None:
         """Read nothing any more of what was assigned."""
@@ -117,9 +103,9 @@ class Consumer(Shell):
     def unsubscribe(self) -> None:
         """Give everything back and leave the group; the listener is told."""
         with self._guard.entered(hands_over=True):
+            self._reading.begin()
             self._flows.must_be_open()
-            self._sync()
-            self._iteration = None
+            self._reading.forget()
             self._drive(self._flows.unsubscribe())
 
     def subscription(self) -> set[str] | None:
@@ -132,10 +118,8 @@ class Consumer(Shell):
 
     def wait_for_assignment(self, timeout_ms: float | None = None) -> set[TopicPartition]:
         """Wait until partitions are assigned and return them; the listener is told."""
-        with self._guard.entered(hands_over=True):
-            self._sync()
-            self._drive(self._flows.wait_for_assignment(self._timeout_s(timeout_ms)))
-            return self._calls.assignment()
+        self._run(self._flows.wait_for_assignment(self._calls.timeout_s(timeout_ms)), hands_over=True)
+        return self._look(self._calls.assignment)
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
@@ -144,19 +128,7 @@ class Consumer(Shell):
 
         Raises what ConsumerError says; whatever ends it, its records are returned by the next.
         """
-        return self._taking(lambda: self._poll(timeout_ms, max_records))
-
-    def _poll(self, timeout_ms: float, max_records: int | None) -> dict[TopicPartition, list[ConsumerRecord]]:
-        made, error = self._calls.records(self._pieces(timeout_ms, max_records, None))
-        if error is not None and not made:
-            raise error
-        found: dict[TopicPartition, list[ConsumerRecord]] = {}
-        for piece, records in made:
-            known = found.setdefault(TopicPartition(*piece.key), records)
-            if known is not records:
-                known.extend(records)
-        self._flows.machine.mark_returned([piece for piece, _ in made])
-        return found
+        return self._take(lambda: self._reading.records(check_timeout(timeout_ms, 0), max_records))
 
     def poll_arrow(
         self, timeout_ms: float = 0, max_records: int | None = None, max_bytes: int | None = None
@@ -165,32 +137,19 @@ class Consumer(Shell):
 
         Without `max_records` all that is buffered is returned, within `max_bytes` if they are given.
         """
-        return self._taking(lambda: self._poll_arrow(timeout_ms, max_records, max_bytes))
+        return self._take(lambda: self._reading.batches(check_timeout(timeout_ms, 0), max_records, max_bytes))
 
-    def _poll_arrow(self, timeout_ms: float, max_records: int | None, max_bytes: int | None) -> list[pa.RecordBatch]:
-        most = 2**62 if max_records is None else max_records
-        pieces = self._pieces(timeout_ms, most, max_bytes)
-        found = [piece.rows.select(self._columns) for piece in pieces]
-        self._flows.machine.mark_returned(pieces)
-        return found
-
-    def _pieces(self, timeout_ms: float, max_records: int | None, max_bytes: int | None) -> tuple[Piece, ...]:
-        self._sync()
-        self._iteration, self._was_iterated = None, False
-        most = self._calls.check_max(max_records)
-        return self._drive(self._flows.poll(check_timeout(timeout_ms, 0), most, max_bytes))
-
-    def _taking(self, take: Callable[[], T]) -> T:
-        """Return what is taken; if anything goes wrong on the way it counts as not returned."""
-        is_inside = False
+    def _take(self, flow: Callable[[], Flow[T]]) -> T:
+        """Return what a flow takes; if anything goes wrong on the way it counts as not returned."""
+        mark, has_begun = self._reading.mark(), False
         try:
             with self._guard.entered(hands_over=True):
-                self._flows.machine.begin_undo()
-                is_inside = True
-                return take()
+                self._reading.begin()
+                has_begun = True
+                return self._drive(flow())
         except BaseException:
-            if is_inside:
-                self._flows.machine.take_back()
+            if has_begun:
+                self._reading.fail(mark)
             raise
 
     # ---- iteration --------------------------------------------------------------------------------------------------
@@ -201,62 +160,23 @@ class Consumer(Shell):
 
     def __next__(self) -> ConsumerRecord:
         """Return the next record; those before count as done."""
-        iteration = self._iteration
-        if iteration is not None and not self._bell.has_news:
-            at = iteration.at + 1
-            if at < iteration.count and time.monotonic() - iteration.noted_at < NOTE_S:
-                try:
-                    iteration.at = at
-                    return iteration.records[at]
-                except BaseException:
-                    iteration.at = at - 1
-                    raise
+        reading, has_begun = self._reading, True
+        mark = reading.mark()
         try:
-            return self._taking(self._next_after_a_look)
+            record = None if self._bell.has_news else reading.at_once()
+            if record is not None:
+                return record
+            has_begun = False
+            with self._guard.entered(hands_over=True):
+                reading.begin()
+                has_begun = True
+                self._bell.has_news = False
+                iteration = None if self._flows.is_closed else self._drive(reading.next_record())
+                return reading.give(_or_stop(iteration))
         except BaseException:
-            if self._iteration is not None:
-                self._iteration.at = -1
+            if has_begun:
+                reading.fail(mark)
             raise
-
-    def _next_after_a_look(self) -> ConsumerRecord:
-        self._sync()
-        timeout_ms = self._settings["consumer_timeout_ms"]
-        timeout_s = timeout_ms / 1000 if timeout_ms != math.inf else 1e9
-        self._was_iterated = True
-        if self._iteration is not None and self._iteration.count:
-            self._flows.must_be_open()
-            self._flows.note_done()
-            self._bell.has_news = False
-            self._drive(self._flows.attend())
-        if self._iteration is None or not self._is_current(self._iteration):
-            self._iteration = None
-            self._bell.has_news = False
-            if self._flows.is_closed:
-                raise StopIteration
-            most = self._settings["max_poll_records"]
-            pieces = self._drive(self._flows.poll(timeout_s, most))
-            if not pieces:
-                raise StopIteration
-            made, error = self._calls.records(pieces)
-            if not made and error is not None:
-                raise error
-            records = [record for _, of_piece in made for record in of_piece]
-            changes = self._flows.machine.changes
-            self._iteration = Iteration([piece for piece, _ in made], records, changes, time.monotonic())
-        iteration = self._iteration
-        iteration.noted_at = time.monotonic()
-        iteration.at = 0
-        return iteration.records[0]
-
-    def _is_current(self, iteration: Iteration) -> bool:
-        return iteration.count > 0 and iteration.changes == self._flows.machine.changes
-
-    def _sync(self) -> None:
-        """Count as returned what an iteration has given."""
-        iteration = self._iteration
-        if iteration is not None:
-            self._flows.machine.mark_returned(iteration.take_given())
-            self._flows.machine.begin_undo()
 
     # ---- positions --------------------------------------------------------------------------------------------------
 
@@ -286,20 +206,12 @@ class Consumer(Shell):
 
     def seek_to_committed(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> None:
         """Go on where the group is; raises OffsetUnknownError where it is nowhere."""
-        with self._guard.entered():
-            self._sync()
-            keys = [tuple(one) for one in must_be_partitions(partitions)] or list(self._flows.machine.keys)
-            for key in keys:
-                self._flows.held(key)
-            committed = self._drive(self._flows.committer.committed(keys, self._timeout_s(timeout_ms)))
-            self._calls.seek_to(keys, committed)
+        named = must_be_partitions(partitions)
+        self._run(self._calls.seek_to_committed(named, timeout_ms))
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
         """Return the offset of the next record, None when Kafka does not say in time where the partition starts."""
-        must_be_partitions((partition,))
-        with self._guard.entered():
-            self._sync()
-            return self._drive(self._flows.position(tuple(partition), self._timeout_s(timeout_ms)))
+        return self._run(self._calls.position(partition, timeout_ms))
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """Return the offset after the last record of the log as it was fetched last, None before that."""
@@ -323,38 +235,27 @@ class Consumer(Shell):
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the first offsets of partitions; raises TopicUnknownError, KafkaUnavailableError."""
-        named, timeout_s = must_be_partitions(partitions), self._timeout_s(timeout_ms)
-        return self._ask(lambda: self._flows.lookup.beginnings(named, timeout_s))
+        return self._run(self._calls.beginnings(partitions, timeout_ms))
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the offsets after the last readable records; raises as `beginning_offsets`."""
-        named, timeout_s = must_be_partitions(partitions), self._timeout_s(timeout_ms)
-        return self._ask(lambda: self._flows.lookup.ends(named, timeout_s))
+        return self._run(self._calls.ends(partitions, timeout_ms))
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first record at or after a time (ms since 1970) of each partition, None where there is none."""
-        must_be_partitions(timestamps)
-        times = {partition: int(time_ms) for partition, time_ms in timestamps.items()}
-        for partition, time_ms in times.items():
-            if time_ms < 0:
-                raise ValueError(f"the time for {partition} is {time_ms} and must not be negative")
-        timeout_s = self._timeout_s(timeout_ms)
-        found = self._ask(lambda: self._flows.lookup.at_times(times, timeout_s))
-        return {key: None if one is None else OffsetAndTimestamp(*one) for key, one in found.items()}
+        return self._run(self._calls.at_times(timestamps, timeout_ms))
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
         """Return the names of all topics but Kafka's internal ones."""
-        timeout_s = self._timeout_s(timeout_ms)
-        return self._ask(lambda: self._flows.lookup.names(timeout_s))
+        return self._run(self._calls.topics(timeout_ms))
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
         """Return the numbers of a topic's partitions, none for a topic that Kafka does not know."""
-        timeout_s = self._timeout_s(timeout_ms)
-        return self._ask(lambda: self._flows.lookup.partitions_of(topic, timeout_s)) or set()
+        return self._run(self._calls.partitions_of(topic, timeout_ms))
 
     # ---- offsets ----------------------------------------------------------------------------------------------------
 
@@ -364,11 +265,7 @@ class Consumer(Shell):
         timeout_ms: float | None = None,
     ) -> None:
         """Commit the offsets after all that was returned, or those given; raises CommitRefusedError naming others."""
-        with self._guard.entered():
-            self._flows.must_be_open()
-            self._sync()
-            self._drive(self._flows.committer.commit(offsets, self._timeout_s(timeout_ms)))
-            self._drive(self._flows.committer.run_callbacks())
+        self._run(self._calls.commit(offsets, timeout_ms))
 
     def commit_async(
         self,
@@ -376,10 +273,7 @@ class Consumer(Shell):
         callback: Callable[[Any, Exception | None], Any] | None = None,
     ) -> None:
         """Commit without waiting; a later call tells `callback` the offsets and None, or why they were refused."""
-        with self._guard.entered():
-            self._flows.must_be_open()
-            self._sync()
-            self._flows.committer.commit_async(offsets, callback)
+        self._look(lambda: self._calls.commit_async(offsets, callback))
 
     def committed(
         self,
@@ -388,16 +282,11 @@ class Consumer(Shell):
         timeout_ms: float | None = None,
     ) -> Any:
         """Return the group's offset of a partition, with `metadata` as OffsetAndMetadata; None where there is none."""
-        named = must_be_partitions((partition,))
-        with self._guard.entered():
-            found = self._drive(self._flows.committer.committed(named, self._timeout_s(timeout_ms)))
-        one = found.get(partition)
-        return one if metadata or one is None else one.offset
+        return self._run(self._calls.committed(partition, metadata=metadata, timeout_ms=timeout_ms))
 
     def committed_offsets(self, timeout_ms: float | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the group's offsets of all its partitions that have one."""
-        with self._guard.entered():
-            return dict(self._drive(self._flows.committer.committed(None, self._timeout_s(timeout_ms))))
+        return self._run(self._calls.committed_offsets(timeout_ms))
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 
@@ -412,18 +301,15 @@ class Consumer(Shell):
         With auto commit the record that an iteration gave last counts as done, and rows of the last poll do not;
         `autocommit=True` counts all that was returned, False commits nothing more.
         """
-        self._close(autocommit, timeout_ms, counts_last=self._was_iterated)
+        self._close(autocommit, timeout_ms, counts_last=self._reading.was_iterated)
 
     def _close(self, autocommit: bool | None, timeout_ms: int | None, *, counts_last: bool) -> None:  # noqa: FBT001
         if not self._guard.is_at_home:
             return
         with self._guard.entered(hands_over=True):
-            self._sync()
-            self._iteration = None
-            if counts_last and autocommit is None and not self._flows.is_closed:
-                self._flows.note_done()
-            self._flows.is_interrupted = False
-            self._drive(self._flows.close(autocommit, timeout_ms))
+            self._reading.begin()
+            self._reading.forget()
+            self._drive(self._calls.close(autocommit, timeout_ms, counts_last=counts_last))
 
     def __enter__(self) -> Self:
         """Return the consumer."""
@@ -433,7 +319,7 @@ class Consumer(Shell):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close it; with an exception under way the record given last does not count as done."""
-        self._close(None, None, counts_last=kind is None and self._was_iterated)
+        self._close(None, None, counts_last=kind is None and self._reading.was_iterated)
 
     def __del__(self) -> None:
         """Leave, without waiting, and warn when the program has forgotten to close it."""
@@ -452,15 +338,26 @@ class Consumer(Shell):
 
     # ---- waiting ----------------------------------------------------------------------------------------------------
 
-    def _timeout_s(self, timeout_ms: float | None) -> float:
-        return check_timeout(timeout_ms, self._settings["request_timeout_ms"])
-
     def _look(self, work: Callable[[], T]) -> T:
         with self._guard.entered():
-            self._sync()
+            self._reading.begin()
             return work()
 
-    def _ask(self, work: Callable[[], T]) -> T:
-        with self._guard.entered():
-            self._flows.must_be_open()
-            return work()
+    def _run(self, flow: Flow[T], *, hands_over: bool = False) -> T:
+        with self._guard.entered(hands_over=hands_over):
+            self._reading.begin()
+            return self._drive(flow)
+
+
+def _or_stop(iteration: Iteration | None) -> Iteration:
+    if iteration is None:
+        raise StopIteration
+    return iteration
+
+
+def _together(
+    settings: Mapping[str, Any], coordinators: str | Sequence[str] | None, group_id: str | None
+) -> dict[str, Any]:
+    """Return all settings that were given, however they were."""
+    named = {"coordinators": coordinators, "group_id": group_id}
+    return dict(settings) | {name: value for name, value in named.items() if value is not None}

@@ -1,46 +1,55 @@
 """The records of an iteration: given one at a time, while their rows stay where they are until they are given.
 
 So a partition that is asked back in the middle is let go of with what was given, and the rest is read by whoever has it
-next.
+next. Only `at` ever changes, by one store, so that Ctrl-C finds it before or after a record and never between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Collection, Sequence
 from typing import Any
 
+from coordinator.protocol.ids import TopicPartition
 from spark_kcoord.consumer.core.machine import Piece
 
 __all__ = ["Iteration"]
 
 
 class Iteration:
-    """Some records and the pieces they were made of, in order; `at` is the index of the one given last."""
+    """Some records and the pieces they were made of, in order; `at` is the index of the one given last.
 
-    __slots__ = ("at", "changes", "count", "noted_at", "pieces", "records")
+    `keys` are the partitions that were asked for, none for all.
+    """
 
-    def __init__(self, pieces: Sequence[Piece], records: Sequence[Any], changes: int, now_s: float) -> None:
-        self.pieces = list(pieces)
+    __slots__ = ("_pieces", "at", "changes", "keys", "noted_at", "records", "thread_id")
+
+    def __init__(
+        self, pieces: Sequence[Piece], records: Sequence[Any], changes: int, keys: Collection[TopicPartition]
+    ) -> None:
+        self._pieces = pieces
         self.records = records
-        self.count = len(records)
         self.at = -1
         self.changes = changes
-        self.noted_at = now_s
+        self.keys = keys
+        self.thread_id = threading.get_ident()
+        self.noted_at = time.monotonic()
 
-    def take_given(self) -> list[Piece]:
-        """Return what was given since this was asked last, as pieces that were returned."""
-        if self.at < 0:
-            return []
-        given, left = [], self.at + 1
-        offset = self.records[self.at].offset
-        while self.pieces and left:
-            piece = self.pieces[0]
-            if piece.rows.num_rows > left:
-                given.append(Piece(piece.key, None, offset + 1, piece.chunk))
-                self.pieces[0] = Piece(piece.key, piece.rows.slice(left), piece.next_offset, piece.chunk)
+    @property
+    def is_over(self) -> bool:
+        """True when all was given."""
+        return self.at + 1 >= len(self.records)
+
+    def given(self) -> list[Piece]:
+        """Return what was given, as pieces that were returned."""
+        given, begin = [], 0
+        for piece in self._pieces:
+            end = begin + piece.rows.num_rows
+            if end > self.at + 1:
+                if begin <= self.at:
+                    given.append(Piece(piece.key, None, self.records[self.at].offset + 1, piece.chunk))
                 break
-            left -= piece.rows.num_rows
-            given.append(self.pieces.pop(0))
-        self.records = self.records[self.at + 1 :]
-        self.count, self.at = len(self.records), -1
+            given.append(piece)
+            begin = end
         return given

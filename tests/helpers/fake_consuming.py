@@ -134,7 +134,9 @@ class FakeFetcher:
     begins: dict[Key, int] = field(default_factory=dict)
     rows_of_chunk: int = 4
     wanted: dict[Key, Wanted] = field(default_factory=dict)
-    news: list[Fetched] = field(default_factory=list)
+    news_now: list[Fetched] = field(default_factory=list)
+    """News that come beside the records."""
+    untaken: list[Fetched] = field(default_factory=list)
     at: dict[tuple[Key, int], int] = field(default_factory=dict)
     held_bytes: int = 0
     is_closed: bool = False
@@ -142,8 +144,11 @@ class FakeFetcher:
     def want(self, wanted: Mapping[Key, Wanted]) -> None:
         self.wanted = dict(wanted)
 
-    def take(self) -> list[Fetched]:
-        news, self.news = self.news, []
+    def taken(self, count: int) -> None:
+        del self.untaken[:count]
+
+    def news(self) -> list[Fetched]:
+        news, self.news_now = self.news_now, []
         for key, one in self.wanted.items():
             position = self.at.get((key, one.token), one.position)
             if position < 0:
@@ -155,7 +160,8 @@ class FakeFetcher:
                 position = end
             self.at[key, one.token] = position
         self.held_bytes += sum(one.size for one in news if isinstance(one, Chunk))
-        return news
+        self.untaken += news
+        return list(self.untaken)
 
     def free(self, freed_bytes: int, parked_bytes: int) -> None:
         self.held_bytes -= freed_bytes

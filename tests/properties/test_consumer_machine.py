@@ -42,7 +42,9 @@ def test_positions_and_what_is_done_follow_what_was_returned(steps: list[tuple[s
                 assert noted.offset == expected
             done = expected
             kafka.want(machine.wanted() or kafka.wanted)
-            machine.receive(kafka.take())
+            news = kafka.news()
+            machine.receive(news)
+            kafka.taken(len(news))
             pieces = machine.take(number)
             rows = [offset for piece in pieces for offset in piece.rows.column("offset").to_pylist()]
             assert rows == list(range(expected, expected + len(rows)))
@@ -62,6 +64,7 @@ def test_positions_and_what_is_done_follow_what_was_returned(steps: list[tuple[s
             epoch += 1
             settle(machine, Assignment((owned(0, number, epoch),), is_complete=True))
             expected = done = number
+        machine.settle()
         held = machine.held(KEY)
         assert held is not None
         assert (held.position, held.done) == (expected, done)

@@ -67,6 +67,7 @@ class Consumer(MemberProcess):
             return
         if not self.settings.auto_commit and self._returned:
             self._work_on_what_was_returned()
+            self.machine.settle()
             asked = self.machine.returned()
             if asked:
                 self.call(events.CommitCall(asked), lambda results: self._on_committed(asked, results), self._fail)
@@ -84,6 +85,7 @@ class Consumer(MemberProcess):
         noted = self.machine.begin_call()
         if noted:
             self.step(events.PositionsNoted(noted))
+            self.machine.noted(noted)
         self._attend()
         self._be_odd()
         pieces = self.machine.take(self._max_records)
@@ -103,9 +105,10 @@ class Consumer(MemberProcess):
     def _attend(self) -> None:
         self.machine.adopt(self.assignment)
         self._tell_all()
-        finals = self.machine.take_releases()
+        finals = self.machine.releases()
         if finals:
             self.step(events.ReleaseAsked(finals))
+            self.machine.let_go(finals)
         self._report()
         self.machine.receive(self._kafka.fetch(self.machine))
 
@@ -171,9 +174,10 @@ class Consumer(MemberProcess):
 
     def leave(self) -> None:
         self.is_running = False
+        self.machine.settle()
         self.machine.give_up_all()
         self._tell_all()
-        finals = self.machine.take_releases()
+        finals = self.machine.releases()
         self.world.schedule.after(1_500, self.end)
         if self.settings.instance_id is None:
             self.call(events.LeaveCall(finals), lambda _: self.end(), lambda _: self.end())

@@ -260,6 +260,7 @@ def _ping_commits_position() -> Patches:
 
     def mark_as_done(self: ConsumerMachine, pieces: Any) -> None:
         mark(self, pieces)
+        self.settle()
         for held in self:
             held.done = held.position
 
@@ -270,12 +271,11 @@ def _buffered_counts_as_returned() -> Patches:
     begin_call = ConsumerMachine.begin_call
 
     def count_all(self: ConsumerMachine) -> Any:
+        if not begin_call(self):
+            return ()
         for held in self:
-            held.position = held.fetch_at if held.position is not None else None
-        noted = begin_call(self)
-        for held in self:
-            held.position = held.buffer[0].start if held.buffer else held.position
-        return noted
+            held.done = held.fetch_at if held.position is not None else None
+        return tuple(held.to_commit(held.done) for held in self if held.done is not None)
 
     return [(ConsumerMachine, "begin_call", count_all)]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Final
 
 from coordinator.client.refusals import refusal_of, show_refusal
@@ -112,8 +113,9 @@ class Committer:
     def run_callbacks(self) -> Flow[None]:
         """Tell those who gave callbacks what came of their commits."""
         self.send()
-        for callback, given, error in self._async.take_owed():
-            yield Call(lambda callback=callback, given=given, error=error: callback(given, error))  # type: ignore[misc]
+        while (owed := self._async.next_owed()) is not None:
+            callback, given, error = owed
+            yield Call(partial(callback, given, error))
 
     def finish(self, timeout_s: float) -> Flow[None]:
         """Wait, at the end, for commits that are out, and tell those who gave callbacks."""

@@ -1,49 +1,44 @@
 """The calls of a consumer as flows: what each does in which order, and where it waits; blocking and asyncio alike.
 
 A flow yields what it waits for and its shell performs that. Partitions change hands only in `poll` and in what ends a
-subscription. Nothing here knows a thread, a socket or a loop.
+subscription. Nothing here knows a thread, a socket or a loop. Ctrl-C may end a flow at any line: what it has not done
+yet the next call does.
 """
 
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.ids import TopicPartition as Key
-from coordinator.protocol.parts import LostPosition
 from spark_kcoord.consumer.conduct.committing import Committer
 from spark_kcoord.consumer.conduct.group import Group, MakeMember, make_member
+from spark_kcoord.consumer.conduct.growth import Growth
 from spark_kcoord.consumer.conduct.kafka import Fetcher, Lookup, MakeFetcher, make_fetcher
+from spark_kcoord.consumer.conduct.troubles import Troubles
 from spark_kcoord.consumer.conduct.wishes import Answer, Do, Flow, Tell, Wait
 from spark_kcoord.consumer.core.held import Grant, Held
 from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed, Piece
 from spark_kcoord.consumer.errors import (
     ConsumerClosedError,
-    CorruptRecordError,
     InterruptedPollError,
-    LogTruncatedError,
-    OffsetOutOfRangeError,
     PartitionNotAssignedError,
     StartNotKnownError,
     SubscriptionEmptyError,
-    translated,
 )
 from spark_kcoord.consumer.settings import Settings
 from spark_kcoord.consumer.subscription import NOTHING, Subscription
-from spark_kcoord.consumer.values import ConsumerRebalanceListener, TopicPartition
+from spark_kcoord.consumer.values import ConsumerRebalanceListener
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.fetch.tailing.fetched import AT_BEGINNING, AT_END, Trouble
+from spark_kcoord.fetch.tailing.fetched import AT_BEGINNING, AT_END
 from spark_kcoord.options.kafka_settings import KafkaSettings
 
 __all__ = ["Flows"]
 
 _log = logging.getLogger(__name__)
 
-GROWTH_S = 30.0
-"""The time between two looks whether the topics of a consumer without a group have grown."""
 LEAVE_MS = 5_000
 """For how long a close without a time-out waits for the coordinator."""
 
@@ -71,31 +66,35 @@ class Flows:
         self.listener: ConsumerRebalanceListener | None = None
         self.is_closed = False
         self.is_interrupted = False
-        self.returned_records = 0
         self._ring = ring
         self._clock = clock
         self._make_fetcher = fetcher
         self._fetcher: Fetcher | None = None
-        self._reporting: tuple[tuple[LostPosition, ...], Future[Any]] | None = None
-        self._grew_at = -math.inf
+        self._troubles = Troubles(settings, self.machine, self.group, clock)
+        self._growth = Growth(settings, self.kafka_settings, ring, clock)
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
-    def poll(self, timeout_s: float, max_records: int, max_bytes: int | None = None) -> Flow[tuple[Piece, ...]]:
-        """Return the next rows, none when there are none in time; what earlier calls returned is done."""
+    def poll(
+        self, timeout_s: float, max_records: int, max_bytes: int | None = None, keys: Collection[Key] = ()
+    ) -> Flow[tuple[Piece, ...]]:
+        """Return the next rows, or those of some partitions, none when there are none in time.
+
+        What earlier calls returned is done.
+        """
         self.must_be_open()
-        if self.subscription.is_empty:
-            raise SubscriptionEmptyError("Nothing is subscribed to: call subscribe() or assign() first.")
+        self._must_be_subscribed()
         deadline = self._clock() + timeout_s
         self.note_done()
         yield from self.committer.run_callbacks()
         while True:
             yield from self.attend()
-            pieces = self.machine.take(max_records, max_bytes)
+            self._must_be_subscribed()
+            pieces = self.machine.take(max_records, max_bytes, keys)
+            self._troubles.raise_next(is_beside_rows=bool(pieces))
             if pieces:
                 return pieces
-            self._raise_trouble()
-            self._check_interrupt()
+            self.check_interrupt()
             left_s = deadline - self._clock()
             if left_s <= 0:
                 return ()
@@ -103,29 +102,35 @@ class Flows:
 
     def note_done(self) -> None:
         """Count as done what was returned before, and have auto commit know."""
-        noted = self.machine.begin_call()
-        if not self.subscription.by_hand:
-            self.group.note(noted)
+        to_note = self.machine.begin_call()
+        if to_note and self._is_member:
+            self.group.note(to_note)
+            self.machine.noted(to_note)
 
     def attend(self) -> Flow[None]:
         """Take what changed: partitions that came and go, what was fetched, what is to be fetched now."""
         if self._is_member:
             assignment = self.group.look()
             if assignment is None:
-                self.group.drop()
                 self.machine.lose_all()
+                yield Do(self.group.drop)
                 yield from self.tell_owed()
-                self.group.start()
+                self.group.look()
             else:
                 self.machine.adopt(assignment)
                 yield from self.tell_owed()
-                self.group.release(self.machine.take_releases())
-        elif self.subscription.topics or self.subscription.pattern:
-            yield from self._look_for_growth()
+                self._let_go()
+        elif self._is_growing:
+            self._grow()
         self.committer.send()
         self.fetch()
         if self._is_member:
-            self._report()
+            self._troubles.report()
+
+    def _let_go(self) -> None:
+        finals = self.machine.releases()
+        self.group.release(finals)
+        self.machine.let_go(finals)
 
     def fetch(self) -> None:
         """Have the fetcher know what is wanted and what is free, and take what was fetched."""
@@ -133,8 +138,10 @@ class Flows:
         self._want()
         if self._fetcher is None:
             return
-        machine.receive(self._fetcher.take())
-        self._start_over()
+        news = self._fetcher.news()
+        machine.receive(news)
+        self._fetcher.taken(len(news))
+        self._troubles.start_over()
         self._want()
         if machine.freed_bytes:
             parked = sum(chunk.size for held in machine if held.is_paused for chunk in held.buffer)
@@ -149,6 +156,7 @@ class Flows:
             size = self.settings["max_buffered_bytes"]
             self._fetcher = self._make_fetcher(self.kafka_settings(), size, self._ring)
         self._fetcher.want(wanted)
+        self.machine.is_wanted(wanted)
 
     def kafka_settings(self) -> KafkaSettings:
         """Return how to reach Kafka; raises SettingError when nobody has said where it is."""
@@ -158,6 +166,11 @@ class Flows:
     def _is_member(self) -> bool:
         return self.settings.is_member and not self.subscription.is_empty and not self.subscription.by_hand
 
+    @property
+    def _is_growing(self) -> bool:
+        is_of_topics = bool(self.subscription.topics) or self.subscription.pattern is not None
+        return is_of_topics and not self.settings.is_member
+
     def _longest_wait_s(self) -> float:
         limits = [60.0]
         if self.settings["max_poll_interval_ms"] is not None:
@@ -165,10 +178,11 @@ class Flows:
         now = self._clock()
         limits += [held.waits_until_s - now for held in self.machine if held.waits_until_s > now]
         if self._is_growing:
-            limits.append(max(0.1, self._grew_at + GROWTH_S - now))
+            limits.append(max(0.05, self._growth.next_at - now))
         return min(limits)
 
-    def _check_interrupt(self) -> None:
+    def check_interrupt(self) -> None:
+        """Raise InterruptedPollError once after `interrupt`."""
         if self.is_interrupted:
             self.is_interrupted = False
             raise InterruptedPollError("The call was ended by interrupt(); nothing is lost.")
@@ -177,74 +191,13 @@ class Flows:
         """Raise ConsumerClosedError after `close`, InterruptedPollError after `interrupt`."""
         if self.is_closed:
             raise ConsumerClosedError("The consumer is closed.")
-        self._check_interrupt()
+        self.check_interrupt()
 
-    # ---- trouble ----------------------------------------------------------------------------------------------------
-
-    def _raise_trouble(self) -> None:
-        for held in self.machine:
-            trouble = held.stopped_by
-            if not isinstance(trouble, Trouble) or held.buffer or held.is_paused:
-                continue
-            where = f"topic '{held.key[0]}' partition {held.key[1]}"
-            if trouble.is_of_record:
-                what = f"{trouble.error} Seek beyond offset {trouble.position} of {where} to pass it."
-                raise CorruptRecordError(what, *held.key, trouble.position) from trouble.error
-            self.machine.retry(held.key)
-            raise translated(trouble.error)
-        withheld = self.machine.withheld
-        if withheld:
-            shown = ", ".join(f"{one.topic}-{one.partition}" for one in withheld[:8])
-            raise StartNotKnownError(
-                f"Group '{self.settings.group_id}' has no offset of {shown}, and its policy is none: commit one "
-                "(kcoord group reset-offsets), or say 'auto_offset_reset' in a new group.",
-                [(one.topic, one.partition) for one in withheld],
-            )
-        cut = self.machine.take_truncations()
-        if not cut:
-            return
-        shown = "; ".join(f"{topic}-{number} was cut back to offset {offset}" for (topic, number), offset in cut)
-        message = f"Kafka has another history now than was read: {shown} (an unclean election)."
-        if self.settings["auto_offset_reset"] == "none":
-            raise LogTruncatedError(message, {TopicPartition(*key): offset for key, offset in cut})
-        _log.warning("%s Going on there.", message)
-
-    def _report(self) -> None:
-        """Tell the coordinator of positions that Kafka does not have, and go on as it says."""
-        if self._reporting is not None and self._reporting[1].done():
-            (asked, answer), self._reporting = self._reporting, None
-            if answer.exception() is None:
-                refused = self.machine.take_report(asked, answer.result(), self._clock())
-                if refused:
-                    shown = "; ".join(
-                        f"{result.topic}-{result.partition}: Kafka does not have offset {position}, {result.message}"
-                        for result, position in refused
-                    )
-                    keys = [(result.topic, result.partition) for result, _ in refused]
-                    raise OffsetOutOfRangeError(f"{shown}. Seek to where it is to go on.", keys)
-        lost = self.machine.lost_positions(self._clock()) if self._reporting is None else ()
-        if lost:
-            _log.warning(
-                "group %s: Kafka does not have %s; the coordinator is told",
-                self.settings.group_id,
-                "; ".join(f"offset {part.position} of {part.topic}-{part.partition}" for part in lost),
-            )
-            self._reporting = (lost, self.group.report(lost))
-
-    def _start_over(self) -> None:
-        """Start partitions anew that were assigned by hand and whose position Kafka does not have."""
-        keys = self.machine.start_over()
-        if not keys:
-            return
-        policy = self.settings["auto_offset_reset"] or "latest"
-        shown = ", ".join(f"{topic}-{number}" for topic, number in keys)
-        if policy == "none":
-            raise OffsetOutOfRangeError(
-                f"Kafka does not have the positions of {shown}, and 'auto_offset_reset' is none: seek.", keys
-            )
-        _log.warning("Kafka does not have the positions of %s: starting at %s", shown, policy)
-        for key in keys:
-            self.machine.seek(key, AT_BEGINNING if policy == "earliest" else AT_END)
+    def _must_be_subscribed(self) -> None:
+        if self.is_closed:
+            raise ConsumerClosedError("The consumer was closed meanwhile.")
+        if self.subscription.is_empty:
+            raise SubscriptionEmptyError("Nothing is subscribed to: call subscribe() or assign() first.")
 
     # ---- partitions that come and go --------------------------------------------------------------------------------
 
@@ -263,22 +216,22 @@ class Flows:
             self.machine.end_telling(owed)
         if error is not None:
             # What is asked back is let go all the same.
-            self.group.release(self.machine.take_releases())
+            if self._is_member and not self.is_closed:
+                self._let_go()
             raise error
 
     def _tell(self, owed: Owed) -> Flow[None]:
         if self.listener is not None and owed.partitions:
             yield Tell(owed)
 
-    def subscribe(self, subscription: Subscription, listener: ConsumerRebalanceListener | None) -> Flow[None]:
+    def subscribe(self, subscription: Subscription, listener: ConsumerRebalanceListener | None) -> None:
         """Read something else from now on."""
         self.must_be_open()
         self.subscription, self.listener = subscription, listener
         if self.settings.is_member:
             self.group.subscribe(subscription)
         else:
-            self._grew_at = -math.inf
-        yield from ()
+            self._growth.look_soon()
 
     def assign(self, subscription: Subscription, timeout_s: float) -> Flow[None]:
         """Read these partitions by hand; those without a start begin where the group is, or by the policy."""
@@ -312,67 +265,57 @@ class Flows:
                 self.machine.seek(key, start)
         self.fetch()
 
-    @property
-    def _is_growing(self) -> bool:
-        is_of_topics = bool(self.subscription.topics) or self.subscription.pattern is not None
-        return is_of_topics and not self.settings.is_member
-
-    def _look_for_growth(self) -> Flow[None]:
+    def _grow(self) -> None:
         """Read all partitions of the topics that there are by now, without a group."""
-        if self._clock() < self._grew_at + GROWTH_S:
+        found = self._growth.look(self.subscription)
+        if found is None:
             return
-        is_first = self._grew_at == -math.inf
-        found = yield Do(lambda: self._all_partitions())
-        self._grew_at = self._clock()
         policy = self.settings["auto_offset_reset"] or "latest"
-        first_start = AT_BEGINNING if policy == "earliest" or not is_first else AT_END
-        grants = []
-        for key, topic_id in found.items():
-            held = self.machine.held(key)
-            grants.append(held.grant if held is not None else Grant(key[0], key[1], topic_id, None, first_start))
-        self.machine.assign(grants)
+        start = AT_BEGINNING if policy == "earliest" or not found.is_first else AT_END
+        helds = {key: self.machine.held(key) for key in found.partitions}
+        self.machine.assign(
+            held.grant if held is not None else Grant(*key, None, None, start) for key, held in helds.items()
+        )
 
-    def _all_partitions(self) -> dict[Key, str | None]:
-        from spark_kcoord.options.topic_patterns import matching_topics
-
-        timeout_s = self.settings["request_timeout_ms"] / 1000
-        exclude = {*self.settings["exclude"], *self.subscription.exclude}
-        topics: Sequence[str] = [topic for topic in self.subscription.topics if topic not in exclude]
-        if self.subscription.pattern is not None:
-            topics = matching_topics(self.subscription.pattern, exclude, self.lookup.names(timeout_s))
-        return self.lookup.topics_of(topics, timeout_s) if topics else {}
+    # ---- the end ----------------------------------------------------------------------------------------------------
 
     def unsubscribe(self, timeout_ms: int = LEAVE_MS) -> Flow[None]:
         """Give everything back and leave the group; the consumer can subscribe again."""
         self.machine.give_up_all()
-        try:
-            yield from self.tell_owed()
-        finally:
-            if self.settings.is_member and not self.subscription.by_hand:
-                yield from self.committer.finish(timeout_ms / 1000)
-                yield from self._leave(timeout_ms)
-            self.machine.assign(())
-            self.subscription = NOTHING
-            self.fetch()
+        error: BaseException | None = None
+        for step in (self.tell_owed, lambda: self._part(timeout_ms), lambda: self._drop_group()):
+            try:
+                yield from step()
+            except GeneratorExit:
+                raise
+            except BaseException as raised:  # noqa: BLE001 - the rest is done all the same
+                error = error or raised
+        self.subscription, self.listener = NOTHING, None
+        self.machine.assign(())
+        if error is not None:
+            raise error
+        self.fetch()
 
-    def _leave(self, timeout_ms: int) -> Flow[None]:
-        finals = self.machine.take_releases()
+    def _part(self, timeout_ms: int) -> Flow[None]:
+        if not self._is_member:
+            return
+        yield from self.committer.finish(timeout_ms / 1000)
+        finals = self.machine.releases()
         if self.settings["group_instance_id"] is not None:
-            self.group.release([])
             yield from self._commit_finals(finals, timeout_ms)
-        else:
-            leaving = self.group.leave(finals, timeout_ms)
-            if leaving is not None:
-                try:
-                    yield Answer(leaving, timeout_ms / 1000)
-                except (KcoordError, TimeoutError) as error:
-                    _log.warning("group %s: the leave was not answered: %s", self.settings.group_id, error)
-        self.group.drop()
+            return
+        leaving = self.group.leave(finals, timeout_ms)
+        if leaving is not None:
+            try:
+                yield Answer(leaving, timeout_ms / 1000)
+            except (KcoordError, TimeoutError) as error:
+                _log.warning("group %s: the leave was not answered: %s", self.settings.group_id, error)
+
+    def _drop_group(self) -> Flow[None]:
+        yield Do(self.group.drop)
 
     def _commit_finals(self, finals: Sequence[Any], timeout_ms: int) -> Flow[None]:
         """Commit what is done of a static member, which stays a member for its session."""
-        from coordinator.protocol.columns import OffsetToCommit
-
         done = [
             OffsetToCommit(final.topic, final.partition, final.offset, final.owner_epoch, final.leader_epoch)
             for final in finals
@@ -395,13 +338,37 @@ class Flows:
         elif autocommit is False:
             self.machine.commit_no_more()
         self.is_closed = True
+        self.is_interrupted = False
+        error: BaseException | None = None
         try:
             yield from self.unsubscribe(LEAVE_MS if timeout_ms is None else timeout_ms)
-        finally:
-            self.group.drop()
-            if self._fetcher is not None:
-                self._fetcher.close()
-            self.lookup.close()
+        except GeneratorExit:
+            self.end_at_once()
+            raise
+        except BaseException as raised:  # noqa: BLE001 - the connections are closed all the same
+            error = raised
+        self._ring()
+        try:
+            yield Do(self.end)
+        except GeneratorExit:
+            self.end_at_once()
+            raise
+        if error is not None:
+            raise error
+
+    def end(self) -> None:
+        """Close all connections, and wait for the threads that have them."""
+        self.group.drop()
+        if self._fetcher is not None:
+            self._fetcher.close()
+        self.lookup.close()
+        self._growth.close()
+
+    def end_at_once(self) -> None:
+        """Have all connections closed without waiting for it."""
+        if self._fetcher is not None:
+            self._fetcher.abandon()
+        self.group.abandon()
 
     def abandon(self) -> None:
         """End what runs in the background without waiting: the program has forgotten the consumer."""
@@ -428,6 +395,7 @@ class Flows:
             left_s = deadline - self._clock()
             if self.held(key).position is not None or left_s <= 0:
                 break
+            self.check_interrupt()
             yield Wait(left_s)
         return self.held(key).position
 
@@ -437,7 +405,7 @@ class Flows:
         deadline = self._clock() + timeout_s
         while True:
             yield from self.attend()
-            self._check_interrupt()
+            self.check_interrupt()
             left_s = deadline - self._clock()
             if self.machine.keys or self.machine.is_complete or left_s <= 0:
                 return

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.parts import FinalOffset, LostPosition, ResetPolicy
 from coordinator.protocol.vocabulary import Handover, IsolationLevel
-from spark_kcoord.consumer.errors import translated
+from spark_kcoord.consumer.errors import CoordinatorUnavailableError, translated
 from spark_kcoord.consumer.settings import Settings
 from spark_kcoord.consumer.subscription import Subscription
 from spark_kcoord.errors import KcoordError, MemberClosedError
@@ -90,30 +90,37 @@ class Group:
         """Read this from now on; the first time that makes the member."""
         self._subscription = subscription
         if self._member is None:
-            self.start()
+            self._start()
             return
         try:
             self._member.resubscribe(member_settings(self._settings, subscription))
         except KcoordError:
             # It was refused for good, or has left: another one asks anew.
             self.drop()
-            self.start()
+            self._start()
 
-    def start(self) -> None:
-        """Begin to join."""
-        self._member = self._make(member_settings(self._settings, self._subscription), self._on_change)
-        self._joining = self._member.ask(JoinCall())
+    def _start(self) -> MemberPort:
+        """Begin to join, unless that is under way."""
+        if self._member is None:
+            self._joining = None
+            self._member = self._make(member_settings(self._settings, self._subscription), self._on_change)
+        if self._joining is None:
+            self._joining = self._member.ask(JoinCall())
+        return self._member
 
     def look(self) -> Assignment | None:
-        """Return what is owned now, None after it was left alone and has left; raises why it cannot be a member."""
-        assert self._member is not None
+        """Return what is owned now, None after it was left alone and has left; raises why it cannot be a member.
+
+        Without a member it begins to join.
+        """
+        member = self._start()
         if self.is_joined and self._joining is not None:
             self.kafka_bootstrap = self._joining.result().kafka_bootstrap
         try:
-            self._member.polled()
-            return self._member.assignment()
+            member.polled()
+            return member.assignment()
         except MemberClosedError as error:
-            if not self._member.is_left_alone:
+            if not member.is_left_alone:
                 raise translated(error) from error
             _log.warning("%s It joins again.", error)
             return None
@@ -135,13 +142,17 @@ class Group:
 
     def commit(self, offsets: Sequence[OffsetToCommit], timeout_ms: int | None = None) -> list[Future[Any]]:
         """Commit offsets; the answers come in portions, in order."""
-        assert self._member is not None
-        return [self._member.ask(CommitCall(portion), timeout_ms) for portion in portions(offsets, bytes_of)]
+        member = self._joined()
+        return [member.ask(CommitCall(portion), timeout_ms) for portion in portions(offsets, bytes_of)]
 
     def report(self, positions: Sequence[LostPosition]) -> Future[Any]:
         """Say that Kafka does not have positions."""
-        assert self._member is not None
-        return self._member.ask(ReportCall(tuple(positions)))
+        return self._joined().ask(ReportCall(tuple(positions)))
+
+    def _joined(self) -> MemberPort:
+        if self._member is None:
+            raise CoordinatorUnavailableError("The consumer is not in its group now: the next poll joins it again.")
+        return self._member
 
     def leave(self, finals: Sequence[FinalOffset], timeout_ms: int) -> Future[Any] | None:
         """Leave the group with final offsets; the future is done when that is answered. `drop` goes after it."""
@@ -157,9 +168,15 @@ class Group:
 
     def drop(self) -> None:
         """Close the member's connection and forget it."""
-        member, self._member, self._joining = self._member, None, None
-        if member is not None:
-            member.close()
+        if self._member is not None:
+            self._member.close()
+        self._member = self._joining = None
+
+    def abandon(self) -> None:
+        """Have the member's connection closed without waiting for it."""
+        if self._member is not None:
+            with _over_when_closed():
+                self._member.ask(LeaveCall())
 
 
 @contextmanager

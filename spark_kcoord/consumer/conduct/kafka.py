@@ -28,8 +28,11 @@ class Fetcher(Protocol):
     def want(self, wanted: Mapping[Key, Wanted]) -> None:
         """Fetch exactly these from now on."""
 
-    def take(self) -> list[Fetched]:
-        """Return what came since it was asked last."""
+    def news(self) -> list[Fetched]:
+        """Return what came and was not taken yet."""
+
+    def taken(self, count: int) -> None:
+        """Say that the first so many of `news` need not come again."""
 
     def free(self, freed_bytes: int, parked_bytes: int) -> None:
         """Say how many bytes are not held any more, and how many are held for later."""

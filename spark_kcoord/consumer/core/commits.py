@@ -5,6 +5,7 @@ No input or output: it says what is to be sent, and what is to be told to whom o
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -33,7 +34,7 @@ class AsyncCommits:
         self._waiting: dict[TopicPartition, OffsetToCommit] = {}
         self._callbacks: list[tuple[Callback, Any]] = []
         self._out: Committing | None = None
-        self._owed: list[tuple[Callback, Any, Exception | None]] = []
+        self._owed: deque[tuple[Callback, Any, Exception | None]] = deque()
 
     @property
     def is_out(self) -> bool:
@@ -65,9 +66,8 @@ class AsyncCommits:
         """Note what came of one that was sent; those who gave it are owed that."""
         if self._out is committing:
             self._out = None
-        self._owed += [(callback, given, error) for callback, given in committing.callbacks]
+        self._owed.extend((callback, given, error) for callback, given in committing.callbacks)
 
-    def take_owed(self) -> list[tuple[Callback, Any, Exception | None]]:
-        """Return whom to tell, and what, each once."""
-        owed, self._owed = self._owed, []
-        return owed
+    def next_owed(self) -> tuple[Callback, Any, Exception | None] | None:
+        """Return whom to tell next, and what, each once."""
+        return self._owed.popleft() if self._owed else None

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.ids import TopicPartition
-from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.tailing.fetched import NO_EPOCH, Chunk, OutOfRange, Trouble, Truncated
 
 __all__ = ["Grant", "Held"]
@@ -40,12 +39,12 @@ class Held:
     """A partition that is read.
 
     `position` is the next offset to return and `done` the one up to which auto commit may go; both are None until a
-    start at the beginning or the end is known. `fetch_at` is where the buffered rows end.
+    `start` at the beginning or the end is known.
     """
 
     grant: Grant
     token: int
-    fetch_at: int
+    start: int
     position: int | None = None
     done: int | None = None
     noted: int | None = None
@@ -68,6 +67,13 @@ class Held:
         return self.grant.key
 
     @property
+    def fetch_at(self) -> int:
+        """The offset at which the buffered rows end, or what Kafka is to be asked for."""
+        if self.buffer:
+            return self.buffer[-1].next_offset
+        return self.start if self.position is None else self.position
+
+    @property
     def may_be_fetched(self) -> bool:
         """True if records of it are wanted, or at least its position."""
         if not self.is_told or self.stopped_by is not None:
@@ -81,8 +87,9 @@ class Held:
 
     def begin_at(self, position: int, token: int) -> int:
         """Go on somewhere else, with all before it done; return how many bytes of the buffer are free now."""
+        self.token, self.stopped_by = token, None
         freed = self.drop()
-        self.token, self.fetch_at, self.last_epoch, self.stopped_by = token, position, NO_EPOCH, None
+        self.start, self.last_epoch = position, NO_EPOCH
         self.position = self.done = position if position >= 0 else None
         return freed
 
@@ -93,12 +100,15 @@ class Held:
         return freed
 
     def skip_gaps(self) -> int:
-        """Pass over offsets without rows at the head of the buffer; return how many bytes are free now."""
+        """Drop chunks before the position, and pass over offsets without rows; return how many bytes are free now."""
         freed = 0
-        while self.buffer and self.buffer[0].rows is None and self.buffer[0].start == self.position:
-            chunk = self.buffer.popleft()
-            self.position = chunk.next_offset
-            freed += chunk.size
+        while self.buffer and self.position is not None:
+            head = self.buffer[0]
+            if head.rows is None and head.start <= self.position < head.next_offset:
+                self.position = head.next_offset
+            if self.position < head.next_offset:
+                break
+            freed += self.buffer.popleft().size
         return freed
 
     def to_commit(self, offset: int, metadata: str = "", leader_epoch: int | None = None) -> OffsetToCommit:
@@ -106,9 +116,3 @@ class Held:
         if leader_epoch is None and offset == self.position and self.last_epoch != NO_EPOCH:
             leader_epoch = self.last_epoch
         return OffsetToCommit(*self.key, offset, self.grant.owner_epoch, leader_epoch, metadata)
-
-    def error(self) -> KcoordError | None:
-        """Return what the program has to know before it gets anything more of this partition."""
-        trouble = self.stopped_by
-        is_next = trouble is not None and not self.buffer and not self.is_paused
-        return trouble.error if is_next and isinstance(trouble, Trouble) else None

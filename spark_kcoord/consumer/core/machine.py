@@ -3,11 +3,13 @@
 A shell feeds it assignments and what was fetched, asks what a poll may return, and says when it was returned. Nothing
 here waits, reads a clock or knows a thread, so that a simulator runs it unchanged. It keeps these promises: a row is
 returned once under one grant, in order, and not before the listener has heard of its partition; what counts as done was
-returned by an earlier call; a partition that is asked back is let go however the listener ends.
+returned by an earlier call; a partition that is asked back is let go however the listener ends. Ctrl-C may end any call
+at any line, so that each step can be done again: what it has done already it finds done.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -18,7 +20,6 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResult
 from spark_kcoord.consumer.core.held import Grant, Held
-from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.tailing.fetched import (
     Chunk,
     Fetched,
@@ -74,10 +75,11 @@ class ConsumerMachine:
         self._coming: dict[TopicPartition, Grant] = {}
         self._given_back: dict[tuple[str, int, int], FinalOffset] = {}
         self._last_final: dict[tuple[str, int, int], FinalOffset] = {}
-        self._order: dict[TopicPartition, None] = {}
+        self._order: OrderedDict[TopicPartition, None] = OrderedDict()
         self._tokens = 0
-        self._undo: list[tuple[Held, int | None, int, list[Chunk]]] = []
-        self._wanted: dict[TopicPartition, Wanted] = {}
+        self._returning: tuple[Piece, ...] = ()
+        self._returned: tuple[Piece, ...] = ()
+        self._wanted: Mapping[TopicPartition, Wanted] = {}
         self.freed_bytes = 0
         """The bytes of chunks that are not held any more since this was set to 0."""
         self.changes = 0
@@ -115,7 +117,6 @@ class ConsumerMachine:
         """Take what the member owns now; what follows from it for listeners is owed."""
         if assignment is self._seen:
             return
-        self._seen = assignment
         now = {(part.topic, part.partition): part for part in assignment.partitions}
         lost = []
         for key, held in sorted(self._held.items()):
@@ -125,9 +126,7 @@ class ConsumerMachine:
                 lost.append(key)
         revoked = [key for key, part in now.items() if part.is_stopping and key in self._held and key not in lost]
         new = [_grant_of(part) for key, part in now.items() if not part.is_stopping and self._is_new(key, part, lost)]
-        self._owed = []
-        if lost:
-            self._owed.append(Owed(Told.LOST, tuple(lost)))
+        owed = [Owed(Told.LOST, tuple(lost))] if lost else []
         stopping = {(*key, part.owner_epoch) for key, part in now.items() if part.is_stopping}
         # One that is asked back once more lost its release with a connection; one that came stopping is not read.
         self._given_back = {
@@ -137,11 +136,13 @@ class ConsumerMachine:
         }
         self._last_final = {grant: final for grant, final in self._last_final.items() if grant in stopping}
         if revoked:
-            self._owed.append(Owed(Told.REVOKED, tuple(revoked)))
+            owed.append(Owed(Told.REVOKED, tuple(revoked)))
         if new:
             self._coming = {grant.key: grant for grant in new}
-            self._owed.append(Owed(Told.ASSIGNED, tuple(self._coming)))
+            owed.append(Owed(Told.ASSIGNED, tuple(self._coming)))
         self.changes += bool(lost or revoked)
+        self._owed = owed
+        self._seen = assignment
 
     def _is_new(self, key: TopicPartition, part: AssignedPartition, lost: Collection[TopicPartition]) -> bool:
         held = self._held.get(key)
@@ -155,17 +156,19 @@ class ConsumerMachine:
         for key, grant in given.items():
             if key not in self._held:
                 self._hold(grant)
-                self._held[key].is_told = True
+            self._held[key].is_told = True
 
     def give_up_all(self) -> None:
         """Owe listeners what an end means: all that is held is about to be given back."""
-        self._seen, self._given_back, self._coming = None, {}, {}
-        self._owed = [Owed(Told.REVOKED, self.keys)] if self._held else []
+        self._end_with(Told.REVOKED)
 
     def lose_all(self) -> None:
         """Owe listeners that all is somebody else's already."""
+        self._end_with(Told.LOST)
+
+    def _end_with(self, news: Told) -> None:
         self._seen, self._given_back, self._coming = None, {}, {}
-        self._owed = [Owed(Told.LOST, self.keys)] if self._held else []
+        self._owed = [Owed(news, self.keys)] if self._held else []
 
     def next_owed(self) -> Owed | None:
         """Return what a listener is to be told next; `begin_telling` and `end_telling` go around it."""
@@ -182,8 +185,6 @@ class ConsumerMachine:
 
     def end_telling(self, owed: Owed) -> None:
         """Do what follows, whatever the listener came to: what is asked back is let go, what came is fetched."""
-        if self._owed and self._owed[0] is owed:
-            self._owed.pop(0)
         if owed.news is Told.REVOKED:
             for key in owed.partitions:
                 held = self._held.get(key)
@@ -197,11 +198,17 @@ class ConsumerMachine:
             for key in owed.partitions:
                 if key in self._held:
                     self._held[key].is_told = True
+        if self._owed and self._owed[0] is owed:
+            self._owed.pop(0)
 
-    def take_releases(self) -> tuple[FinalOffset, ...]:
-        """Return what is to be let go of now, each time it is asked for once."""
-        given, self._given_back = tuple(self._given_back[grant] for grant in sorted(self._given_back)), {}
-        return given
+    def releases(self) -> tuple[FinalOffset, ...]:
+        """Return what is to be let go of now; `let_go` says that it was."""
+        return tuple(self._given_back[grant] for grant in sorted(self._given_back))
+
+    def let_go(self, finals: Iterable[FinalOffset]) -> None:
+        """Note that the coordinator was told to take these back."""
+        for final in finals:
+            self._given_back.pop((final.topic, final.partition, final.owner_epoch), None)
 
     def final_of(self, held: Held) -> FinalOffset | None:
         """Return how a partition is given back: with what is done of it, under auto commit and where that is news."""
@@ -216,8 +223,8 @@ class ConsumerMachine:
         held = Held(grant, self._tokens, grant.start, committed=grant.committed)
         held.begin_at(grant.start, self._tokens)
         held.noted = held.done
-        self._held[grant.key] = held
         self._order.setdefault(grant.key)
+        self._held[grant.key] = held
 
     def _forget(self, key: TopicPartition) -> None:
         held = self._held.pop(key, None)
@@ -229,18 +236,21 @@ class ConsumerMachine:
     # ---- what is to be fetched, and what was ------------------------------------------------------------------------
 
     def wanted(self) -> Mapping[TopicPartition, Wanted] | None:
-        """Return what is to be fetched when that has changed, None when it is as it was."""
+        """Return what is to be fetched when that has changed, None when it is as `is_wanted` was told last."""
         wanted = {
             key: Wanted(held.grant.topic_id, held.token, held.fetch_at, held.last_epoch)
             for key, held in self._held.items()
             if held.may_be_fetched
         }
         known = {key: one.token for key, one in self._wanted.items()}
-        self._wanted = wanted
         return wanted if known != {key: one.token for key, one in wanted.items()} else None
 
+    def is_wanted(self, wanted: Mapping[TopicPartition, Wanted]) -> None:
+        """Note that the fetcher knows what is wanted."""
+        self._wanted = wanted
+
     def receive(self, fetched: Iterable[Fetched]) -> None:
-        """Take what was fetched; what comes under an old token, or not where the buffer ends, is dropped."""
+        """Take what was fetched; what comes under an old token is dropped, and what is here already comes in vain."""
         for one in fetched:
             held = self._held.get(one.key)
             if held is None or held.token != one.token:
@@ -249,7 +259,7 @@ class ConsumerMachine:
                 self._take_chunk(held, one)
             elif isinstance(one, Resolved):
                 if held.position is None:
-                    held.position = held.done = held.fetch_at = one.position
+                    held.position = held.done = one.position
             elif isinstance(one, OutOfRange | Truncated | Trouble):
                 held.stopped_by = one
             else:
@@ -257,13 +267,11 @@ class ConsumerMachine:
 
     def _take_chunk(self, held: Held, chunk: Chunk) -> None:
         if chunk.start != held.fetch_at or held.position is None:
-            self.freed_bytes += chunk.size
             return
         held.end = held.end if chunk.end is None else chunk.end
         held.high_watermark = held.high_watermark if chunk.high_watermark is None else chunk.high_watermark
         if chunk.next_offset > chunk.start:
             held.buffer.append(chunk)
-            held.fetch_at = chunk.next_offset
             self.freed_bytes += held.skip_gaps()
         else:
             self.freed_bytes += chunk.size
@@ -271,24 +279,35 @@ class ConsumerMachine:
     # ---- what a call returns ----------------------------------------------------------------------------------------
 
     def begin_call(self) -> tuple[OffsetToCommit, ...]:
-        """Begin a poll: all that was returned before is done; return what of it auto commit is to note."""
-        self._undo.clear()
-        noted = []
+        """Begin a poll: all that was returned before is done; return what of it auto commit is to note.
+
+        `noted` says that it was.
+        """
+        self.settle()
+        to_note = []
         for held in self._held.values():
             self.freed_bytes += held.skip_gaps()
             held.done = held.position
             if held.done is not None and held.done != held.noted:
-                held.noted = held.done
-                noted.append(held.to_commit(held.done))
-        return tuple(noted) if self._auto_commit else ()
+                to_note.append(held.to_commit(held.done))
+        return tuple(to_note) if self._auto_commit else ()
 
-    def take(self, max_records: int, max_bytes: int | None = None) -> tuple[Piece, ...]:
-        """Return the next rows, partitions in turn; they count as returned once `mark_returned` is told of them."""
+    def noted(self, offsets: Iterable[OffsetToCommit]) -> None:
+        """Take that the member knows these offsets as done."""
+        for one in offsets:
+            held = self._held.get((one.topic, one.partition))
+            if held is not None and held.grant.owner_epoch == one.owner_epoch:
+                held.noted = one.offset
+
+    def take(
+        self, max_records: int, max_bytes: int | None = None, keys: Collection[TopicPartition] = ()
+    ) -> tuple[Piece, ...]:
+        """Return the next rows, partitions in turn, or those of some; `mark_returned` counts them as returned."""
         pieces: list[Piece] = []
         room, bytes_left = max_records, max_bytes
         for key in self._order:
-            held = self._held[key]
-            if not held.may_be_returned or held.position is None:
+            held = self._held.get(key)
+            if held is None or not held.may_be_returned or held.position is None or (keys and key not in keys):
                 continue
             position = held.position
             for chunk in held.buffer:
@@ -313,42 +332,33 @@ class ConsumerMachine:
         return tuple(pieces)
 
     def mark_returned(self, pieces: Sequence[Piece]) -> None:
-        """Count pieces, as `take` gave them, as returned."""
-        for piece in pieces:
+        """Have pieces that `take` gave count as returned from the next call on, unless `take_back` comes before."""
+        self._returning = tuple(pieces)
+
+    def take_back(self) -> None:
+        """Note that the call has failed that marked rows as returned: they come with the next one."""
+        self._returning = ()
+
+    def settle(self) -> None:
+        """Begin a call of any kind: what the one before returned is returned for good."""
+        # An end between the two finds them in both, and what is settled twice is settled.
+        self._returned += self._returning
+        self._returning = ()
+        for piece in self._returned:
             held = self._held.get(piece.key)
             if held is None or piece.chunk not in held.buffer:
                 continue
-            gone = []
-            while held.buffer[0] is not piece.chunk:
-                gone.append(held.buffer.popleft())
-            self._undo.append((held, held.position, held.last_epoch, gone))
-            if piece.next_offset == piece.chunk.next_offset:
-                gone.append(held.buffer.popleft())
-            held.position = piece.next_offset
             held.last_epoch = piece.chunk.epoch_at(piece.next_offset - 1)
-            self._order.pop(piece.key, None)
-            self._order[piece.key] = None
-            self.freed_bytes += sum(chunk.size for chunk in gone)
+            held.position = piece.next_offset
+            self._order.move_to_end(piece.key)
+            self.freed_bytes += held.skip_gaps()
+        self._returned = ()
 
-    def begin_undo(self) -> None:
-        """Begin a call: `take_back` undoes what is marked from now on."""
-        self._undo.clear()
-
-    def take_back(self) -> None:
-        """Count what this call has marked as not returned: its rows come with the next call."""
-        while self._undo:
-            held, position, last_epoch, gone = self._undo.pop()
-            held.buffer.extendleft(reversed(gone))
-            held.position, held.last_epoch = position, last_epoch
-            self.freed_bytes -= sum(chunk.size for chunk in gone)
-
-    def error(self) -> KcoordError | None:
-        """Return what the program has to know before anything else of a partition, if there is something."""
-        for key in self._order:
-            error = self._held[key].error()
-            if error is not None:
-                return error
-        return None
+    def troubled(self) -> Iterator[tuple[Held, Trouble]]:
+        """Yield what the program has to know before it gets anything more of a partition."""
+        for held in self:
+            if isinstance(held.stopped_by, Trouble) and not held.buffer and not held.is_paused:
+                yield held, held.stopped_by
 
     # ---- positions that Kafka does not have -------------------------------------------------------------------------
 
@@ -360,9 +370,13 @@ class ConsumerMachine:
             if held.grant.owner_epoch is not None and held.waits_until_s <= now_s
         )
 
-    def start_over(self) -> tuple[TopicPartition, ...]:
-        """Return the partitions assigned by hand whose position Kafka does not have."""
-        return tuple(held.key for held in self._out_of_range() if held.grant.owner_epoch is None)
+    def start_over(self) -> dict[TopicPartition, bool]:
+        """Return the partitions assigned by hand whose position Kafka does not have, and whether it has a new topic."""
+        return {
+            held.key: isinstance(held.stopped_by, OutOfRange) and held.stopped_by.is_new_topic
+            for held in self._out_of_range()
+            if held.grant.owner_epoch is None
+        }
 
     def _out_of_range(self) -> Iterator[Held]:
         for held in self._held.values():
@@ -382,8 +396,7 @@ class ConsumerMachine:
                 refused.append((result, held.fetch_at))
             elif result.error is not ErrorCode.NONE:
                 held.waits_until_s = now_s + REPORT_PAUSE_S
-                self._tokens += 1
-                self.freed_bytes += held.begin_at(held.fetch_at, self._tokens)
+                self.retry(held.key)
             elif not starts_anew(result):
                 assert result.committed is not None, "what neither starts anew nor is refused names the group's offset"
                 self.seek(held.key, result.committed)
@@ -422,9 +435,7 @@ class ConsumerMachine:
         """Go on where a partition was when something ended that, which the program has been told."""
         held = self._held[key]
         self._tokens += 1
-        position, done = held.position, held.done
-        self.freed_bytes += held.begin_at(held.fetch_at, self._tokens)
-        held.position, held.done = position, done
+        held.token, held.stopped_by = self._tokens, None
 
     # ---- commits ----------------------------------------------------------------------------------------------------
 

@@ -48,7 +48,10 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A partition that is to be fetched from a position on, which may be AT_BEGINNING or AT_END."""
+    """A partition that is to be fetched from a position on, which may be AT_BEGINNING or AT_END.
+
+    Without a `topic_id` it is of whatever topic has the name.
+    """
 
     topic_id: str | None
     token: int
@@ -90,11 +93,15 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class OutOfRange:
-    """Kafka does not have this position; nothing more is fetched under the token."""
+    """Kafka does not have this position; nothing more is fetched under the token.
+
+    `is_new_topic` says that the topic was deleted and made again since it was asked first.
+    """
 
     key: TopicPartition
     token: int
     position: int
+    is_new_topic: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,8 @@ _LONGEST_WAIT_S = 1.0
 class Part:
     """One partition under one token; before `ready_at` (monotonic clock) it is not asked for.
 
-    `is_out` says that a request for it is under way, `is_stopped` that nothing more is fetched under its token.
+    `is_out` says that a request for it is under way, `is_stopped` that nothing more is fetched under its token,
+    `is_by_name` that it may be of any topic of the name.
     """
 
     key: TopicPartition
@@ -39,6 +40,7 @@ class Part:
     wait_s: float = 0.0
     is_out: bool = False
     is_stopped: bool = False
+    is_by_name: bool = False
     end: int | None = None
 
     def put_off(self, now: float, uniform: Callable[[float, float], float]) -> None:
@@ -77,7 +79,9 @@ class Parts:
             known = self._parts.get(key)
             if known is None or known.token != one.token:
                 self._parts.pop(key, None)
-                self._parts[key] = Part(key, one.topic_id, one.token, one.position, one.last_epoch)
+                self._parts[key] = Part(
+                    key, one.topic_id, one.token, one.position, one.last_epoch, is_by_name=one.topic_id is None
+                )
 
     def is_current(self, part: Part) -> bool:
         """Say whether a partition is still wanted as it was when it was asked for."""

@@ -25,7 +25,7 @@ from spark_kcoord.fetch.decoding.decode import AbortedTransaction, end_of
 from spark_kcoord.fetch.offsets import list_offsets
 from spark_kcoord.fetch.requests import NO_REPLICA, PartAnswer, PartWanted, fetch_request, read_response
 from spark_kcoord.fetch.tailing.chunks import chunks_of
-from spark_kcoord.fetch.tailing.fetched import Chunk, Fetched, Resolved, Trouble, Wanted
+from spark_kcoord.fetch.tailing.fetched import Chunk, Fetched, OutOfRange, Resolved, Trouble, Wanted
 from spark_kcoord.fetch.tailing.parts import Part, Parts
 from spark_kcoord.fetch.topic_range import TopicPartition
 from spark_kcoord.options.kafka_settings import KafkaSettings
@@ -70,7 +70,7 @@ class _Request:
 
 
 class Tailer:
-    """Follows partitions. `want`, `take`, `free` and `close` belong to one thread, the rest to the fetcher's own.
+    """Follows partitions. Its public methods belong to one thread, the rest to the fetcher's own.
 
     `on_news` is called on the fetcher's thread when there is something to take; it must not wait.
     """
@@ -121,16 +121,20 @@ class Tailer:
                 self._thread.start()
         self._wake()
 
-    def take(self) -> list[Fetched]:
-        """Return what came since it was asked last; raises KcoordError when the fetcher has ended by a bug."""
+    def news(self) -> list[Fetched]:
+        """Return what came and was not taken yet; raises KcoordError when the fetcher has ended by a bug."""
         with self._lock:
             if self._failure is not None:
                 raise KcoordError(
                     f"The fetcher has stopped by a bug in kcoord ({type(self._failure).__name__}: {self._failure})."
                 ) from self._failure
-            news = list(self._news)
-            self._news.clear()
-        return news
+            return list(self._news)
+
+    def taken(self, count: int) -> None:
+        """Say that the first so many of `news` need not come again."""
+        with self._lock:
+            for _ in range(count):
+                self._news.popleft()
 
     def free(self, freed_bytes: int, parked_bytes: int) -> None:
         """Say how many bytes of what was taken are not held any more, and how many are held for later."""
@@ -296,6 +300,10 @@ class Tailer:
             part.topic_id = topic.topic_id
         leader, epoch = topic.leaders.get(part.key[1], (-1, -1))
         is_other = part.topic_id is not None and topic.topic_id not in (None, part.topic_id)
+        if is_other and part.is_by_name and topic.error is None:
+            part.is_stopped = True
+            self._hand_over_after_raw(OutOfRange(part.key, part.token, part.position, is_new_topic=True))
+            return None
         if topic.error is not None or is_other or leader < 0:
             self._stale.add(part.key[0])
             self._parts.put_off(part, now)

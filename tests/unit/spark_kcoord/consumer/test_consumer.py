@@ -26,11 +26,13 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 @pytest.fixture(autouse=True)
 def _closing() -> Iterator[None]:
-    """Close what a test has made."""
+    """Close what a test has made, before it is collected."""
+    gc.disable()
     yield
     for rig in list(Rig.made):
         rig.listener.then.clear()
         rig.close()
+    gc.enable()
 
 
 def final(partition: int, offset: int | None, epoch: int = 7, leader_epoch: int | None = 3) -> FinalOffset:
@@ -86,7 +88,7 @@ def test_offsets_without_records_are_passed_over() -> None:
     rig = Rig({("t", 0): 0})
     rig.poll()
     token = rig.kafka.wanted["t", 0].token
-    rig.kafka.news = [chunk(("t", 0), token, 0, 10, offsets=[0, 1]), chunk(("t", 0), token, 10, 12, offsets=[])]
+    rig.kafka.news_now = [chunk(("t", 0), token, 0, 10, offsets=[0, 1]), chunk(("t", 0), token, 10, 12, offsets=[])]
     assert rig.offsets() == [(0, 0), (0, 1)]
     assert rig.offsets() == []
     assert rig.position(P0) == 12
@@ -148,7 +150,7 @@ def test_a_damaged_batch_is_told_after_the_records_before_and_seek_passes_it() -
     rig = Rig({("t", 0): 4})
     rig.poll()
     token = rig.kafka.wanted["t", 0].token
-    rig.kafka.news = [Trouble(("t", 0), token, 4, KcoordError("its checksum is wrong."), is_of_record=True)]
+    rig.kafka.news_now = [Trouble(("t", 0), token, 4, KcoordError("its checksum is wrong."), is_of_record=True)]
     with pytest.raises(errors.CorruptRecordError, match="Seek beyond offset 4") as raised:
         rig.poll()
     assert isinstance(raised.value, kafka_errors.CorruptRecordError)
@@ -182,6 +184,34 @@ def test_partitions_without_a_start_are_an_error_after_the_records_of_the_others
         rig.poll()
     assert raised.value.partitions == (P1,)
     assert isinstance(raised.value, kafka_errors.NoOffsetForPartitionError)
+
+
+def test_trouble_of_a_partition_is_told_though_others_always_have_records() -> None:
+    rig = Rig({("t", 0): 4, ("t", 1): 10_000}, max_poll_records=4)
+    rig.wait_for_assignment(0)
+    rig.member.give(owned(0), owned(1))
+    rig.poll()
+    rig.kafka.news_now = [Trouble(P0, rig.kafka.wanted[P0].token, 4, KcoordError("its checksum is bad."), True)]
+    rig.kafka.ends[P0] = 0
+    found: list[tuple[int, int]] = []
+    for _ in range(6):
+        try:
+            found += rig.offsets()
+        except errors.CorruptRecordError as error:
+            found.append((0, error.offset))
+    assert [one for one in found if one[0] == 0] == [(0, 4)], "it is told once beside the records of others"
+    assert [at for partition, at in found if partition == 1] == list(range(found[-1][1] - 19, found[-1][1] + 1))
+
+
+def test_a_log_that_was_cut_back_goes_on_though_others_always_have_records() -> None:
+    rig = Rig({("t", 0): 4, ("t", 1): 10_000}, max_poll_records=4)
+    rig.wait_for_assignment(0)
+    rig.member.give(owned(0), owned(1))
+    while (0, 3) not in rig.offsets():
+        pass
+    rig.kafka.news_now = [Truncated(P0, rig.kafka.wanted[P0].token, 2)]
+    found = [one for _ in range(4) for one in rig.offsets()]
+    assert [one for one in found if one[0] == 0] == [(0, 2), (0, 3)]
 
 
 # ---- what is done ---------------------------------------------------------------------------------------------------
@@ -361,6 +391,21 @@ def test_a_consumer_that_was_left_alone_tells_what_it_lost_and_comes_back() -> N
     assert rig.offsets()[0] == (0, 4)
 
 
+def test_a_listener_that_raises_when_it_hears_what_was_lost_does_not_keep_the_consumer_from_coming_back() -> None:
+    rig = Rig()
+    rig.poll()
+    rig.listener.then["lost"] = lambda: 1 / 0
+    rig.member.is_left_alone = True
+    rig.member.failure = MemberClosedError("it was not polled for 300 s")
+    with pytest.raises(ZeroDivisionError):
+        rig.poll()
+    rig.poll()
+    assert len(rig.members) == 2
+    assert rig.offsets() == []
+    rig.kafka.ends[P0] = 11
+    assert rig.offsets() == [(0, 10)]
+
+
 # ---- commits --------------------------------------------------------------------------------------------------------
 
 
@@ -446,6 +491,18 @@ def test_async_commits_merge_while_one_is_out_and_tell_in_a_later_call() -> None
     rig.member.answer()
     rig.poll()
     assert heard == [(2, None), (4, None), (6, None)]
+
+
+def test_a_callback_that_raises_ends_its_call_and_the_others_are_told_by_the_next() -> None:
+    rig = Rig(max_poll_records=2, enable_auto_commit=False)
+    heard: list[int] = []
+    rig.poll()
+    rig.commit_async(callback=lambda *_: 1 / 0)
+    rig.commit_async(callback=lambda *_: heard.append(2))
+    with pytest.raises(ZeroDivisionError):
+        rig.poll()
+    assert rig.offsets() == [(0, 2), (0, 3)]
+    assert heard == [2]
 
 
 def test_an_async_commit_never_overtakes_a_later_one() -> None:
@@ -649,6 +706,15 @@ def test_partitions_by_hand_start_where_they_are_told_or_by_the_policy() -> None
     assert rig.assignment() == set()
 
 
+def test_partitions_by_hand_of_a_topic_that_was_made_again_start_at_its_beginning() -> None:
+    rig = Rig({("t", 0): 4}, (), group_id=None, coordinators=None, bootstrap_servers="k:1")
+    rig.assign({P0: 2})
+    rig.poll()
+    rig.kafka.news_now = [OutOfRange(P0, rig.kafka.wanted[P0].token, 4, is_new_topic=True)]
+    found = [one for _ in range(3) for one in rig.offsets()]
+    assert found == [(0, at) for at in range(4)]
+
+
 # ---- positions ------------------------------------------------------------------------------------------------------
 
 
@@ -706,7 +772,7 @@ def test_the_fencing_token_of_a_partition_is_its_owner_epoch() -> None:
 
 def gone(rig: Rig, position: int) -> None:
     rig.poll()
-    rig.kafka.news.append(OutOfRange(("t", 0), rig.kafka.wanted["t", 0].token, position))
+    rig.kafka.news_now.append(OutOfRange(("t", 0), rig.kafka.wanted["t", 0].token, position))
 
 
 def test_a_position_that_kafka_does_not_have_is_reported_and_goes_on_at_the_groups_offset() -> None:
@@ -732,12 +798,12 @@ def test_a_position_that_kafka_does_not_have_fails_a_consumer_whose_policy_is_no
 def test_a_log_that_was_cut_back_goes_on_there_or_fails_by_the_policy() -> None:
     rig = Rig({("t", 0): 4})
     rig.poll()
-    rig.kafka.news = [Truncated(("t", 0), rig.kafka.wanted["t", 0].token, 2)]
+    rig.kafka.news_now = [Truncated(("t", 0), rig.kafka.wanted["t", 0].token, 2)]
     rig.poll()
     assert rig.offsets() == [(0, 2), (0, 3)]
     other = Rig({("t", 0): 4}, auto_offset_reset="none")
     other.poll()
-    other.kafka.news = [Truncated(("t", 0), other.kafka.wanted["t", 0].token, 2)]
+    other.kafka.news_now = [Truncated(("t", 0), other.kafka.wanted["t", 0].token, 2)]
     with pytest.raises(errors.LogTruncatedError) as raised:
         other.poll()
     assert raised.value.divergent_offsets == {P0: 2}

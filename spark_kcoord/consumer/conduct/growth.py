@@ -1,0 +1,97 @@
+"""The topics of a consumer without a group: all their partitions, looked up now and then beside its calls.
+
+A look-up is made on a thread of its own, so that no call waits for a Kafka that is slow; its outcome is taken by a
+later call. The first look says what is read by the policy, what comes later is read from its beginning.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from coordinator.protocol.ids import TopicPartition as Key
+from spark_kcoord.consumer.conduct.kafka import Lookup
+from spark_kcoord.consumer.settings import Settings
+from spark_kcoord.consumer.subscription import Subscription
+from spark_kcoord.options.kafka_settings import KafkaSettings
+from spark_kcoord.options.topic_patterns import matching_topics
+
+__all__ = ["Growth", "Grown"]
+
+GROWTH_S = 30.0
+"""The time between two looks."""
+RETRY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """All partitions that there are; `is_first` says that nothing was known before."""
+
+    partitions: tuple[Key, ...]
+    is_first: bool
+
+
+class Growth:
+    """The look-ups of one consumer. `ring` is called on a thread of theirs when one has ended."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        kafka: Callable[[], KafkaSettings],
+        ring: Callable[[], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._lookup = Lookup(kafka)
+        self._ring = ring
+        self._clock = clock
+        self._asked: tuple[Subscription, Future[tuple[Key, ...]]] | None = None
+        self._is_known = False
+        self.next_at = -math.inf
+        """The time at which it is to be looked again."""
+
+    def look_soon(self) -> None:
+        """Note that something else is subscribed to."""
+        self.next_at = -math.inf
+        self._is_known = False
+
+    def look(self, subscription: Subscription) -> Grown | None:
+        """Return what was found since this was asked last, and look again when it is time; raises ConsumerError."""
+        found = None
+        if self._asked is not None and self._asked[1].done():
+            (of, answer), self._asked = self._asked, None
+            if of == subscription:
+                self.next_at = self._clock() + (RETRY_S if answer.exception() is not None else GROWTH_S)
+                found = Grown(answer.result(), is_first=not self._is_known)
+                self._is_known = True
+        if self._asked is None and self._clock() >= self.next_at:
+            answer = Future[tuple[Key, ...]]()
+            thread = threading.Thread(target=self._run, args=(subscription, answer), name="kcoord-topics", daemon=True)
+            self._asked = (subscription, answer)
+            self.next_at = self._clock() + GROWTH_S
+            thread.start()
+        return found
+
+    def close(self) -> None:
+        """Close the connections, unless a look-up is using them, which closes them when it has ended."""
+        if self._asked is None or self._asked[1].done():
+            self._lookup.close()
+
+    def _run(self, subscription: Subscription, answer: Future[tuple[Key, ...]]) -> None:
+        try:
+            answer.set_result(self._all_partitions(subscription))
+        except BaseException as error:  # noqa: BLE001 - told by the call that takes it
+            answer.set_exception(error)
+        self._lookup.close()
+        self._ring()
+
+    def _all_partitions(self, subscription: Subscription) -> tuple[Key, ...]:
+        timeout_s = self._settings["request_timeout_ms"] / 1000
+        exclude = {*self._settings["exclude"], *subscription.exclude}
+        topics: Sequence[str] = [topic for topic in subscription.topics if topic not in exclude]
+        if subscription.pattern is not None:
+            topics = matching_topics(subscription.pattern, exclude, self._lookup.names(timeout_s))
+        return tuple(self._lookup.topics_of(topics, timeout_s)) if topics else ()
