@@ -24,7 +24,7 @@ help:
 	@echo 'make chaos-spark SEED=0 KILLS=100    kill Spark drivers, sources, workers and executors of a shared group (under 25 minutes)'
 	@echo 'make ship      build what executors of a cluster need, for --archives'
 	@echo 'make bench-decoder   rows per second of the record batch decoders (2 minutes)'
-	@echo 'make bench-datapath  reading Kafka with Spark, kcoord beside spark-sql-kafka (15 minutes; SCALE=0.1 to try)'
+	@echo 'make bench-datapath  reading Kafka with Spark, kcoord beside spark-sql-kafka (30 minutes; SCALE=0.1 to try, KEEP=1 to put the results into benchmarks/)'
 	@echo 'make bench-memory    what a worker needs for records of 1 MB, and for 10,000 partitions in one task (3 minutes)'
 	@echo 'make fuzz-decoder    mutated batches against the decoder built with sanitizers (2 minutes; needs gcc)'
 	@echo 'make fuzz-node FRAMES=300000   wild requests of every verb to a real node with a real Kafka (5 minutes)'
@@ -128,9 +128,10 @@ fuzz-node: setup
 
 SCALE = 1.0
 REPS = 5
+KEEP =
 
 bench-datapath: setup
-	@.venv/bin/python -m benchmarks.datapath --scale $(SCALE) --reps $(REPS)
+	@.venv/bin/python -m benchmarks.datapath --scale $(SCALE) --reps $(REPS) $(if $(KEEP),--keep)
 
 bench-memory: setup
 	@.venv/bin/python -m benchmarks.reader_memory

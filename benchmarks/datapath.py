@@ -1,6 +1,6 @@
 """The speed of Spark reading Kafka through kcoord, beside spark-sql-kafka at its defaults and tuned, and the floor.
 
-    make bench-datapath       or: uv run python -m benchmarks.datapath [--scale 0.02] [--reps 5]
+    make bench-datapath       or: uv run python -m benchmarks.datapath [--scale 0.02] [--reps 5] [--keep]
 
 All sides read the same topics (8 partitions, written by the Java producer) from one broker in one Spark session of two
 cores, in turns; a ratio is of two runs of the same turn, and a figure the median of its turns. The floor is a source
@@ -8,7 +8,7 @@ that hands out kcoord's own record batches, made before. Sessions of their own t
 floor too. A last session, in which Spark talks to its Python workers
 through Unix sockets, has kcoord, the tuned side and the floor once more. Rows are compared by a hash of all columns,
 and a damaged topic shows that kcoord checks checksums. The last line is OK when every bar holds; results go to
-benchmarks/ at full scale, to build/ otherwise.
+build/benchmarks, which git ignores, and with `--keep` to benchmarks/, in place of those that are told there.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.datapath_corpus import Corpus, corpora, write
 from benchmarks.datapath_floor import PrebuiltSource
 from benchmarks.datapath_processes import processor_times, used_since
-from benchmarks.datapath_report import Results, Run, Runs, judge, save, table
+from benchmarks.datapath_report import Results, Run, Runs, destination, judge, save, table
 from benchmarks.datapath_sources import FallbackSource, keep_batches
 from benchmarks.datapath_spark import ROOT, TUNED, load_ours, load_peer, start_spark
 from benchmarks.datapath_starts import measure_starts
@@ -223,7 +223,10 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1.0, help="share of the records, to try things out")
     parser.add_argument("--reps", type=int, default=5)
     parser.add_argument("--turns", type=int, default=5, help="turns of the queries with small micro-batches")
+    parser.add_argument("--keep", action="store_true", help="put the results in place of those in benchmarks/")
     arguments = parser.parse_args()
+    if arguments.keep and arguments.scale != 1.0:
+        parser.error("only results of the whole scale are kept")
     results = Results(scale=arguments.scale)
     try:
         run(arguments.scale, arguments.reps, arguments.turns, results)
@@ -231,8 +234,7 @@ def main() -> int:
         print(f"bench-datapath: FAILED {type(error).__name__}: {' '.join(str(error).split())[:500]}")
         return 1
     print(table(results))
-    is_full = arguments.scale == 1.0
-    save(results, ROOT / ("benchmarks" if is_full else "build/benchmarks"))
+    save(results, destination(ROOT, is_kept=arguments.keep))
     missed, summary = judge(results)
     print(f"bench-datapath: {'FAILED ' + ','.join(missed) if missed else 'OK'} {summary}")
     return 1 if missed else 0

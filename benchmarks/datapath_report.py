@@ -176,6 +176,11 @@ def table(results: Results) -> str:
     return "\n".join(lines)
 
 
+def destination(root: Path, *, is_kept: bool) -> Path:
+    """Return where results go: `benchmarks` of the project when they are to be kept, else a folder that git ignores."""
+    return root / ("benchmarks" if is_kept else "build/benchmarks")
+
+
 def save(results: Results, directory: Path) -> None:
     """Write datapath.json and datapath.svg, and the section of RESULTS.md where that file is there."""
     directory.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks.datapath_report import Results, Run, judge, save, table
+from benchmarks.datapath_report import Results, Run, destination, judge, save, table
 from benchmarks.datapath_starts import SessionStarts, Start
 from benchmarks.datapath_triggers import Turn
 
@@ -70,3 +70,26 @@ def test_report_shows_both_kinds_of_sockets(tmp_path: Path) -> None:
     assert "r100 noop: floor with sockets" in shown
     save(results(), tmp_path)
     assert '"sockets"' in (tmp_path / "datapath.json").read_text()
+
+
+def test_results_of_a_trial_leave_the_project_as_it_is(tmp_path: Path) -> None:
+    page = tmp_path / "benchmarks" / "RESULTS.md"
+    page.parent.mkdir()
+    page.write_text("# Results\n")
+
+    save(results(), destination(tmp_path, is_kept=False))
+
+    assert page.read_text() == "# Results\n"
+    assert [path.name for path in page.parent.iterdir()] == ["RESULTS.md"]
+    assert (tmp_path / "build" / "benchmarks" / "datapath.json").exists()
+
+
+def test_kept_results_have_their_section_in_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "benchmarks" / "RESULTS.md"
+    page.parent.mkdir()
+    page.write_text("# Results\n")
+
+    save(results(), destination(tmp_path, is_kept=True))
+
+    assert "## Data path: `make bench-datapath`" in page.read_text()
+    assert (page.parent / "datapath.json").exists()
