@@ -148,14 +148,14 @@ class ClusterLoad:
         self.sockets = Sockets()
         self.ports = dict(ports)
         self.is_formed = False
-        """Whether members have what they have for good: from then on nothing may be moved."""
+        """True once members have what they have for good: from then on nothing may be moved."""
         self.group_epochs: set[int] = set()
         self.shard = 0
         """The shard of the group whose leader was found last."""
         self.moved = self.asked_back = self.refusals = 0
         self._source = source
         self._waiting: list[tuple[float, int, FollowingMember, int | None]] = []
-        """When a member goes to a node (None: to another than it was at), a heap; `plan` says which entry counts."""
+        """Times at which a member goes to a node (None: to another), a heap; `plan` says which entry counts."""
         self._plans = 0
         self.gone: set[int] = set()
         """Nodes whose host is gone: nobody can connect to them."""
