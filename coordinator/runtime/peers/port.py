@@ -141,9 +141,9 @@ class Peers:
         self._await_turn()
 
     def say(self, peer: int, message: PeerMessage) -> None:
-        """Say something, which leaves when the loop's turn is over; void without a contact."""
+        """Say something, which leaves when the loop's turn is over; void without a contact, and once all are closed."""
         connection = self._connection_to(peer)
-        if connection is None:
+        if connection is None or self._is_closed:
             return
         connection.say(message)
         if connection.waiting_bytes > self.limits.output_bytes:

@@ -49,6 +49,20 @@ def test_silence_ends_a_contact(its_id: int) -> None:
 
 
 @BOTH
+def test_what_is_said_while_all_contacts_are_being_closed_is_void(its_id: int) -> None:
+    async def act(node: PeerNode, raw: RawPeer) -> None:
+        node.connect(raw)
+        its, _ = await raw.meet(node)
+        closing = asyncio.ensure_future(node.port.close("the node is shutting down"))
+        await asyncio.sleep(0)
+        node.say(its_id, wire.Confirm(1))
+        assert await its.until_closed() == [wire.PeerClosing("the node is shutting down")]
+        await closing
+
+    play(act, its_id)
+
+
+@BOTH
 def test_a_peer_that_does_not_read_loses_its_contact_and_its_words_no_memory(its_id: int) -> None:
     async def act(node: PeerNode, raw: RawPeer) -> None:
         node.connect(raw)
