@@ -57,6 +57,12 @@ class ClusterSection(Section):
         "How long the question for a group's node may wait for its answer while another node takes over.",
         60_000,
     )
+    drain_timeout_ms: int = _time(
+        10_000,
+        0,
+        "How long a node that is told to stop may take to hand its shards on; 0: it just stops.",
+        10 * 60 * 1000,
+    )
     deleted_keep_ms: int = _time(
         60 * 60 * 1000, 0, "How long logs are kept that do not belong on this node any more, in `aside-…`."
     )

@@ -340,6 +340,32 @@ class ShardDescription(_Part, frozen=True, gc=False):
     isr: tuple[int, ...] = ()
     log_end: int | None = None
     high_watermark: int | None = None
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    """The replicas that come and go in a reassignment; empty where the node does not know them, as all but the
+    controller do not."""
+
+
+class ShardReplicas(_Part, frozen=True):
+    """The replicas that a shard is to have, the preferred leader first."""
+
+    shard: int
+    replicas: Listed[int]
+
+
+class ShardChange(_Part, frozen=True):
+    """A shard as it is and as it is to be, or why it is not to be so.
+
+    `replicas` are those that it has, or has begun to get; `leader` is the one that it has.
+    """
+
+    shard: int
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    replicas: tuple[int, ...] = ()
+    new_replicas: tuple[int, ...] = ()
+    leader: int | None = None
+    new_leader: int | None = None
 
 
 class GroupSummary(_Part, frozen=True):

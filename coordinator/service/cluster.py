@@ -1,8 +1,8 @@
 """A node of a cluster: start (lock, open the logs, listen, register), run, stop.
 
 It registers in ZooKeeper and lets members in once it is registered; until then it goes on trying, and says now and then
-what it waits for. What keeps it from joining for good ends it with the reason. When it stops, what was decided has a
-moment to be committed and said; then its session ends, so that others lead at once.
+what it waits for. What keeps it from joining for good ends it with the reason. When it stops it hands on what it leads
+first; what was decided has a moment to be committed and said, and then its session ends.
 """
 
 import asyncio
@@ -16,8 +16,9 @@ from typing import Final
 from structlog.typing import FilteringBoundLogger
 
 from coordinator.config import PeersSettings, Settings
+from coordinator.core.cluster.events import StateWanted
 from coordinator.core.cluster.identity import Identity
-from coordinator.core.cluster.znodes import Cluster, LogEnd, bucket_count
+from coordinator.core.cluster.znodes import Cluster, LogEnd, NodeState, bucket_count
 from coordinator.core.cluster_node.node import MEMBERS_ADDRESS, ClusterNode
 from coordinator.core.log.entry import CorruptLogError, StorageError
 from coordinator.core.log.meta import ClusterDirectory
@@ -59,6 +60,7 @@ _SAY_OPENING_S: Final = 1.0
 _LAST_WORDS_S: Final = 1.0
 """Time that what was decided has to be committed by the others when the node stops."""
 _LOOK_S: Final = 0.01
+_MOST_NAMED: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,10 @@ async def _run(
         if failing.done():
             return failing.result()
         log.info("stopping", why=told.result())
+        if joining.done():
+            await _hand_over(settings, driver, node, failing, log)
+            if failing.done():
+                return failing.result()
         ports.server.stop_accepting()
         driver.drain()
         await _until_all_is_said(node)
@@ -206,6 +212,36 @@ async def _say_waiting(settings: Settings, node: ClusterNode, log: FilteringBoun
         elif why:
             at = f"zookeeper.hosts is {hosts}, zookeeper.path {path}"
             log.warning("not-in-cluster", why=f"{why}; {at}. This node goes on trying, and lets no member in before")
+
+
+async def _hand_over(
+    settings: Settings,
+    driver: ClusterDriver,
+    node: ClusterNode,
+    failing: "asyncio.Future[Stopped]",
+    log: FilteringBoundLogger,
+) -> None:
+    """Have other nodes lead what this one leads, members being served meanwhile; return when they do, or cannot."""
+    began_s, timeout_s = time.monotonic(), settings.cluster.drain_timeout_ms / 1000
+    before = node.hands_over
+    driver.post(StateWanted(NodeState.DRAINING))
+    while not (drain := node.hands_over).is_over and not failing.done():
+        if time.monotonic() - began_s >= timeout_s or not node.hears_zookeeper:
+            break
+        await asyncio.sleep(_LOOK_S)
+    if not drain.led:
+        ms = round((time.monotonic() - began_s) * 1000)
+        log.info("drained", why=f"others lead what this node led: {len(before.led)} shards, in {ms} ms")
+        return
+    if not node.hears_zookeeper:
+        why = "ZooKeeper does not answer, so no other leader can be elected before it does"
+    elif drain.is_over:
+        why = "no other node that is in sync with them is there and ready, so they have no leader until one is"
+    else:
+        why = f"cluster.drain_timeout_ms, {settings.cluster.drain_timeout_ms} ms, is over; others are elected later"
+    shards = ", ".join(str(shard) for shard in drain.led[:_MOST_NAMED])
+    more = f" and {len(drain.led) - _MOST_NAMED} more" if len(drain.led) > _MOST_NAMED else ""
+    log.warning("not-drained", why=f"this node stops while it leads shards {shards}{more}: {why}")
 
 
 async def _until_all_is_said(node: ClusterNode) -> None:

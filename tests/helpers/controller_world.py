@@ -12,10 +12,10 @@ from coordinator.core.cluster.effects import (
     ControllerEffect,
     LeftOffice,
     Published,
-    ReassignmentRefused,
     Stuck,
     TellNode,
     TookOffice,
+    WishRefused,
 )
 from coordinator.core.cluster.events import (
     ControllerEvent,
@@ -280,7 +280,7 @@ class Node:
                     self.world.schedule.after(
                         self.world.dice.choice((1, 1, 30)), self._deliver, effect, self.breaks[effect.node_id]
                     )
-                case LeftOffice() | Stuck() | ReassignmentRefused():
+                case LeftOffice() | Stuck() | WishRefused():
                     self.said.append(effect)
 
     def _deliver(self, told: TellNode, breaks: int) -> None:

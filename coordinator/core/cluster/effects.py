@@ -69,8 +69,8 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class ReassignmentRefused:
-    """A shard cannot be given the replicas that were asked for; one that can is Published with them."""
+class WishRefused:
+    """A shard is not changed as a person wants; one that is is Published as it has become."""
 
     shard: int
     why: str
@@ -141,6 +141,4 @@ class TellNode:
     nodes: tuple[NodeInfo, ...]
 
 
-ControllerEffect: TypeAlias = (
-    ZkRead | ZkMulti | TookOffice | LeftOffice | Published | TellNode | Stuck | ReassignmentRefused
-)
+ControllerEffect: TypeAlias = ZkRead | ZkMulti | TookOffice | LeftOffice | Published | TellNode | Stuck | WishRefused

@@ -7,6 +7,7 @@ import enum
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from coordinator.core.cluster.znodes import NodeState
 from coordinator.core.cluster.zookeeper import ZkChanged, ZkMultiDone, ZkNode, ZkReadDone, ZkSession
 
 
@@ -59,7 +60,19 @@ class Obeyed:
     controller_epoch: int
 
 
-RegistrationEvent: TypeAlias = ZkSession | ZkChanged | ZkReadDone | ZkMultiDone | Ticked | Remembered | Obeyed
+@dataclass(frozen=True, slots=True)
+class StateWanted:
+    """This node is to be emptied (DRAINING) or to be given shards (READY) from now on, in this life and the next ones.
+
+    It is said by who stops this process, or by an operator.
+    """
+
+    state: NodeState
+
+
+RegistrationEvent: TypeAlias = (
+    ZkSession | ZkChanged | ZkReadDone | ZkMultiDone | Ticked | Remembered | Obeyed | StateWanted
+)
 
 
 # ---- a controller's --------------------------------------------------------------------------------------------------
@@ -113,6 +126,13 @@ class ReassignShard:
     replicas: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class GiveBackShard:
+    """A person wants a shard to be led by its preferred replica now, without waiting for the next balance."""
+
+    shard: int
+
+
 class StepDownReason(enum.Enum):
     """Why a leader does not want to lead a shard any more."""
 
@@ -146,4 +166,5 @@ ControllerEvent: TypeAlias = (
     | NodeAnswered
     | StepDown
     | ReassignShard
+    | GiveBackShard
 )

@@ -21,6 +21,7 @@ from coordinator.core.cluster.events import (
     RegistrationEvent,
     Remembered,
     Scope,
+    StateWanted,
     Ticked,
 )
 from coordinator.core.cluster.identity import Identity, contradiction, has_lost_all
@@ -31,6 +32,7 @@ from coordinator.core.cluster.transactions import (
     REFUSED_WAIT_MS,
     BucketChange,
     Operations,
+    change_state,
     form_cluster,
     register,
 )
@@ -40,6 +42,7 @@ from coordinator.core.cluster.znodes import (
     CONTROLLER_EPOCH,
     SHARDS,
     LiveNode,
+    NodeState,
     ShardEntry,
     known_path,
     live_path,
@@ -89,6 +92,8 @@ class Registration:
     """What was said last to keep this node from registering."""
     write_after_ms: int = 0
     is_over: bool = False
+    state: NodeState = NodeState.READY
+    """The state that `/nodes/live/N` is to say; this node writes it until it is there."""
 
 
 Result: TypeAlias = tuple[Registration, tuple[RegistrationEffect, ...]]
@@ -123,6 +128,8 @@ def step(registration: Registration, event: RegistrationEvent, now_ms: int) -> R
         case Obeyed(controller_epoch):
             identity = replace(registration.identity, controller_epoch=controller_epoch)
             registration = replace(registration, identity=identity)
+        case StateWanted(state):
+            registration = replace(registration, state=state)
         case _:
             assert_never(event)
     registration, more = _go_on(registration, now_ms)
@@ -194,7 +201,7 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
     image, identity = observer.image, registration.identity
     if registration.node_epoch is not None:
         if _is_registered(registration):
-            return replace(registration, doubt=""), ()
+            return _say_state(replace(registration, doubt=""))
         why = _why_replaced(registration)
     else:
         why = contradiction(image, identity, registration.lived)
@@ -224,6 +231,7 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
         addresses=dict(identity.addresses),
         rack=identity.rack,
         release=identity.release,
+        state=registration.state,
         log_ends=dict(identity.log_ends),
     )
     multis = register(
@@ -235,6 +243,17 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
         leaves=_leaves(image, identity, is_all=bool(registration.has_lost_all)) if registration.lived is None else (),
     )
     return _ask(registration, multis[0], multis[1:])
+
+
+def _say_state(registration: Registration) -> Result:
+    """Have ZooKeeper say of this node what is wanted of it; not where its lives are not counted any more."""
+    image, node_id = registration.observer.image, registration.identity.node_id
+    live, known = image.live.get(node_id), image.known.get(node_id)
+    if live is None or live.owner != registration.owner or live.value.state is registration.state:
+        return registration, ()
+    if known is None or known.version != live.value.node_epoch:
+        return registration, ()
+    return _ask(registration, change_state(node_id, live, registration.state))
 
 
 def _is_registered(registration: Registration) -> bool:

@@ -105,9 +105,13 @@ def register(
 
 
 def change_state(node_id: int, live: Versioned[LiveNode], state: NodeState) -> Operations:
-    """Have a node that runs be ready or draining from now on; the new version of `live` is what T4 checks."""
+    """Have a node that runs be ready or draining from now on; the new version of `live` is what T4 checks.
+
+    The versions of `live` begin anew with each life, so the life is checked as well: what a process has asked for may
+    arrive after it was killed and the next one has registered.
+    """
     value = msgspec.structs.replace(live.value, state=state)
-    return (ZkSet(live_path(node_id), encode(value), live.version),)
+    return ZkSet(live_path(node_id), encode(value), live.version), ZkCheck(known_path(node_id), value.node_epoch)
 
 
 def become_controller(

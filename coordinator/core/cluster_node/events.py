@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from coordinator.core import events
-from coordinator.core.cluster.events import Remembered
+from coordinator.core.cluster.events import Remembered, StateWanted
 from coordinator.core.cluster.zookeeper import ZkEvent
 from coordinator.core.log.entry import Batch
 from coordinator.core.log.snapshot import SnapshotPiece
@@ -94,4 +94,4 @@ class SnapshotRead:
 
 
 DiskEvent: TypeAlias = LogOpened | LogSynced | LogCut | LogInstalled | PieceWritten | LogRead | SnapshotRead
-Event: TypeAlias = events.Event | TurnEnded | DiskEvent | PeersEvent | ZkEvent | Remembered
+Event: TypeAlias = events.Event | TurnEnded | DiskEvent | PeersEvent | ZkEvent | Remembered | StateWanted

@@ -6,6 +6,7 @@ chance. Effects are to be performed in their order; `Remember` and `JoinedCluste
 """
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final, assert_never
 
 from coordinator.core import effects as done
@@ -16,12 +17,12 @@ from coordinator.core.cluster.effects import (
     LifeBegan,
     MayNotJoin,
     Published,
-    ReassignmentRefused,
     ShardLeader,
     ShardState,
     Stuck,
     TellNode,
     TookOffice,
+    WishRefused,
 )
 from coordinator.core.cluster.events import (
     NodeAnswered,
@@ -31,6 +32,7 @@ from coordinator.core.cluster.events import (
     PeerReached,
     Registered,
     Remembered,
+    StateWanted,
 )
 from coordinator.core.cluster.identity import Identity
 from coordinator.core.cluster.image import Image
@@ -39,7 +41,10 @@ from coordinator.core.cluster.troubles import too_few_nodes
 from coordinator.core.cluster.znodes import Cluster, NodeState, bucket_of
 from coordinator.core.cluster.zookeeper import ZkChanged, ZkMulti, ZkMultiDone, ZkRead, ZkReadDone, ZkSession
 from coordinator.core.cluster_node.answers.description import MEMBERS_ADDRESS as MEMBERS_ADDRESS
-from coordinator.core.cluster_node.answers.description import Known, describe, members_address
+from coordinator.core.cluster_node.answers.description import Known, describe
+from coordinator.core.cluster_node.answers.draining import HandOver, hand_over
+from coordinator.core.cluster_node.answers.neighbours import neighbours, peers_of
+from coordinator.core.cluster_node.answers.operators import answer_operator
 from coordinator.core.cluster_node.effects import Effect
 from coordinator.core.cluster_node.events import (
     Event,
@@ -62,7 +67,6 @@ from coordinator.core.node import Node
 from coordinator.core.peers.control_words import (
     answer_in,
     commands_of,
-    listens_at,
     step_down_in,
     step_down_of,
     told,
@@ -75,9 +79,8 @@ from coordinator.core.replica import effects as wanted
 from coordinator.core.replica import events as said
 from coordinator.core.replica.replica import Leader, Settings
 from coordinator.core.replica.replicas import Replicas
-from coordinator.core.requests.finding import Neighbours
 from coordinator.protocol import peer_messages as wire
-from coordinator.protocol.messages import DescribeCluster
+from coordinator.protocol.messages import DescribeCluster, DrainNode, ElectLeaders, ReassignShards
 from coordinator.protocol.parts import NodeAddress
 
 MOST_ROUNDS_OF_A_STEP: Final = 1_000
@@ -147,10 +150,20 @@ class ClusterNode:
         return self._rooms.has_office
 
     @property
+    def hears_zookeeper(self) -> bool:
+        """Return whether a server of ZooKeeper answers."""
+        return self._rooms.registration.observer.is_connected
+
+    @property
     def waits_for(self) -> str:
         """Return what this node waits for, for people: to be registered, or for shards to be led; empty if nothing."""
         why, cluster = waits_for(self._rooms.registration), self.cluster
         return why if why or self._leaders or cluster is None else too_few_nodes(self._rooms.image, cluster)
+
+    @property
+    def hands_over(self) -> HandOver:
+        """Return what this node leads yet, for whoever has it drained."""
+        return hand_over(self.replication, self._rooms.image, self._identity.node_id)
 
     @property
     def cluster(self) -> Cluster | None:
@@ -185,7 +198,7 @@ class ClusterNode:
                 for written in ended:
                     self._step(written.shard, written)
                 self._do(effects)
-            case Remembered():
+            case Remembered() | StateWanted():
                 self._do(self._rooms.register(event, now_ms))
             case events.Ticked():
                 self._wall_offset_ms = event.wall_ms - now_ms
@@ -196,6 +209,8 @@ class ClusterNode:
                 pass  # a contact or a report of what a node that is not registered has not asked for
             case events.RequestArrived(request=DescribeCluster()):
                 self._describe(event, replication)
+            case events.RequestArrived(request=ReassignShards() | ElectLeaders() | DrainNode() as request):
+                self._do_as_told(event, request)
             case TurnEnded():
                 replication.end_turn()
             case ContactBegan():
@@ -243,8 +258,8 @@ class ClusterNode:
                 case Stuck(whys):
                     for why in whys:
                         self._notice("stuck", why, is_warning=True)
-                case ReassignmentRefused(shard, why):
-                    self._notice("reassignment-refused", f"shard {shard}: {why}", is_warning=True)
+                case WishRefused(shard, why):
+                    self._notice("wish-refused", f"shard {shard}: {why}", is_warning=True)
                 case _:
                     assert_never(effect)
 
@@ -334,6 +349,19 @@ class ClusterNode:
         )
         response = describe(known, replication)
         self._out.append(done.Respond(asked.connection_id, asked.correlation_id, response))
+
+    def _do_as_told(self, asked: events.RequestArrived, request: ReassignShards | ElectLeaders | DrainNode) -> None:
+        """Answer an operator who wants something changed, and begin it."""
+        rooms, now_ms = self._rooms, self._now_ms
+        image = rooms.controller.observer.image if rooms.has_office else None
+        answer = answer_operator(
+            request, self._identity.node_id, image, self._controller, self.hands_over, partial(rooms.why_not, now_ms)
+        )
+        if answer.recorded:
+            self._notice("operator", answer.recorded)
+        self._out.append(done.Respond(asked.connection_id, asked.correlation_id, answer.response))
+        for wish in answer.begins:
+            self._do(rooms.register(wish, now_ms) if isinstance(wish, StateWanted) else rooms.decide(wish, now_ms))
 
     def _hear(self, heard: PeerSaid) -> None:
         if self._lives.get(heard.peer) != heard.node_epoch:
@@ -430,22 +458,10 @@ class ClusterNode:
             if draining != replication.draining:
                 replication.drain(draining)
             self._connect(image)
-        self._out += replication.coordinator.know(self._neighbours(image), self._now_ms)
+        self._out += replication.coordinator.know(
+            neighbours(self._address, image, self._leaders, self._lives.keys()), self._now_ms
+        )
         return True
-
-    def _neighbours(self, image: Image) -> Neighbours:
-        """Return what members are told of other nodes, as far as their addresses for members are known."""
-        others = {
-            node: address
-            for node, live in sorted(image.live.items())
-            if node != self._identity.node_id and (address := members_address(node, live.value)) is not None
-        }
-        leaders = {
-            shard: (leader_epoch, others[leader])
-            for shard, (leader_epoch, leader) in self._leaders.items()
-            if leader is not None and leader in others
-        }
-        return Neighbours(leaders, (self._address, *others.values()), frozenset(others) - self._lives.keys())
 
     def _see_isr(self, replication: Replication, shard: int, image: Image) -> None:
         role, cluster = replication.replicas[shard].role, image.cluster
@@ -457,13 +473,8 @@ class ClusterNode:
 
     def _connect(self, image: Image) -> None:
         """Be in contact with all who live, and with those who lived until they come back in another life."""
-        for node, live in sorted(image.live.items()):
-            address, known = listens_at(live.value.addresses, live.value.node_epoch), self._peers.get(node)
-            is_old = known is not None and known.node_epoch > live.value.node_epoch
-            if node == self._identity.node_id or address is None or is_old or not live.owner:
-                continue
-            self._peers[node] = address
-        connected = ConnectPeers(self._node_epoch, dict(self._peers))
+        self._peers = peers_of(self._identity.node_id, image, self._peers)
+        connected = ConnectPeers(self._node_epoch, self._peers)
         if connected != self._connected:
             self._connected = connected
             self._out.append(connected)

@@ -12,8 +12,10 @@ from coordinator.core.cluster import registration as registering
 from coordinator.core.cluster.effects import ControllerEffect, RegistrationEffect
 from coordinator.core.cluster.events import (
     ControllerEvent,
+    GiveBackShard,
     ObserverEvent,
     ReadAnew,
+    ReassignShard,
     RegistrationEvent,
     Scope,
     Ticked,
@@ -121,6 +123,10 @@ class Rooms:
         """Have the controller take in an event; every node has one, whether or not it holds the office."""
         self.controller, effects = office.step(self.controller, event, now_ms)
         return self._numbered(Room.CONTROLLER, effects)
+
+    def why_not(self, now_ms: int, wish: ReassignShard | GiveBackShard) -> str:
+        """Say why the controller here does not do what a person wants; empty if it does."""
+        return office.why_not(self.controller, wish, now_ms)
 
     def _observe(self, event: ObserverEvent, now_ms: int) -> list[RoomEffect]:
         self._observer, reads = observing.step(self._observer, event, now_ms)

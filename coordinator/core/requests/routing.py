@@ -18,7 +18,7 @@ from coordinator.core.groups.soft.shown import Shown
 from coordinator.core.kafka_metadata import Catalog
 from coordinator.core.limits import Limits
 from coordinator.core.meter import Meter
-from coordinator.core.requests.cluster_of_one import cluster_of_one
+from coordinator.core.requests.cluster_of_one import ChangeOfCluster, cluster_of_one, refused_alone
 from coordinator.core.requests.finding import Finder
 from coordinator.core.requests.listing import Listings, take_listed
 from coordinator.core.requests.reads import answer_read
@@ -34,6 +34,8 @@ from coordinator.protocol.messages import (
     DescribeCluster,
     DescribeClusterResponse,
     DescribeGroup,
+    DrainNode,
+    ElectLeaders,
     ErrorResponse,
     FetcherStarted,
     FetcherStopped,
@@ -48,6 +50,7 @@ from coordinator.protocol.messages import (
     ListGroups,
     ListGroupsResponse,
     Ping,
+    ReassignShards,
     RegisterConsumer,
     RegisterConsumerResponse,
     ReportOutOfRange,
@@ -57,7 +60,15 @@ from coordinator.protocol.messages.operators import OperatorRequest
 from coordinator.protocol.parts import GroupSummary, ListedUpTo, NodeAddress
 
 AskedByPeople: TypeAlias = (
-    ListGroups | FetchOffsets | DescribeGroup | ListGroupEvents | DescribeCluster | OperatorRequest
+    ListGroups
+    | FetchOffsets
+    | DescribeGroup
+    | ListGroupEvents
+    | DescribeCluster
+    | ReassignShards
+    | ElectLeaders
+    | DrainNode
+    | OperatorRequest
 )
 """Requests of tools and operators, which can wait."""
 
@@ -154,6 +165,7 @@ class Router:
         | ListClaimsResponse
         | ListGroupsResponse
         | DescribeClusterResponse
+        | ChangeOfCluster
         | ErrorResponse,
     ) -> None:
         self._rack.direct.append(Respond(event.connection_id, event.correlation_id, response))
@@ -188,6 +200,8 @@ class Router:
                 self._read(event, request)
             case DescribeCluster():
                 self._respond_now(event, cluster_of_one(self._address, self._gates, self._rack))
+            case ReassignShards() | ElectLeaders() | DrainNode():
+                self._respond_now(event, refused_alone(request))
             case _:
                 connection = self._connections[event.connection_id]
                 connection.may_wait_for |= {self._rack.shard_of(request.group_id)}

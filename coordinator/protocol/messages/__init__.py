@@ -21,7 +21,16 @@ from coordinator.protocol.messages.claims import (
     FinishClaims,
     FinishClaimsResponse,
 )
-from coordinator.protocol.messages.cluster import DescribeCluster, DescribeClusterResponse
+from coordinator.protocol.messages.cluster import (
+    DescribeCluster,
+    DescribeClusterResponse,
+    DrainNode,
+    DrainNodeResponse,
+    ElectLeaders,
+    ElectLeadersResponse,
+    ReassignShards,
+    ReassignShardsResponse,
+)
 from coordinator.protocol.messages.groups import (
     DescribeGroup,
     DescribeGroupResponse,
@@ -79,6 +88,10 @@ __all__ = [
     "DescribeClusterResponse",
     "DescribeGroup",
     "DescribeGroupResponse",
+    "DrainNode",
+    "DrainNodeResponse",
+    "ElectLeaders",
+    "ElectLeadersResponse",
     "ErrorResponse",
     "Fenced",
     "FetchOffsets",
@@ -106,6 +119,8 @@ __all__ = [
     "Probe",
     "Push",
     "RESPONSE_OF",
+    "ReassignShards",
+    "ReassignShardsResponse",
     "RegisterConsumer",
     "RegisterConsumerResponse",
     "ReportOutOfRange",
@@ -135,6 +150,9 @@ Request: TypeAlias = (
     | FinishClaims
     | BeginClaims
     | DescribeCluster
+    | ReassignShards
+    | ElectLeaders
+    | DrainNode
     | OperatorRequest
 )
 Response: TypeAlias = (
@@ -157,6 +175,9 @@ Response: TypeAlias = (
     | FinishClaimsResponse
     | BeginClaimsResponse
     | DescribeClusterResponse
+    | ReassignShardsResponse
+    | ElectLeadersResponse
+    | DrainNodeResponse
     | OperatorResponse
 )
 Push: TypeAlias = StartFetcher | StopFetcher | Probe | Fenced | ClaimsFinished | FetcherTaken
@@ -181,6 +202,9 @@ RESPONSE_OF: Final[dict[type[Request], type[Response]]] = {
     FinishClaims: FinishClaimsResponse,
     BeginClaims: BeginClaimsResponse,
     DescribeCluster: DescribeClusterResponse,
+    ReassignShards: ReassignShardsResponse,
+    ElectLeaders: ElectLeadersResponse,
+    DrainNode: DrainNodeResponse,
     operator.ChangePause: operator.ChangePauseResponse,
     operator.ChangeDrain: operator.ChangeDrainResponse,
     operator.ResetOffsets: operator.ResetOffsetsResponse,

@@ -16,7 +16,7 @@ from coordinator.core.cluster_node.events import Event
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.core.peers.events import PeerSaid
 from coordinator.core.replica import effects as r
-from coordinator.core.replica.replica import Leader, Opening, Replica
+from coordinator.core.replica.replica import Absent, Leader, Opening, Replica
 from coordinator.protocol.messages.message import WireMessage
 from coordinator.protocol.peer_messages import TellNode
 from tests.sim.cluster.disk import Log, Record
@@ -152,6 +152,9 @@ class ClusterChecker:
             log = process.disk.log(shard)
             if isinstance(replica.role, Leader):
                 self._leads(process, shard, replica.leader_epoch)
+            if isinstance(replica.role, Absent):  # it was stopped: another replica of the shard begins anew
+                self._known.pop(key, None)
+                continue
             known, high_watermark = self._known.get(key, 0), replica.high_watermark
             if high_watermark == known:
                 continue
@@ -311,7 +314,7 @@ def is_at_rest(image: Image, cluster: Cluster, processes: "list[ClusterProcess]"
         return f"there are {len(entries)} of {cluster.shards} shards"
     by_number = {process.number: process for process in processes}
     for shard, entry in sorted(entries.items()):
-        if entry.leader is None or len(entry.isr) < len(entry.replicas):
+        if entry.leader is None or len(entry.isr) < len(entry.replicas) or entry.adding or entry.removing:
             return f"shard {shard} is {entry}"
         leader = by_number[entry.leader]
         replication = leader.node.replication if leader.is_up else None

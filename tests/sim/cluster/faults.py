@@ -1,11 +1,13 @@
 """Everything that can be made to go wrong in a simulated cluster, by name; each says whether it has done anything."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from coordinator.core.cluster.transactions import change_state
-from coordinator.core.cluster.znodes import NodeState
-from coordinator.core.cluster.zookeeper import ZkApplied
+from coordinator.core.cluster.events import StateWanted
+from coordinator.core.cluster.znodes import NodeState, ShardEntry
+from coordinator.protocol.messages import DrainNode, ElectLeaders, ReassignShards
+from coordinator.protocol.parts import ShardReplicas
 from tests.helpers.planted_bugs import plant
 
 if TYPE_CHECKING:
@@ -50,11 +52,15 @@ def _loses(world: "ClusterWorld", lose: Callable[["ClusterProcess"], bool]) -> b
     entries = dict(world.checker.image.shards())
     is_whole = len(entries) == world.cluster.shards and all(len(e.isr) == len(e.replicas) for e in entries.values())
     process = _some(world)
-    if process is None or not is_whole or world.has_lost_something or len(entries[0].replicas) < 3:
+    if process is None or not is_whole or world.has_lost_something or min(map(_replicas, entries.values())) < 3:
         return False
     world.has_lost_something = lose(process)
     world.schedule.after(world.dice.choice((500, 3_000)), process.power_on)
     return world.has_lost_something
+
+
+def _replicas(entry: ShardEntry) -> int:
+    return 0 if entry.adding or entry.removing else len(entry.replicas)
 
 
 def _replace_disk(process: "ClusterProcess") -> bool:
@@ -222,24 +228,62 @@ def _drain(world: "ClusterWorld") -> bool:
     live = {node: it for node, it in world.checker.image.live.items() if it.owner}
     if len(live) < world.mix.nodes or any(it.value.state is NodeState.DRAINING for it in live.values()):
         return False
-    node = world.dice.choice(sorted(live))
-    _set_state(world, node, NodeState.DRAINING)
-    world.schedule.after(world.dice.choice((300, 2_000, 6_000)), undrain, world)
+    process = _some(world)
+    if process is None:
+        return False
+    _ask(world, process, DrainNode(process.number, True, "ann", is_dry_run=False))
+    life = process.life
+
+    def fill_again() -> None:
+        if process.life == life:
+            _ask(world, process, DrainNode(process.number, False, "ann", is_dry_run=False))
+
+    world.schedule.after(world.dice.choice((300, 2_000, 6_000)), fill_again)
     return True
 
 
 def undrain(world: "ClusterWorld") -> None:
     """Have nodes be filled again that were being emptied."""
-    for node, live in sorted(world.checker.image.live.items()):
-        if live.owner and live.value.state is NodeState.DRAINING:
-            _set_state(world, node, NodeState.READY)
+    for process in world.processes:
+        if process.is_up:
+            process.post(StateWanted(NodeState.READY))
 
 
-def _set_state(world: "ClusterWorld", node: int, state: NodeState) -> None:
-    world.schedule.tell("zookeeper", f"node {node} is {state.name}")
-    live = world.checker.image.live[node]
-    done = world.servers.multi(world.servers.servers[0], 0, change_state(node, live, state))
-    assert isinstance(done, ZkApplied), f"{done}"
+def _stop(world: "ClusterWorld") -> bool:
+    """Have a node hand on what it leads and end, as SIGTERM does, and start again."""
+    process = _some(world)
+    if process is None or process.is_stopping:
+        return False
+    process.stop()
+    return True
+
+
+def _reassign(world: "ClusterWorld") -> bool:
+    """Have somebody want other replicas for a shard: as many as before, fewer, or the same in another order."""
+    process, dice = _some(world), world.dice
+    if process is None:
+        return False
+    process = next((each for each in world.processes if each.is_up and each.node.has_office), process)
+    nodes = [each.number for each in world.processes]
+    factor, least = world.cluster.replication_factor, world.cluster.min_insync_replicas
+    replicas = tuple(dice.sample(nodes, dice.choice((factor, factor, dice.randint(least, len(nodes))))))
+    shard = dice.randrange(world.cluster.shards)
+    _ask(world, process, ReassignShards((ShardReplicas(shard, replicas),), "ann", is_dry_run=False))
+    return True
+
+
+def _elect(world: "ClusterWorld") -> bool:
+    """Have somebody want every shard to be led by its first replica."""
+    process = next((each for each in world.processes if each.is_up and each.node.has_office), None)
+    if process is not None:
+        _ask(world, process, ElectLeaders(tuple(range(world.cluster.shards)), "ann", is_dry_run=False))
+    return process is not None
+
+
+def _ask(world: "ClusterWorld", process: "ClusterProcess", request: ReassignShards | ElectLeaders | DrainNode) -> None:
+    """Have a tool ask a node, and not wait for the answer."""
+    world.schedule.tell(f"-> {process.name}", request)
+    process.do(partial(process.request, 0, 0, request))
 
 
 def _cut_client(world: "ClusterWorld") -> bool:
@@ -271,6 +315,9 @@ FAULT_OF: dict[str, Callable[["ClusterWorld"], bool]] = {
     "zookeeper-held": _held,
     "session-expired": _expire,
     "node-drained": _drain,
+    "node-stopped": _stop,
+    "shard-reassigned": _reassign,
+    "leaders-elected": _elect,
     "client-cut": _cut_client,
 }
 """Every fault by name."""

@@ -28,6 +28,9 @@ FAULTS = (
     "zookeeper-held",
     "session-expired",
     "node-drained",
+    "node-stopped",
+    "shard-reassigned",
+    "leaders-elected",
     "client-cut",
 )
 

@@ -101,6 +101,7 @@ MUTANTS: Final[Mapping[str, ClusterMutant]] = {
     "told-before-published": ClusterMutant("nodes are told what is being written", office.told_before_published),
     "new-disk-in-isr": ClusterMutant("a node that lost its log stays in sync", office.new_disk_in_isr),
     "epochs-reused": ClusterMutant("a ZooKeeper from before is gone on with", office.epochs_reused, PutBackWorld),
+    "state-of-a-former-life": ClusterMutant("a drain is written in any life", office.state_of_a_former_life),
     "deleted-by-epoch": ClusterMutant("what is not named is moved aside", office.deleted_by_epoch),
     "isr-over-any-version": ClusterMutant("a set is written over another's change", _isr_over_any_version),
     "snapshot-above-high-watermark": ClusterMutant("a snapshot holds what may be cut", _snapshot_above_high_watermark),

@@ -47,3 +47,9 @@ def epochs_reused() -> Patches:
         return rightly(image, replace(identity, controller_epoch=0), lived)
 
     return [(registration, "contradiction", contradiction)]
+
+
+def state_of_a_former_life() -> Patches:
+    """A node that is to be drained, or filled again, says so whatever life it is in by then."""
+    rightly = registration.change_state
+    return [(registration, "change_state", lambda node_id, live, state: rightly(node_id, live, state)[:1])]

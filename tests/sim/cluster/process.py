@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from coordinator.core import effects as e
 from coordinator.core import events
 from coordinator.core.cluster.effects import JoinedCluster
-from coordinator.core.cluster.events import Remembered
+from coordinator.core.cluster.events import Remembered, StateWanted
 from coordinator.core.cluster.identity import Identity
-from coordinator.core.cluster.znodes import LogEnd
+from coordinator.core.cluster.znodes import LogEnd, NodeState
 from coordinator.core.cluster.zookeeper import ZkMulti, ZkRead
 from coordinator.core.cluster_node import effects as c
 from coordinator.core.cluster_node import events as i
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tests.sim.cluster.clients import Clients
 
 TICK_MS = 100
+DRAIN_MS = 3_000
 LOOK_AGAIN_MS = 5
 LONGEST_GAP_MS = 1_000
 """What the product's clock counts at most between two readings."""
@@ -80,6 +81,8 @@ class ClusterProcess:
         self.is_up = False
         self.is_powered = True
         self.is_paused = False
+        self.is_stopping = False
+        """True from its being told to stop until it has."""
         self.extra_sync_ms = 0
         self.halts: list[str] | None = None
         """Why it has halted, in a world in which it is to."""
@@ -111,6 +114,7 @@ class ClusterProcess:
         schedule, disk = self.schedule, self.disk
         self.life += 1
         self.is_up, self.is_paused, self._is_writing = True, False, False
+        self.is_stopping = False
         self._waiting.clear()
         self.refusing.clear()
         self.refused.clear()
@@ -170,6 +174,23 @@ class ClusterProcess:
         self._checker.process_ended(self)
         self._peers.process_ended(self.number, is_silent=loses_power)
         self.clients.node_ended(self)
+
+    def stop(self) -> None:
+        """Have it hand on what it leads, end when it has, cannot or has had its time, and start again soon."""
+        self.schedule.tell(self.name, "is told to stop")
+        self.is_stopping = True
+        self.post(StateWanted(NodeState.DRAINING))
+        self._end_when_drained(self.schedule.now_ms + DRAIN_MS)
+
+    def _end_when_drained(self, until_ms: int) -> None:
+        hands_over = self.node.hands_over
+        is_over = hands_over.is_over or not self.node.hears_zookeeper
+        if not is_over and self.schedule.now_ms < until_ms:
+            self.later(20, partial(self._end_when_drained, until_ms))
+            return
+        self._checker.coverage["stopped while it led"] += bool(hands_over.led)
+        self.end(loses_power=False, why=f"ends in order, leading {hands_over.led}")
+        self.schedule.after(self.dice.choice((100, 900, 4_000)), self.start)
 
     def power_on(self) -> None:
         """Begin the next life after the power was off."""

@@ -15,12 +15,13 @@ from coordinator.core.cluster.effects import (
     ControllerEffect,
     LeftOffice,
     Published,
-    ReassignmentRefused,
     Stuck,
     TookOffice,
+    WishRefused,
 )
 from coordinator.core.cluster.events import (
     ControllerEvent,
+    GiveBackShard,
     NodeAnswered,
     NodeRefused,
     ObserverEvent,
@@ -37,7 +38,7 @@ from coordinator.core.cluster.events import (
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.observer import OF_A_CONTROLLER, OF_A_NODE, Observer, of_a_candidate
 from coordinator.core.cluster.office.due import Due, Office
-from coordinator.core.cluster.office.reassignment import target_of, why_not
+from coordinator.core.cluster.office.reassignment import target_of
 from coordinator.core.cluster.office.settings import ControllerSettings
 from coordinator.core.cluster.office.telling import Outbox, late, take_answer, tell, unsaid
 from coordinator.core.cluster.transactions import (
@@ -144,7 +145,7 @@ def step(controller: Controller, event: ControllerEvent, now_ms: int) -> Result:
             controller = _hear_step_down(controller, event)
         case NodeAnswered(node_id, node_epoch, number):
             controller = _hear_answer(controller, node_id, node_epoch, number)
-        case ReassignShard():
+        case ReassignShard() | GiveBackShard():
             controller, effects = _hear_wish(controller, event, now_ms)
         case _:
             assert_never(event)
@@ -161,7 +162,7 @@ def _tell(controller: Controller, now_ms: int) -> Result:
     office, observer = controller.office, controller.observer
     if office is None or office.outbox is None or not _is_certain(observer):
         return controller, ()
-    lives = _due(controller, office, now_ms).lives
+    lives = _due_of(controller, office, now_ms).lives
     outbox, messages = tell(office.outbox, observer.image, lives, _reached(controller), now_ms)
     are_late = late(outbox, controller.settings.tell_timeout_ms, now_ms)
     if are_late != office.late:
@@ -203,15 +204,23 @@ def _meet(controller: Controller, life: tuple[int, int], *, is_reached: bool, is
     )
 
 
-def _hear_wish(controller: Controller, wish: ReassignShard, now_ms: int) -> Result:
-    office, image = controller.office, controller.observer.image
-    if office is None or office.told is None or image.cluster is None:
-        return controller, (ReassignmentRefused(wish.shard, "this node is not the controller: ask that one"),)
-    ready = _due(controller, office, now_ms).ready
-    why = why_not(image.shard(wish.shard), wish.replicas, image.cluster.value.min_insync_replicas, ready)
-    if why:
-        return controller, (ReassignmentRefused(wish.shard, why),)
-    office = replace(office, wanted={**office.wanted, wish.shard: wish.replicas})
+def why_not(controller: Controller, wish: ReassignShard | GiveBackShard, now_ms: int) -> str:
+    """Say why this node does not do with a shard what a person wants; empty if it does."""
+    office, cluster = controller.office, controller.observer.image.cluster
+    if office is None or office.told is None or cluster is None:
+        return "this node is not the controller: ask that one"
+    return _due_of(controller, office, now_ms).why_not(wish, cluster.value)
+
+
+def _hear_wish(controller: Controller, wish: ReassignShard | GiveBackShard, now_ms: int) -> Result:
+    """Take note of what a person wants, if it can be."""
+    office, why = controller.office, why_not(controller, wish, now_ms)
+    if why or office is None:
+        return controller, (WishRefused(wish.shard, why),)
+    if isinstance(wish, ReassignShard):
+        office = replace(office, wanted={**office.wanted, wish.shard: wish.replicas})
+    else:
+        office = replace(office, given_back=office.given_back | {wish.shard})
     return replace(controller, office=office, decided_on=None), ()
 
 
@@ -409,7 +418,7 @@ def _is_drained_and_early(controller: Controller, now_ms: int) -> bool:
     return since_ms is None or now_ms < since_ms + controller.settings.stand_wait_ms
 
 
-def _due(controller: Controller, office: Office, now_ms: int) -> Due:
+def _due_of(controller: Controller, office: Office, now_ms: int) -> Due:
     by, image = f"controller {controller.node_id}", controller.observer.image
     return Due(image, office, controller.settings, controller.refused, by, now_ms)
 
@@ -436,7 +445,10 @@ def _decide(controller: Controller, office: Office, now_ms: int) -> Result:
             if shard in entries and target_of(entries[shard]) != wanted
         },
     )
-    changes = _due(controller, office, now_ms).changes(image.cluster.value, entries)
+    due = _due_of(controller, office, now_ms)
+    given_back = frozenset(shard for shard in office.given_back if shard in entries and due.goes_back(shard))
+    office = replace(office, given_back=given_back)
+    changes = _due_of(controller, office, now_ms).changes(image.cluster.value, entries)
     if now_ms >= office.balance_due_ms:
         office = replace(office, balance_due_ms=now_ms + controller.settings.balance_ms)
     elect_due_ms = office.since_ms + controller.settings.elect_wait_ms

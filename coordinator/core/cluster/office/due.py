@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec.structs
 
-from coordinator.core.cluster.events import StepDownReason
+from coordinator.core.cluster.events import GiveBackShard, ReassignShard, StepDownReason
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.office.election import (
     Candidates,
@@ -23,7 +23,7 @@ from coordinator.core.cluster.office.election import (
     move_away,
 )
 from coordinator.core.cluster.office.placement import place
-from coordinator.core.cluster.office.reassignment import begin, finish, target_of
+from coordinator.core.cluster.office.reassignment import NO_SUCH_SHARD, begin, finish, target_of, why_not
 from coordinator.core.cluster.office.settings import ControllerSettings
 from coordinator.core.cluster.office.telling import Outbox, knows_that_it_leads
 from coordinator.core.cluster.transactions import BucketChange
@@ -54,6 +54,8 @@ class Office:
     """Shard, node and node epoch: who cannot load what."""
     wanted: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """By shard: the replicas that a person wants, until they are in ZooKeeper."""
+    given_back: frozenset[int] = frozenset()
+    """The shards that a person wants to be led by their preferred replicas, until they are or cannot be."""
     few_since_ms: int | None = None
     """Since when fewer than half of the nodes have been reached."""
     outbox: Outbox | None = None
@@ -103,6 +105,28 @@ class Due:
         """Return the nodes that may be given something to lead or to follow."""
         return self._ready
 
+    def goes_back(self, shard: int) -> bool:
+        """Return whether a shard can be given to its preferred replica, and is not led by that."""
+        entry = self._image.shard(shard)
+        return entry is not None and self._given_back(shard, entry) is not None
+
+    def why_not(self, wish: ReassignShard | GiveBackShard, cluster: Cluster) -> str:
+        """Say why a shard is not changed as a person wants; empty if it is."""
+        entry = self._image.shard(wish.shard)
+        if isinstance(wish, ReassignShard):
+            return why_not(entry, wish.replicas, cluster.min_insync_replicas, self._ready)
+        if entry is None:
+            return NO_SUCH_SHARD
+        if self.goes_back(wish.shard):
+            return ""
+        preferred = entry.replicas[0]
+        if entry.leader == preferred:
+            return f"node {preferred} leads it already, which is the first of its replicas"
+        return (
+            f"node {preferred}, the first of its replicas, is not there, not in sync, being drained or not answering: "
+            "wait until it is in sync, or put another one first"
+        )
+
     def changes(self, cluster: Cluster, entries: Mapping[int, ShardEntry]) -> list[BucketChange]:
         """Return the buckets to write; a bucket that cannot be read is not among them."""
         changed: dict[int, ShardEntry] = {}
@@ -150,6 +174,13 @@ class Due:
         unfit = {node for node, life in self._live.items() if (shard, node, life) in self._office.unfit}
         return Candidates(self._live, self._ready - unfit, lacking)
 
+    def _given_back(self, shard: int, entry: ShardEntry) -> ShardEntry | None:
+        return give_back(entry, self._answering(shard, entry), frozenset(entry.replicas[:1]), self._changed_by)
+
+    def _answering(self, shard: int, entry: ShardEntry) -> Candidates:
+        candidates = self._candidates(shard, entry)
+        return replace(candidates, eligible=candidates.eligible - self._late)
+
     def _next(self, shard: int, entry: ShardEntry, min_insync: int, *, is_starting: bool) -> ShardEntry | None:
         candidates = self._candidates(shard, entry)
         wanted = self._office.wanted.get(shard)
@@ -177,13 +208,15 @@ class Due:
             moved = move_away(entry, candidates, self._changed_by)
             is_spoilt = reason is StepDownReason.SPOILT_EPOCH
             return elect(entry, candidates, min_insync, self._changed_by) if moved is None and is_spoilt else moved
-        candidates = replace(candidates, eligible=candidates.eligible - self._late)
+        candidates = self._answering(shard, entry)
         outbox = self._office.outbox
         if entry.leader in self._late and outbox is not None and not knows_that_it_leads(outbox, shard, entry):
             return move_away(entry, candidates, self._changed_by)
         finished = finish(entry, candidates, min_insync, self._changed_by)
         if finished is not None:
             return finished
+        if shard in self._office.given_back:
+            return self._given_back(shard, entry)
         if self._moves <= 0:
             return None
         moved = None

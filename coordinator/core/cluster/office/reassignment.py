@@ -6,11 +6,14 @@ the replicas, all at once. Whoever is given another set before that goes there f
 """
 
 from collections.abc import Sequence, Set
+from typing import Final
 
 import msgspec.structs
 
 from coordinator.core.cluster.office.election import Candidates, may_lead
 from coordinator.core.cluster.znodes import ShardEntry
+
+NO_SUCH_SHARD: Final = "there is no such shard, or its entry in ZooKeeper cannot be read"
 
 
 def target_of(entry: ShardEntry) -> tuple[int, ...]:
@@ -21,14 +24,21 @@ def target_of(entry: ShardEntry) -> tuple[int, ...]:
 def why_not(entry: ShardEntry | None, target: Sequence[int], min_insync: int, ready: Set[int]) -> str:
     """Say why a shard cannot be given these replicas; empty if it can."""
     if entry is None:
-        return "there is no such shard, or its entry cannot be read"
-    if len(set(target)) != len(target):
-        return "a node is named twice"
-    if len(target) < min_insync:
-        return f"{len(target)} replicas are fewer than the {min_insync} that have to be in sync (min_insync_replicas)"
+        return NO_SUCH_SHARD
+    twice = next((node for node in target if target.count(node) > 1), None)
+    if twice is not None:
+        return f"node {twice} is named twice: name {len(set(target))} nodes, or others"
+    if not target or len(target) < min_insync:
+        return (
+            f"replicas would be {len(target)}, fewer than the {min_insync} that have to be in sync "
+            "(min_insync_replicas): name more nodes"
+        )
     missing = [node for node in target if node not in entry.replicas and node not in ready]
     if missing:
-        return f"node {missing[0]} is not there or is being drained, so it cannot be a new replica"
+        return (
+            f"node {missing[0]} is not there or is being drained, so it cannot be a new replica: `kcoord node list` "
+            "has those that are ready"
+        )
     return ""
 
 

@@ -99,9 +99,12 @@ def _shard(known: Known, replication: Replication, shard: int) -> ShardDescripti
     leader_epoch, leader = known.leaders.get(shard, (0, None))
     replicas = known.replicas.get(shard, ())
     isr: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
     entry = None if known.entries is None else known.entries.shard(shard)
     if entry is not None and entry.leader_epoch >= leader_epoch:
         leader_epoch, leader, replicas, isr = entry.leader_epoch, entry.leader, entry.replicas, entry.isr
+        adding, removing = entry.adding, entry.removing
     if isinstance(replica.role, Leader) and replica.leader_epoch >= leader_epoch:
         leader_epoch, leader, isr = replica.leader_epoch, known.node_id, replica.role.isr.members
     has_log = status is not ShardStatus.ELSEWHERE
@@ -114,6 +117,8 @@ def _shard(known: Known, replication: Replication, shard: int) -> ShardDescripti
         isr,
         replica.log.end if has_log else None,
         replica.high_watermark if has_log else None,
+        adding,
+        removing,
     )
 
 

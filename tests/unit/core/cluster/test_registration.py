@@ -6,12 +6,12 @@ from random import Random
 import pytest
 
 from coordinator.core.cluster.effects import JoinedCluster, LifeBegan, MayNotJoin, Stuck
-from coordinator.core.cluster.events import Obeyed, RegistrationEvent, Remembered, Ticked
+from coordinator.core.cluster.events import Obeyed, RegistrationEvent, Remembered, StateWanted, Ticked
 from coordinator.core.cluster.identity import Identity
 from coordinator.core.cluster.image import Image, read_node
 from coordinator.core.cluster.registration import MARGIN_MS, Registration, begin, step, waits_for
 from coordinator.core.cluster.transactions import BucketChange, change_shards
-from coordinator.core.cluster.znodes import Bucket, Cluster, ControllerEpoch, LiveNode, ShardEntry, encode
+from coordinator.core.cluster.znodes import Bucket, Cluster, ControllerEpoch, LiveNode, NodeState, ShardEntry, encode
 from coordinator.core.cluster.zookeeper import (
     ZkApplied,
     ZkCreate,
@@ -153,6 +153,30 @@ def test_a_session_that_ends_is_followed_by_another_life_which_leaves_nothing() 
     world.run()
     assert one.said == [JoinedCluster("c1", 2), LifeBegan(0), LifeBegan(1)]
     assert world.isrs() == [(1, 2), (2, 1)]
+
+
+@pytest.mark.parametrize("is_connected", [True, False])
+def test_a_node_that_is_to_be_emptied_says_so_until_it_is_to_be_filled_again(is_connected: bool) -> None:
+    world, one, two = two_nodes()
+    if not is_connected:
+        one.port.cut()
+    one.take(StateWanted(NodeState.DRAINING))
+    world.run()
+    states = {node: live.value.state for node, live in world.image().live.items()}
+    assert states == {1: NodeState.DRAINING, 2: NodeState.READY}
+    one.take(StateWanted(NodeState.READY))
+    world.run()
+    assert world.image().live[1].value.state is NodeState.READY
+    assert [each.said for each in (one, two)] == [[JoinedCluster("c1", 2), LifeBegan(0)]] * 2
+
+
+def test_a_node_that_is_being_emptied_is_so_in_its_next_life_too() -> None:
+    world, one, _ = two_nodes()
+    one.take(StateWanted(NodeState.DRAINING))
+    world.servers.expire(one.port.owner)
+    world.run()
+    live = world.image().live[1].value
+    assert (live.node_epoch, live.state) == (1, NodeState.DRAINING)
 
 
 def test_a_node_whose_registration_was_removed_registers_anew_and_leaves_nothing() -> None:

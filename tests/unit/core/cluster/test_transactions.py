@@ -210,6 +210,14 @@ def test_who_drains_restarts_or_was_never_ready_is_not_taken_in(members: list[Me
     assert members[0].write(change_isr(BucketChange(0, bucket(s0=ENTRY), 2))) == ZkApplied((3,))
 
 
+def test_what_a_former_life_wanted_of_itself_does_not_change_the_next_one(members: list[Member]) -> None:
+    late = change_state(2, members[1].image().live[2], NodeState.DRAINING)
+    assert isinstance(members[1].register(former_live=0), ZkApplied)
+    assert refused(members[1].write(late), ZkRefusal.BAD_VERSION, "/nodes/known/2")
+    live = members[1].image().live[2]
+    assert (live.version, live.value.node_epoch, live.value.state) == (0, 1, NodeState.READY)
+
+
 def test_a_leader_does_not_write_over_the_controllers_change(members: list[Member]) -> None:
     members[0].become_controller()
     members[0].write(*change_shards(1, [BucketChange(0, bucket(s0=ENTRY), None)]))

@@ -5,9 +5,10 @@ from random import Random
 import pytest
 
 from coordinator.core.cluster.effects import (
-    ReassignmentRefused,
+    WishRefused,
 )
 from coordinator.core.cluster.events import (
+    GiveBackShard,
     ReassignShard,
 )
 from coordinator.core.cluster.znodes import ShardEntry
@@ -77,13 +78,54 @@ def test_a_new_order_is_there_at_once_and_has_its_first_node_lead_in_time() -> N
     assert world.shard(0).leader == turned[0]
 
 
+def test_a_shard_is_given_back_to_its_first_replica_without_waiting_for_the_balance() -> None:
+    world = at_rest()
+    before = world.shard(0)
+    turned = before.replicas[::-1]
+    reassigned(world, 0, turned)
+    (controller,) = world.controllers()
+    world.nodes[controller].take(GiveBackShard(0))
+    world.run(200)
+    assert (world.shard(0).leader, world.shard(0).isr) == (turned[0], before.isr)
+    world.nodes[controller].take(GiveBackShard(0))
+    why = f"node {turned[0]} leads it already, which is the first of its replicas"
+    assert world.nodes[controller].said[-1] == WishRefused(0, why)
+
+
+def test_a_shard_whose_first_replica_is_not_in_sync_is_not_given_back_and_is_led_on() -> None:
+    world = at_rest()
+    before = world.shard(0)
+    turned = before.replicas[::-1]
+    reassigned(world, 0, turned)
+    world.change_isr(0, turned[1:])
+    world.run(50)
+    (controller,) = world.controllers()
+    world.nodes[controller].take(GiveBackShard(0))
+    assert world.nodes[controller].said[-1] == WishRefused(
+        0,
+        f"node {turned[0]}, the first of its replicas, is not there, not in sync, being drained or not answering: wait "
+        "until it is in sync, or put another one first",
+    )
+    world.run(1_000)
+    assert world.shard(0).leader == before.leader
+
+
 @pytest.mark.parametrize(
     ("shard", "replicas", "why"),
     [
-        (99, (1, 2, 3), "there is no such shard, or its entry cannot be read"),
-        (0, (1, 1, 2), "a node is named twice"),
-        (0, (1,), "1 replicas are fewer than the 2 that have to be in sync (min_insync_replicas)"),
-        (0, (1, 2, 9), "node 9 is not there or is being drained, so it cannot be a new replica"),
+        (99, (1, 2, 3), "there is no such shard, or its entry in ZooKeeper cannot be read"),
+        (0, (1, 1, 2), "node 1 is named twice: name 2 nodes, or others"),
+        (
+            0,
+            (1,),
+            "replicas would be 1, fewer than the 2 that have to be in sync (min_insync_replicas): name more nodes",
+        ),
+        (
+            0,
+            (1, 2, 9),
+            "node 9 is not there or is being drained, so it cannot be a new replica: `kcoord node list` has those that "
+            "are ready",
+        ),
     ],
 )
 def test_a_reassignment_that_cannot_be_is_refused_with_the_reason(
@@ -93,10 +135,10 @@ def test_a_reassignment_that_cannot_be_is_refused_with_the_reason(
     (controller,) = world.controllers()
     before = dict(world.image().shards())
     world.nodes[controller].take(ReassignShard(shard, replicas))
-    assert world.nodes[controller].said[-1] == ReassignmentRefused(shard, why)
+    assert world.nodes[controller].said[-1] == WishRefused(shard, why)
     other = next(node for node in world.nodes.values() if node.number != controller)
     other.take(ReassignShard(0, (1, 2, 3)))
-    assert other.said[-1] == ReassignmentRefused(0, "this node is not the controller: ask that one")
+    assert other.said[-1] == WishRefused(0, "this node is not the controller: ask that one")
     world.run(1_000)
     assert dict(world.image().shards()) == before
 

@@ -1,0 +1,129 @@
+"""Changes that operators want in the cluster, as this node answers them: what would be done, and what it begins.
+
+Shards are the controller's, so only the node that holds the office decides upon them; whether a node is drained is its
+own. A dry run is judged exactly as the change itself and begins nothing. Whoever asks is recorded with the reason.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from coordinator.core.cluster.events import GiveBackShard, ReassignShard, StateWanted
+from coordinator.core.cluster.image import Image
+from coordinator.core.cluster.znodes import NodeState
+from coordinator.core.cluster_node.answers.draining import HandOver
+from coordinator.core.requests.cluster_of_one import ChangeOfCluster
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import (
+    DrainNode,
+    DrainNodeResponse,
+    ElectLeaders,
+    ElectLeadersResponse,
+    ReassignShards,
+    ReassignShardsResponse,
+)
+from coordinator.protocol.parts import ShardChange
+
+MOST_SAID: Final = 250
+"""The most letters of who asks, and of why, that are recorded."""
+
+Wish = ReassignShard | GiveBackShard
+Judge = Callable[[Wish], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The response to an operator, what this node begins to do of it, and what is recorded; empty for a dry run."""
+
+    response: ChangeOfCluster
+    begins: tuple[Wish | StateWanted, ...] = ()
+    recorded: str = ""
+
+
+def answer_operator(
+    request: ReassignShards | ElectLeaders | DrainNode,
+    node_id: int,
+    office: Image | None,
+    controller: int | None,
+    hands_over: HandOver,
+    why_not: Judge,
+) -> Answer:
+    """Answer a request; `office` is what the controller has read, None where this node is not the controller.
+
+    `controller` is the one that was obeyed last, and `why_not` says why a wish cannot be done, empty if it can.
+    """
+    match request:
+        case DrainNode():
+            return _drain(request, node_id, hands_over)
+        case ReassignShards() | ElectLeaders() if office is None:
+            return Answer(_not_controller(request, node_id, controller))
+        case ReassignShards():
+            wishes: list[Wish] = [ReassignShard(each.shard, tuple(each.replicas)) for each in request.shards]
+            whys = [why_not(wish) for wish in wishes]
+            results = tuple(_result(wish, why, office) for wish, why in zip(wishes, whys, strict=True))
+            return _begun(request, ReassignShardsResponse(results=results), wishes, whys)
+        case ElectLeaders():
+            wishes = [GiveBackShard(shard) for shard in request.shards]
+            whys = [why_not(wish) for wish in wishes]
+            results = tuple(_result(wish, why, office) for wish, why in zip(wishes, whys, strict=True))
+            return _begun(request, ElectLeadersResponse(results=results), wishes, whys)
+
+
+def _drain(request: DrainNode, node_id: int, hands_over: HandOver) -> Answer:
+    if request.node_id != node_id:
+        why = f"this is node {node_id} and not node {request.node_id}: ask that one itself"
+        return Answer(DrainNodeResponse(ErrorCode.INVALID_REQUEST, why))
+    response = DrainNodeResponse(led=hands_over.led, kept=hands_over.kept)
+    if request.is_dry_run:
+        return Answer(response)
+    state = NodeState.DRAINING if request.is_drained else NodeState.READY
+    what = "be drained" if request.is_drained else "be filled again"
+    return Answer(response, (StateWanted(state),), f"this node is to {what}, says {_by(request)}")
+
+
+def _not_controller(
+    request: ReassignShards | ElectLeaders, node_id: int, controller: int | None
+) -> ReassignShardsResponse | ElectLeadersResponse:
+    knows = "it knows of none; ask again in a moment" if controller is None else f"node {controller} was, when it heard"
+    why = f"node {node_id} is not the controller; {knows}"
+    kind = ReassignShardsResponse if isinstance(request, ReassignShards) else ElectLeadersResponse
+    return kind(ErrorCode.NOT_CONTROLLER, why)
+
+
+def _begun(
+    request: ReassignShards | ElectLeaders, response: ChangeOfCluster, wishes: Sequence[Wish], whys: Sequence[str]
+) -> Answer:
+    begins = tuple(wish for wish, why in zip(wishes, whys, strict=True) if not why)
+    if request.is_dry_run or not begins:
+        return Answer(response)
+    return Answer(response, begins, f"{'; '.join(_show(wish) for wish in begins)}; says {_by(request)}")
+
+
+def _result(wish: Wish, why: str, image: Image) -> ShardChange:
+    entry = image.shard(wish.shard)
+    if entry is None:
+        return ShardChange(wish.shard, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why)
+    new_replicas, new_leader, code = entry.replicas, entry.leader, ErrorCode.NONE
+    if isinstance(wish, ReassignShard):
+        new_replicas = wish.replicas
+        if entry.leader not in wish.replicas:
+            new_leader = next(iter(wish.replicas), None)
+        code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    else:
+        new_leader = entry.replicas[0]
+        is_led = entry.leader == entry.replicas[0]
+        code = ErrorCode.ELECTION_NOT_NEEDED if is_led else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    if not why:
+        code = ErrorCode.NONE
+    return ShardChange(wish.shard, code, why, entry.replicas, new_replicas, entry.leader, new_leader)
+
+
+def _show(wish: Wish) -> str:
+    if isinstance(wish, GiveBackShard):
+        return f"shard {wish.shard} is to be led by its first replica"
+    return f"shard {wish.shard} is to have replicas {', '.join(map(str, wish.replicas))}"
+
+
+def _by(request: ReassignShards | ElectLeaders | DrainNode) -> str:
+    who, why = request.who[:MOST_SAID] or "nobody", request.why[:MOST_SAID]
+    return f"{who}: {why}" if why else who

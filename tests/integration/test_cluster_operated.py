@@ -1,0 +1,138 @@
+"""Operators at three real nodes: a rolling restart that nobody notices.
+
+Every wait is for something that happens, so that a slow machine makes the test slow and nothing else.
+"""
+
+import json
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from coordinator.cli import app
+from coordinator.local.cluster import LocalCluster
+from coordinator.local.kafka.broker import LocalKafka
+from coordinator.local.node import LocalClusterNode
+from coordinator.local.zookeeper import LocalZooKeeper
+from coordinator.protocol.columns import OffsetToCommit
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.parts import ResetPolicy
+from coordinator.protocol.text.addresses import parse_addresses
+from spark_kcoord.member.client import MemberClient
+from spark_kcoord.member.settings import MemberSettings
+from tests.helpers.waiting import wait_until
+
+PATIENCE_S = 60.0
+SHARDS = 4
+GROUPS = ("a", "b", "c")
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def cluster(kafka: LocalKafka, zookeeper: LocalZooKeeper, tmp_path: Path) -> Iterator[LocalCluster]:
+    path = f"/kcoord-{secrets.token_hex(4)}"
+    settings = {"cluster.shards": SHARDS, "zookeeper.path": path, "zookeeper.session_timeout_ms": 4_000}
+    with LocalCluster(kafka.bootstrap_servers, tmp_path, zookeeper=zookeeper, settings=settings) as nodes:
+        yield nodes
+
+
+def tool(addresses: str, *arguments: str) -> Any:
+    """Run a verb and return its result, with its JSON as `told`."""
+    result = CliRunner().invoke(app, [*arguments, "--coordinator", addresses, "-o", "json"])
+    result.told = json.loads(result.stdout) if result.stdout else None  # type: ignore[attr-defined]
+    return result
+
+
+def wait_until_well(cluster: LocalCluster) -> None:
+    wait_until(
+        lambda: tool(cluster.addresses, "cluster", "status").exit_code == 0,
+        timeout_s=PATIENCE_S,
+        what="all shards are served and in sync",
+    )
+
+
+def events_of(node: LocalClusterNode, name: str) -> list[dict[str, Any]]:
+    """Return the lines of a node's log that are of one kind."""
+    lines = [line for line in node.log_path.read_text().splitlines() if line.startswith("{")]
+    return [line for line in map(json.loads, lines) if line["event"] == name]
+
+
+class Committer:
+    """A member that commits without a pause what it owns, from its first assignment until its block ends."""
+
+    def __init__(self, addresses: str, group: str, topic: str) -> None:
+        self.group = group
+        self.results: list[ErrorCode] = []
+        self.failures: list[Exception] = []
+        self.owned: set[tuple[tuple[int, int], ...]] = set()
+        self._topic = topic
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._work)
+        self.client = MemberClient(
+            MemberSettings(
+                coordinators=parse_addresses(addresses),
+                group_id=group,
+                client_id="test",
+                topics=(topic,),
+                reset_policy=ResetPolicy("earliest"),
+            )
+        )
+
+    def __enter__(self) -> "Committer":
+        self.client.join()
+        self.client.wait_for_assignment(complete=True, timeout_s=PATIENCE_S)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+        self.client.close()
+
+    def _work(self) -> None:
+        while not self._is_over.wait(0.002):
+            parts = self.client.assignment().partitions
+            self.owned.add(tuple((part.partition, part.owner_epoch) for part in parts))
+            offsets = [
+                OffsetToCommit(self._topic, part.partition, len(self.results) + 1, part.owner_epoch) for part in parts
+            ]
+            try:
+                self.results += [result.error for result in self.client.commit(offsets)]
+            except Exception as error:  # noqa: BLE001 - whatever it is, a commit has failed
+                self.failures.append(error)
+
+
+def test_rolling_restart_costs_members_no_commit_and_no_rebalance(
+    cluster: LocalCluster, topic: Callable[..., str]
+) -> None:
+    name, everybody = topic(), cluster.addresses
+    wait_until_well(cluster)
+    with ExitStack() as stack:
+        members = [stack.enter_context(Committer(everybody, group, name)) for group in GROUPS]
+        led = 0
+        for node in cluster.nodes:
+            led += tool(everybody, "node", "describe", str(node.number)).told["leads"]
+            before = [len(member.results) for member in members]
+            node.stop()
+            (drained,) = events_of(node, "drained")
+            assert "others lead what this node led" in drained["why"]
+            node.start()
+            wait_until_well(cluster)
+            wait_until(
+                lambda before=before: all(len(m.results) > n for m, n in zip(members, before, strict=True)),
+                timeout_s=PATIENCE_S,
+                what="everybody has committed since",
+            )
+        assert led >= SHARDS, "each shard has changed its leader"
+        for member in members:
+            assert (member.failures, set(member.results)) == ([], {ErrorCode.NONE})
+            assert len(member.owned) == 1, "it has owned the same all the while, under the same epochs"
+            kinds = [event["kind"] for event in tool(everybody, "group", "events", member.group).told]
+            assert "rebalance" not in kinds
+    assert not [node.number for node in cluster.nodes if '"level":"critical"' in node.log_path.read_text()]
