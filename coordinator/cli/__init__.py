@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.verbs import cluster, demo, dev, dev_topics, doctor, groups, serve, shards
+from coordinator.cli.verbs import cluster, demo, dev, dev_topics, doctor, groups, serve
+from coordinator.cli.verbs.shards import looking, moving
 
 app = typer.Typer(
     name="kcoord",
@@ -22,7 +23,8 @@ app.add_typer(dev.app, name="dev")
 app.add_typer(groups.app, name="group")
 app.add_typer(cluster.clusters, name="cluster")
 app.add_typer(cluster.nodes, name="node")
-app.add_typer(shards.app, name="shard")
+app.add_typer(looking.app, name="shard")
+moving.add_verbs(looking.app, cluster.nodes)
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
 

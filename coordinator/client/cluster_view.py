@@ -48,6 +48,14 @@ class ShardView:
     log_end: int | None
     high_watermark: int | None
     copies: Mapping[int, ShardDescription]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    """The replicas that come and go, as the controller knows them."""
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """Return the replicas that the shard has, or has when its reassignment is done."""
+        return tuple(node for node in self.replicas if node not in self.removing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +168,8 @@ def _shard(number: int, told: Mapping[int, DescribeClusterResponse]) -> ShardVie
         None if own is None else own.log_end,
         None if own is None else own.high_watermark,
         {node: shard for node, shard in sorted(seen.items()) if shard.status != ShardStatus.ELSEWHERE},
+        _first(shard.adding for shard in newest.values()),
+        _first(shard.removing for shard in newest.values()),
     )
 
 

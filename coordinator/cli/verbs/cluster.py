@@ -14,7 +14,7 @@ from coordinator.protocol.text.addresses import format_address
 from coordinator.protocol.vocabulary import NodeStatus
 
 clusters = typer.Typer(help="Look at all nodes and shards together.", no_args_is_help=True)
-nodes = typer.Typer(help="Look at the nodes of a cluster.", no_args_is_help=True)
+nodes = typer.Typer(help="Look at the nodes of a cluster, and drain them.", no_args_is_help=True)
 
 NODE_COLUMNS = (
     "NODE-ID",

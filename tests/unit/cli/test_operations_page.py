@@ -8,7 +8,8 @@ import typer.main
 from coordinator.cli import app
 from coordinator.cli.parts.exits import ExitCode
 from coordinator.cli.parts.tables import OutputFormat
-from coordinator.cli.verbs import cluster, groups, shards
+from coordinator.cli.verbs import cluster, groups
+from coordinator.cli.verbs.shards import looking as shards
 from coordinator.runtime.process.signals import IGNORED, STOPPING
 
 PAGE = (Path(__file__).parents[3] / "docs" / "OPERATIONS.md").read_text(encoding="utf-8")

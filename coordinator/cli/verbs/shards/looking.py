@@ -11,7 +11,7 @@ from coordinator.cli.parts.tables import Cell, OutputFormat, write_json, write_r
 from coordinator.client.cluster_view import ShardView
 from coordinator.protocol.vocabulary import ShardStatus
 
-app = typer.Typer(help="Look at the shards of a cluster.", no_args_is_help=True)
+app = typer.Typer(help="Look at the shards of a cluster, and move them.", no_args_is_help=True)
 
 SHARD_COLUMNS: Final = (
     "SHARD",

@@ -1,0 +1,1 @@
+"""`kcoord shard …` and what of `kcoord node …` moves shards."""

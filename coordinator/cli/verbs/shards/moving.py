@@ -1,0 +1,367 @@
+"""`kcoord shard reassign|elect`, `kcoord node drain|undrain|remove`: what operators change in a cluster.
+
+Each is a dry run unless `--execute` is given, and is recorded in the log of the node that decides it, with who asks and
+why. A reassignment goes on in the background, whoever is controller; `--wait` returns when it is done.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Final
+
+import typer
+
+from coordinator.cli.parts.asking import Coordinator, Output, Timeout
+from coordinator.cli.parts.deciding import DryRun, Execute, Why, end, is_dry, who_asks
+from coordinator.cli.parts.exits import EXIT_OF_REFUSAL, ExitCode, must_not_be_refused, notes, tool_errors_as_text
+from coordinator.cli.parts.surveying import note_silent_nodes, survey
+from coordinator.cli.parts.tables import Cell, OutputFormat, write_json, write_rows
+from coordinator.client.changing import ask_controller, ask_node
+from coordinator.client.cluster_view import ClusterView, ShardView
+from coordinator.client.replica_plan import plan_replicas
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import (
+    DrainNode,
+    DrainNodeResponse,
+    ElectLeaders,
+    ElectLeadersResponse,
+    ReassignShards,
+    ReassignShardsResponse,
+)
+from coordinator.protocol.parts import ShardChange, ShardReplicas
+from coordinator.protocol.text.addresses import parse_addresses
+from coordinator.protocol.vocabulary import NodeStatus
+
+MOVE_COLUMNS: Final = (
+    "SHARD",
+    "REPLICAS",
+    "NEW-REPLICAS",
+    "ADDED",
+    "REMOVED",
+    "LEADER",
+    "NEW-LEADER",
+)
+_LOOK_S: Final = 0.2
+
+Shards = Annotated[list[int] | None, typer.Argument(metavar="[SHARD]...", help="The shards' numbers.", min=0)]
+NodeId = Annotated[int, typer.Argument(metavar="NODE", help="The node's id.", min=0)]
+Wait = Annotated[bool, typer.Option("--wait", help="Return when it is done, or --timeout is over.")]
+
+
+def add_verbs(shards: typer.Typer, nodes: typer.Typer) -> None:
+    """Have `kcoord shard` and `kcoord node` have these verbs."""
+    shards.command()(reassign)
+    shards.command()(elect)
+    nodes.command()(drain)
+    nodes.command()(undrain)
+    nodes.command()(remove)
+
+
+def reassign(
+    coordinator: Coordinator,
+    shard: Shards = None,
+    replicas: Annotated[
+        str,
+        typer.Option(metavar="NODE,...", help="All replicas that the shards are to have, the first to lead first."),
+    ] = "",
+    nodes: Annotated[
+        str, typer.Option(metavar="NODE,...", help="Spread the shards over these nodes, moving as little as possible.")
+    ] = "",
+    execute: Execute = False,
+    dry_run: DryRun = False,
+    wait: Wait = False,
+    why: Why = "",
+    output: Output = OutputFormat.TABLE,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Move replicas of shards to other nodes: to --replicas, or spread over --nodes, all unless some are named."""
+    dry = is_dry(execute=execute, dry_run=dry_run)
+    if bool(replicas) == bool(nodes):
+        raise typer.BadParameter("name either --replicas, for the shards that are named, or --nodes")
+    if replicas and not shard:
+        raise typer.BadParameter("--replicas is for shards that are named: `kcoord shard reassign 3 --replicas 1,2,4`")
+    cluster = survey(coordinator, timeout)
+    note_silent_nodes(cluster)
+    shards = _shards_meant(cluster, shard)
+    if replicas:
+        target = _numbers_in("--replicas", replicas)
+        plan = dict.fromkeys(shards, target)
+    else:
+        plan = _spread(cluster, shards, _numbers_in("--nodes", nodes))
+    _reassign(coordinator, cluster, plan, why, output, timeout, dry=dry, wait=wait)
+
+
+def elect(
+    coordinator: Coordinator,
+    shard: Shards = None,
+    execute: Execute = False,
+    dry_run: DryRun = False,
+    why: Why = "",
+    output: Output = OutputFormat.TABLE,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Have shards be led by their first replicas now, all shards that are not if none is named."""
+    dry = is_dry(execute=execute, dry_run=dry_run)
+    cluster = survey(coordinator, timeout)
+    note_silent_nodes(cluster)
+    elsewhere = {each.shard for each in cluster.shards if each.replicas and each.leader not in (None, each.replicas[0])}
+    wanted = _shards_meant(cluster, shard) if shard else sorted(elsewhere)
+    if not wanted:
+        notes.print("Each shard that has a leader is led by the first of its replicas.")
+        return
+    with tool_errors_as_text():
+        request = ElectLeaders(tuple(wanted), who_asks(), why, dry)
+        response = ask_controller(parse_addresses(coordinator), request, timeout)
+    must_not_be_refused(response)
+    assert isinstance(response, ElectLeadersResponse), "the client lets no other answer through"
+    _end_with_changes(response.results, output, dry=dry)
+
+
+def drain(
+    node: NodeId,
+    coordinator: Coordinator,
+    execute: Execute = False,
+    dry_run: DryRun = False,
+    wait: Wait = False,
+    why: Why = "",
+    output: Output = OutputFormat.TABLE,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Have a node lead nothing and be in no in-sync set, until it is undrained or started anew; SIGTERM does it too."""
+    dry = is_dry(execute=execute, dry_run=dry_run)
+    response = _ask_to_drain(coordinator, node, why, timeout, dry=dry, is_drained=True)
+    _show_drain(node, response, output)
+    if response.kept:
+        kept = ", ".join(str(shard) for shard in response.kept)
+        notes.print(f"Warning: no other node may lead shards {kept} now: none that is in sync is there and ready.")
+    end(dry=dry, does_something=True)
+    if wait and not dry:
+        _wait_until(coordinator, timeout, lambda cluster: _leads(cluster, node), f"node {node} still leads")
+        notes.print(f"Node {node} leads nothing.")
+
+
+def undrain(
+    node: NodeId,
+    coordinator: Coordinator,
+    execute: Execute = False,
+    dry_run: DryRun = False,
+    why: Why = "",
+    output: Output = OutputFormat.TABLE,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Have a node that was drained follow and lead again."""
+    dry = is_dry(execute=execute, dry_run=dry_run)
+    _show_drain(node, _ask_to_drain(coordinator, node, why, timeout, dry=dry, is_drained=False), output)
+    end(dry=dry, does_something=True)
+
+
+def remove(
+    node: NodeId,
+    coordinator: Coordinator,
+    execute: Execute = False,
+    dry_run: DryRun = False,
+    wait: Wait = False,
+    why: Why = "",
+    output: Output = OutputFormat.TABLE,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Move everything that a node has to the others, so that it can be stopped for good; also of one that is gone."""
+    dry = is_dry(execute=execute, dry_run=dry_run)
+    cluster = survey(coordinator, timeout)
+    note_silent_nodes(cluster)
+    _must_be_nodes(cluster, [node])
+    others = [
+        each.described.node_id
+        for each in cluster.nodes
+        if each.described.status == NodeStatus.READY and each.described.node_id != node
+    ]
+    having = [shard.shard for shard in cluster.shards if node in shard.replicas]
+    if not having:
+        notes.print(f"Node {node} has no replica of any shard: stop it, and leave it stopped.")
+        return
+    if len(others) < cluster.replication_factor:
+        notes.print(
+            f"Warning: {len(others)} nodes are left that are ready, so shards have {len(others)} replicas and not "
+            f"{cluster.replication_factor}. Add a node first if there are to be as many."
+        )
+    plan = _spread(cluster, having, others)
+    _reassign(coordinator, cluster, plan, why, output, timeout, dry=dry, wait=wait)
+    if wait and not dry:
+        notes.print(f"Node {node} has no replica of any shard: stop it, and leave it stopped.")
+
+
+# ---- reassignments ---------------------------------------------------------------------------------------------------
+
+
+def _shards_meant(cluster: ClusterView, named: Sequence[int] | None) -> list[int]:
+    every = [shard.shard for shard in cluster.shards]
+    unknown = sorted(set(named or ()) - set(every))
+    if unknown or not every:
+        there = f"shards are 0 to {len(every) - 1}" if every else "the cluster has no shards yet"
+        notes.print(f"error: there is no shard {unknown[0] if unknown else ''}".rstrip() + f"; {there}")
+        raise typer.Exit(ExitCode.NOT_FOUND)
+    return list(dict.fromkeys(named)) if named else every
+
+
+def _numbers_in(option: str, text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        raise typer.BadParameter(f"'{text}' is no list of node ids such as 1,2,4", param_hint=option)
+    return tuple(int(part) for part in parts)
+
+
+def _must_be_nodes(cluster: ClusterView, nodes: Sequence[int]) -> None:
+    known = {each.described.node_id for each in cluster.nodes}
+    for node in nodes:
+        if node not in known:
+            there = ", ".join(str(each) for each in sorted(known))
+            notes.print(f"error: no node has the id {node}; there are {there}")
+            raise typer.Exit(ExitCode.NOT_FOUND)
+
+
+def _spread(cluster: ClusterView, shards: Sequence[int], nodes: Sequence[int]) -> dict[int, tuple[int, ...]]:
+    """Plan for some shards; the others stay as they are, on whichever nodes they are."""
+    _must_be_nodes(cluster, nodes)
+    racks = {each.described.node_id: each.described.rack for each in cluster.nodes if each.described.node_id in nodes}
+    if not racks:
+        notes.print("error: no other node is ready, so there is nowhere to move anything: start another one first")
+        raise typer.Exit(ExitCode.REFUSED_BY_STATE)
+    before = {shard.shard: shard.target for shard in cluster.shards if shard.shard in shards}
+    plan = plan_replicas(before, racks, cluster.replication_factor)
+    return {shard: replicas for shard, replicas in plan.items() if replicas != before[shard]}
+
+
+def _reassign(
+    coordinator: str,
+    cluster: ClusterView,
+    plan: Mapping[int, tuple[int, ...]],
+    why: str,
+    output: OutputFormat,
+    timeout: float,
+    *,
+    dry: bool,
+    wait: bool,
+) -> None:
+    if not plan:
+        notes.print("Nothing has to move: the shards are spread over these nodes.")
+        return
+    shards = tuple(ShardReplicas(shard, replicas) for shard, replicas in sorted(plan.items()))
+    with tool_errors_as_text():
+        response = ask_controller(parse_addresses(coordinator), ReassignShards(shards, who_asks(), why, dry), timeout)
+    must_not_be_refused(response)
+    assert isinstance(response, ReassignShardsResponse), "the client lets no other answer through"
+    _end_with_changes(response.results, output, dry=dry)
+    if dry:
+        return
+    _wait_until(
+        coordinator,
+        timeout,
+        lambda now: [s.shard for s in now.shards if s.shard in plan and s.target != plan[s.shard]],
+        "the controller has not begun, and may have been replaced before it could; ask again for",
+    )
+    if not wait:
+        notes.print("The shards are being moved; `kcoord shard list` shows REPLICAS and IN-SYNC until that is done.")
+        return
+    _wait_until(
+        coordinator,
+        timeout,
+        lambda now: [s.shard for s in now.shards if s.shard in plan and not _is_moved(s, plan[s.shard])],
+        "not moved yet, and going on",
+    )
+    notes.print(f"Moved: {len(plan)} of {len(cluster.shards)} shards.")
+
+
+def _is_moved(shard: ShardView, wanted: Sequence[int]) -> bool:
+    return tuple(shard.replicas) == tuple(wanted) and set(shard.isr) == set(wanted)
+
+
+def _wait_until(coordinator: str, timeout_s: float, missing: Callable[[ClusterView], Sequence[int]], what: str) -> None:
+    """Return when no shard is missing; exit with the code of a time-out otherwise."""
+    deadline_s = time.monotonic() + timeout_s
+    while left := missing(survey(coordinator, timeout_s)):
+        if time.monotonic() + _LOOK_S >= deadline_s:
+            named = ", ".join(str(shard) for shard in left)
+            notes.print(f"error: after {timeout_s:g} s {what}: shards {named}")
+            raise typer.Exit(ExitCode.TIMEOUT)
+        time.sleep(_LOOK_S)
+
+
+def _end_with_changes(results: Sequence[ShardChange], output: OutputFormat, *, dry: bool) -> None:
+    """Show what is accepted, then what is refused and why, and exit with the code of the first that is."""
+    accepted = [result for result in results if result.error is ErrorCode.NONE]
+    if output is OutputFormat.JSON:
+        write_json([_change_as_json(result) for result in results])
+    else:
+        write_rows(output, MOVE_COLUMNS, [_change_row(result) for result in accepted])
+    code: int = ExitCode.OK
+    for result in results:
+        if result.error is not ErrorCode.NONE:
+            notes.print(f"error: shard {result.shard} was refused: {result.message} ({result.error.name})")
+            code = code or EXIT_OF_REFUSAL.get(result.error, ExitCode.ERROR)
+    end(dry=dry, does_something=bool(accepted), code=code)
+
+
+def _change_row(change: ShardChange) -> tuple[Cell, ...]:
+    return (
+        change.shard,
+        _listed(change.replicas),
+        _listed(change.new_replicas),
+        _listed(_added(change)) or None,
+        _listed(_removed(change)) or None,
+        change.leader,
+        change.new_leader,
+    )
+
+
+def _added(change: ShardChange) -> list[int]:
+    return [node for node in change.new_replicas if node not in change.replicas]
+
+
+def _removed(change: ShardChange) -> list[int]:
+    return [node for node in change.replicas if node not in change.new_replicas]
+
+
+def _listed(nodes: Sequence[int]) -> str:
+    return ",".join(str(node) for node in nodes)
+
+
+def _change_as_json(change: ShardChange) -> dict[str, object]:
+    is_refused = change.error is not ErrorCode.NONE
+    return {
+        "shard": change.shard,
+        "replicas": list(change.replicas),
+        "new_replicas": list(change.new_replicas),
+        "added": _added(change),
+        "removed": _removed(change),
+        "leader": change.leader,
+        "new_leader": change.new_leader,
+        "error": change.error.name if is_refused else None,
+        "why": change.message or None,
+    }
+
+
+# ---- drains ----------------------------------------------------------------------------------------------------------
+
+
+def _ask_to_drain(
+    coordinator: str, node: int, why: str, timeout: float, *, dry: bool, is_drained: bool
+) -> DrainNodeResponse:
+    with tool_errors_as_text():
+        request = DrainNode(node, is_drained, who_asks(), why, dry)
+        response = ask_node(parse_addresses(coordinator), request, timeout)
+    must_not_be_refused(response)
+    assert isinstance(response, DrainNodeResponse), "the client lets no other answer through"
+    return response
+
+
+def _show_drain(node: int, response: DrainNodeResponse, output: OutputFormat) -> None:
+    if output is OutputFormat.JSON:
+        write_json({"node_id": node, "leads": list(response.led), "kept": list(response.kept)})
+        return
+    rows: list[tuple[Cell, ...]] = [
+        (shard, node, "no other node may lead it" if shard in response.kept else None) for shard in response.led
+    ]
+    write_rows(output, ("SHARD", "LEADER", "NOTE"), rows)
+
+
+def _leads(cluster: ClusterView, node: int) -> list[int]:
+    return [shard.shard for shard in cluster.shards if shard.leader == node]
