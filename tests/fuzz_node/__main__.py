@@ -14,6 +14,12 @@ from tests.fuzz_node.fuzz import fuzz
 from tests.helpers.leaving_no_process import leaving_no_process
 
 
+def tell(line: str) -> None:
+    """Say how far it is."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
 def main() -> int:
     """Run; return the exit code."""
     parser = argparse.ArgumentParser(prog="fuzz-node")
@@ -23,7 +29,7 @@ def main() -> int:
     with leaving_no_process(), tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         with LocalKafka(place / "kafka") as kafka, LocalCoordinator(kafka.bootstrap_servers, place / "node") as node:
-            verdict = fuzz(kafka, node, seed=asked.seed, frames=asked.frames)
+            verdict = fuzz(kafka, node, seed=asked.seed, frames=asked.frames, tell=tell)
     for line in verdict.said:
         sys.stdout.write(f"{line}\n")
     sys.stdout.write(f"{verdict}\n")

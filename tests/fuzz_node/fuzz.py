@@ -1,6 +1,7 @@
 """Messages of valid form with wild values, by every verb, over real sockets to a real node that asks a real Kafka."""
 
 import time
+from collections.abc import Callable
 from random import Random
 
 from coordinator.local.kafka.broker import LocalKafka
@@ -13,10 +14,13 @@ CLIENTS = 12
 TOPICS = {"wild-t": 4, "wild-u": 3, "w" * 249: 2}
 LAST_ANSWERS_S = 20.0
 _LOOK_EVERY = 500
+_WORD_EVERY_S = 5.0
 
 
-def fuzz(kafka: LocalKafka, node: LocalCoordinator, *, seed: int, frames: int) -> Verdict:
-    """Send so many frames and judge the node; a node that ends is started again."""
+def fuzz(
+    kafka: LocalKafka, node: LocalCoordinator, *, seed: int, frames: int, tell: Callable[[str], None] = lambda _: None
+) -> Verdict:
+    """Send so many frames and judge the node; a node that ends is started again. `tell` hears how far it is."""
     for topic, partitions in TOPICS.items():
         kafka.create_topic(topic, partitions)
     begun_s = time.monotonic()
@@ -24,7 +28,12 @@ def fuzz(kafka: LocalKafka, node: LocalCoordinator, *, seed: int, frames: int) -
     host, _, port = node.address.rpartition(":")
     clients = [WildClient((host, int(port)), dice, known, verdict) for _ in range(CLIENTS)]
     turns = 0
+    next_word_s = begun_s + _WORD_EVERY_S
     while verdict.frames < frames:
+        if time.monotonic() >= next_word_s:
+            next_word_s = time.monotonic() + _WORD_EVERY_S
+            left_s = (next_word_s - begun_s) * (frames / max(1, verdict.frames) - 1)
+            tell(f"fuzz-node: {verdict.frames} of {frames} frames, {verdict.refused} refused, {left_s:.0f} s left")
         turns += 1
         if turns % _LOOK_EVERY == 0:
             _look_after(node, verdict)

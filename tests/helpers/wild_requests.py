@@ -7,6 +7,7 @@ have, lists that are empty, doubled or as long as a frame lets them be. What is 
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from random import Random
 from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
@@ -30,7 +31,7 @@ from coordinator.protocol.messages import (
     Response,
     StartFetcher,
 )
-from coordinator.protocol.parts import TopicOffsets
+from coordinator.protocol.parts import TopicClaims, TopicOffsets
 
 VERBS: Final = get_args(Request)
 OF_MEMBERS: Final = (Advance, CommitOffsets, ConfirmClaims, FetcherStarted, FetcherStopped, Ping, ReportOutOfRange)
@@ -125,7 +126,7 @@ class WildRequests:
             return self.large()
 
     def _maker_of_items(self, kind: type, name: str) -> Callable[[], Any]:
-        hint = _inner(get_type_hints(kind, include_extras=True)[name])
+        hint = _inner(next(hint for field_name, _, hint in _fields_of(kind) if field_name == name))
         if get_origin(hint) in {Union, types.UnionType}:
             hint = _inner(next(choice for choice in get_args(hint) if choice is not type(None)))
         item = get_args(hint)[0]
@@ -133,16 +134,16 @@ class WildRequests:
 
     def _struct(self, kind: Any) -> Any:
         """Return a value of a message or a part, None where its own rules do not allow what came."""
-        hints = get_type_hints(kind, include_extras=True)
         values = {}
         owned = self._dice.choice(self._known.owned) if self._known.owned and self._dice.random() < 0.6 else None
-        for info in msgspec.structs.fields(kind):
-            has_default = not info.required
+        for name, has_default, hint in _fields_of(kind):
             if has_default and self._dice.random() < 0.5:
                 continue
-            values[info.name] = self._value(hints[info.name], info.name, owned)
+            values[name] = self._value(hint, name, owned)
         if kind is TopicOffsets:
             values = self._columns(values)
+        elif kind is TopicClaims:
+            values.update(self._claim_columns(owned))
         try:
             made = kind(**values)
             if kind in VERBS:
@@ -163,6 +164,13 @@ class WildRequests:
         if dice.random() < 0.2:
             columns["metadata"] = tuple(self._text("metadata") for _ in range(count))
         return columns
+
+    def _claim_columns(self, owned: tuple[str, int, int, int] | None) -> dict[str, Any]:
+        """Return columns of one length: others are no form at all, and by chance one in forty has it."""
+        count = self._dice.choice((0, 1, 1, 1, 2, 3, 8))
+        names = {"partitions": "partition", "owner_epochs": "owner_epoch"}
+        names |= {"from_offsets": "from_offset", "until_offsets": "until_offset"}
+        return {column: tuple(self._value(int, name, owned) for _ in range(count)) for column, name in names.items()}
 
     def _value(self, hint: Any, name: str, owned: tuple[str, int, int, int] | None = None) -> Any:
         dice = self._dice
@@ -224,6 +232,16 @@ class WildRequests:
         if name in {"instance_id", "application", "incarnation"}:
             return dice.choice(("one", "two", "three"))
         return dice.choice(("", "x", "somebody"))
+
+
+@cache
+def _fields_of(kind: Any) -> tuple[tuple[str, bool, Any], ...]:
+    """Return the names of a message's or a part's fields, whether each has a default, and the types.
+
+    To read the types of one takes as long as to make ten of it.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple((info.name, not info.required, hints[info.name]) for info in msgspec.structs.fields(kind))
 
 
 def _inner(hint: Any) -> Any:
