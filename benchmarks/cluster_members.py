@@ -24,6 +24,8 @@ from coordinator.protocol.messages import (
     ErrorResponse,
     FindCoordinator,
     FindCoordinatorResponse,
+    ListGroupEvents,
+    ListGroupEventsResponse,
     Push,
     RegisterConsumerResponse,
     Request,
@@ -81,6 +83,10 @@ class FollowingMember(KcoordMember):
         who = {"member_id": self.member_id, "incarnation": self.incarnation, "is_rejoining": bool(self.member_id)}
         self._ask(msgspec.structs.replace(self._registration(), **who))
 
+    def ask_for_events(self) -> None:
+        """Ask for the group's timeline."""
+        self._ask(ListGroupEvents(self.tally.group_id))
+
     def lost(self) -> None:
         """Go elsewhere in a moment."""
         self.load.was_lost(self)
@@ -120,6 +126,9 @@ class FollowingMember(KcoordMember):
             case RegisterConsumerResponse(error=error) | ErrorResponse(error=error) if error in PASSING:
                 self.tally.unanswered -= 1
                 self.load.refused(self, error)
+            case ListGroupEventsResponse():
+                self.tally.unanswered -= 1
+                self.load.formed_at(max(event.group_epoch for event in said.events))
             case RegisterConsumerResponse():
                 self.is_in = True
                 self.attempts = 0
@@ -182,7 +191,7 @@ class ClusterLoad:
             member = FollowingMember(self, group.tally)
             member.leader_epoch = first.leader_epoch
             member.node = first.node
-            self.sockets.open(member, "127.0.0.1", self.ports[first.node], self._source)
+            self.sockets.begin(member, "127.0.0.1", self.ports[first.node], self._source)
             member.greet()
             group.members.append(member)
             if number % 100 == 0:
@@ -197,10 +206,10 @@ class ClusterLoad:
         self.wait_until(lambda: group.tally.is_stable(group.partitions), "a stable group")
         took_ms = (time.perf_counter() - started_s) * 1000
         self.turn_for(0.5)
-        self.lose(group.members[:1])  # who comes back is told which epoch the group has now
-        self.wait_until(lambda: group.tally.is_stable(group.partitions), "a member to come back")
         self.is_formed = True
-        self._formed_epoch = max(self.group_epochs)
+        first.ask_for_events()
+        self.wait_until(lambda: self._formed_epoch > 0, "the group's timeline")
+        self.group_epochs = {self._formed_epoch}
         self.moved = self.asked_back = self.refusals = 0
         return took_ms
 
@@ -213,10 +222,14 @@ class ClusterLoad:
 
     def was_lost(self, member: FollowingMember) -> None:
         """Have a member whose connection has ended go to another node in a moment."""
+        was_in = member.is_in
         member.forget()
         self._pinged.pop(member, None)
         self._entering.pop(member, None)
-        self._plan(member, self._dice.random() * HOP_S, None)
+        if was_in:
+            self._plan(member, self._dice.random() * HOP_S, None)
+        else:
+            self._again(member)
 
     def found(self, member: FollowingMember, answer: FindCoordinatorResponse) -> None:
         """Have a member go where it is sent."""
@@ -267,13 +280,10 @@ class ClusterLoad:
 
     def _go(self, member: FollowingMember, node: int, *, registers: bool = False) -> None:
         member.node = node
-        try:
-            if node in self.gone:
-                raise ConnectionError(f"node {node} is gone")
-            self.sockets.open(member, "127.0.0.1", self.ports[node], self._source)
-        except OSError:
+        if node in self.gone:
             self._again(member)
             return
+        self.sockets.begin(member, "127.0.0.1", self.ports[node], self._source)
         member.greet()
         member.registers = registers
         self._entering[member] = time.perf_counter()
@@ -358,6 +368,10 @@ class ClusterLoad:
         """Return the milliseconds from `started_s` until every member is in and was told all that it has."""
         self.wait_until(lambda: group.tally.is_stable(group.partitions), "all members back")
         return (time.perf_counter() - started_s) * 1000
+
+    def formed_at(self, group_epoch: int) -> None:
+        """Take note of the epoch that the group has when it is formed."""
+        self._formed_epoch = group_epoch
 
     def rebalances(self) -> int:
         """Return how often the group has changed since it was formed, as members were told when they registered."""

@@ -14,6 +14,9 @@ _LENGTH: Final = struct.Struct(">I")
 _READ_BYTES: Final = 256 * 1024
 _EVENTS_A_TURN: Final = 256
 _CONNECT_TIMEOUT_S: Final = 20.0
+_WITH_RESET: Final = struct.pack("ii", 1, 0)
+_BIND_ADDRESS_NO_PORT: Final = 24
+"""Linux's option that has a port chosen when the other end is known, from all that are free towards it."""
 
 
 class Peer:
@@ -55,6 +58,22 @@ class Sockets:
         self._peers[sock.fileno()] = peer
         self._epoll.register(sock.fileno(), select.EPOLLIN)
 
+    def begin(self, peer: Peer, host: str, port: int, source: str) -> None:
+        """Begin to connect a peer; what is sent meanwhile goes out when it is, and one that is refused is lost.
+
+        The connection ends with a reset, so that its port can be used again at once.
+        """
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _WITH_RESET)
+        sock.setsockopt(socket.IPPROTO_IP, _BIND_ADDRESS_NO_PORT, 1)
+        sock.bind((source, 0))
+        sock.setblocking(False)
+        sock.connect_ex((host, port))
+        peer.sock = sock
+        self._peers[sock.fileno()] = peer
+        self._epoll.register(sock.fileno(), select.EPOLLIN)
+
     def send(self, peer: Peer, data: bytes) -> None:
         """Write now, and what does not fit as soon as it does."""
         if peer.unsent:
@@ -62,7 +81,7 @@ class Sockets:
             return
         try:
             sent = peer.sock.send(data)
-        except BlockingIOError:
+        except (BlockingIOError, ConnectionError):  # of one that has ended the next turn tells
             sent = 0
         if sent < len(data):
             peer.unsent = data[sent:]
@@ -80,7 +99,7 @@ class Sockets:
     def close_all(self) -> None:
         """Close every connection, with a reset, which leaves no port in TIME_WAIT."""
         for peer in list(self._peers.values()):
-            peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _WITH_RESET)
             self.close(peer)
         self._epoll.close()
 
@@ -98,7 +117,7 @@ class Sockets:
         return answered
 
     def _flush(self, peer: Peer) -> None:
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(BlockingIOError, ConnectionError):
             peer.unsent = peer.unsent[peer.sock.send(peer.unsent) :]
         if not peer.unsent:
             self._epoll.modify(peer.sock.fileno(), select.EPOLLIN)
