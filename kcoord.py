@@ -1,4 +1,4 @@
-"""The public names of the plain consumer: `from kcoord import Consumer`. Each is loaded when it is first used."""
+"""The public names of the plain consumers: `from kcoord import Consumer`. Each is loaded when it is first used."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from spark_kcoord.consumer import Consumer, errors
+    from spark_kcoord.consumer import AsyncConsumer, Consumer, errors
     from spark_kcoord.consumer.values import (
         ConsumerRebalanceListener,
         ConsumerRecord,
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AsyncConsumer",
     "Consumer",
     "ConsumerRebalanceListener",
     "ConsumerRecord",

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_kcoord.extras import naming_the_extra
 
 if TYPE_CHECKING:
-    from spark_kcoord.consumer import Consumer
+    from spark_kcoord.consumer import AsyncConsumer, Consumer
     from spark_kcoord.errors import DataLossError, KcoordError, OptionError, UnreadBatchError
     from spark_kcoord.source.group_batch.batch import GroupBatch, batch
     from spark_kcoord.source.listeners.attachment import Attachment, attach
     from spark_kcoord.source.listeners.lag_listener import LagListener, LagReport
 
 __all__ = [
+    "AsyncConsumer",
     "Attachment",
     "Consumer",
     "DataLossError",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 _HOMES: Final = {
+    "AsyncConsumer": "consumer",
     "Attachment": "source.listeners.attachment",
     "Consumer": "consumer",
     "DataLossError": "errors",

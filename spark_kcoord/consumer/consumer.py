@@ -15,15 +15,16 @@ from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
-from spark_kcoord.consumer.bell import Bell
 from spark_kcoord.consumer.calls import Calls, check_timeout
 from spark_kcoord.consumer.conduct.flows import Flows
 from spark_kcoord.consumer.conduct.wishes import Flow
-from spark_kcoord.consumer.guard import Guard
 from spark_kcoord.consumer.iteration import Iteration
+from spark_kcoord.consumer.looks import Looks, together
 from spark_kcoord.consumer.reading import Reading
 from spark_kcoord.consumer.settings import parse_settings
-from spark_kcoord.consumer.shell import Shell
+from spark_kcoord.consumer.shells.bell import Bell
+from spark_kcoord.consumer.shells.guard import Guard
+from spark_kcoord.consumer.shells.shell import Shell
 from spark_kcoord.consumer.subscription import NOTHING, must_be_partitions
 from spark_kcoord.consumer.values import (
     ConsumerRebalanceListener,
@@ -39,7 +40,7 @@ __all__ = ["Consumer"]
 T = TypeVar("T")
 
 
-class Consumer(Shell):
+class Consumer(Looks, Shell):
     """One consumer, used by one thread at a time; a context manager that closes it, and an iterator over its records.
 
     `topics` are subscribed to. `coordinators` are `host:port` of kcoord nodes, needed with a `group_id`; without one
@@ -55,7 +56,7 @@ class Consumer(Shell):
         **settings: Any,
     ) -> None:
         self._is_made = False
-        self._settings = parse_settings(_together(settings, coordinators, group_id))
+        self._settings = parse_settings(together(settings, coordinators, group_id))
         self._guard = Guard()
         self._bell = Bell()
         self._flows = self._make_flows(self._bell.ring)
@@ -107,14 +108,6 @@ class Consumer(Shell):
             self._flows.must_be_open()
             self._reading.forget()
             self._drive(self._flows.unsubscribe())
-
-    def subscription(self) -> set[str] | None:
-        """Return the topics that are subscribed to, None without a subscription."""
-        return self._look(self._calls.subscription)
-
-    def assignment(self) -> set[TopicPartition]:
-        """Return what the last poll knew as this consumer's."""
-        return self._look(self._calls.assignment)
 
     def wait_for_assignment(self, timeout_ms: float | None = None) -> set[TopicPartition]:
         """Wait until partitions are assigned and return them; the listener is told."""
@@ -180,22 +173,6 @@ class Consumer(Shell):
 
     # ---- positions --------------------------------------------------------------------------------------------------
 
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Return nothing of partitions until they are resumed; what was fetched of them is kept."""
-        self._look(lambda: self._calls.pause(partitions))
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Return records of paused partitions again."""
-        self._look(lambda: self._calls.resume(partitions))
-
-    def paused(self) -> set[TopicPartition]:
-        """Return what is paused."""
-        return self._look(self._calls.paused)
-
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on at an offset; all before it counts as done. Raises PartitionNotAssignedError, ValueError."""
-        self._look(lambda: self._calls.seek(partition, offset))
-
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go on at the first offsets of partitions, of all without any."""
         self._look(lambda: self._calls.seek_all(partitions, AT_BEGINNING))
@@ -212,22 +189,6 @@ class Consumer(Shell):
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
         """Return the offset of the next record, None when Kafka does not say in time where the partition starts."""
         return self._run(self._calls.position(partition, timeout_ms))
-
-    def highwater(self, partition: TopicPartition) -> int | None:
-        """Return the offset after the last record of the log as it was fetched last, None before that."""
-        return self._look(lambda: self._calls.highwater(partition))
-
-    def lag(self, partition: TopicPartition) -> int | None:
-        """Return how many offsets are to be returned yet, None before the first fetch."""
-        return self._look(lambda: self._calls.lag(partition))
-
-    def owner_epoch(self, partition: TopicPartition) -> int | None:
-        """Return the fencing token of a partition: a sink that stores it can refuse who had it before."""
-        return self._look(lambda: self._calls.owner_epoch(partition))
-
-    def stream_of(self, partition: TopicPartition) -> int | None:
-        """Return which of this consumer's `streams` reads a partition, None with one stream."""
-        return self._look(lambda: self._calls.stream_of(partition))
 
     # ---- Kafka ------------------------------------------------------------------------------------------------------
 
@@ -266,14 +227,6 @@ class Consumer(Shell):
     ) -> None:
         """Commit the offsets after all that was returned, or those given; raises CommitRefusedError naming others."""
         self._run(self._calls.commit(offsets, timeout_ms))
-
-    def commit_async(
-        self,
-        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
-        callback: Callable[[Any, Exception | None], Any] | None = None,
-    ) -> None:
-        """Commit without waiting; a later call tells `callback` the offsets and None, or why they were refused."""
-        self._look(lambda: self._calls.commit_async(offsets, callback))
 
     def committed(
         self,
@@ -331,11 +284,6 @@ class Consumer(Shell):
         self._flows.abandon()
         warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self, stacklevel=2)
 
-    def __repr__(self) -> str:
-        """Return its group and subscription."""
-        names = ", ".join(sorted(self._flows.subscription.names())) or self._flows.subscription.pattern or "nothing"
-        return f"<Consumer group_id={self._settings.group_id!r} of {names}>"
-
     # ---- waiting ----------------------------------------------------------------------------------------------------
 
     def _look(self, work: Callable[[], T]) -> T:
@@ -353,11 +301,3 @@ def _or_stop(iteration: Iteration | None) -> Iteration:
     if iteration is None:
         raise StopIteration
     return iteration
-
-
-def _together(
-    settings: Mapping[str, Any], coordinators: str | Sequence[str] | None, group_id: str | None
-) -> dict[str, Any]:
-    """Return all settings that were given, however they were."""
-    named = {"coordinators": coordinators, "group_id": group_id}
-    return dict(settings) | {name: value for name, value in named.items() if value is not None}

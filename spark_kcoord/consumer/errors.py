@@ -34,6 +34,7 @@ __all__ = [
     "PartitionsNotOwnedError",
     "RecordDeserializationError",
     "RecordError",
+    "RecordTimeoutError",
     "SettingError",
     "StartNotKnownError",
     "SubscriptionEmptyError",
@@ -195,6 +196,13 @@ class InterruptedPollError(ConsumerError):
     """`interrupt()` ended this call; nothing is lost."""
 
     code = "INTERRUPTED"
+    is_retriable = True
+
+
+class RecordTimeoutError(ConsumerError, kafka_errors.KafkaTimeoutError, TimeoutError):
+    """No record came within `consumer_timeout_ms`."""
+
+    code = "NO_RECORD"
     is_retriable = True
 
 

@@ -6,6 +6,7 @@ next. Only `at` ever changes, by one store, so that Ctrl-C finds it before or af
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Collection, Sequence
@@ -16,6 +17,20 @@ from spark_kcoord.consumer.core.machine import Piece
 
 __all__ = ["Iteration"]
 
+NOTE_S = 0.25
+"""The longest time for which an iteration goes on without a look at what has changed."""
+
+_forks = 0
+"""The forks between the first process and this one."""
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
 
 class Iteration:
     """Some records and the pieces they were made of, in order; `at` is the index of the one given last.
@@ -23,7 +38,7 @@ class Iteration:
     `keys` are the partitions that were asked for, none for all.
     """
 
-    __slots__ = ("_pieces", "at", "changes", "keys", "noted_at", "records", "thread_id")
+    __slots__ = ("_forks", "_pieces", "_thread_id", "at", "changes", "keys", "noted_at", "records")
 
     def __init__(
         self, pieces: Sequence[Piece], records: Sequence[Any], changes: int, keys: Collection[TopicPartition]
@@ -33,8 +48,19 @@ class Iteration:
         self.at = -1
         self.changes = changes
         self.keys = keys
-        self.thread_id = threading.get_ident()
+        self._thread_id = threading.get_ident()
+        self._forks = _forks
         self.noted_at = time.monotonic()
+
+    def at_once(self) -> Any:
+        """Give the next record where nothing has to be looked at before, else None."""
+        at = self.at + 1
+        if at >= len(self.records) or time.monotonic() - self.noted_at >= NOTE_S:
+            return None
+        if self._thread_id != threading.get_ident() or self._forks != _forks:
+            return None
+        self.at = at
+        return self.records[at]
 
     @property
     def is_over(self) -> bool:

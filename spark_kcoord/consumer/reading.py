@@ -7,7 +7,6 @@ cancelled task among it, what it was about to return comes with the next one.
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -25,9 +24,6 @@ from spark_kcoord.consumer.values import TopicPartition
 from spark_kcoord.fetch.decoding.columns import arrow_schema
 
 __all__ = ["Reading"]
-
-NOTE_S = 0.25
-"""The longest time for which an iteration goes on without a look at what has changed."""
 
 Key = tuple[str, int]
 
@@ -128,14 +124,7 @@ class Reading:
     def at_once(self, keys: Collection[Key] = ()) -> Any:
         """Return the next record where nothing has to be looked at before, else None."""
         iteration = self._iteration
-        if iteration is None or iteration.keys != keys:
-            return None
-        at = iteration.at + 1
-        is_ours = iteration.thread_id == threading.get_ident()
-        if at >= len(iteration.records) or not is_ours or time.monotonic() - iteration.noted_at >= NOTE_S:
-            return None
-        iteration.at = at
-        return iteration.records[at]
+        return None if iteration is None or iteration.keys != keys else iteration.at_once()
 
     def next_record(self, keys: Collection[Key] = (), timeout_s: float | None = None) -> Flow[Iteration | None]:
         """Return an iteration that has a next record, None when none came in time; those before count as done.

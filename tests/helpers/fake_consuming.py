@@ -1,5 +1,6 @@
 """A consumer whose member and Kafka are the test: nothing waits, and time is what the test says."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -11,7 +12,9 @@ import pyarrow as pa
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import FinalOffset, PartitionResult
+from spark_kcoord.consumer.async_consumer import AsyncConsumer
 from spark_kcoord.consumer.conduct.flows import Flows
+from spark_kcoord.consumer.conduct.wishes import Wait
 from spark_kcoord.consumer.consumer import Consumer
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.decoding.columns import arrow_schema
@@ -193,6 +196,55 @@ class Heard:
         self.heard.append((what, sorted(one.partition for one in partitions)))
         if what in self.then:
             self.then[what]()
+
+
+class AsyncRig(AsyncConsumer):
+    """An asyncio consumer with its fakes: `member`, `kafka`, and `now` is the time, which waits let pass.
+
+    While `is_still` a wait ends when the bell rings alone.
+    """
+
+    def __init__(self, ends: dict[Key, int] | None = None, topics: Sequence[str] = ("t",), **settings: Any) -> None:
+        self.now = 0.0
+        self.is_still = False
+        self.members: list[FakeMember] = []
+        self.kafka = FakeFetcher({("t", 0): 10} if ends is None else ends)
+        self.listener = Heard()
+        self.while_waiting: list[Callable[[], object]] = []
+        known: dict[str, Any] = {"coordinators": "c:1", "group_id": "g"}
+        super().__init__(**(known | settings))
+        if topics:
+            self.subscribe(topics, listener=self.listener)  # type: ignore[arg-type]
+
+    @property
+    def member(self) -> FakeMember:
+        return self.members[-1]
+
+    def _make_flows(self, ring: Callable[[], None]) -> Flows:
+        return Flows(self._settings, ring, lambda: self.now, member=self._make_member, fetcher=lambda *_: self.kafka)
+
+    def _make_member(self, settings: MemberSettings, on_change: Callable[[], None]) -> FakeMember:
+        self.members.append(FakeMember(settings))
+        return self.members[-1]
+
+    async def _perform(self, wish: Any) -> Any:
+        if isinstance(wish, Wait):
+            if self.while_waiting:
+                self.while_waiting.pop(0)()
+            elif self.is_still:
+                await self._bell.wait(wish.seconds)
+            else:
+                self.now += wish.seconds
+            await asyncio.sleep(0)
+            return None
+        return await super()._perform(wish)
+
+    async def offsets(
+        self, *partitions: Any, timeout_ms: float = 0, max_records: int | None = None
+    ) -> list[tuple[int, int]]:
+        """Poll, and return partition and offset of each record."""
+        found = await self.getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records)
+        return [(record.partition, record.offset) for records in found.values() for record in records]
 
 
 class Rig(Consumer):

@@ -65,6 +65,8 @@ class Flows:
         self.subscription = NOTHING
         self.listener: ConsumerRebalanceListener | None = None
         self.is_closed = False
+        self.is_closing = False
+        """True from when another task closes it: whoever waits for records is told."""
         self.is_interrupted = False
         self._ring = ring
         self._clock = clock
@@ -194,10 +196,15 @@ class Flows:
         self.check_interrupt()
 
     def _must_be_subscribed(self) -> None:
-        if self.is_closed:
+        if self.is_closed or self.is_closing:
             raise ConsumerClosedError("The consumer was closed meanwhile.")
         if self.subscription.is_empty:
             raise SubscriptionEmptyError("Nothing is subscribed to: call subscribe() or assign() first.")
+
+    def leave_lookup(self) -> None:
+        """Look things up on other connections from now on: somebody who was given up still uses those."""
+        self.lookup.leave()
+        self.lookup = Lookup(self.kafka_settings)
 
     # ---- partitions that come and go --------------------------------------------------------------------------------
 
@@ -402,9 +409,11 @@ class Flows:
     def wait_for_assignment(self, timeout_s: float) -> Flow[None]:
         """Attend until something is assigned, or the whole of it may be empty."""
         self.must_be_open()
+        self._must_be_subscribed()
         deadline = self._clock() + timeout_s
         while True:
             yield from self.attend()
+            self._must_be_subscribed()
             self.check_interrupt()
             left_s = deadline - self._clock()
             if self.machine.keys or self.machine.is_complete or left_s <= 0:

@@ -58,6 +58,7 @@ class Lookup:
     def __init__(self, settings: Callable[[], KafkaSettings]) -> None:
         self._settings = settings
         self._lookup: KafkaLookup | None = None
+        self._is_left = False
 
     def partitions_of(self, topic: str, timeout_s: float) -> set[int] | None:
         """Return the numbers of a topic's partitions, None for a topic that Kafka does not know."""
@@ -100,6 +101,10 @@ class Lookup:
         if lookup is not None:
             lookup.close()
 
+    def leave(self) -> None:
+        """Have the connections closed by the question that is under way: nobody else will ask."""
+        self._is_left = True
+
     @contextmanager
     def _asking(self) -> Iterator[KafkaLookup]:
         if self._lookup is None:
@@ -113,6 +118,9 @@ class Lookup:
         except BaseException:
             self.close()
             raise
+        finally:
+            if self._is_left:
+                self.close()
 
 
 def _all(asked: Collection[Key], found: Mapping[Key, Any]) -> dict[Key, Any]:

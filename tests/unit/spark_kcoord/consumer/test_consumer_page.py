@@ -42,7 +42,8 @@ def test_every_setting_of_the_library_is_known_one_way_or_the_other() -> None:
 
 
 def test_every_call_is_on_the_page() -> None:
-    calls = {name for name, _ in inspect.getmembers(kcoord.Consumer, callable) if not name.startswith("_")}
+    kinds = (kcoord.Consumer, kcoord.AsyncConsumer)
+    calls = {name for kind in kinds for name, _ in inspect.getmembers(kind, callable) if not name.startswith("_")}
     assert {name for name in calls if f"`{name}" not in PAGE and f" {name}" not in PAGE} == set()
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any, TypeVar
 
-from spark_kcoord.consumer.bell import Bell
 from spark_kcoord.consumer.calls import Calls
 from spark_kcoord.consumer.conduct.flows import Flows
 from spark_kcoord.consumer.conduct.wishes import Answer, Call, Do, Flow, Tell, Wait, Wish
-from spark_kcoord.consumer.errors import InterruptedPollError
+from spark_kcoord.consumer.shells.bell import Bell
 
 __all__ = ["Shell"]
 
@@ -52,9 +51,7 @@ class Shell:
                     left_s = deadline - time.monotonic()
                     if left_s <= 0:
                         raise TimeoutError
-                    if self._flows.is_interrupted:
-                        self._flows.is_interrupted = False
-                        raise InterruptedPollError("The call was ended by interrupt().")
+                    self._flows.check_interrupt()
                     self._bell.wait(min(left_s, 1.0))
                 return future.result()
             case Do(work) | Call(work):

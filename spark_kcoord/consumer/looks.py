@@ -1,0 +1,87 @@
+"""The calls of a consumer that wait for nothing, alike for a blocking and an asyncio one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from spark_kcoord.consumer.calls import Calls
+from spark_kcoord.consumer.conduct.flows import Flows
+from spark_kcoord.consumer.settings import Settings
+from spark_kcoord.consumer.values import OffsetAndMetadata, TopicPartition
+
+__all__ = ["Looks", "together"]
+
+T = TypeVar("T")
+
+
+class Looks:
+    """Calls that wait for nothing; each goes through `_look`, which a consumer has."""
+
+    _settings: Settings
+    _flows: Flows
+    _calls: Calls
+
+    def _look(self, work: Callable[[], T]) -> T:
+        raise NotImplementedError
+
+    def subscription(self) -> set[str] | None:
+        """Return the topics that are subscribed to, None without a subscription."""
+        return self._look(self._calls.subscription)
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return what the last poll knew as this consumer's."""
+        return self._look(self._calls.assignment)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Return nothing of partitions until they are resumed; what was fetched of them is kept."""
+        self._look(lambda: self._calls.pause(partitions))
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Return records of paused partitions again."""
+        self._look(lambda: self._calls.resume(partitions))
+
+    def paused(self) -> set[TopicPartition]:
+        """Return what is paused."""
+        return self._look(self._calls.paused)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on at an offset; all before it counts as done. Raises PartitionNotAssignedError, ValueError."""
+        self._look(lambda: self._calls.seek(partition, offset))
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Return the offset after the last record of the log as it was fetched last, None before that."""
+        return self._look(lambda: self._calls.highwater(partition))
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """Return how many offsets are to be returned yet, None before the first fetch."""
+        return self._look(lambda: self._calls.lag(partition))
+
+    def owner_epoch(self, partition: TopicPartition) -> int | None:
+        """Return the fencing token of a partition: a sink that stores it can refuse who had it before."""
+        return self._look(lambda: self._calls.owner_epoch(partition))
+
+    def stream_of(self, partition: TopicPartition) -> int | None:
+        """Return which of this consumer's `streams` reads a partition, None with one stream."""
+        return self._look(lambda: self._calls.stream_of(partition))
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        callback: Callable[[Any, Exception | None], Any] | None = None,
+    ) -> None:
+        """Commit without waiting; a later call tells `callback` the offsets and None, or why they were refused."""
+        self._look(lambda: self._calls.commit_async(offsets, callback))
+
+    def __repr__(self) -> str:
+        """Return its group and subscription."""
+        names = ", ".join(sorted(self._flows.subscription.names())) or self._flows.subscription.pattern or "nothing"
+        return f"<{type(self).__name__} group_id={self._settings.group_id!r} of {names}>"
+
+
+def together(
+    settings: Mapping[str, Any], coordinators: str | Sequence[str] | None, group_id: str | None
+) -> dict[str, Any]:
+    """Return all settings that were given, however they were."""
+    named = {"coordinators": coordinators, "group_id": group_id}
+    return dict(settings) | {name: value for name, value in named.items() if value is not None}

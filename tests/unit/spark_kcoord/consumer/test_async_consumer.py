@@ -1,0 +1,364 @@
+"""The asyncio consumer's promises, over a member and a Kafka that do as they are told."""
+
+import asyncio
+import gc
+import os
+import threading
+import warnings
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from functools import wraps
+from typing import Any
+
+import pytest
+
+from coordinator.protocol.columns import OffsetToCommit
+from coordinator.protocol.parts import FinalOffset
+from spark_kcoord.consumer import errors
+from spark_kcoord.consumer.values import TopicPartition
+from tests.helpers.fake_consuming import AsyncRig, owned
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@pytest.fixture(autouse=True)
+def _collecting() -> Iterator[None]:
+    """Have nothing collected while a test runs."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def on_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run a test on an event loop of its own."""
+
+    @wraps(test)
+    def run(*given: Any, **named: Any) -> None:
+        async def main() -> None:
+            await test(*given, **named)
+
+        asyncio.run(main())
+
+    return run
+
+
+def offset(partition: int, at: int) -> OffsetToCommit:
+    return OffsetToCommit("t", partition, at, 7, 3)
+
+
+def final(partition: int, at: int | None, leader_epoch: int | None = 3) -> FinalOffset:
+    return FinalOffset("t", partition, 7, at, None if at is None else leader_epoch)
+
+
+async def turns(count: int = 5) -> None:
+    """Let others go on."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+@on_loop
+async def test_a_consumer_subscribes_when_it_is_started_and_not_before() -> None:
+    rig = AsyncRig(topics=())
+    rig._topics = ("t",)
+    assert rig.members == []
+    async with rig as consumer:
+        assert consumer is rig
+        assert rig.subscription() == {"t"}
+        assert len(await rig.offsets()) == 10
+    assert rig.member.left_with is not None
+
+
+@on_loop
+async def test_getone_gives_each_record_in_order_and_counts_those_before() -> None:
+    async with AsyncRig(max_poll_records=4) as rig:
+        assert [(await rig.getone()).offset for _ in range(6)] == list(range(6))
+        assert await rig.position(P0) == 6
+        await rig.commit()
+    assert rig.member.committed == [(offset(0, 6),)]
+    assert rig.member.left_with == [final(0, None)]
+
+
+@on_loop
+async def test_getone_without_a_record_in_time_says_so() -> None:
+    async with AsyncRig({("t", 0): 0}, consumer_timeout_ms=500) as rig:
+        with pytest.raises(errors.RecordTimeoutError):
+            await rig.getone()
+        assert rig.now == pytest.approx(0.5)
+
+
+@on_loop
+async def test_an_iteration_ends_when_nothing_comes_for_its_time() -> None:
+    async with AsyncRig({("t", 0): 3}, consumer_timeout_ms=500) as rig:
+        assert [record.offset async for record in rig] == [0, 1, 2]
+
+
+@on_loop
+async def test_an_iteration_ends_when_the_consumer_is_stopped_by_another_task() -> None:
+    rig = AsyncRig({("t", 0): 2})
+    found = []
+    async for record in rig:
+        found.append(record.offset)
+        if len(found) == 2:
+            stopping = asyncio.create_task(rig.stop())
+    await stopping
+    assert found == [0, 1]
+    with pytest.raises(errors.ConsumerClosedError):
+        await rig.getone()
+
+
+@on_loop
+async def test_getmany_returns_the_records_of_the_partitions_that_are_named() -> None:
+    async with AsyncRig({("t", 0): 2, ("t", 1): 2}) as rig:
+        await rig.wait_for_assignment()
+        rig.member.give(owned(0), owned(1))
+        assert await rig.offsets(P1) == [(1, 0), (1, 1)]
+        assert (await rig.getone(P0)).offset == 0
+        assert (await rig.getone()).offset == 1
+        assert await rig.offsets(P1, timeout_ms=50) == []
+
+
+@on_loop
+async def test_getmany_arrow_returns_batches_each_of_one_partition() -> None:
+    async with AsyncRig({("t", 0): 8}, columns=["topic", "partition", "offset"]) as rig:
+        assert [batch.num_rows for batch in await rig.getmany_arrow(max_records=6)] == [4, 2]
+        assert [batch.column("offset").to_pylist() for batch in await rig.getmany_arrow(P0)] == [[6, 7]]
+
+
+@on_loop
+async def test_a_task_that_is_cancelled_has_taken_nothing() -> None:
+    async with AsyncRig({("t", 0): 0}) as rig:
+        rig.is_still = True
+        for read in (lambda: rig.getmany(timeout_ms=60_000), rig.getone):
+            task: asyncio.Task[Any] = asyncio.create_task(read())  # type: ignore[arg-type]
+            await turns()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        rig.is_still = False
+        rig.kafka.ends[P0] = 2
+        assert await rig.offsets() == [(0, 0), (0, 1)]
+
+
+@on_loop
+async def test_a_task_that_is_cancelled_with_its_records_in_hand_gives_them_to_the_next() -> None:
+    async with AsyncRig(max_poll_records=4) as rig:
+        mark = rig._flows.machine.mark_returned
+
+        def cancelled(pieces: Any) -> None:
+            mark(pieces)
+            raise asyncio.CancelledError
+
+        rig._flows.machine.mark_returned = cancelled  # type: ignore[method-assign]
+        with pytest.raises(asyncio.CancelledError):
+            await rig.getmany()
+        rig._flows.machine.mark_returned = mark  # type: ignore[method-assign]
+        assert await rig.offsets() == [(0, at) for at in range(4)]
+
+
+@on_loop
+async def test_a_commit_goes_out_beside_a_waiting_getmany_and_means_what_was_returned() -> None:
+    async with AsyncRig({("t", 0): 4}, enable_auto_commit=False) as rig:
+        await rig.getmany()
+        rig.is_still = True
+        waiting = asyncio.create_task(rig.getmany(timeout_ms=60_000))
+        await turns()
+        rig.kafka.ends[P0] = 6
+        await rig.commit()
+        assert rig.member.committed == [(offset(0, 4),)]
+        rig._bell.ring()
+        assert [record.offset for record in (await waiting)[P0]] == [4, 5]
+
+
+@on_loop
+async def test_nothing_changes_hands_in_a_commit_beside_a_waiting_getmany() -> None:
+    async with AsyncRig({("t", 0): 4}, enable_auto_commit=False) as rig:
+        await rig.getmany()
+        rig.member.give(owned(0, is_stopping=True))
+        await rig.commit()
+        assert (rig.listener.heard, rig.assignment()) == ([("assigned", [0])], {P0})
+        await rig.getmany()
+        assert rig.listener.heard[1:] == [("revoked", [0])]
+
+
+@on_loop
+async def test_tasks_that_hand_over_wait_for_each_other_and_each_record_comes_once() -> None:
+    async with AsyncRig({("t", 0): 9}, max_poll_records=2) as rig:
+        found = await asyncio.gather(*(rig.getone() for _ in range(9)))
+        assert sorted(record.offset for record in found) == list(range(9))
+
+
+@on_loop
+async def test_a_listener_may_be_coroutines_and_commit_and_seek_in_them() -> None:
+    heard: list[str] = []
+
+    class Slow:
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            await asyncio.sleep(0)
+            heard.append("assigned")
+            rig.seek(P0, 5)
+
+        async def on_partitions_revoked(self, revoked: Any) -> None:
+            await rig.commit({P0: 8})
+            heard.append("revoked")
+
+    rig = AsyncRig(topics=(), enable_auto_commit=False)
+    async with rig:
+        rig.subscribe(["t"], listener=Slow())  # type: ignore[arg-type]
+        assert (await rig.offsets())[0] == (0, 5)
+        rig.member.give(owned(0, is_stopping=True))
+        assert await rig.offsets() == []
+        assert (heard, [one[0].offset for one in rig.member.committed]) == (["assigned", "revoked"], [8])
+        assert rig.member.released == [(final(0, None),)]
+
+
+@pytest.mark.parametrize("error", [KeyError("no"), asyncio.CancelledError()])
+@on_loop
+async def test_partitions_change_hands_whatever_a_listener_raises(error: BaseException) -> None:
+    async with AsyncRig({("t", 0): 2, ("t", 1): 2}) as rig:
+        await rig.getmany()
+
+        def fail() -> None:
+            raise error
+
+        rig.listener.then["revoked"] = fail
+        rig.member.give(owned(0, is_stopping=True), owned(1))
+        with pytest.raises(type(error)):
+            await rig.getmany()
+        rig.listener.then.clear()
+        assert (rig.assignment(), len(rig.member.released)) == ({P1}, 1)
+        assert await rig.offsets() == [(1, 0), (1, 1)]
+
+
+@on_loop
+async def test_a_listener_may_not_hand_over() -> None:
+    class Polls:
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            await rig.getmany()
+
+        def on_partitions_revoked(self, revoked: Any) -> None:
+            pass
+
+    rig = AsyncRig(topics=())
+    async with rig:
+        rig.subscribe(["t"], listener=Polls())  # type: ignore[arg-type]
+        with pytest.raises(errors.WrongThreadError, match="listener"):
+            await rig.getmany()
+        assert len(await rig.offsets()) == 10
+
+
+@on_loop
+async def test_a_callback_of_commit_async_may_be_a_coroutine() -> None:
+    heard: list[int] = []
+
+    async def callback(offsets: Any, error: Any) -> None:
+        await asyncio.sleep(0)
+        heard.append(offsets[P0].offset)
+
+    async with AsyncRig(enable_auto_commit=False) as rig:
+        await rig.getmany()
+        rig.commit_async(callback=callback)
+        await rig.getmany()
+    assert heard == [10]
+
+
+@on_loop
+async def test_an_interrupt_from_another_thread_ends_a_waiting_getmany() -> None:
+    async with AsyncRig({("t", 0): 0}) as rig:
+        rig.while_waiting = [rig.interrupt]
+        with pytest.raises(errors.InterruptedPollError):
+            await rig.getmany(timeout_ms=60_000)
+        rig.kafka.ends[P0] = 1
+        assert await rig.offsets() == [(0, 0)]
+
+
+@on_loop
+async def test_a_stop_while_another_task_waits_ends_that_with_an_error() -> None:
+    rig = AsyncRig({("t", 0): 0})
+    rig.is_still = True
+    waiting = asyncio.create_task(rig.getmany(timeout_ms=60_000))
+    await turns()
+    await rig.stop()
+    await rig.stop()
+    with pytest.raises(errors.ConsumerClosedError):
+        await waiting
+    assert rig.member.is_closed
+
+
+@on_loop
+async def test_a_stop_counts_the_record_given_last_and_no_rows_of_the_last_getmany() -> None:
+    rig = AsyncRig(max_poll_records=4)
+    await rig.getone()
+    await rig.stop()
+    assert rig.member.left_with == [final(0, 1)]
+    other = AsyncRig(max_poll_records=4)
+    await other.getmany()
+    await other.stop()
+    assert other.member.left_with == [final(0, None)]
+
+
+@on_loop
+async def test_a_with_block_that_ends_by_an_exception_does_not_count_the_record_given_last() -> None:
+    rig = AsyncRig()
+    with suppress(RuntimeError):
+        async with rig:
+            await rig.getone()
+            raise RuntimeError
+    assert rig.member.left_with == [final(0, None)]
+
+
+@on_loop
+async def test_another_loop_and_another_thread_are_refused() -> None:
+    said: list[str] = []
+
+    def elsewhere() -> None:
+        for use in (lambda: asyncio.run(rig.getmany()), rig.assignment):
+            with pytest.raises(errors.WrongThreadError) as raised:
+                use()
+            said.append(str(raised.value))
+
+    async with AsyncRig() as rig:
+        await rig.getmany()
+        thread = threading.Thread(target=elsewhere, name="the-other")
+        thread.start()
+        while thread.is_alive():
+            await asyncio.sleep(0.01)
+    assert "another event loop" in said[0]
+    assert "'the-other'" in said[1]
+
+
+@on_loop
+async def test_a_forked_child_is_refused_and_its_stop_does_nothing() -> None:
+    async with AsyncRig() as rig:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: -5)
+            for use in (rig.getmany, rig.getone, rig.commit):
+                with pytest.raises(errors.ConsumerClosedError, match="belongs to process"):
+                    await use()
+            await rig.stop()
+        assert rig.member.left_with is None
+
+
+@on_loop
+async def test_partitions_by_hand_are_read_without_membership() -> None:
+    rig = AsyncRig({("t", 0): 4}, (), group_id=None, coordinators=None, bootstrap_servers="k:1")
+    async with rig:
+        await rig.assign({P0: 2})
+        assert await rig.offsets() == [(0, 2), (0, 3)]
+        await rig.seek_to_beginning()
+        assert (await rig.getone()).offset == 0
+        await rig.unassign()
+        assert rig.assignment() == set()
+    assert rig.members == []
+
+
+@on_loop
+async def test_a_consumer_that_is_forgotten_warns_and_leaves() -> None:
+    rig = AsyncRig()
+    await rig.getmany()
+    member = rig.member
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del rig
+        gc.collect()
+    assert [one.category for one in caught] == [ResourceWarning]
+    assert member.left_with == [final(0, None)]
