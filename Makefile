@@ -28,6 +28,7 @@ help:
 	@echo 'make bench-memory    what a worker needs for records of 1 MB, and for 10,000 partitions in one task (3 minutes)'
 	@echo 'make fuzz-decoder    mutated batches against the decoder built with sanitizers (2 minutes; needs gcc)'
 	@echo 'make fuzz-node FRAMES=300000   wild requests of every verb to a real node with a real Kafka (5 minutes)'
+	@echo 'make smoke-consumer  the README'"'"'s consumer in a fresh environment without PySpark (2 minutes)'
 	@echo 'make setup     only install what the others need'
 	@echo 'make clean     remove everything that was made here (the jars in the user cache stay)'
 
@@ -125,6 +126,10 @@ FRAMES = 300000
 
 fuzz-node: setup
 	@.venv/bin/python -m tests.fuzz_node --frames $(FRAMES) --seed $(SEED)
+
+.PHONY: smoke-consumer
+smoke-consumer: setup
+	@.venv/bin/python -m tests.smoke_consumer
 
 SCALE = 1.0
 REPS = 5
