@@ -28,6 +28,7 @@ help:
 	@echo 'make bench-memory    what a worker needs for records of 1 MB, and for 10,000 partitions in one task (3 minutes)'
 	@echo 'make fuzz-decoder    mutated batches against the decoder built with sanitizers (2 minutes; needs gcc)'
 	@echo 'make fuzz-node FRAMES=300000   wild requests of every verb to a real node with a real Kafka (5 minutes)'
+	@echo 'make compare-kafka-python   the same programs by KafkaConsumer and by kcoord, which must be equal (3 minutes)'
 	@echo 'make smoke-consumer  the README'"'"'s consumer in a fresh environment without PySpark (2 minutes)'
 	@echo 'make setup     only install what the others need'
 	@echo 'make clean     remove everything that was made here (the jars in the user cache stay)'
@@ -127,7 +128,10 @@ FRAMES = 300000
 fuzz-node: setup
 	@.venv/bin/python -m tests.fuzz_node --frames $(FRAMES) --seed $(SEED)
 
-.PHONY: smoke-consumer
+.PHONY: smoke-consumer compare-kafka-python
+compare-kafka-python: setup
+	@.venv/bin/python -m tests.compare_consumer $(WORDS)
+
 smoke-consumer: setup
 	@.venv/bin/python -m tests.smoke_consumer
 

@@ -145,7 +145,8 @@ class AsyncConsumer(Looks, AsyncShell):
     ) -> None:
         """Read exactly these partitions, without membership; a mapping says where each starts.
 
-        The others start where the group is, if there is a group, or by `auto_offset_reset`. Raises StartNotKnownError.
+        The others start where the group is, if there is a group, or by `auto_offset_reset`; where that is none, a poll
+        raises StartNotKnownError until somebody seeks.
         """
         await self._hand_over(lambda: self._calls.assign(partitions, add=add))
 

@@ -66,7 +66,7 @@ class Calls:
     def subscription(self) -> set[str] | None:
         """Return the topics that are subscribed to, None without a subscription; of a pattern those that came."""
         subscription = self._flows.subscription
-        if subscription.is_empty:
+        if subscription.is_empty or subscription.by_hand:
             return None
         if subscription.pattern is not None:
             return {topic for topic, _ in self._flows.machine.keys}

@@ -93,7 +93,8 @@ class Consumer(Looks, Shell):
     def assign(self, partitions: Iterable[TopicPartition] | Mapping[TopicPartition, int], *, add: bool = False) -> None:
         """Read exactly these partitions, without membership; a mapping says where each starts.
 
-        The others start where the group is, if there is a group, or by `auto_offset_reset`. Raises StartNotKnownError.
+        The others start where the group is, if there is a group, or by `auto_offset_reset`; where that is none, a poll
+        raises StartNotKnownError until somebody seeks.
         """
         self._run(self._calls.assign(partitions, add=add), hands_over=True)
 

@@ -90,7 +90,7 @@ class PartitionsNotOwnedError(ConsumerError, kafka_errors.CommitFailedError):
     code = "ILLEGAL_PARTITIONS"
 
 
-class PartitionNotAssignedError(ConsumerError, kafka_errors.IllegalStateError, ValueError):
+class PartitionNotAssignedError(ConsumerError, kafka_errors.IllegalStateError, ValueError, KeyError):
     """A partition that this consumer does not read is named in a call about what it reads."""
 
     code = "PARTITION_NOT_ASSIGNED"

@@ -124,7 +124,9 @@ class Reading:
     def at_once(self, keys: Collection[Key] = ()) -> Any:
         """Return the next record where nothing has to be looked at before, else None."""
         iteration = self._iteration
-        return None if iteration is None or iteration.keys != keys else iteration.at_once()
+        if iteration is None or iteration.keys != keys or iteration.changes != self._flows.machine.changes:
+            return None
+        return iteration.at_once()
 
     def next_record(self, keys: Collection[Key] = (), timeout_s: float | None = None) -> Flow[Iteration | None]:
         """Return an iteration that has a next record, None when none came in time; those before count as done.

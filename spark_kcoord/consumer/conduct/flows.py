@@ -19,13 +19,12 @@ from spark_kcoord.consumer.conduct.growth import Growth
 from spark_kcoord.consumer.conduct.kafka import Fetcher, Lookup, MakeFetcher, make_fetcher
 from spark_kcoord.consumer.conduct.troubles import Troubles
 from spark_kcoord.consumer.conduct.wishes import Answer, Do, Flow, Tell, Wait
-from spark_kcoord.consumer.core.held import Grant, Held
+from spark_kcoord.consumer.core.held import NO_START, Grant, Held
 from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed, Piece
 from spark_kcoord.consumer.errors import (
     ConsumerClosedError,
     InterruptedPollError,
     PartitionNotAssignedError,
-    StartNotKnownError,
     SubscriptionEmptyError,
 )
 from spark_kcoord.consumer.settings import Settings
@@ -66,7 +65,7 @@ class Flows:
         self.listener: ConsumerRebalanceListener | None = None
         self.is_closed = False
         self.is_closing = False
-        """True from when another task closes it: whoever waits for records is told."""
+        """True from when it is to be closed: listeners can still commit, and whoever waits for records is told."""
         self.is_interrupted = False
         self._ring = ring
         self._clock = clock
@@ -223,7 +222,7 @@ class Flows:
             self.machine.end_telling(owed)
         if error is not None:
             # What is asked back is let go all the same.
-            if self._is_member and not self.is_closed:
+            if self._is_member and not self.is_closing:
                 self._let_go()
             raise error
 
@@ -249,15 +248,7 @@ class Flows:
         if unknown and self.settings.is_member:
             committed = yield from self.committer.committed(unknown, timeout_s)
         policy = self.settings["auto_offset_reset"] or "latest"
-        nowhere = [key for key in unknown if key not in committed] if policy == "none" else []
-        if nowhere:
-            shown = ", ".join(f"{topic}-{number}" for topic, number in nowhere)
-            raise StartNotKnownError(
-                f"Nobody says where {shown} start: there is no committed offset and 'auto_offset_reset' is none. "
-                "Assign them with offsets.",
-                nowhere,
-            )
-        by_policy = AT_BEGINNING if policy == "earliest" else AT_END
+        by_policy = {"earliest": AT_BEGINNING, "latest": AT_END, "none": NO_START}[policy]
         grants = []
         for key in subscription.by_hand:
             known = committed[key].offset if key in committed else None
@@ -344,7 +335,7 @@ class Flows:
             self.note_done()
         elif autocommit is False:
             self.machine.commit_no_more()
-        self.is_closed = True
+        self.is_closing = True
         self.is_interrupted = False
         error: BaseException | None = None
         try:
@@ -354,6 +345,7 @@ class Flows:
             raise
         except BaseException as raised:  # noqa: BLE001 - the connections are closed all the same
             error = raised
+        self.is_closed = True
         self._ring()
         try:
             yield Do(self.end)
@@ -373,6 +365,7 @@ class Flows:
 
     def end_at_once(self) -> None:
         """Have all connections closed without waiting for it."""
+        self.is_closed = True
         if self._fetcher is not None:
             self._fetcher.abandon()
         self.group.abandon()
@@ -399,6 +392,7 @@ class Flows:
         deadline = self._clock() + timeout_s
         while self.held(key).position is None:
             self.fetch()
+            self._troubles.raise_without_start(key)
             left_s = deadline - self._clock()
             if self.held(key).position is not None or left_s <= 0:
                 break

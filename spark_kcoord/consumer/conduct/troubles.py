@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from coordinator.protocol.ids import TopicPartition as Key
@@ -61,14 +62,17 @@ class Troubles:
 
     def _all(self) -> Iterator[tuple[Hashable, Raise]]:
         for held, trouble in self._machine.troubled():
-            yield (held.key, held.token), lambda trouble=trouble: self._raise_trouble(trouble)  # type: ignore[misc]
+            yield (held.key, held.token), partial(self._raise_trouble, trouble)
+        for held in self._machine:
+            if held.is_without_start:
+                yield (held.key, held.token), partial(self.raise_without_start, held.key)
         if self._machine.withheld:
             yield tuple((one.topic, one.partition) for one in self._machine.withheld), self._raise_withheld
         cut = self._machine.take_truncations()
         if cut and self._settings["auto_offset_reset"] != "none":
             _log.warning("%s Going on there.", _cut_back(cut))
         elif cut:
-            yield cut, lambda: self._raise_cut(cut)
+            yield cut, partial(self._raise_cut, cut)
 
     def _raise_trouble(self, trouble: Trouble) -> None:
         if trouble.is_of_record:
@@ -77,6 +81,16 @@ class Troubles:
             raise CorruptRecordError(what, *trouble.key, trouble.position) from trouble.error
         self._machine.retry(trouble.key)
         raise translated(trouble.error) from trouble.error
+
+    def raise_without_start(self, key: Key) -> None:
+        """Raise StartNotKnownError if nobody says where a partition starts that was assigned by hand."""
+        held = self._machine.held(key)
+        if held is not None and held.is_without_start:
+            raise StartNotKnownError(
+                f"Nobody says where {key[0]}-{key[1]} starts: there is no committed offset and 'auto_offset_reset' is "
+                "none. Seek, or assign it with an offset.",
+                [key],
+            )
 
     def _raise_withheld(self) -> None:
         withheld = self._machine.withheld

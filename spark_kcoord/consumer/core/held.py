@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Final
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.ids import TopicPartition
 from spark_kcoord.fetch.tailing.fetched import NO_EPOCH, Chunk, OutOfRange, Trouble, Truncated
 
-__all__ = ["Grant", "Held"]
+__all__ = ["NO_START", "Grant", "Held"]
+
+NO_START: Final = -3
+"""The start of a partition of which nobody says where it starts: the program has to seek."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A partition as it came: `start` is an offset, AT_BEGINNING or AT_END.
+    """A partition as it came: `start` is an offset, AT_BEGINNING, AT_END or NO_START.
 
     `owner_epoch` is None for one that was assigned by hand. `committed` is the group's offset, None where it is not
     known.
@@ -76,9 +80,14 @@ class Held:
     @property
     def may_be_fetched(self) -> bool:
         """True if records of it are wanted, or at least its position."""
-        if not self.is_told or self.stopped_by is not None:
+        if not self.is_told or self.stopped_by is not None or self.is_without_start:
             return False
         return not self.is_paused or self.position is None
+
+    @property
+    def is_without_start(self) -> bool:
+        """True if nobody has said where it starts."""
+        return self.position is None and self.start == NO_START
 
     @property
     def may_be_returned(self) -> bool:

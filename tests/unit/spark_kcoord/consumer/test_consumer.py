@@ -281,6 +281,36 @@ def test_an_iteration_ends_when_nothing_comes_for_its_time_and_goes_on_later() -
     assert [record.offset for record in rig] == [2]
 
 
+def test_a_seek_and_a_pause_within_an_iteration_count_from_the_next_record_on() -> None:
+    rig = Rig({("t", 0): 10, ("t", 1): 4})
+    rig.wait_for_assignment(0)
+    rig.member.give(owned(0), owned(1))
+    assert [next(rig).offset for _ in range(2)] == [0, 1]
+    rig.seek(P0, 7)
+    assert [(one.partition, one.offset) for one in (next(rig), next(rig))] == [(1, 0), (1, 1)]
+    rig.pause(P1)
+    assert [(one.partition, one.offset) for one in (next(rig), next(rig))] == [(0, 7), (0, 8)]
+
+
+def test_offsets_can_be_committed_by_a_listener_while_the_consumer_closes() -> None:
+    rig = Rig(enable_auto_commit=False, max_poll_records=4)
+    rig.poll()
+    rig.listener.then["revoked"] = rig.commit
+    rig.close()
+    assert rig.member.committed == [(offset(0, 4),)]
+    assert rig.listener.heard[-1] == ("revoked", [0])
+
+
+def test_a_partition_by_hand_that_starts_nowhere_is_an_error_until_somebody_seeks() -> None:
+    rig = Rig({("t", 0): 4}, (), group_id=None, coordinators=None, bootstrap_servers="k:1", auto_offset_reset="none")
+    rig.assign([P0])
+    for call in (rig.poll, lambda: rig.position(P0)):
+        with pytest.raises(errors.StartNotKnownError, match="Nobody says where t-0 starts"):
+            call()
+    rig.seek(P0, 3)
+    assert rig.offsets() == [(0, 3)]
+
+
 def test_an_iteration_lets_go_of_a_partition_that_is_asked_back_before_the_next_record() -> None:
     rig = Rig({("t", 0): 4, ("t", 1): 4})
     rig.wait_for_assignment(0)
