@@ -8,6 +8,7 @@ import logging
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,7 +55,9 @@ class Comparison:
         return None if theirs != ours else f"    documented to differ, and it does not\n{shown}"
 
     def _noted(self, case: Case, coordinator: str | None) -> Any:
-        with Side(self._kafka, coordinator, self._corpus, self._producer) as side:
+        with warnings.catch_warnings(), Side(self._kafka, coordinator, self._corpus, self._producer) as side:
+            # The library warns of what it will not do for ever; that is no difference.
+            warnings.simplefilter("ignore", DeprecationWarning)
             return side.raised(lambda: case.run(side))
 
 

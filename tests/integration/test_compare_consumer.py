@@ -18,16 +18,13 @@ PART = (
     "the fields of a record",
     "keys, values and headers that are missing",
     "a deserializer that raises",
-    "records larger than a fetch",
     "a seek within an iteration",
     "a poll goes on where an iteration was left",
-    "pause and resume",
     "an offset out of range, none",
     "no start and the policy none",
     "what does not go together",
     "a partition that is not assigned",
     "an argument of the wrong kind: a",
-    "offsets for times",
 )
 
 

@@ -43,6 +43,8 @@ _PASSES: Final = frozenset({3, 100, 103})
 _LOOK_UP_S: Final = 10.0
 _IDLE_S: Final = 60.0
 _CLOSE_S: Final = 2.0
+_SILENCE_S: Final = 30.0
+"""The time for which one failure is not said again."""
 
 
 @dataclass(slots=True)
@@ -108,7 +110,7 @@ class Tailer:
         self._look_up: Any = None
         self._look_up_at = 0.0
         self._resolving: tuple[list[Part], Any] | None = None
-        self._said: str | None = None
+        self._said: dict[str, float] = {}
 
     # ---- from the consumer's thread ---------------------------------------------------------------------------------
 
@@ -366,7 +368,6 @@ class Tailer:
             )
         )
         part.position, part.last_epoch = records_end.next_offset, records_end.leader_epoch
-        self._said = None
         self._parts.served(part)
 
     def _tell_end(self, part: Part, answer: PartAnswer) -> None:
@@ -423,8 +424,10 @@ class Tailer:
 
     def _say(self, error: BaseException) -> None:
         what = describe_failure(error) if isinstance(error, kafka_errors.KafkaError) else str(error)
-        if what != self._said:
-            self._said = what
+        # Several failures take turns while a broker is away.
+        now = time.monotonic()
+        if now >= self._said.get(what, 0.0):
+            self._said = {said: until for said, until in self._said.items() if until > now} | {what: now + _SILENCE_S}
             _log.warning("Kafka at %s: %s; trying on", ", ".join(self._settings.servers), what)
 
 
