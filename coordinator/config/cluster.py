@@ -163,6 +163,11 @@ class ReplicaSettings(Section):
         _CORE.stall_ms, 100, "How long answers may wait until a leader decides nothing more and refuses requests."
     )
     step_down_ms: int = _time(_CORE.step_down_ms, 100, "How long they may wait until it asks for another leader.")
+    doubt_ms: int = _time(
+        _CORE.doubt_ms,
+        0,
+        "How long a leader that was just started waits for others that may have more, until it goes on without them.",
+    )
     window_bytes: int = setting(
         _CORE.window_bytes,
         "bytes",

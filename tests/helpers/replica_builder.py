@@ -1,5 +1,7 @@
 """Replicas in the states that tests begin with, made by the steps that lead there."""
 
+from dataclasses import replace
+
 from coordinator.core.log.entry import Batch
 from coordinator.core.replica import events as i
 from coordinator.core.replica.effects import Effect
@@ -8,7 +10,13 @@ from coordinator.core.replica.replica import Replica, Settings
 from coordinator.core.replica.step import step
 
 SETTINGS = Settings(
-    min_insync_replicas=2, lag_ms=2_000, closed_grace_ms=300, fetch_retry_ms=20, stall_ms=2_000, step_down_ms=5_000
+    min_insync_replicas=2,
+    lag_ms=2_000,
+    closed_grace_ms=300,
+    fetch_retry_ms=20,
+    stall_ms=2_000,
+    step_down_ms=5_000,
+    doubt_ms=30_000,
 )
 LOG = ReplicaLog(end=3, durable_end=3, epochs=((1, 0),))
 """Three records of epoch 1."""
@@ -27,6 +35,13 @@ def after(replica: Replica, *events: i.Event) -> tuple[Replica, list[Effect]]:
 
 
 def opened(node: int, told: i.LeaderAndIsr, log: ReplicaLog = LOG) -> tuple[Replica, list[Effect]]:
+    """A replica whose log is in no doubt, told by a command what to be."""
+    before = replace(told, leader=None, leader_epoch=told.leader_epoch - 1)
+    return after(replace(started(node, before, log)[0], is_in_doubt=False), told)
+
+
+def started(node: int, told: i.LeaderAndIsr, log: ReplicaLog = LOG) -> tuple[Replica, list[Effect]]:
+    """A replica whose log was just read from disk."""
     return after(Replica(0, node, SETTINGS), told, i.ReplicaOpened(0, 0, log))
 
 

@@ -28,11 +28,11 @@ def main() -> int:
         except ViolationError as error:
             violations += 1
             say(str(error))
-    for seed in range(LARGE_WALKS.walks // 100):
+    for name, wanted, seed in [(name, it, seed) for name, it in LARGE_WALKS.items() for seed in range(it.walks // 100)]:
         try:
-            steps = random_walks(LARGE_WALKS.scope, seed, 100, LARGE_WALKS.steps)
+            steps = random_walks(wanted.scope, seed, 100, wanted.steps)
             walks += 100
-            say(f"walks={walks:,} of {LARGE_WALKS.walks:,}, steps={steps:,} in these 100")
+            say(f"{name}: walks={walks:,}, steps={steps:,} in these 100")
         except ViolationError as error:
             violations += 1
             say(str(error))

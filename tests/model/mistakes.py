@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from unittest.mock import patch
 
+from coordinator.core.replica import doubt, follower, isr_changes, leader, step
 from coordinator.core.replica import effects as o
 from coordinator.core.replica import events as i
-from coordinator.core.replica import follower, isr_changes, leader, step
 from coordinator.core.replica.epochs import ReplicaLog
 from coordinator.core.replica.isr import Isr
 from coordinator.core.replica.replica import NOT_MATCHED, Leader, Replica, StandingFetch
@@ -254,6 +254,35 @@ def _reported_after_cut() -> Patches:
     return [(follower, "with_synced", with_synced)]
 
 
+def _copy_leads() -> Patches:
+    """A node leads at once with the log that it was started with."""
+    return [(doubt, "_is_enough", lambda replica, command, heard: True)]
+
+
+def _longer_log_ignored() -> Patches:
+    """Others are heard, and it is not looked at how far their logs reach."""
+    return [(doubt, "reaches_further", lambda log, event: False)]
+
+
+def _begun_in_doubt() -> Patches:
+    """An epoch is begun in the log before anybody was heard, and left to whoever has more."""
+
+    def elected(replica: Replica, command: i.LeaderAndIsr, effects: list[o.Effect]) -> Replica:
+        return leader.lead(replica, command, effects)
+
+    rightly = leader.asked
+
+    def asked(replica: Replica, event: i.FetchAsked, effects: list[o.Effect]) -> Replica:
+        role = leader.leader_of(replica)
+        is_behind = (event.last_epoch, event.end) > (replica.log.epoch_before(role.epoch_start), role.epoch_start)
+        if replica.is_in_doubt and event.last_epoch < event.leader_epoch and is_behind:
+            effects.append(o.Resign(replica.shard, replica.leader_epoch))
+            return leader.decline(replica, "another log reaches further", 0, effects, successor=event.follower)
+        return rightly(replica, event, effects)
+
+    return [(doubt, "elected", elected), (leader, "asked", asked)]
+
+
 MISTAKES: Final[dict[str, Mistake]] = {
     "cut-to-high-watermark": Mistake(_cut_to_high_watermark, Scope(2, 0, 0, 0, changes=0), ("StrongIsr",)),
     "fetch-without-epoch": Mistake(
@@ -290,4 +319,7 @@ MISTAKES: Final[dict[str, Mistake]] = {
     "refused-is-settled": Mistake(_refused_is_settled, Scope(1, 1, 1, 0, changes=3), ("StrongIsr", "LeaderInIsr")),
     "confirms-while-leading": Mistake(_confirms_while_leading, Scope(2, 0, 0, 1, changes=0), ("FreshRead",)),
     "reported-after-cut": Mistake(_reported_after_cut, Scope(2, 1, 0, 0, changes=0), ("StrongIsr",), forgets=False),
+    "copy-leads": Mistake(_copy_leads, Scope(2, 0, 0, 0, changes=0, put_back=1), ("CommittedForEver",)),
+    "longer-log-ignored": Mistake(_longer_log_ignored, Scope(2, 0, 0, 0, changes=0, put_back=1), ("StrongIsr",)),
+    "begun-in-doubt": Mistake(_begun_in_doubt, Scope(2, 0, 0, 0, changes=0, put_back=1), ("CommittedForEver",)),
 }

@@ -11,7 +11,7 @@ from coordinator.core.log.entry import Batch
 from coordinator.core.replica import effects as o
 from coordinator.core.replica import events as i
 from coordinator.core.replica.epochs import ReplicaLog
-from coordinator.core.replica.replica import Follower, Goal, Leader, Offline, Replica, Settings
+from coordinator.core.replica.replica import Declined, Doubting, Follower, Goal, Leader, Offline, Replica, Settings
 from coordinator.core.replica.step import step
 
 SHARD: Final = 0
@@ -28,6 +28,7 @@ def settings_with(min_insync: int) -> Settings:
         fetch_retry_ms=0,
         stall_ms=NEVER_MS,
         step_down_ms=NEVER_MS,
+        doubt_ms=NEVER_MS,
     )
 
 
@@ -39,7 +40,8 @@ class BrokenInvariantError(AssertionError):
 class Node:
     """A replica and the records in its log, each told by its epoch; those below `synced` are really on disk.
 
-    `life` counts its restarts; what it is told from `obeys_from` on is meant for this life.
+    `life` counts its restarts; what it is told from `obeys_from` on is meant for this life. One that `is_copy` was
+    started with an older copy of its directory, which nobody knows.
     """
 
     replica: Replica
@@ -47,6 +49,7 @@ class Node:
     synced: int = 0
     life: int = 0
     obeys_from: int = 0
+    is_copy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +116,15 @@ def _step(replica: Replica, event: i.Event) -> tuple[Replica, list[o.Effect]]:
         raise BrokenInvariantError(f"NoBug: {error}, upon {event} at {replica}") from error
 
 
-def restarted(node: Node, records: tuple[int, ...], obeys_from: int) -> Node:
+def restarted(node: Node, records: tuple[int, ...], obeys_from: int, *, is_copy: bool = False) -> Node:
     """Return a node in its next life, of which nothing is left but the records on its disk."""
     log = ReplicaLog()
     for end, epoch in enumerate(records, 1):
         log = log.appended(epoch, end)
     former = node.replica
-    replica = Replica(SHARD, former.node, former.settings, log.synced(len(records)), 0, 0, Offline())
-    return Node(replica, records, len(records), node.life + 1, obeys_from)
+    log = log.synced(len(records))
+    replica = Replica(SHARD, former.node, former.settings, log, 0, 0, Offline(), is_in_doubt=True)
+    return Node(replica, records, len(records), node.life + 1, obeys_from, node.is_copy or is_copy)
 
 
 def _confirm(node: Node, event: Confirm, reaction: Reaction) -> None:
@@ -154,7 +158,7 @@ def _perform(
             steps.append(i.LogCut(0, SHARD, effect.log_number))
         case o.RefuseCut():
             raise BrokenInvariantError(f"NoCutBelowHighWatermark: {me} is told to cut below {effect.high_watermark}")
-        case o.StepDown():
+        case o.StepDown() if effect.successor is None:
             raise BrokenInvariantError(f"CommittedForEver: {me} steps down, since {effect.why}")
         case o.GateMoved():
             reaction.committed = tuple(records[: effect.high_watermark])
@@ -202,6 +206,11 @@ def _records_of(replica: Replica) -> list[int]:
 
 
 def _normal(replica: Replica) -> Replica:
+    if isinstance(replica.role, Declined):
+        return replace(replica, role=replace(replica.role, why=""))
+    if isinstance(replica.role, Doubting):
+        asked = sorted(replica.role.asked, key=lambda it: it.follower)
+        return replace(replica, role=replace(replica.role, asked=tuple(asked)))
     if not isinstance(replica.role, Leader):
         return replica
     role = replica.role
@@ -232,6 +241,12 @@ def renamed(node: Node, names: Names) -> Node:
         fetches = sorted((replace(f, node=names[f.node]) for f in role.fetches), key=lambda fetch: fetch.node)
         isr = replace(isr, members=renamed_set(isr.members, names), pending=pending)
         role = replace(role, isr=isr, fetches=tuple(fetches))
+    elif isinstance(role, Doubting):
+        command = replace(role.command, leader=names[replica.node], isr=renamed_set(role.command.isr, names))
+        waiting = sorted((replace(it, follower=names[it.follower]) for it in role.asked), key=lambda it: it.follower)
+        role = replace(role, command=command, asked=tuple(waiting))
+    elif isinstance(role, Declined) and role.successor is not None:
+        role = replace(role, successor=names[role.successor])
     return replace(node, replica=replace(replica, node=names[replica.node], role=role))
 
 
@@ -254,6 +269,9 @@ def renamed_said(said: Said, names: Names) -> Said:
 def one_version_later(node: Node) -> Node:
     """Return the node once its bucket has another version; versions count back from the one there is."""
     role = node.replica.role
+    if isinstance(role, Doubting):
+        command = replace(role.command, version=max(role.command.version - 1, -2))
+        return replace(node, replica=replace(node.replica, role=replace(role, command=command)))
     if not isinstance(role, Leader):
         return node
     isr = replace(role.isr, version=max(role.isr.version - 1, -2))

@@ -23,7 +23,8 @@ class Scope:
     `changes` writes of an ISR arrive at most; all others are lost on their way. So many replicas as are `warm`
     have the record that began epoch 1 at the start; with 2 the third has been told of the epoch and not fetched.
     With `min_insync` 1 a leader may be its whole ISR. A node that `restarts` has what was synced, one that is among the
-    `wiped` has nothing, and has left the ISR in the transaction that registers it.
+    `wiped` has nothing, and has left the ISR in the transaction that registers it. One that is `put_back` has the begin
+    of what it had, and nobody knows.
     """
 
     epochs: int = 2
@@ -36,6 +37,7 @@ class Scope:
     min_insync: int = 2
     restarts: int = 0
     wiped: int = 0
+    put_back: int = 0
 
 
 class Write(NamedTuple):
@@ -90,6 +92,7 @@ class Left(NamedTuple):
     changes: int
     restarts: int
     wiped: int
+    put_back: int
 
 
 class State(NamedTuple):

@@ -11,6 +11,7 @@ log) and NoBug (no assertion of the product's fails).
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
 
 from coordinator.core.replica import events as i
@@ -78,7 +79,7 @@ class Model:
             (),
             (),
             (None, None, None),
-            Left(scope.records, scope.unknown, scope.reads, scope.changes, scope.restarts, scope.wiped),
+            Left(scope.records, scope.unknown, scope.reads, scope.changes, scope.restarts, scope.wiped, scope.put_back),
         )
 
         return self._warmed(cold) if scope.warm else cold
@@ -137,6 +138,8 @@ class Model:
                 yield (node, "restarts"), self._restarted(state, node, is_wiped=False)
             if state.left.wiped and node != state.zookeeper.leader:
                 yield (node, "is wiped"), self._restarted(state, node, is_wiped=True)
+            for end in range(value.synced) if state.left.put_back else ():
+                yield (node, "is put back", end), self._put_back(state, node, end)
         for to, said in state.messages:
             if self.scope.in_order and self._is_early(state, to, said):
                 continue
@@ -195,6 +198,8 @@ class Model:
             for to, said in after.messages
             if to == node and isinstance(self._said.values[said], i.FetchAnswered) and (to, said) not in state.messages
         ]
+        if not answers and after is not state:
+            yield (node, "is heard by", role.leader), after
         for answer in answers:
             answered = self._stepped(after._replace(messages=after.messages - {answer}), *answer)
             yield (node, "is told", self._said.values[answer[1]]), answered
@@ -247,10 +252,17 @@ class Model:
         seen = i.IsrSeen(0, SHARD, zookeeper.epoch, 0, zookeeper.isr)
         return self._stepped(state._replace(writes=in_order([*writes])), node, seen)
 
+    def _put_back(self, state: State, node: int, end: int) -> State:
+        """Return the state in which a node lives anew with the begin of its log, and neither it nor others know."""
+        left = state.left._replace(put_back=state.left.put_back - 1)
+        former = self.node(state, node)
+        copy = restarted(former, former.records[:end], 0, is_copy=True)
+        return self._begun(state._replace(left=left), node, copy, state.zookeeper)
+
     def _restarted(self, state: State, node: int, *, is_wiped: bool) -> State:
         """Return the state in which a node lives anew with what is on its disk, and is told what is in ZooKeeper.
 
-        A node with nothing on it leaves the ISR. What it led in its former life it does not lead.
+        A node with nothing on it leaves the ISR.
         """
         left, zookeeper, former = state.left, state.zookeeper, self.node(state, node)
         left = left._replace(wiped=left.wiped - 1) if is_wiped else left._replace(restarts=left.restarts - 1)
@@ -258,7 +270,11 @@ class Model:
             state = self._later_version(state)
             zookeeper = zookeeper._replace(isr=tuple(member for member in zookeeper.isr if member != node))
         records = () if is_wiped else former.records[: former.synced]
-        fresh = restarted(former, records, zookeeper.epoch + (node == zookeeper.leader))
+        return self._begun(state._replace(left=left), node, restarted(former, records, 0), zookeeper)
+
+    def _begun(self, state: State, node: int, fresh: Node, zookeeper: Command) -> State:
+        """Return the state in which a node has begun a life; what it led in its former one it does not lead."""
+        fresh = replace(fresh, obeys_from=zookeeper.epoch + (node == zookeeper.leader))
         nodes, reads = [*state.nodes], [*state.reads]
         nodes[node], reads[node] = self._nodes.number(fresh), None
         is_told = any(command.epoch == zookeeper.epoch for command in state.commands)
@@ -270,7 +286,6 @@ class Model:
                 messages=frozenset(each for each in state.messages if each[0] != node),
                 late=tuple(each for each in state.late if each[0] != node),
                 reads=tuple(reads),
-                left=left,
             )
         )
 

@@ -144,13 +144,17 @@ class StepDownReason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class StepDown:
-    """A node, in one of its lives, asks to be relieved of a shard that it leads in this epoch."""
+    """A node, in one of its lives, asks to be relieved of a shard that it leads in this epoch.
+
+    `successor` is the member of the in-sync set whose log reaches further than its own, where that is why.
+    """
 
     shard: int
     leader_epoch: int
     reason: StepDownReason
     node_id: int
     node_epoch: int
+    successor: int | None = None
 
 
 ControllerEvent: TypeAlias = (

@@ -296,6 +296,7 @@ class ClusterNode:
                 fetch_retry_ms=settings.fetch_retry_ms,
                 stall_ms=settings.stall_ms,
                 step_down_ms=settings.step_down_ms,
+                doubt_ms=settings.doubt_ms,
             ),
             self._identity.controller_epoch,
             self._on_disk,

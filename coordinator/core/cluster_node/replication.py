@@ -113,8 +113,12 @@ class Replication:
     def step(self, shard: int, event: said.Event) -> None:
         """Have the replica of a shard take in an event."""
         self._tell_appended(shard)
+        led = self.led
         self._perform(self.replicas.step(shard, event))
         self._look_at_gate(shard)
+        if self.led > led:  # it leads from now on, by a follower's word
+            for peer in sorted(self.draining):
+                self.step(shard, said.PeerDraining(self._now_ms, peer, is_draining=True))
 
     def append_refused(self, event: events.AppendRefused) -> None:
         """Have a replica know that its log did not take what it counts; who leads it leaves its epoch."""
@@ -199,6 +203,8 @@ class Replication:
                     self.out.append(effect)
                 case wanted.BeginEpoch() | wanted.Resign() | wanted.BecomeServing() | wanted.BecomeStalled():
                     self._lead(effect)
+                case wanted.GoesOnInDoubt(shard, leader_epoch, why):
+                    self.out.append(_goes_on_in_doubt(shard, leader_epoch, why))
                 case wanted.LoadShard() | wanted.CommittedTo():
                     pass  # the coordinator asks for its load itself; committed records are replayed by nobody yet
                 case _:
@@ -465,3 +471,11 @@ class Replication:
             if again_ms is not None:
                 self.out.append(done.WakeAt(again_ms))
         self.coordinator.gates.next_round = self._confirmations.next_round
+
+
+def _goes_on_in_doubt(shard: int, leader_epoch: int, why: str) -> done.Notice:
+    text = (
+        f"shard {shard} goes on in epoch {leader_epoch} with the log that is on this node's disk, for {why}: if this "
+        "directory was put back from a copy, what was acknowledged after it is lost"
+    )
+    return done.Notice("leads-in-doubt", text, is_warning=True)

@@ -20,6 +20,9 @@ class ClusterSettings:
     """The time that what a leader has decided may wait before it decides nothing more."""
     step_down_ms: int = 5_000
     """The time after which it asks for another leader."""
+    doubt_ms: int = 30_000
+    """The time that a leader whose log was read from disk waits for others that may have more before it takes them out
+    of the in-sync set, or others in."""
     confirm_linger_ms: int = 2
     """The pause between two questions to a peer whether it still follows."""
     window_bytes: int = 4 * 1024 * 1024

@@ -71,7 +71,8 @@ def step_down_of(effect: replica_fx.StepDown, reason: cluster_ev.StepDownReason 
             reason = cluster_ev.StepDownReason.LACKS_RECORDS
         elif effect.wants_epoch:
             reason = cluster_ev.StepDownReason.SPOILT_EPOCH
-    return wire.StepDown(effect.shard, effect.leader_epoch, _REASONS[reason], effect.why[:MAX_WHY])
+    why = effect.why[:MAX_WHY]
+    return wire.StepDown(effect.shard, effect.leader_epoch, _REASONS[reason], why, effect.successor)
 
 
 # ---- in --------------------------------------------------------------------------------------------------------------
@@ -146,7 +147,7 @@ def answer_in(said: PeerSaid, controller_epoch: int) -> cluster_ev.NodeAnswered 
 def step_down_in(message: wire.StepDown, node_id: int, node_epoch: int) -> cluster_ev.StepDown:
     """Return the wish to be replaced of the node that has said it, in the life in which it has."""
     reason = _HEARD_REASONS[message.reason]
-    return cluster_ev.StepDown(message.shard, message.leader_epoch, reason, node_id, node_epoch)
+    return cluster_ev.StepDown(message.shard, message.leader_epoch, reason, node_id, node_epoch, message.successor)
 
 
 def peer_address(node: cluster_fx.NodeInfo) -> PeerAddress | None:

@@ -134,8 +134,9 @@ class Resign:
 class StepDown:
     """Ask the controller for another leader; `lacks_committed` says that this replica is to leave the ISR as well.
 
-    With `wants_epoch` the same one may lead, in another epoch: this one has records that its log did not take. It comes
-    again from time to time until there is a command: there may have been no controller to hear it.
+    With `wants_epoch` the same one may lead, in another epoch: this one has records that its log did not take. The
+    `successor`, if there is one, is the member of the ISR that is to lead, for its log reaches further. It comes again
+    from time to time until there is a command: there may have been no controller to hear it.
     """
 
     shard: int
@@ -143,6 +144,16 @@ class StepDown:
     why: str
     lacks_committed: bool = False
     wants_epoch: bool = False
+    successor: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GoesOnInDoubt:
+    """Say aloud that this node leads with a log that may be an older copy, and that nobody could be asked."""
+
+    shard: int
+    leader_epoch: int
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +288,7 @@ Effect: TypeAlias = (
     | GateMoved
     | Resign
     | StepDown
+    | GoesOnInDoubt
     | AnswerFetch
     | PushRecords
     | ChangeIsr

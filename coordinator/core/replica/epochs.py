@@ -8,6 +8,8 @@ records themselves, or whether they are on disk anywhere else.
 from dataclasses import dataclass, replace
 from typing import Final
 
+from coordinator.core.log.storage import OpenedLog
+
 NO_EPOCH: Final = -1
 """The epoch of the record before the first one."""
 
@@ -99,3 +101,9 @@ class ReplicaLog:
 
 EMPTY_LOG: Final = ReplicaLog()
 """The log of a replica that has never had a record."""
+
+
+def log_opened(opened: OpenedLog) -> ReplicaLog:
+    """Return the log of a replica as its disk has opened it, with the number that it was opened under; all durable."""
+    log = ReplicaLog(opened.start, opened.end, opened.end, epochs=opened.epochs)
+    return log.renumbered(opened.number)

@@ -147,7 +147,7 @@ def pushed(replica: Replica, event: RecordsPushed, effects: list[Effect]) -> Rep
     if event.batches:
         first, last = event.batches[0], event.batches[-1]
         if last.end <= replica.log.end:
-            return _committed_to(replica, event.high_watermark, effects)  # pushed twice
+            return _told(replica, event, effects)  # pushed twice
         if first.base_offset != replica.log.end:
             return ask(replica, effects)
         if first.leader_epoch < replica.log.last_epoch:
@@ -157,7 +157,20 @@ def pushed(replica: Replica, event: RecordsPushed, effects: list[Effect]) -> Rep
             log = log.appended(batch.leader_epoch, batch.end)
         effects.append(AppendBatches(replica.shard, log.number, event.batches))
         replica = replace(replica, log=log)
-    return _committed_to(replica, event.high_watermark, effects)
+    return _told(replica, event, effects)
+
+
+def _told(replica: Replica, event: RecordsPushed, effects: list[Effect]) -> Replica:
+    replica = _committed_to(replica, event.high_watermark, effects)
+    if replica.is_in_doubt and _proves(replica, event.high_watermark):
+        return replace(replica, is_in_doubt=False)
+    return replica
+
+
+def _proves(replica: Replica, high_watermark: int) -> bool:
+    """Return whether this log has all that its leader has committed, some of it in the leader's epoch."""
+    is_whole = 0 < high_watermark <= replica.log.end
+    return is_whole and replica.log.epoch_before(high_watermark) == replica.leader_epoch
 
 
 def _committed_to(replica: Replica, high_watermark: int, effects: list[Effect]) -> Replica:

@@ -95,10 +95,11 @@ def decline(
     *,
     lacks_committed: bool = False,
     wants_epoch: bool = False,
+    successor: int | None = None,
 ) -> Replica:
     """Do not lead in the epoch there is, and follow nobody until a command says whom."""
-    effects.append(StepDown(replica.shard, replica.leader_epoch, why, lacks_committed, wants_epoch))
-    return replace(replica, role=Declined(why, lacks_committed, now_ms, wants_epoch))
+    effects.append(StepDown(replica.shard, replica.leader_epoch, why, lacks_committed, wants_epoch, successor))
+    return replace(replica, role=Declined(why, lacks_committed, now_ms, wants_epoch, successor))
 
 
 def asked_to_be_replaced(replica: Replica, declined: Declined, event: Ticked, effects: list[Effect]) -> Replica:
@@ -112,6 +113,7 @@ def asked_to_be_replaced(replica: Replica, declined: Declined, event: Ticked, ef
         effects,
         lacks_committed=declined.lacks_committed,
         wants_epoch=declined.wants_epoch,
+        successor=declined.successor,
     )
 
 

@@ -3,8 +3,9 @@
 | role | leads to |
 |---|---|
 | Absent | Opening, by LeaderAndIsr |
-| Opening | Follower, Leader or Offline, when the log's end and epochs are known |
+| Opening | Follower, Doubting, Leader or Offline, when the log's end and epochs are known |
 | Follower: matching, cutting, installing, following | Leader, Offline or another Follower, by LeaderAndIsr |
+| Doubting | Leader, when enough others were heard; Declined, when one of them has more; others, by LeaderAndIsr |
 | Leader: loading | serving, when the load has reached the record that began its epoch |
 | Leader: serving | stalled, when the oldest send has waited too long |
 | Leader: stalled | serving, when it has left |
@@ -19,7 +20,7 @@ from enum import Enum
 from typing import Final, TypeAlias
 
 from coordinator.core.replica.epochs import EMPTY_LOG, ReplicaLog
-from coordinator.core.replica.events import LeaderAndIsr
+from coordinator.core.replica.events import FetchAsked, LeaderAndIsr
 from coordinator.core.replica.isr import Isr
 
 NOT_MATCHED: Final = -1
@@ -38,6 +39,7 @@ class Settings:
     fetch_retry_ms: int
     stall_ms: int
     step_down_ms: int
+    doubt_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,17 @@ class Leader:
     asked_to_step_down_ms: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Doubting:
+    """The replica is to lead with a log that may be an older copy, so it appends nothing before others were heard.
+
+    `asked` are the fetches of others that wait until it leads, the last one of each.
+    """
+
+    command: LeaderAndIsr
+    asked: tuple[FetchAsked, ...] = ()
+
+
 class FollowerPhase(Enum):
     """How far a follower is with being the begin of its leader's log."""
 
@@ -132,6 +145,7 @@ class Declined:
     lacks_committed: bool
     asked_ms: int
     wants_epoch: bool = False
+    successor: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +160,7 @@ class Absent:
     """There is no replica here, as far as this node knows."""
 
 
-Role: TypeAlias = Absent | Opening | Follower | Leader | Offline | Declined
+Role: TypeAlias = Absent | Opening | Follower | Doubting | Leader | Offline | Declined
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +168,7 @@ class Replica:
     """One replica of `shard` on `node`; `high_watermark` never goes back while the node lives.
 
     `is_replaced` says that a snapshot is taking the place of the log, which is no log to follow or lead with meanwhile.
+    `is_in_doubt` says that the log is as it was read from disk, which may be a copy from before; see `doubt`.
     """
 
     shard: int
@@ -164,6 +179,7 @@ class Replica:
     high_watermark: int = 0
     role: Role = Absent()
     is_replaced: bool = False
+    is_in_doubt: bool = False
 
     def confirms(self, leader: int, leader_epoch: int) -> bool:
         """Return whether a round of this leader may be confirmed: it is followed in exactly this epoch."""

@@ -7,7 +7,7 @@ An equal one is a repetition. Whatever is said of another epoch changes nothing.
 from dataclasses import replace
 from typing import assert_never
 
-from coordinator.core.replica import follower, isr_changes, leader
+from coordinator.core.replica import doubt, follower, isr_changes, leader
 from coordinator.core.replica.effects import (
     AnswerFetch,
     DropReplica,
@@ -51,6 +51,7 @@ from coordinator.core.replica.events import (
 from coordinator.core.replica.replica import (
     Absent,
     Declined,
+    Doubting,
     Follower,
     FollowerPhase,
     Leader,
@@ -87,6 +88,8 @@ def step(replica: Replica, event: Event) -> tuple[Replica, list[Effect]]:
                 replica = _following(replica, replica.role, event, effects)
             elif isinstance(event, LogSynced):
                 replica = follower.with_synced(replica, event)
+            elif isinstance(replica.role, Doubting):
+                replica = doubt.heard(replica, replica.role, event, effects)
             elif isinstance(replica.role, Declined) and isinstance(event, Ticked):
                 replica = leader.asked_to_be_replaced(replica, replica.role, event, effects)
     return replica, effects
@@ -108,7 +111,8 @@ def _opened(replica: Replica, event: ReplicaOpened, effects: list[Effect]) -> Re
     command = replica.role.command
     high_watermark = max(replica.high_watermark, event.log.start)
     log = event.log.renumbered(event.log.number)
-    return _obeyed(replace(replica, log=log, high_watermark=high_watermark, role=Offline()), command, effects)
+    replica = replace(replica, log=log, high_watermark=high_watermark, role=Offline(), is_in_doubt=True)
+    return _obeyed(replica, command, effects)
 
 
 def _obeyed(replica: Replica, command: LeaderAndIsr, effects: list[Effect]) -> Replica:
@@ -137,7 +141,7 @@ def _obeyed(replica: Replica, command: LeaderAndIsr, effects: list[Effect]) -> R
     if has_been_led(replica.log, command):
         why = "a former life of this node has led in this epoch, and may have given others what is not in this log"
         return leader.decline(replica, why, command.now_ms, effects)
-    return leader.lead(replica, command, effects)
+    return doubt.elected(replica, command, effects)
 
 
 def is_older_than(log: ReplicaLog, command: LeaderAndIsr) -> bool:
@@ -191,6 +195,8 @@ def _not_taken(replica: Replica, event: AppendRefused, effects: list[Effect]) ->
 def _asked(replica: Replica, event: FetchAsked, effects: list[Effect]) -> Replica:
     if event.leader_epoch == replica.leader_epoch and isinstance(replica.role, Leader):
         return leader.asked(replica, event, effects)
+    if event.leader_epoch == replica.leader_epoch and isinstance(replica.role, Doubting):
+        return doubt.asked(replica, replica.role, event, effects)
     is_early = event.leader_epoch > replica.leader_epoch or isinstance(replica.role, Opening)
     answer = UnknownEpoch() if is_early else Fenced()
     effects.append(AnswerFetch(replica.shard, event.follower, event.leader_epoch, event.fetch, answer))

@@ -96,9 +96,13 @@ class StepDownReason(IntEnum):
 
 
 class StepDown(WireMessage, frozen=True, tag=332):
-    """A leader asks to be relieved of a shard that it leads in this epoch; `why` is for people."""
+    """A leader asks to be relieved of a shard that it leads in this epoch; `why` is for people.
+
+    `successor` is the member of the in-sync set whose log reaches further, where that is why.
+    """
 
     shard: Shard
     leader_epoch: LeaderEpoch
     reason: StepDownReason
     why: Why = ""
+    successor: NodeId | None = None

@@ -22,7 +22,7 @@ from coordinator.core.events import ShardRecovered, ShardUnreadable
 from coordinator.core.log.entry import StorageError
 from coordinator.core.log.storage import DiskPort, LogReplacedError, LogSink
 from coordinator.core.replica.effects import DropReplica, OpenReplica
-from coordinator.core.replica.opening import log_opened
+from coordinator.core.replica.epochs import log_opened
 from coordinator.runtime.disk.shard_reading import ShardReader
 
 Report: TypeAlias = Callable[[LogOpened | LogRead | SnapshotRead | ShardRecovered | ShardUnreadable], None]

@@ -16,7 +16,7 @@ from coordinator.core.cluster_node.events import Event
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.core.peers.events import PeerSaid
 from coordinator.core.replica import effects as r
-from coordinator.core.replica.replica import Absent, Leader, Opening, Replica
+from coordinator.core.replica.replica import Absent, Doubting, Leader, Opening, Replica
 from coordinator.protocol.messages.message import WireMessage
 from coordinator.protocol.peer_messages import TellNode
 from tests.sim.cluster.disk import Log, Record
@@ -72,12 +72,33 @@ class ClusterChecker:
         for process in self.processes:
             live, former = self.image.live.get(process.number), lived.get(process.number)
             is_another = live is not None and (former is None or former.value.node_epoch != live.value.node_epoch)
-            if process.is_up and is_another:
+            if process.is_up and is_another and not process.is_loss_unnoticed:
                 process.lost = {}  # it has registered since, and is counted with what it has
+        self._forget_losses()
         for shard, entry in self.image.shards():
             was = before.get(shard)
             if was != entry:
                 self._entry_changed(shard, was, entry)
+
+    def _has_found(self, was: ShardEntry | None, entry: ShardEntry) -> bool:
+        gone = set() if was is None else set(was.isr).difference(entry.isr)
+        return bool(gone) and gone <= {process.number for process in self.processes if process.is_loss_unnoticed}
+
+    def _forget_losses(self) -> None:
+        """Count a node with what it has, after a loss that it does not know of: it has all again, or is not in sync."""
+        for process in self.processes:
+            if process.is_loss_unnoticed and process.is_up and process.lost:
+                entries = {shard: self.image.shard(shard) for shard in process.lost}
+                process.lost = {
+                    shard: log
+                    for shard, log in process.lost.items()
+                    if (entry := entries[shard]) is not None and process.number in entry.isr
+                    if not self._is_whole(process, shard)
+                }
+
+    def _is_whole(self, process: "ClusterProcess", shard: int) -> bool:
+        log, end = process.disk.stable.get(shard), len(self.committed[shard])
+        return log is not None and self._is_in(log, shard, end)
 
     def _entry_changed(self, shard: int, was: ShardEntry | None, entry: ShardEntry) -> None:
         self._schedule.tell("zookeeper", f"shard {shard}: {entry}")
@@ -85,7 +106,8 @@ class ClusterChecker:
         office = self.image.epoch.value.node_id if self.image.epoch is not None else None
         is_in_office = not entry.changed_by.startswith("controller") or entry.changed_by == f"controller {office}"
         self._require(is_in_office, "OneController", f"{office} is in office; shard {shard}: {entry}")
-        has_lost = "lost its log" in entry.changed_by  # which leaves whatever is left
+        # Whoever has lost its log, or is found to have, leaves whatever is left.
+        has_lost = "lost its log" in entry.changed_by or self._has_found(was, entry)
         is_enough = has_lost or len(entry.isr) >= min(self._cluster.min_insync_replicas, len(was.isr) if was else 9)
         self._require(is_enough, "IsrNotBelowMin", f"{shard} {was} {entry}")
         self._require(entry.leader is None or entry.leader in entry.isr, "LeaderInIsr", f"{shard} {entry}")
@@ -150,6 +172,8 @@ class ClusterChecker:
             self._require(replica.leader_epoch >= self._epochs.get(key, -1), "MonotonicEpochs", f"{key}")
             self._epochs[key] = replica.leader_epoch
             log = process.disk.log(shard)
+            if isinstance(replica.role, Doubting) and process.is_loss_unnoticed:
+                self.coverage["copy elected"] += 1
             if isinstance(replica.role, Leader):
                 self._leads(process, shard, replica.leader_epoch)
             if isinstance(replica.role, Absent):  # it was stopped: another replica of the shard begins anew

@@ -4,9 +4,11 @@ from dataclasses import replace
 from random import Random
 from typing import ClassVar
 
+import msgspec
+
 from tests.sim.cluster.checker import ViolationError
 from tests.sim.cluster.mix import ClusterMix
-from tests.sim.cluster.world import ClusterWorld
+from tests.sim.cluster.world import LOOK_MS, ClusterWorld
 
 SETTLED_MS = 5_000
 HALTED_MS = 20_000
@@ -40,6 +42,45 @@ class InSyncWorld(_Narrow):
     """Leaders change in-sync sets all the time, and often do not hear what became of it."""
 
     often = frozenset({"zookeeper-cut", "zookeeper-held", "disk-slow", "contact-broken"})
+
+
+class CopiedNodeWorld(ClusterWorld):
+    """The directory of one node is put back from a copy of the life that ends, while all nodes are down.
+
+    No count of starts tells it, and nobody is there who knows better: its node comes first, and is elected. No other
+    disk loses anything, so nothing that was acknowledged may be missing.
+    """
+
+    def __init__(self, seed: int, mix: ClusterMix, dice: Random) -> None:
+        super().__init__(seed, replace(mix, cluster=msgspec.structs.replace(mix.cluster, min_insync_replicas=2)), dice)
+
+    def run(self) -> None:
+        """Run to the end, or to the first broken invariant."""
+        schedule, dice = self.schedule, self.dice
+        self._begin()
+        schedule.run_until(SETTLED_MS)
+        old = dice.choice(self.processes)
+        while not old.is_up:
+            schedule.run_until(schedule.now_ms + LOOK_MS)
+        copy = old.disk.copied()
+        schedule.run_until(schedule.now_ms + dice.choice((200, 2_000, 6_000)))
+        others = dice.sample([each for each in self.processes if each is not old], len(self.processes) - 1)
+        if dice.random() < 0.3:
+            # Only one of the others is in sync when they end.
+            others[0].end(loses_power=False, why="is killed")
+            schedule.run_until(schedule.now_ms + SETTLED_MS)
+        for process in others:
+            process.end(loses_power=dice.random() < 0.5, why="ends")
+        old.put_back(copy, is_unnoticed=True)
+        self.faults += 1
+        self.has_lost_something = True
+        wait_ms = 0
+        for process in (old, *others):
+            schedule.after(wait_ms, process.power_on)
+            wait_ms += dice.choice((0, 300, 6_000, 12_000))
+        schedule.run_until(schedule.now_ms + wait_ms + dice.choice((0, 3_000)))
+        self._heal()
+        self._come_to_rest()
 
 
 class PutBackWorld(ClusterWorld):

@@ -78,12 +78,15 @@ def _copy_disk(world: "ClusterWorld") -> bool:
 
 def _put_back_disk(world: "ClusterWorld") -> bool:
     def put_back(process: "ClusterProcess") -> bool:
-        starts, copy = world.copies.get(process.number, (process.starts, {}))
-        if world.checker.image.known[process.number].value.starts <= starts:
-            # Nobody knows of a later start: the copy is like a disk that has lost what it has synced without a word.
+        starts, copy = world.copies.get(process.number, (0, None))
+        # A copy of the life that ends is like a disk that has lost what it has synced without a word: the others have
+        # to find it out, which they can where what is acknowledged is on more disks than this one.
+        is_unnoticed = world.checker.image.known[process.number].value.starts <= starts
+        if copy is None or (is_unnoticed and world.cluster.min_insync_replicas < 2):
             process.end(loses_power=True, why="loses power")
             return False
-        process.put_back(copy)
+        process.put_back(copy, is_unnoticed=is_unnoticed)
+        world.checker.coverage["copy of present life"] += is_unnoticed
         return True
 
     return _loses(world, put_back)

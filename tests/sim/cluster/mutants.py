@@ -13,13 +13,14 @@ from unittest.mock import patch
 
 from coordinator.core.cluster_node import isr_writes
 from coordinator.core.cluster_node.replication import Replication
+from coordinator.core.replica import doubt
 from coordinator.core.shards.gates import Gates
 from coordinator.core.shards.snapshots import Snapshots
 from tests.model import mistakes
 from tests.sim.cluster import mutants_leading as leads
 from tests.sim.cluster import mutants_members as members
 from tests.sim.cluster import mutants_office as office
-from tests.sim.cluster.directed import InSyncWorld, PutBackWorld
+from tests.sim.cluster.directed import CopiedNodeWorld, InSyncWorld, PutBackWorld
 from tests.sim.cluster.run import ClusterOutcome, run_cluster_seed
 from tests.sim.cluster.world import ClusterWorld
 
@@ -66,6 +67,15 @@ def _appended_is_not_told() -> Patches:
     return [(Replication, "_tell_appended", lambda replication, shard: None)]
 
 
+def _anybody_is_heard() -> Patches:
+    """The word of a replica counts that is not in sync."""
+
+    def is_enough(replica: Any, command: Any, heard: Any) -> bool:
+        return len({*heard, replica.node}) >= min(replica.settings.min_insync_replicas, len(command.isr))
+
+    return [(doubt, "_is_enough", is_enough)]
+
+
 def _of_the_model(name: str) -> Callable[[], Patches]:
     return lambda: mistakes.MISTAKES[name].plant()
 
@@ -83,10 +93,16 @@ OF_THE_MODEL: Final[Mapping[str, str]] = {
     "pending-isr-ignored": "a change of an in-sync set counts for nothing until it is known to be done",
     "unknown-outcome-read": "a write whose outcome is lost is settled by a read that does not show it",
     "expand-before-epoch": "a follower joins with what its leader knows to be committed",
+    "copy-leads": "a node leads at once with the log that it was started with",
+    "longer-log-ignored": "it is not looked at how far the logs of others reach",
     "joins-in-any-life": "who joins need not be registered as it was when it fetched",
 }
 
-HUNTED_IN: Final[Mapping[str, type[ClusterWorld]]] = {"unknown-outcome-read": InSyncWorld}
+HUNTED_IN: Final[Mapping[str, type[ClusterWorld]]] = {
+    "unknown-outcome-read": InSyncWorld,
+    "copy-leads": CopiedNodeWorld,
+    "longer-log-ignored": CopiedNodeWorld,
+}
 """The worlds of those that random ones hardly ever show."""
 
 MUTANTS: Final[Mapping[str, ClusterMutant]] = {
@@ -106,6 +122,7 @@ MUTANTS: Final[Mapping[str, ClusterMutant]] = {
     "isr-over-any-version": ClusterMutant("a set is written over another's change", _isr_over_any_version),
     "snapshot-above-high-watermark": ClusterMutant("a snapshot holds what may be cut", _snapshot_above_high_watermark),
     **{name: ClusterMutant(*mistake) for name, mistake in members.MISTAKES.items()},
+    "anybody-is-heard": ClusterMutant("who is not in sync has a say", _anybody_is_heard, CopiedNodeWorld),
     "appended-is-not-told": ClusterMutant("a replica hears late what was appended", _appended_is_not_told),
 }
 

@@ -26,7 +26,7 @@ from coordinator.core.log.storage import LogReplacedError, OpenedLog
 from coordinator.core.peers.control_words import PEERS_ADDRESS
 from coordinator.core.peers.effects import ConnectPeers, EndContact, SayToPeer
 from coordinator.core.replica import effects as r
-from coordinator.core.replica.opening import log_opened
+from coordinator.core.replica.epochs import log_opened
 from coordinator.protocol.parts import NodeAddress
 from coordinator.protocol.peer_messages import NodeAnswered, TellNode
 from tests.helpers.planted_bugs import PlantedBugError
@@ -74,6 +74,8 @@ class ClusterProcess:
         self.disk = Disk(number, f"directory-{number}")
         self.lost: Mapping[int, Log] = {}
         """The logs that this node has lost with its disk, or of it."""
+        self.is_loss_unnoticed = False
+        """Neither this node nor ZooKeeper can tell that it has lost them."""
         self.node: ClusterNode
         self.zookeeper: SimulatedZooKeeper
         self.manners: Manners
@@ -202,10 +204,13 @@ class ClusterProcess:
         self.end(loses_power=True, why="loses its disk")
         self.lost, self.disk = self.disk.stable, Disk(self.number, f"directory-{self.number}-anew")
 
-    def put_back(self, copy: Mapping[Path, bytes]) -> None:
-        """End the process, and have a copy of its disk from before under the next one."""
+    def put_back(self, copy: Mapping[Path, bytes], *, is_unnoticed: bool = False) -> None:
+        """End the process, and have a copy of its disk from before under the next one.
+
+        It `is_unnoticed` where the copy is of the life that ends, so that the count of its starts does not tell.
+        """
         self.end(loses_power=True, why="has its disk put back from a copy")
-        self.lost = self.disk.put_back(copy)
+        self.lost, self.is_loss_unnoticed = self.disk.put_back(copy), is_unnoticed
 
     def damage(self) -> bool:
         """End the process, and damage one of its logs; False where no damage would be told from a torn write."""

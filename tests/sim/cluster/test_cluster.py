@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.sim.cluster.directed import PutBackWorld
+from tests.sim.cluster.directed import CopiedNodeWorld, PutBackWorld
 from tests.sim.cluster.mix import draw_cluster_mix
 from tests.sim.cluster.mutants import MUTANTS, hunt_cluster
 from tests.sim.cluster.run import run_cluster_seed
@@ -12,6 +12,7 @@ from tests.sim.cluster.world import ClusterWorld
 
 FOUND_AT_ONCE = (
     "acknowledged-at-own-disk",
+    "copy-leads",
     "deleted-by-epoch",
     "epochs-reused",
     "fetch-without-epoch",
@@ -50,6 +51,12 @@ def test_a_cluster_that_cannot_become_whole_is_said_so() -> None:
     world.processes[2].start = lambda: None  # type: ignore[method-assign]
     with pytest.raises(AssertionError, match="Liveness"):
         world.run()
+
+
+def test_nothing_is_lost_when_one_directory_is_put_back_while_all_nodes_are_down() -> None:
+    outcomes = [run_cluster_seed(seed, story_lines=40, kind=CopiedNodeWorld) for seed in range(4)]
+    assert {outcome.seed: outcome.shown for outcome in outcomes if outcome.broken} == {}
+    assert sum(outcome.coverage["copy elected"] for outcome in outcomes) > 0, "it was never the first to be chosen"
 
 
 def test_nodes_halt_whose_zookeeper_was_put_back_from_before_another_controller() -> None:

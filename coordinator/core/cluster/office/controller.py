@@ -230,7 +230,7 @@ def _hear_step_down(controller: Controller, event: StepDown) -> Controller:
         return controller
     if (entry.leader, entry.leader_node_epoch) != (event.node_id, event.node_epoch):
         return controller  # only the leader knows whether it can lead
-    stepped_down = {**office.stepped_down, event.shard: (event.leader_epoch, event.reason)}
+    stepped_down = {**office.stepped_down, event.shard: event}
     unfit = office.unfit
     if event.reason is StepDownReason.CANNOT_LOAD and entry.leader_node_epoch is not None:
         unfit |= {(event.shard, entry.leader, entry.leader_node_epoch)}

@@ -10,13 +10,14 @@ from typing import Final
 
 import msgspec.structs
 
-from coordinator.core.cluster.events import GiveBackShard, ReassignShard, StepDownReason
+from coordinator.core.cluster.events import GiveBackShard, ReassignShard, StepDown, StepDownReason
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.office.election import (
     Candidates,
     elect,
     elect_longest,
     give_back,
+    hand_over,
     is_led,
     is_waited_for,
     may_lead,
@@ -48,8 +49,8 @@ class Office:
     told: Mapping[int, ShardEntry] | None = None
     in_sync_since_ms: Mapping[int, int] = field(default_factory=dict)
     """Since when a shard's preferred replica has been in its in-sync set without leading it."""
-    stepped_down: Mapping[int, tuple[int, StepDownReason]] = field(default_factory=dict)
-    """By shard: the leader epoch in which its leader has asked to be relieved, and why."""
+    stepped_down: Mapping[int, StepDown] = field(default_factory=dict)
+    """By shard: what its leader has said when it asked to be relieved last."""
     unfit: frozenset[tuple[int, int, int]] = frozenset()
     """Shard, node and node epoch: who cannot load what."""
     wanted: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
@@ -167,9 +168,9 @@ class Due:
         }
 
     def _candidates(self, shard: int, entry: ShardEntry) -> Candidates:
-        epoch, reason = self._office.stepped_down.get(shard, (None, None))
+        asked = self._stepped_down(shard, entry)
         lacking: frozenset[int] = frozenset()
-        if epoch == entry.leader_epoch and reason is StepDownReason.LACKS_RECORDS and entry.leader is not None:
+        if asked is not None and asked.reason is StepDownReason.LACKS_RECORDS and entry.leader is not None:
             lacking = frozenset({entry.leader})
         unfit = {node for node, life in self._live.items() if (shard, node, life) in self._office.unfit}
         return Candidates(self._live, self._ready - unfit, lacking)
@@ -180,6 +181,26 @@ class Due:
     def _answering(self, shard: int, entry: ShardEntry) -> Candidates:
         candidates = self._candidates(shard, entry)
         return replace(candidates, eligible=candidates.eligible - self._late)
+
+    def _stepped_down(self, shard: int, entry: ShardEntry) -> StepDown | None:
+        """Return what the leader of this epoch has said when it asked to be relieved, if it has."""
+        asked = self._office.stepped_down.get(shard)
+        return None if asked is None or asked.leader_epoch != entry.leader_epoch else asked
+
+    def _relieved(
+        self, entry: ShardEntry, asked: StepDown, candidates: Candidates, min_insync: int
+    ) -> ShardEntry | None:
+        """Return who leads in the place of one that does not want to; nobody else can where its epoch is all that ends.
+
+        A successor that has more than the leader is the only one for whom it leaves, and another epoch begins where
+        that one has gone: the leader hears the others anew.
+        """
+        if asked.successor is not None:
+            named = hand_over(entry, asked.successor, candidates, self._changed_by)
+            return named or elect(entry, candidates, min_insync, self._changed_by)
+        moved = move_away(entry, candidates, self._changed_by)
+        is_spoilt = asked.reason is StepDownReason.SPOILT_EPOCH
+        return elect(entry, candidates, min_insync, self._changed_by) if moved is None and is_spoilt else moved
 
     def _next(self, shard: int, entry: ShardEntry, min_insync: int, *, is_starting: bool) -> ShardEntry | None:
         candidates = self._candidates(shard, entry)
@@ -203,11 +224,9 @@ class Due:
                 if shard in live.value.log_ends
             }
             return elect_longest(entry, candidates, min_insync, log_ends, self._changed_by)
-        epoch, reason = self._office.stepped_down.get(shard, (None, None))
-        if epoch == entry.leader_epoch:
-            moved = move_away(entry, candidates, self._changed_by)
-            is_spoilt = reason is StepDownReason.SPOILT_EPOCH
-            return elect(entry, candidates, min_insync, self._changed_by) if moved is None and is_spoilt else moved
+        asked = self._stepped_down(shard, entry)
+        if asked is not None:
+            return self._relieved(entry, asked, candidates, min_insync)
         candidates = self._answering(shard, entry)
         outbox = self._office.outbox
         if entry.leader in self._late and outbox is not None and not knows_that_it_leads(outbox, shard, entry):

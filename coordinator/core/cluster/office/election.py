@@ -81,6 +81,13 @@ def move_away(entry: ShardEntry, candidates: Candidates, changed_by: str = "") -
     return None if leader is None else _next(entry, leader, candidates.live[leader], entry.isr, changed_by)
 
 
+def hand_over(entry: ShardEntry, node: int, candidates: Candidates, changed_by: str = "") -> ShardEntry | None:
+    """Give the leadership to the member that the leader names, also one that drains: no other has what that one has."""
+    if node not in entry.isr or node not in candidates.live or node in candidates.lacking:
+        return None
+    return _next(entry, node, candidates.live[node], entry.isr, changed_by)
+
+
 @dataclass(frozen=True, slots=True)
 class UncleanChoice:
     """What an unclean election would make, with `loses_nothing` if it is certain that nothing acknowledged is lost."""
@@ -140,8 +147,8 @@ def _chosen(
         return None if is_as_before else _next(entry, None, None, members, changed_by)
     alive = tuple(node for node in members if node in candidates.live)
     dead = tuple(node for node in members if node not in candidates.live)
-    # Dead members stay, as far as they are needed for the smallest in-sync set that may commit.
-    isr = alive + dead[: max(0, min_insync - len(alive))]
+    # With too few alive to commit anything nobody leaves: whoever comes back first may be the one that is missed.
+    isr = alive if len(alive) >= min_insync else alive + dead
     return _next(entry, leader, candidates.live[leader], isr, changed_by)
 
 

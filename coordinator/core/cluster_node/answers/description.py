@@ -11,7 +11,16 @@ from typing import Final
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.znodes import LiveNode, NodeState
 from coordinator.core.cluster_node.replication import Replication
-from coordinator.core.replica.replica import Declined, Follower, FollowerPhase, Leader, LeaderPhase, Offline, Replica
+from coordinator.core.replica.replica import (
+    Declined,
+    Doubting,
+    Follower,
+    FollowerPhase,
+    Leader,
+    LeaderPhase,
+    Offline,
+    Replica,
+)
 from coordinator.protocol.messages import DescribeClusterResponse
 from coordinator.protocol.parts import NodeAddress, NodeDescription, ShardDescription
 from coordinator.protocol.text.addresses import parse_address
@@ -129,6 +138,8 @@ def _status(replication: Replication, replica: Replica) -> ShardStatus:
         case Leader():
             is_served = replication.coordinator.is_loaded(replica.shard)
             return ShardStatus.SERVING if is_served else ShardStatus.LOADING
+        case Doubting():
+            return ShardStatus.LOADING
         case Follower(phase=FollowerPhase.FOLLOWING):
             return ShardStatus.FOLLOWING
         case Follower():

@@ -1,8 +1,7 @@
 """A replica begins with the log that is on its disk, and the disk and the replica go on to agree about it."""
 
 from coordinator.core.log.entry import Batch
-from coordinator.core.replica.epochs import NO_EPOCH, ReplicaLog
-from coordinator.core.replica.opening import log_opened
+from coordinator.core.replica.epochs import NO_EPOCH, ReplicaLog, log_opened
 from tests.helpers.memory_disk import MemoryClusterDisk
 
 

@@ -7,7 +7,7 @@ from coordinator.core.replica import events as i
 from coordinator.core.replica.effects import Effect
 from coordinator.core.replica.replica import Absent
 from coordinator.core.replica.replicas import Commands, Replicas
-from tests.helpers.replica_builder import LOG, SETTINGS
+from tests.helpers.replica_builder import LOG, SETTINGS, asks
 
 
 def node() -> Replicas:
@@ -54,8 +54,10 @@ def test_a_round_is_confirmed_for_what_the_peer_is_followed_in_and_nothing_else(
     told(replicas, leads(0, 1), leads(1, 2), leads(2, 3))
     for shard in range(3):
         replicas.step(shard, i.ReplicaOpened(0, shard, LOG))
+    replicas.step(0, asks(2))
     assert (replicas.led, replicas.confirmed(2)) == ((0,), ((1, 2, 1),))
     told(replicas, leads(1, 1, epoch=3))
+    replicas.step(1, replace(asks(2), shard=1, leader_epoch=3))
     assert (replicas.led, replicas.confirmed(2)) == ((0, 1), ())
 
 
@@ -97,6 +99,7 @@ def test_what_a_former_life_was_elected_for_is_not_led_and_what_was_led_in_it_is
     replicas = node()
     told(replicas, leads(0, 1), leads(1, 1))
     replicas.step(0, i.ReplicaOpened(0, 0, LOG))
+    replicas.step(0, asks(2))
     replicas.registered(0, 6)
     assert told(replicas, leads(0, 1, epoch=3), node_epoch=6) == [o.Resign(0, 2)]
     assert told(replicas, replace(leads(0, 1, epoch=4), leader_node_epoch=6), node_epoch=6)[0] == o.BeginEpoch(
