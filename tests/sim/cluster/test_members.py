@@ -29,6 +29,6 @@ def test_members_keep_all_they_have_while_one_leader_after_the_other_is_killed(s
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_planted_mistake_of_members_or_of_who_finds_their_leader_is_found(name: str) -> None:
-    outcome, _ = hunt_cluster(name, most_seeds=5)
+    outcome, _ = hunt_cluster(name, most_seeds=20)
     assert outcome is not None
     assert outcome.broken in {"MembersKeepWhatTheyHave", "Liveness"}, outcome.shown
