@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -143,10 +144,16 @@ class Committer:
 
 def in_sync(zookeeper: LocalZooKeeper, path: str, shard: int) -> set[int]:
     """Return the nodes that ZooKeeper has as in sync with a shard."""
+    return set(entry_of(zookeeper, path, shard)["isr"])
+
+
+def entry_of(zookeeper: LocalZooKeeper, path: str, shard: int) -> dict[str, Any]:
+    """Return what ZooKeeper has of a shard."""
     with zookeeper_client(zookeeper.address) as client:
         found = [json.loads(client.get(f"{path}/shards/{name}")[0]) for name in client.get_children(f"{path}/shards")]
-    (isr,) = [bucket["shards"][str(shard)]["isr"] for bucket in found if str(shard) in bucket["shards"]]
-    return set(isr)
+    (entry,) = [bucket["shards"][str(shard)] for bucket in found if str(shard) in bucket["shards"]]
+    assert isinstance(entry, dict)
+    return entry
 
 
 def snapshots_in(log: Path) -> list[str]:
@@ -235,6 +242,47 @@ def test_a_node_whose_disk_was_replaced_gets_the_leaders_snapshot_and_is_in_sync
         leader.kill()
         after = leader_of(cluster, group, above=found.leader_epoch)
         served_by(after.coordinator, lambda at: committed_at(at, group) == {name: committed})
+
+
+def test_a_copy_of_a_directory_that_is_put_back_while_all_nodes_are_down_is_not_led_with(
+    cluster: LocalCluster, zookeeper: LocalZooKeeper, path: str, topic: Callable[..., str]
+) -> None:
+    name, group = topic(), "g"
+    member = Committer(group, name)
+    first = leader_of(cluster, group)
+    served_by(first.coordinator, lambda at: member.commit(at, 0))
+    everybody = {node.number for node in cluster.nodes}
+    wait_until(lambda: in_sync(zookeeper, path, first.shard) == everybody, timeout_s=PATIENCE_S, what="all in sync")
+
+    old = node_of(cluster, first.coordinator)
+    data, copy = old.data_dir / "data", old.data_dir / "copy"
+    old.pause()
+    shutil.copytree(data, copy)
+    old.resume()
+    after = leader_of(cluster, group)
+    served_by(after.coordinator, lambda at: member.commit(at, 41))
+    member.member.disconnect()
+    wait_until(lambda: in_sync(zookeeper, path, first.shard) == everybody, timeout_s=PATIENCE_S, what="all in sync")
+    for node in cluster.nodes:
+        node.pause()  # so that nobody takes another out of the in-sync set who is killed before
+    cluster.kill()
+    shutil.rmtree(data)
+    copy.rename(data)
+
+    old.start()
+    others = [node for node in cluster.nodes if node is not old]
+
+    def is_elected() -> bool:
+        entry = entry_of(zookeeper, path, first.shard)
+        return entry["leader"] == old.number and entry["leader_epoch"] > after.leader_epoch
+
+    wait_until(is_elected, timeout_s=PATIENCE_S, what="the old one elected, which is alone")
+    others[0].start()
+    asked = f"shard {first.shard} wants another leader: the log of node {others[0].number}, in sync, ends at"
+    wait_until(lambda: asked in old.log_path.read_text(), timeout_s=PATIENCE_S, what="the longer log heard of")
+    last = leader_of(cluster, group, above=after.leader_epoch)
+    assert last.coordinator is not None
+    served_by(last.coordinator, lambda at: committed_at(at, group) == {name: 41})
 
 
 def test_dev_up_starts_a_cluster_says_what_to_try_and_starts_a_node_again_that_was_killed(tmp_path: Path) -> None:

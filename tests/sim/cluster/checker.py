@@ -53,8 +53,8 @@ class ClusterChecker:
         self._looked_at: dict[tuple[int, int, int], Replica] = {}
         """By node, life and shard: the value that was looked at last."""
         self._epochs: dict[tuple[int, int, int], int] = {}
-        self._published: dict[tuple[int, int], int | None] = {}
-        """By shard and leader epoch: the leader that ZooKeeper has named."""
+        self._published: dict[tuple[int, int], set[int | None]] = {}
+        """By shard and leader epoch: the leader that ZooKeeper has named, and nobody once that one has left."""
         self._served_since_ms: dict[tuple[int, int, int], int] = {}
         """By node, life and shard that is served."""
         self._before_old_command: list[Replica] | None = None
@@ -102,7 +102,7 @@ class ClusterChecker:
 
     def _entry_changed(self, shard: int, was: ShardEntry | None, entry: ShardEntry) -> None:
         self._schedule.tell("zookeeper", f"shard {shard}: {entry}")
-        self._published[shard, entry.leader_epoch] = entry.leader
+        self._published.setdefault((shard, entry.leader_epoch), set()).add(entry.leader)
         office = self.image.epoch.value.node_id if self.image.epoch is not None else None
         is_in_office = not entry.changed_by.startswith("controller") or entry.changed_by == f"controller {office}"
         self._require(is_in_office, "OneController", f"{office} is in office; shard {shard}: {entry}")
@@ -145,8 +145,8 @@ class ClusterChecker:
     def told(self, process: "ClusterProcess", message: TellNode) -> None:
         """Hold what a controller tells to what ZooKeeper has said."""
         for state in message.states:
-            named = self._published.get((state.shard, state.leader_epoch), -1)
-            self._require(named == state.leader, "PublishedBeforeTold", f"{process.name} tells {state}: {named}")
+            named = self._published.get((state.shard, state.leader_epoch), set())
+            self._require(state.leader in named, "PublishedBeforeTold", f"{process.name} tells {state}: {named}")
 
     def stepped(self, process: "ClusterProcess") -> None:
         """Hold a node to the invariants after a step, before its effects are performed."""
@@ -204,8 +204,8 @@ class ClusterChecker:
         leader = self._leaders.get((shard, leader_epoch))
         me = process.number, process.life
         if leader is None:
-            named = self._published.get((shard, leader_epoch), -1)
-            is_named = named == process.number
+            named = self._published.get((shard, leader_epoch), set())
+            is_named = process.number in named
             self._require(is_named, "PublishedBeforeTold", f"{process.name} leads {shard}@{leader_epoch}: {named}")
             self._leaders[shard, leader_epoch] = me
             entry = self.image.shard(shard)
