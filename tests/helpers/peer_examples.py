@@ -44,7 +44,7 @@ MESSAGES: tuple[wire.PeerMessage, ...] = (
         nodes=(wire.NodeInfo(1, 11, (wire.NodeAddress("peers", "n1:9293"),), 2, True),),
     ),
     wire.NodeAnswered(8, 2),
-    wire.StepDown(3, 4, wire.StepDownReason.CANNOT_LOAD, "its log is damaged"),
+    wire.StepDown(3, 4, wire.StepDownReason.CANNOT_LOAD, "its log is damaged", 2),
 )
 
 ABOUT_THE_CONNECTION = (wire.PeerPing(), wire.PeerClosing("it is stopped"))

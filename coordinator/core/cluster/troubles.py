@@ -12,6 +12,7 @@ from coordinator.core.cluster.znodes import (
     CLUSTER,
     CONTROLLER_ACTIVE,
     CONTROLLER_EPOCH,
+    MOST_LEADER_EPOCH,
     NODES_LIVE,
     SHARDS,
     Cluster,
@@ -67,6 +68,13 @@ def of_a_controller(image: Image, told: Mapping[int, ShardEntry]) -> tuple[str, 
         f"shard {shard} in {bucket_path(number)} cannot be read, so it stays as it is: {why}"
         for number, bucket in sorted(image.buckets.items())
         for shard, why in sorted(bucket.value.why_unread.items())
+    ]
+    troubles += [
+        f"shard {shard} in {bucket_path(number)} is in leader epoch {MOST_LEADER_EPOCH}, the last there is, so nobody "
+        "can be elected for it any more: what is in ZooKeeper is wrong, or was put there by hand; put it back"
+        for number, bucket in sorted(image.buckets.items())
+        for shard, entry in sorted(bucket.value.shards.items())
+        if entry.leader_epoch >= MOST_LEADER_EPOCH
     ]
     if image.cluster is not None:
         troubles += [

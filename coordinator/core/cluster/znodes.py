@@ -29,7 +29,9 @@ FOLDERS: Final = ("/controller", "/nodes", NODES_KNOWN, NODES_LIVE, SHARDS)
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 _MOST_NUMBER: Final = 2**31 - 1
 _NodeId = Annotated[int, msgspec.Meta(ge=0, le=_MOST_NUMBER)]
-_LeaderEpoch = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
+MOST_LEADER_EPOCH: Final = 2**32 - 1
+"""The greatest that a frame of a log and a message have room for."""
+_LeaderEpoch = Annotated[int, msgspec.Meta(ge=0, le=MOST_LEADER_EPOCH)]
 _Text = Annotated[str, msgspec.Meta(max_length=4_096)]
 
 Unknown = Mapping[str, Any]

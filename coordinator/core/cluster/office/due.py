@@ -29,7 +29,16 @@ from coordinator.core.cluster.office.settings import ControllerSettings
 from coordinator.core.cluster.office.telling import Outbox, knows_that_it_leads
 from coordinator.core.cluster.transactions import BucketChange
 from coordinator.core.cluster.troubles import is_counted, removed_buckets
-from coordinator.core.cluster.znodes import Bucket, Cluster, NodeState, ShardEntry, Versioned, bucket_of, bucket_path
+from coordinator.core.cluster.znodes import (
+    MOST_LEADER_EPOCH,
+    Bucket,
+    Cluster,
+    NodeState,
+    ShardEntry,
+    Versioned,
+    bucket_of,
+    bucket_path,
+)
 
 FIRST_LEADER_EPOCH: Final = 1
 
@@ -133,6 +142,8 @@ class Due:
         changed: dict[int, ShardEntry] = {}
         is_starting = not any(is_led(entry, self._candidates(shard, entry)) for shard, entry in entries.items())
         for shard, entry in entries.items():
+            if entry.leader_epoch >= MOST_LEADER_EPOCH:
+                continue  # every change raises it, and nobody could read the next one
             after = self._next(shard, entry, cluster.min_insync_replicas, is_starting=is_starting)
             if after is not None:
                 changed[shard] = after

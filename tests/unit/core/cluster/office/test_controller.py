@@ -179,6 +179,37 @@ def test_a_leader_that_steps_down_is_followed_by_another(reason: StepDownReason)
     assert is_back == can_lead, "who cannot load it is not asked again in this life"
 
 
+def test_a_leader_is_followed_by_the_member_that_it_names_and_stays_in_sync() -> None:
+    world = at_rest()
+    (controller,) = world.controllers()
+    entry = world.shard(0)
+    leader, last = entry.leader, entry.replicas[-1]
+    assert leader is not None
+    assert entry.leader_node_epoch is not None
+    asked = StepDown(0, entry.leader_epoch, StepDownReason.STALLED, leader, entry.leader_node_epoch, successor=last)
+    world.nodes[controller].take(asked)
+    world.run(500)
+    after = world.shard(0)
+    assert (after.leader, after.isr, after.leader_epoch) == (last, entry.isr, entry.leader_epoch + 1)
+
+
+def test_where_the_member_that_is_named_has_gone_another_epoch_begins_and_others_are_heard() -> None:
+    world = at_rest()
+    (controller,) = world.controllers()
+    leader = world.shard(0).leader
+    assert leader is not None
+    world.change_isr(0, (leader,))
+    world.run(500)
+    entry = world.shard(0)
+    assert entry.leader_node_epoch is not None
+    gone = leader % 3 + 1
+    asked = StepDown(0, entry.leader_epoch, StepDownReason.STALLED, leader, entry.leader_node_epoch, successor=gone)
+    world.nodes[controller].take(asked)
+    world.run(500)
+    after = world.shard(0)
+    assert (after.leader, after.leader_epoch) == (leader, entry.leader_epoch + 1)
+
+
 @pytest.mark.parametrize("reason", [StepDownReason.STALLED, StepDownReason.SPOILT_EPOCH])
 def test_who_only_wants_another_epoch_gets_it_where_nobody_else_can_lead(reason: StepDownReason) -> None:
     world = at_rest()

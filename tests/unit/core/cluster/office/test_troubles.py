@@ -7,13 +7,14 @@ from coordinator.core.cluster.effects import (
     Stuck,
     TookOffice,
 )
+from coordinator.core.cluster.transactions import BucketChange
 from coordinator.core.cluster.troubles import too_few_nodes
-from coordinator.core.cluster.znodes import ActiveController, Cluster, LiveNode, LogEnd, encode
+from coordinator.core.cluster.znodes import MOST_LEADER_EPOCH, ActiveController, Cluster, LiveNode, LogEnd, encode
 from coordinator.core.cluster.zookeeper import (
     ZkCreate,
     ZkDelete,
 )
-from tests.helpers.controller_world import SHARDS, World, at_rest
+from tests.helpers.controller_world import CLUSTER, SHARDS, World, at_rest
 
 
 def test_a_node_whose_lives_are_not_counted_is_named_and_given_nothing_to_lead() -> None:
@@ -43,6 +44,28 @@ def test_when_no_life_is_counted_every_leader_goes_on() -> None:
     assert world.write(0, tuple(ZkDelete(path, world.servers.tree[path].version) for path in removed))
     world.run(5_000)
     assert dict(world.image().shards()) == before
+
+
+def test_a_shard_in_the_greatest_leader_epoch_stays_as_it_is_and_is_named() -> None:
+    world = at_rest()
+    (controller,) = world.controllers()
+    dead = next(number for number in world.nodes if number != controller)
+    shard = world.led_first_by(dead)
+    bucket = world.image().buckets[shard % CLUSTER.buckets]
+    last = msgspec.structs.replace(bucket.value.shards[shard], leader_epoch=MOST_LEADER_EPOCH)
+    world.entries[shard] = last
+    value = msgspec.structs.replace(bucket.value, shards={**bucket.value.shards, shard: last})
+    assert world.write(0, (BucketChange(shard % CLUSTER.buckets, value, bucket.version).operation(),))
+    world.nodes[dead].kill()
+    world.run(8_000)
+    assert world.shard(shard) == last, "the next epoch could be read by nobody"
+    (why,) = next(said.whys for said in reversed(world.nodes[controller].said) if isinstance(said, Stuck))
+    assert why == (
+        f"shard {shard} in /shards/{shard % CLUSTER.buckets} is in leader epoch 4294967295, the last there is, so "
+        "nobody can be elected for it any more: what is in ZooKeeper is wrong, or was put there by hand; put it back"
+    )
+    others = [other for other in range(SHARDS) if other != shard]
+    assert dead not in {world.shard(other).leader for other in others}
 
 
 def test_a_live_node_of_no_session_is_named_and_counts_as_dead() -> None:
