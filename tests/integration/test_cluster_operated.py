@@ -1,4 +1,4 @@
-"""Operators at three real nodes: a rolling restart that nobody notices.
+"""Operators at three real nodes: a rolling restart, a node that is added and one that is removed, noticed by nobody.
 
 Every wait is for something that happens, so that a slow machine makes the test slow and nothing else.
 """
@@ -6,6 +6,7 @@ Every wait is for something that happens, so that a slow machine makes the test 
 import json
 import secrets
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -35,9 +36,16 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def cluster(kafka: LocalKafka, zookeeper: LocalZooKeeper, tmp_path: Path) -> Iterator[LocalCluster]:
+def settings() -> dict[str, object]:
+    """Return the settings of a cluster that no other test has."""
     path = f"/kcoord-{secrets.token_hex(4)}"
-    settings = {"cluster.shards": SHARDS, "zookeeper.path": path, "zookeeper.session_timeout_ms": 4_000}
+    return {"cluster.shards": SHARDS, "zookeeper.path": path, "zookeeper.session_timeout_ms": 4_000}
+
+
+@pytest.fixture
+def cluster(
+    kafka: LocalKafka, zookeeper: LocalZooKeeper, settings: dict[str, object], tmp_path: Path
+) -> Iterator[LocalCluster]:
     with LocalCluster(kafka.bootstrap_servers, tmp_path, zookeeper=zookeeper, settings=settings) as nodes:
         yield nodes
 
@@ -106,6 +114,56 @@ class Committer:
                 self.results += [result.error for result in self.client.commit(offsets)]
             except Exception as error:  # noqa: BLE001 - whatever it is, a commit has failed
                 self.failures.append(error)
+
+
+def replicas_of(cluster: LocalCluster) -> list[tuple[int, ...]]:
+    """Return the replicas of each shard, as tools show them."""
+    return [tuple(shard["replicas"]) for shard in tool(cluster.addresses, "shard", "list").told]
+
+
+def test_node_is_added_and_another_removed_while_members_commit(
+    cluster: LocalCluster,
+    kafka: LocalKafka,
+    zookeeper: LocalZooKeeper,
+    settings: dict[str, object],
+    topic: Callable[..., str],
+    tmp_path: Path,
+) -> None:
+    name, everybody = topic(), cluster.addresses
+    wait_until_well(cluster)
+    fourth = LocalClusterNode(4, kafka.bootstrap_servers, zookeeper.address, tmp_path / "node-4", settings=settings)
+    with ExitStack() as stack:
+        members = [stack.enter_context(Committer(everybody, group, name)) for group in GROUPS]
+        stack.enter_context(fourth)
+        dry = tool(everybody, "shard", "reassign", "--nodes", "1,2,3,4")
+        assert {node for row in dry.told for node in row["added"]} == {4}
+        assert set().union(*replicas_of(cluster)) == {1, 2, 3}, "nothing was done"
+        done = tool(everybody, "shard", "reassign", "--nodes", "1,2,3,4", "--execute", "--wait", "--timeout", "60")
+        assert (done.exit_code, done.told) == (0, dry.told)
+        loads = Counter(node for replicas in replicas_of(cluster) for node in replicas)
+        assert sorted(loads.items()) == [(node, 3) for node in (1, 2, 3, 4)]
+
+        assert tool(everybody, "node", "drain", "1", "--execute", "--wait", "--timeout", "60").exit_code == 0
+        assert tool(everybody, "node", "describe", "1").told["state"] == "draining"
+        assert tool(everybody, "node", "undrain", "1", "--execute").exit_code == 0
+        wait_until_well(cluster)
+        tool(everybody, "shard", "elect", "--execute")
+        wait_until(
+            lambda: all(shard["leader"] == shard["replicas"][0] for shard in tool(everybody, "shard", "list").told),
+            timeout_s=PATIENCE_S,
+            what="shards are led by their first replicas",
+        )
+
+        gone = tool(everybody, "node", "remove", "2", "--execute", "--wait", "--timeout", "60")
+        assert gone.exit_code == 0, gone.stderr
+        assert set().union(*replicas_of(cluster)) == {1, 3, 4}
+        cluster.nodes[1].stop()
+        for member in members:
+            assert (member.failures, set(member.results)) == ([], {ErrorCode.NONE})
+            assert len(member.owned) == 1, "it has owned the same all the while, under the same epochs"
+        refused = tool(everybody, "shard", "reassign", "0", "--replicas", "1,2,3")
+        assert refused.exit_code == 4
+        assert "node 2 is not there or is being drained, so it cannot be a new replica" in refused.stderr
 
 
 def test_rolling_restart_costs_members_no_commit_and_no_rebalance(
