@@ -21,7 +21,10 @@ MOST_SHARDS_NAMED: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """One node; `why_not_asked` is empty if it answered. `leads`, `replicas` and `in_sync` count shards."""
+    """One node; `why_not_asked` is empty if it answered. `leads`, `replicas` and `in_sync` count shards.
+
+    `unheard_by` are the nodes that answered and are not in contact with it, though it has a session with ZooKeeper.
+    """
 
     described: NodeDescription
     address: Address | None
@@ -30,6 +33,7 @@ class NodeView:
     leads: int
     replicas: int
     in_sync: int
+    unheard_by: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,8 @@ class ClusterView:
     shards: tuple[ShardView, ...]
     unheard_zookeeper: tuple[int, ...]
     """The nodes that answered and have not heard from ZooKeeper."""
+    stuck: tuple[str, ...] = ()
+    """The sentences of nodes about what a person has to put right in ZooKeeper."""
 
     def troubles(self) -> list[str]:
         """Return what is not as it should be, a sentence each without its full stop."""
@@ -103,14 +109,23 @@ class ClusterView:
             is_gone = node.described.status == NodeStatus.GONE
             if is_gone and not node.why_not_asked:
                 yield f"node {number}{where} answers and has no session with ZooKeeper"
-            elif is_gone:
+            elif is_gone and node.replicas:
                 yield f"node {number} is gone: it has no session with ZooKeeper"
+            elif is_gone:
+                pass  # nobody misses it: it has had everything moved away
             elif node.why_not_asked:
                 yield f"node {number}{where} could not be asked: it {node.why_not_asked}"
             elif node.described.status == NodeStatus.DRAINING:
                 yield f"node {number}{where} is being drained"
+            elif node.unheard_by:
+                nodes = "nodes" if len(node.unheard_by) > 1 else "node"
+                yield (
+                    f"node {number}{where} is not in contact with {nodes} {', '.join(map(str, node.unheard_by))}: look "
+                    "at peers.advertised of both, and whether anything between them keeps them apart"
+                )
         for number in self.unheard_zookeeper:
             yield f"node {number} does not hear ZooKeeper"
+        yield from self.stuck
 
 
 def view(found: NodesFound) -> ClusterView:
@@ -132,6 +147,7 @@ def view(found: NodesFound) -> ClusterView:
         nodes,
         shards,
         tuple(sorted(number for number, each in found.descriptions.items() if each.is_up_to_date is False)),
+        tuple(dict.fromkeys(why for each in told for why in each.stuck)),
     )
 
 
@@ -193,6 +209,14 @@ def _node(
         sum(shard.leader == number for shard in shards),
         sum(number in shard.replicas for shard in shards),
         sum(number in shard.isr for shard in shards),
+        tuple(
+            sorted(
+                node
+                for node, told in found.descriptions.items()
+                for seen in told.nodes
+                if seen.node_id == number != node and not seen.is_heard and seen.status != NodeStatus.GONE
+            )
+        ),
     )
 
 

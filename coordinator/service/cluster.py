@@ -226,14 +226,14 @@ async def _hand_over(
     before = node.hands_over
     driver.post(StateWanted(NodeState.DRAINING))
     while not (drain := node.hands_over).is_over and not failing.done():
-        if time.monotonic() - began_s >= timeout_s or not node.hears_zookeeper:
+        if time.monotonic() - began_s >= timeout_s:
             break
         await asyncio.sleep(_LOOK_S)
     if not drain.led:
         ms = round((time.monotonic() - began_s) * 1000)
         log.info("drained", why=f"others lead what this node led: {len(before.led)} shards, in {ms} ms")
         return
-    if not node.hears_zookeeper:
+    if not drain.hears_zookeeper:
         why = "ZooKeeper does not answer, so no other leader can be elected before it does"
     elif drain.is_over:
         why = "no other node that is in sync with them is there and ready, so they have no leader until one is"

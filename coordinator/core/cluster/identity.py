@@ -102,3 +102,12 @@ def has_lost_all(image: Image, identity: Identity) -> bool:
     if known is None or known.value.directory_id != identity.directory_id:
         return True
     return known.value.starts >= identity.starts  # another copy of it has been started as often
+
+
+def why_behind(identity: Identity) -> str:
+    """Say what a node that has lost all, and has logs, is to tell a person: it goes on as if its disk were new."""
+    return (
+        f"this data directory was started {identity.starts} times, and ZooKeeper has seen another one of node "
+        f"{identity.node_id}, or this one as often: it is an older copy. The node is in sync with nothing until it has "
+        "from others what came since; if it had a newer directory, stop it and start it with that (node.data_dir)"
+    )

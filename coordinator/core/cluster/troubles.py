@@ -55,17 +55,17 @@ def of_a_controller(image: Image, told: Mapping[int, ShardEntry]) -> tuple[str, 
     """Return what keeps a controller from parts of its work; `told` are the shards that it has found before."""
     troubles = [_of_a_live_node(number, live, image) for number, live in sorted(image.live.items())]
     troubles += [
-        f"{path} cannot be read and counts as not there: {why}"
+        f"{path} cannot be read and counts as not there: {why}; remove it, unless a node of a newer release has made it"
         for path, why in sorted(image.unreadable.items())
         if path.startswith(f"{NODES_LIVE}/")
     ]
     troubles += [
-        f"{path} cannot be read, so its shards stay as they are: {why}"
+        f"{path} cannot be read, so its shards stay as they are, led on and not moved: {why}; put its value right"
         for path, why in sorted(image.unreadable.items())
         if path.startswith(f"{SHARDS}/")
     ]
     troubles += [
-        f"shard {shard} in {bucket_path(number)} cannot be read, so it stays as it is: {why}"
+        f"shard {shard} in {bucket_path(number)} cannot be read, so it stays as it is: {why}; put its entry right"
         for number, bucket in sorted(image.buckets.items())
         for shard, why in sorted(bucket.value.why_unread.items())
     ]

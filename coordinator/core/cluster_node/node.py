@@ -6,7 +6,6 @@ chance. Effects are to be performed in their order; `Remember` and `JoinedCluste
 """
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Final, assert_never
 
 from coordinator.core import effects as done
@@ -34,7 +33,7 @@ from coordinator.core.cluster.events import (
     Remembered,
     StateWanted,
 )
-from coordinator.core.cluster.identity import Identity
+from coordinator.core.cluster.identity import Identity, why_behind
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.registration import waits_for
 from coordinator.core.cluster.troubles import too_few_nodes
@@ -150,11 +149,6 @@ class ClusterNode:
         return self._rooms.has_office
 
     @property
-    def hears_zookeeper(self) -> bool:
-        """Return whether a server of ZooKeeper answers."""
-        return self._rooms.registration.observer.is_connected
-
-    @property
     def waits_for(self) -> str:
         """Return what this node waits for, for people: to be registered, or for shards to be led; empty if nothing."""
         why, cluster = waits_for(self._rooms.registration), self.cluster
@@ -163,7 +157,12 @@ class ClusterNode:
     @property
     def hands_over(self) -> HandOver:
         """Return what this node leads yet, for whoever has it drained."""
-        return hand_over(self.replication, self._rooms.image, self._identity.node_id)
+        return hand_over(self.replication, self._rooms, self._identity.node_id, self._replicas_of)
+
+    @property
+    def hears_zookeeper(self) -> bool:
+        """Return whether a server of ZooKeeper answers."""
+        return self._rooms.registration.observer.is_connected
 
     @property
     def cluster(self) -> Cluster | None:
@@ -199,6 +198,7 @@ class ClusterNode:
                     self._step(written.shard, written)
                 self._do(effects)
             case Remembered() | StateWanted():
+                self._seen = None
                 self._do(self._rooms.register(event, now_ms))
             case events.Ticked():
                 self._wall_offset_ms = event.wall_ms - now_ms
@@ -275,6 +275,8 @@ class ClusterNode:
         self._node_epoch = node_epoch
         if self.replication is None:
             self.replication = self._first_life(node_epoch)
+            if self._rooms.registration.has_lost_all and self._on_disk:
+                self._notice("older-data-directory", why_behind(self._identity), is_warning=True)
         else:
             self.replication.registered(node_epoch)
         self._notice("registered", f"this node is registered, under node epoch {node_epoch}")
@@ -335,32 +337,26 @@ class ClusterNode:
 
     def _describe(self, asked: events.RequestArrived, replication: Replication) -> None:
         """Answer who asks about the cluster, from what is known now."""
-        rooms = self._rooms
         known = Known(
             self._identity.node_id,
-            rooms.image,
-            rooms.controller.observer.image if rooms.has_office else None,
             self._controller,
             replication.replicas.controller_epoch,
             self._leaders,
             self._replicas_of,
             frozenset(self._lives),
             frozenset(self._peers),
-            rooms.is_certain,
         )
-        response = describe(known, replication)
+        response = describe(known, self._rooms, replication)
         self._out.append(done.Respond(asked.connection_id, asked.correlation_id, response))
 
     def _do_as_told(self, asked: events.RequestArrived, request: ReassignShards | ElectLeaders | DrainNode) -> None:
         """Answer an operator who wants something changed, and begin it."""
-        rooms, now_ms = self._rooms, self._now_ms
-        image = rooms.controller.observer.image if rooms.has_office else None
-        answer = answer_operator(
-            request, self._identity.node_id, image, self._controller, self.hands_over, partial(rooms.why_not, now_ms)
-        )
+        rooms, now_ms, me = self._rooms, self._now_ms, self._identity.node_id
+        answer = answer_operator(request, me, rooms, self._controller, self.hands_over, now_ms)
         if answer.recorded:
             self._notice("operator", answer.recorded)
         self._out.append(done.Respond(asked.connection_id, asked.correlation_id, answer.response))
+        self._seen = None
         for wish in answer.begins:
             self._do(rooms.register(wish, now_ms) if isinstance(wish, StateWanted) else rooms.decide(wish, now_ms))
 
@@ -449,7 +445,10 @@ class ClusterNode:
         if self._seen is not None and self._seen[0] is image and self._seen[1] is replication.led:
             return False
         if self._seen is None or self._seen[1] is not replication.led:
-            self._do(self._rooms.observe_led(replication.led, self._now_ms))
+            # A node that is to be emptied looks at its other replicas too, to know when it is missed nowhere.
+            is_ready = self._rooms.registration.state is NodeState.READY
+            observed = replication.led if is_ready else replication.led | self._replicas_of.keys()
+            self._do(self._rooms.observe_led(observed, self._now_ms))
         self._seen = image, replication.led
         for shard in sorted(replication.led):
             self._see_isr(replication, shard, image)

@@ -71,6 +71,11 @@ class Rooms:
         """Return whether this node is the controller."""
         return self.controller.office is not None
 
+    @property
+    def stuck(self) -> tuple[str, ...]:
+        """Return what this node waits for a person to put right in ZooKeeper."""
+        return (*self.registration.stuck, *self.controller.stuck)
+
     # ---- ZooKeeper --------------------------------------------------------------------------------------------------
 
     def zookeeper(self, event: ZkSession | ZkChanged, now_ms: int) -> list[RoomEffect]:

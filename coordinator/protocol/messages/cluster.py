@@ -89,6 +89,8 @@ class DescribeClusterResponse(WireMessage, frozen=True, tag=114):
     replication_factor: int = 1
     min_insync_replicas: int = 1
     is_up_to_date: bool | None = None
+    stuck: tuple[str, ...] = ()
+    """Sentences about what only a person can put right in ZooKeeper; the controller has most of them."""
 
 
 class ReassignShardsResponse(WireMessage, frozen=True, tag=170):

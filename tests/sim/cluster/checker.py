@@ -40,6 +40,8 @@ class ClusterChecker:
         self._cluster = cluster
         self._schedule = schedule
         self.coverage: Counter[str] = Counter()
+        self.leaderless: list[ShardEntry] = []
+        """The entries that named no leader, each time that one was written."""
         self.is_command_void = False
         """A node is hearing a command that is not for it, or of a controller that was replaced."""
         self.processes: list[ClusterProcess] = []
@@ -103,6 +105,7 @@ class ClusterChecker:
     def _entry_changed(self, shard: int, was: ShardEntry | None, entry: ShardEntry) -> None:
         self._schedule.tell("zookeeper", f"shard {shard}: {entry}")
         self._published.setdefault((shard, entry.leader_epoch), set()).add(entry.leader)
+        self.leaderless += [entry] if entry.leader is None else []
         office = self.image.epoch.value.node_id if self.image.epoch is not None else None
         is_in_office = not entry.changed_by.startswith("controller") or entry.changed_by == f"controller {office}"
         self._require(is_in_office, "OneController", f"{office} is in office; shard {shard}: {entry}")
@@ -145,6 +148,7 @@ class ClusterChecker:
     def told(self, process: "ClusterProcess", message: TellNode) -> None:
         """Hold what a controller tells to what ZooKeeper has said."""
         for state in message.states:
+            # Also of a leader that has left its epoch since, with its disk: what it was told is void for its next life.
             named = self._published.get((state.shard, state.leader_epoch), set())
             self._require(state.leader in named, "PublishedBeforeTold", f"{process.name} tells {state}: {named}")
 

@@ -186,11 +186,11 @@ class ClusterProcess:
 
     def _end_when_drained(self, until_ms: int) -> None:
         hands_over = self.node.hands_over
-        is_over = hands_over.is_over or not self.node.hears_zookeeper
-        if not is_over and self.schedule.now_ms < until_ms:
+        if not hands_over.is_over and self.schedule.now_ms < until_ms:
             self.later(20, partial(self._end_when_drained, until_ms))
             return
         self._checker.coverage["stopped while it led"] += bool(hands_over.led)
+        self.zookeeper.close()
         self.end(loses_power=False, why=f"ends in order, leading {hands_over.led}")
         self.schedule.after(self.dice.choice((100, 900, 4_000)), self.start)
 

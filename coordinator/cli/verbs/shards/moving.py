@@ -84,7 +84,7 @@ def reassign(
     shards = _shards_meant(cluster, shard)
     if replicas:
         target = _numbers_in("--replicas", replicas)
-        plan = dict.fromkeys(shards, target)
+        plan = {each.shard: target for each in cluster.shards if each.shard in shards and each.target != target}
     else:
         plan = _spread(cluster, shards, _numbers_in("--nodes", nodes))
     _reassign(coordinator, cluster, plan, why, output, timeout, dry=dry, wait=wait)
@@ -242,7 +242,7 @@ def _reassign(
     wait: bool,
 ) -> None:
     if not plan:
-        notes.print("Nothing has to move: the shards are spread over these nodes.")
+        notes.print("Nothing has to move: the shards are where they are to be.")
         return
     shards = tuple(ShardReplicas(shard, replicas) for shard, replicas in sorted(plan.items()))
     with tool_errors_as_text():

@@ -36,8 +36,8 @@ def why_not(entry: ShardEntry | None, target: Sequence[int], min_insync: int, re
     missing = [node for node in target if node not in entry.replicas and node not in ready]
     if missing:
         return (
-            f"node {missing[0]} is not there or is being drained, so it cannot be a new replica: `kcoord node list` "
-            "has those that are ready"
+            f"node {missing[0]} is not there, is being drained or refuses connections of other nodes, so it cannot be "
+            "a new replica: `kcoord cluster status` says which"
         )
     return ""
 

@@ -11,6 +11,7 @@ from typing import Final
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.znodes import LiveNode, NodeState
 from coordinator.core.cluster_node.replication import Replication
+from coordinator.core.cluster_node.rooms import Rooms
 from coordinator.core.replica.replica import (
     Declined,
     Doubting,
@@ -32,38 +33,37 @@ MEMBERS_ADDRESS: Final = "members"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """All that a description is made of; `entries` is what this node has read as the controller, None if it is not.
+    """The knowledge of a node besides what its rooms have read.
 
     `leaders` has the leader epoch and the leader of each shard as they were told last, `replicas` the replicas of those
     that have one here, `contacts` the nodes that are heard and `met` those that were there since this node started.
     """
 
     node_id: int
-    image: Image
-    entries: Image | None
     controller: int | None
     controller_epoch: int
     leaders: Mapping[int, tuple[int, int | None]]
     replicas: Mapping[int, tuple[int, ...]]
     contacts: frozenset[int]
     met: frozenset[int]
-    is_up_to_date: bool
 
 
-def describe(known: Known, replication: Replication) -> DescribeClusterResponse:
+def describe(known: Known, rooms: Rooms, replication: Replication) -> DescribeClusterResponse:
     """Return the answer to who asks about the cluster."""
-    cluster = known.image.cluster
+    entries = rooms.controller.observer.image if rooms.has_office else None
+    cluster = rooms.image.cluster
     assert cluster is not None, "a node registers in a cluster"
     return DescribeClusterResponse(
         node_id=known.node_id,
-        nodes=tuple(_node(known, node) for node in sorted(_nodes(known))),
-        shards=tuple(_shard(known, replication, shard) for shard in range(cluster.value.shards)),
+        nodes=tuple(_node(known, rooms.image, node) for node in sorted(_nodes(known, rooms.image, entries))),
+        shards=tuple(_shard(known, entries, replication, shard) for shard in range(cluster.value.shards)),
         cluster_id=cluster.value.cluster_id,
         controller=known.controller,
         controller_epoch=None if known.controller is None else known.controller_epoch,
         replication_factor=cluster.value.replication_factor,
         min_insync_replicas=cluster.value.min_insync_replicas,
-        is_up_to_date=known.is_up_to_date,
+        is_up_to_date=rooms.is_certain,
+        stuck=rooms.stuck,
     )
 
 
@@ -75,17 +75,17 @@ def members_address(node: int, live: LiveNode) -> NodeAddress | None:
         return None
 
 
-def _nodes(known: Known) -> set[int]:
+def _nodes(known: Known, image: Image, entries: Image | None) -> set[int]:
     """Return every node of which anything is known."""
-    nodes = {known.node_id, *known.image.live, *known.met}
+    nodes = {known.node_id, *image.live, *known.met}
     nodes.update(*known.replicas.values())
-    if known.entries is not None:
-        nodes.update(*(entry.replicas for _, entry in known.entries.shards()))
+    if entries is not None:
+        nodes.update(*(entry.replicas for _, entry in entries.shards()))
     return nodes
 
 
-def _node(known: Known, node: int) -> NodeDescription:
-    live = known.image.live.get(node)
+def _node(known: Known, image: Image, node: int) -> NodeDescription:
+    live = image.live.get(node)
     is_heard = node == known.node_id or node in known.contacts
     if live is None:
         return NodeDescription(node, NodeStatus.GONE, is_heard=is_heard)
@@ -102,7 +102,7 @@ def _node(known: Known, node: int) -> NodeDescription:
     )
 
 
-def _shard(known: Known, replication: Replication, shard: int) -> ShardDescription:
+def _shard(known: Known, entries: Image | None, replication: Replication, shard: int) -> ShardDescription:
     replica = replication.replicas[shard]
     status = _status(replication, replica)
     leader_epoch, leader = known.leaders.get(shard, (0, None))
@@ -110,7 +110,7 @@ def _shard(known: Known, replication: Replication, shard: int) -> ShardDescripti
     isr: tuple[int, ...] = ()
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
-    entry = None if known.entries is None else known.entries.shard(shard)
+    entry = None if entries is None else entries.shard(shard)
     if entry is not None and entry.leader_epoch >= leader_epoch:
         leader_epoch, leader, replicas, isr = entry.leader_epoch, entry.leader, entry.replicas, entry.isr
         adding, removing = entry.adding, entry.removing

@@ -4,14 +4,16 @@ Shards are the controller's, so only the node that holds the office decides upon
 own. A dry run is judged exactly as the change itself and begins nothing. Whoever asks is recorded with the reason.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from coordinator.core.cluster.events import GiveBackShard, ReassignShard, StateWanted
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.znodes import NodeState
 from coordinator.core.cluster_node.answers.draining import HandOver
+from coordinator.core.cluster_node.rooms import Rooms
 from coordinator.core.requests.cluster_of_one import ChangeOfCluster
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
@@ -28,7 +30,6 @@ MOST_SAID: Final = 250
 """The most letters of who asks, and of why, that are recorded."""
 
 Wish = ReassignShard | GiveBackShard
-Judge = Callable[[Wish], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +44,14 @@ class Answer:
 def answer_operator(
     request: ReassignShards | ElectLeaders | DrainNode,
     node_id: int,
-    office: Image | None,
+    rooms: Rooms,
     controller: int | None,
     hands_over: HandOver,
-    why_not: Judge,
+    now_ms: int,
 ) -> Answer:
-    """Answer a request; `office` is what the controller has read, None where this node is not the controller.
-
-    `controller` is the one that was obeyed last, and `why_not` says why a wish cannot be done, empty if it can.
-    """
+    """Answer a request; `controller` is the one that was obeyed last."""
+    office = rooms.controller.observer.image if rooms.has_office else None
+    why_not = partial(rooms.why_not, now_ms)
     match request:
         case DrainNode():
             return _drain(request, node_id, hands_over)

@@ -123,8 +123,8 @@ def test_a_shard_whose_first_replica_is_not_in_sync_is_not_given_back_and_is_led
         (
             0,
             (1, 2, 9),
-            "node 9 is not there or is being drained, so it cannot be a new replica: `kcoord node list` has those that "
-            "are ready",
+            "node 9 is not there, is being drained or refuses connections of other nodes, so it cannot be a new "
+            "replica: `kcoord cluster status` says which",
         ),
     ],
 )
