@@ -6,12 +6,18 @@ from coordinator.protocol.messages import (
     CommitOffsets,
     DescribeCluster,
     DescribeClusterResponse,
+    DrainNode,
+    DrainNodeResponse,
+    ElectLeaders,
+    ElectLeadersResponse,
     ErrorResponse,
     ListGroups,
     ListGroupsResponse,
+    ReassignShards,
+    ReassignShardsResponse,
 )
 from coordinator.protocol.messages.pages import join_pages
-from coordinator.protocol.parts import GroupSummary, NodeDescription, TopicOffsets
+from coordinator.protocol.parts import GroupSummary, NodeDescription, ShardReplicas, TopicOffsets
 from coordinator.protocol.vocabulary import NodeStatus, ShardStatus
 from tests.helpers.node_world import NodeWorld
 
@@ -66,3 +72,16 @@ def test_pages_together_are_of_the_shards_that_were_served_for_all_of_them() -> 
     joined = join_pages([first, second])
     assert isinstance(joined, ListGroupsResponse)
     assert ([group.group_id for group in joined.groups], joined.shards) == (["a", "b"], (1, 3))
+
+
+def test_whatever_is_to_be_changed_in_a_cluster_is_refused_by_a_node_that_is_alone() -> None:
+    tool = NodeWorld({"t": 2}, shards=1).connect()
+    asked = (
+        (ReassignShards((ShardReplicas(0, (1, 2)),), "ann"), ReassignShardsResponse),
+        (ElectLeaders((0,), "ann"), ElectLeadersResponse),
+        (DrainNode(1, True, "ann"), DrainNodeResponse),
+    )
+    for request, kind in asked:
+        response = tool.ask(request, kind)
+        assert response.error is ErrorCode.INVALID_REQUEST
+        assert response.message == "this coordinator is alone: its shards cannot be moved, and it cannot be drained"

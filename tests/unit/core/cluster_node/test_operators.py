@@ -1,0 +1,92 @@
+"""Operators are answered by the node that decides: a dry run says the same as the change, and begins nothing."""
+
+from typing import Any
+
+import pytest
+
+from coordinator.core.cluster.events import GiveBackShard, ReassignShard, StateWanted
+from coordinator.core.cluster.image import Image
+from coordinator.core.cluster.znodes import Bucket, Cluster, NodeState, ShardEntry, Versioned
+from coordinator.core.cluster_node.answers.draining import HandOver
+from coordinator.core.cluster_node.answers.operators import Answer, answer_operator
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import (
+    DrainNode,
+    DrainNodeResponse,
+    ElectLeaders,
+    ElectLeadersResponse,
+    ReassignShards,
+    ReassignShardsResponse,
+)
+from coordinator.protocol.parts import ShardChange, ShardReplicas
+
+CLUSTER = Cluster(cluster_id="c", shards=2, buckets=1, replication_factor=3, min_insync_replicas=2)
+ENTRY = ShardEntry(leader=1, leader_node_epoch=0, leader_epoch=4, isr=(1, 2), replicas=(2, 1))
+IMAGE = Image(cluster=Versioned(CLUSTER, 0), buckets={0: Versioned(Bucket(shards={0: ENTRY, 1: ENTRY}), 3)})
+
+
+class Rooms:
+    """The rooms of a node that is the controller, or not, and refuses wishes about shard 1."""
+
+    def __init__(self, *, has_office: bool = True) -> None:
+        self.has_office = has_office
+        self.controller: Any = type("C", (), {"observer": type("O", (), {"image": IMAGE})})
+
+    def why_not(self, now_ms: int, wish: ReassignShard | GiveBackShard) -> str:
+        assert now_ms == 7
+        return {0: "", 1: "not that one"}.get(wish.shard, "there is no such shard")
+
+
+def answer(request: ReassignShards | ElectLeaders | DrainNode, *, has_office: bool = True) -> Answer:
+    rooms: Any = Rooms(has_office=has_office)
+    return answer_operator(request, 3, rooms, 5, HandOver((0, 1), (1,)), 7)
+
+
+def reassign(*, is_dry_run: bool) -> ReassignShards:
+    shards = (ShardReplicas(0, (3, 2)), ShardReplicas(1, (3, 2)), ShardReplicas(9, (3, 2)))
+    return ReassignShards(shards, "ann", "node 1 goes", is_dry_run)
+
+
+@pytest.mark.parametrize("is_dry_run", [True, False])
+def test_each_shard_is_accepted_or_refused_by_itself(is_dry_run: bool) -> None:
+    said = answer(reassign(is_dry_run=is_dry_run))
+    assert said.response == ReassignShardsResponse(
+        results=(
+            ShardChange(0, ErrorCode.NONE, "", (2, 1), (3, 2), 1, 3),
+            ShardChange(1, ErrorCode.INVALID_REPLICA_ASSIGNMENT, "not that one", (2, 1), (3, 2), 1, 3),
+            ShardChange(9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such shard"),
+        )
+    )
+    assert said.begins == (() if is_dry_run else (ReassignShard(0, (3, 2)),))
+    assert said.recorded == ("" if is_dry_run else "shard 0 is to have replicas 3, 2; says ann: node 1 goes")
+
+
+def test_first_replicas_are_to_lead() -> None:
+    said = answer(ElectLeaders((0, 1), "ann", is_dry_run=False))
+    assert said.response == ElectLeadersResponse(
+        results=(
+            ShardChange(0, ErrorCode.NONE, "", (2, 1), (2, 1), 1, 2),
+            ShardChange(1, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "not that one", (2, 1), (2, 1), 1, 2),
+        )
+    )
+    assert said.begins == (GiveBackShard(0),)
+
+
+@pytest.mark.parametrize("request_", [reassign(is_dry_run=False), ElectLeaders((0,), "ann", is_dry_run=False)])
+def test_a_node_without_the_office_names_who_had_it(request_: ReassignShards | ElectLeaders) -> None:
+    said = answer(request_, has_office=False)
+    assert said.response.error is ErrorCode.NOT_CONTROLLER
+    assert said.response.message == "node 3 is not the controller; node 5 was, when it heard"
+    assert said.begins == ()
+
+
+def test_a_node_is_drained_that_is_asked_itself() -> None:
+    said = answer(DrainNode(3, True, "ann", "a disk", is_dry_run=False))
+    assert said.response == DrainNodeResponse(led=(0, 1), kept=(1,))
+    assert said.begins == (StateWanted(NodeState.DRAINING),)
+    assert said.recorded == "this node is to be drained, says ann: a disk"
+    assert answer(DrainNode(3, True, "ann")).begins == ()
+    assert answer(DrainNode(3, False, "ann", is_dry_run=False)).begins == (StateWanted(NodeState.READY),)
+    other = answer(DrainNode(4, True, "ann", is_dry_run=False))
+    assert (other.response.error, other.begins) == (ErrorCode.INVALID_REQUEST, ())
+    assert other.response.message == "this is node 3 and not node 4: ask that one itself"
