@@ -91,7 +91,7 @@ class Node:
         self._assignors = assignors
         self._rack = ShardRack(
             [partial(self._new_shard, index) for index in range(shards)],
-            partial(_shard_of, shards=shards),
+            partial(_shard_of, shards),
             self_address.node_id,
             self._clock,
             self._connections,
@@ -249,7 +249,7 @@ class Node:
 
     def shard_of(self, group_id: str) -> int:
         """Return the shard of a group: crc32c of its UTF-8, modulo the number of shards."""
-        return _shard_of(group_id, len(self._shards))
+        return _shard_of(len(self._shards), group_id)
 
     def hard_state(self, shard: int) -> ShardState:
         """Return the hard state of a shard, to look at: whatever checks a node compares it with what it ought to be."""
@@ -427,5 +427,5 @@ class Node:
 
 
 @lru_cache(maxsize=4096)
-def _shard_of(group_id: str, shards: int) -> int:
+def _shard_of(shards: int, group_id: str) -> int:
     return int(google_crc32c.value(group_id.encode())) % shards

@@ -115,8 +115,6 @@ def withheld_from(
 
     `unresolved_why` says it of all partitions of the group, which are few but where the policy is none.
     """
-    if not unresolved_why:
-        return ()
     policy = policy_start(group.reset_policy)
     found = []
     for partition, why in list(unresolved_why.items())[:_LOOKED_AT]:
