@@ -14,7 +14,10 @@ from __future__ import annotations
 import inspect
 import logging
 import os
+import re
+import socket
 import ssl
+import sys
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,7 +32,7 @@ from kafka.protocol.frame import KafkaBytes
 
 from spark_kcoord.errors import KcoordError
 
-__all__ = ["RECEIVE_PATHS", "path_wished", "read_in_place", "take_path"]
+__all__ = ["RECEIVE_PATHS", "path_wished", "read_in_place", "take_path", "waits_for_many"]
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +47,10 @@ _LARGE_BYTES: Final = 64 << 10
 """Smaller responses are read from the library's own kind of frame, and smaller fields copied."""
 _FEW_PARTITIONS: Final = 32
 """Reading field by field takes ten times as long as the compiled way; for so few, saving a copy gains more."""
+_MANY_BYTES: Final = 256 << 10
+"""So many bytes cost more to copy than a turn of the library's loop does."""
+_WAITING_KERNEL: Final = (5, 12)
+"""The first Linux that never waits for more bytes than a socket has memory for (SO_RCVLOWAT)."""
 _WOULD_BLOCK: Final = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 _found_wrong: list[str] = []
@@ -116,6 +123,17 @@ def read_in_place(connection: Any, request: Any) -> None:
         with suppress(AttributeError):  # of another release of the library, where the records are copied then
             kind = request.header.get_response_class()
             under_way[-1] = _FetchHeader(request.header, kind, kind._struct.decode)
+
+
+def waits_for_many(system: str, release: str) -> bool:
+    """Return whether a socket can be made readable only once a number of bytes has come, and is so in the end."""
+    numbers = re.match(r"(\d+)\.(\d+)", release)
+    return system == "linux" and numbers is not None and tuple(map(int, numbers.groups())) >= _WAITING_KERNEL
+
+
+@cache
+def _waits_here() -> bool:
+    return waits_for_many(sys.platform, os.uname().release if sys.platform == "linux" else "")
 
 
 def _stay(wish: str, obstacle: str) -> None:
@@ -227,7 +245,12 @@ class _Arrived:
 
 
 class _Frames:
-    """Receives the responses of one connection; ``receive`` and ``responses`` stand in for the library's methods."""
+    """Receives the responses of one connection; ``receive`` and ``responses`` stand in for the library's methods.
+
+    A large response comes in many pieces, and a turn of the library's loop costs more than a piece is worth. So within
+    one the socket is not readable before many bytes of it, or its rest, have come; more at a time would be waited for
+    while the broker and this process could work side by side. The end of a connection is seen at once all the same.
+    """
 
     def __init__(self, sock: Any, parser: Any, limit: int) -> None:
         self._sock = sock
@@ -237,6 +260,9 @@ class _Frames:
         self._frame: _Frame | KafkaBytes | None = None
         self._target = self._length
         self._filled = 0
+        # A socket with TLS is readable by other bytes than those that are counted here.
+        self._may_wait = not isinstance(sock, ssl.SSLSocket) and _waits_here()
+        self._is_waiting = False
 
     def receive(self) -> tuple[_Arrived, kafka_errors.KafkaError | None]:
         """Receive until the socket has no more; returns the whole responses, and why the connection must end."""
@@ -246,6 +272,8 @@ class _Frames:
             try:
                 count = self._sock.recv_into(self._target[self._filled :])
             except _WOULD_BLOCK:
+                left = len(self._target) - self._filled
+                self._wait_for(min(left, _MANY_BYTES) if isinstance(self._frame, _Frame) else 1)
                 break
             except OSError as failure:
                 return self._hung_up(frames, size, failure)
@@ -265,6 +293,12 @@ class _Frames:
                 return _Arrived([], size), kafka_errors.InvalidReceiveError(f"Invalid frame length: {length}")
             self._start_frame(length)
         return _Arrived(frames, size), None
+
+    def _wait_for(self, count: int) -> None:
+        """Have the socket readable only once so many bytes have come."""
+        if self._may_wait and (count > 1 or self._is_waiting):
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
+            self._is_waiting = count > 1
 
     def _hung_up(
         self, frames: list[_Frame | KafkaBytes], size: int, why: OSError | str

@@ -25,12 +25,26 @@ TURN_MS = 20
 SIZES = [0, 1, 65_000, 66_000, 300_000]
 
 
+class NotedSocket(socket.socket):
+    """A socket that notes how many bytes it was asked to wait for, and does not wait."""
+
+    def __init__(self, fileno: int) -> None:
+        super().__init__(fileno=fileno)
+        self.waits: list[int] = []
+
+    def setsockopt(self, *arguments: Any) -> None:
+        level, option, count = arguments
+        assert (level, option) == (socket.SOL_SOCKET, socket.SO_RCVLOWAT)
+        self.waits.append(count)
+
+
 class Link:
     """A connection of kafka-python that is up, and the broker's end of its socket."""
 
     def __init__(self, wish: str) -> None:
         self.net = NetworkSelector(client_id="tests", slow_task_threshold_secs=0)
-        ours, self.broker = socket.socketpair()
+        plain, self.broker = socket.socketpair()
+        self.sock = ours = NotedSocket(fileno=plain.detach())
         ours.setblocking(False)
         self.connection = KafkaConnection(self.net, receive_message_max_bytes=LIMIT, client_id="tests")
         self.connection.broker_version_data = BrokerVersionData((3, 9))
@@ -256,6 +270,54 @@ def test_what_a_broker_says_before_it_hangs_up_is_heard(link: Link) -> None:
 
     assert len(future.value.responses[0].partitions[0].records) == 10
     assert link.connection.closed
+
+
+@pytest.mark.parametrize("link", ["large"], indirect=True)
+def test_many_bytes_of_a_large_answer_are_awaited_at_once_and_nothing_else_is(
+    link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = vars(link.transport)["_sock_recv"].__self__
+    monkeypatch.setattr(frames, "_may_wait", True)
+    small, large, after = ask(link, 3)
+    answers = [framed(fetched(size), 11, number) for number, size in enumerate((100, 300_000, 100), start=1)]
+    large_at = len(answers[0])
+    after_at = large_at + len(answers[1])
+    rest = len(answers[1]) - 4 - 300_000
+    data = memoryview(b"".join(answers))
+
+    def send(start: int, end: int) -> list[int]:
+        for at in range(start, end, 50_000):
+            link.broker.sendall(data[at : min(end, at + 50_000)])
+            link.turn()
+        told, link.sock.waits = link.sock.waits, []
+        return told
+
+    assert send(0, large_at - 1) == []
+    assert send(large_at - 1, large_at + 2) == []
+    assert send(large_at + 2, large_at + 4) == [256 << 10]
+    assert send(large_at + 4, large_at + 50_004) == [250_000 + rest]
+    assert send(large_at + 50_004, after_at - 1) == [*range(200_000 + rest, 0, -50_000), 1]
+    assert send(after_at - 1, after_at + 2) == []
+    assert send(after_at + 2, len(data)) == []
+    assert [len(one.value.responses[0].partitions[0].records) for one in (small, large, after)] == [100, 300_000, 100]
+
+
+@pytest.mark.parametrize(
+    ("system", "release", "waits"),
+    [
+        ("linux", "5.12.0", True),
+        ("linux", "6.1.0-18-amd64", True),
+        ("linux", "5.11.22", False),
+        ("linux", "4.18.0-553.el8_10.x86_64", False),
+        ("linux", "unknown", False),
+        ("darwin", "23.6.0", False),
+        ("win32", "", False),
+    ],
+)
+def test_socket_waits_for_many_bytes_only_where_the_system_never_waits_too_long(
+    system: str, release: str, waits: bool
+) -> None:
+    assert receive_path.waits_for_many(system, release) == waits
 
 
 def test_metadata_comes_by_the_same_path(link: Link) -> None:
