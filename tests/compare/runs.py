@@ -19,13 +19,11 @@ from coordinator.local.node import LocalCoordinator
 from tests.compare.cases import Case
 from tests.compare.corpus import FIRST_MS, STEP_MS, Place, write_by_librdkafka
 from tests.helpers.record_batches import Row as KafkaRow
+from tests.helpers.spark_limits import TRIES, try_until_spark_waits
 
 STREAM_LIMIT_S = 120
 METADATA_AGE_S = 7.0
 """More than the 5 s for which a coordinator believes what Kafka said about a topic."""
-TRIES = 4
-NO_WORKER = "Python worker failed to connect back"
-"""What Spark says when a Python process has not started within ten seconds, which no option changes."""
 PEER = "kafka"
 OURS = "kcoord"
 
@@ -66,11 +64,15 @@ class Comparison:
 
     def _run(self, case: Case, source: str, number: int) -> Result:
         options = self._options(case, source, number)
-        for _ in range(TRIES):
-            result = self._try(case, source, options, self.folder / f"{number}-{source}")
-            if NO_WORKER not in result.error:
-                return result
-        raise AssertionError(f"this machine is too busy: {result.error}")
+        results: list[Result] = []
+
+        def attempt(_number: int) -> str:
+            results.append(self._try(case, source, options, self.folder / f"{number}-{source}"))
+            return results[-1].error
+
+        tried = try_until_spark_waits(attempt)
+        assert tried.met < TRIES, f"{tried.told()}: {tried.why}"
+        return results[-1]
 
     def _try(self, case: Case, source: str, options: Mapping[str, str], folder: Path) -> Result:
         try:
