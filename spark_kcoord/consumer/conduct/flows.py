@@ -23,6 +23,7 @@ from spark_kcoord.consumer.core.held import NO_START, Grant, Held
 from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed, Piece
 from spark_kcoord.consumer.errors import (
     ConsumerClosedError,
+    CoordinatorUnavailableError,
     InterruptedPollError,
     PartitionNotAssignedError,
     SubscriptionEmptyError,
@@ -67,6 +68,7 @@ class Flows:
         self.is_closing = False
         """True from when it is to be closed: listeners can still commit, and whoever waits for records is told."""
         self.is_interrupted = False
+        self._is_told_away = False
         self._ring = ring
         self._clock = clock
         self._make_fetcher = fetcher
@@ -89,7 +91,18 @@ class Flows:
         self.note_done()
         yield from self.committer.run_callbacks()
         while True:
-            yield from self.attend()
+            try:
+                yield from self.attend()
+            except CoordinatorUnavailableError:
+                # Told at once the first time; a program that polls on is not to go round as fast as it can.
+                left_s = deadline - self._clock()
+                if not self._is_told_away or left_s <= 0:
+                    self._is_told_away = True
+                    raise
+                self.check_interrupt()
+                yield Wait(left_s)
+                continue
+            self._is_told_away = False
             self._must_be_subscribed()
             pieces = self.machine.take(max_records, max_bytes, keys)
             self._troubles.raise_next(is_beside_rows=bool(pieces))

@@ -116,9 +116,13 @@ def test_a_poll_without_a_coordinator_ends_in_time_and_says_why_once_that_is_too
         rig.poll()
     assert raised.value.is_retriable
     assert isinstance(raised.value, kafka_errors.KafkaTimeoutError)
-    rig.member.failure = None
+    began = rig.now
+    with pytest.raises(errors.CoordinatorUnavailableError):
+        rig.poll(timeout_ms=1_000)
+    assert rig.now - began == pytest.approx(1.0), "it was told already: the next poll waits for its time"
+    rig.while_waiting = [lambda: setattr(rig.member, "failure", None)]
     rig.member.give(owned(0))
-    assert rig.offsets()[0] == (0, 0)
+    assert rig.offsets(1_000)[0] == (0, 0)
 
 
 def test_a_refusal_is_raised_by_every_poll() -> None:
