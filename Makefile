@@ -1,7 +1,7 @@
 # Two commands matter: `make demo` and `make test`. Each sets up what it needs; Python 3.11+ and Java 17+ must be there.
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types imports pytest demo sim mutants properties model promises standing chaos-spark ship \
+.PHONY: help setup test lint types imports pytest demo sim mutants properties model promises standing chaos chaos-spark ship \
 	bench-cluster bench-group bench-advance bench-start bench-hold bench-group-kafka bench-decoder bench-datapath bench-memory compare-kafka-source compat fuzz-decoder fuzz-node clean
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo 'make bench-start     a start with 10,000 groups whose members own 100 partitions each (half a minute)'
 	@echo 'make bench-group-kafka   the same on the group coordinator of a real Kafka and on kcoord (3 minutes)'
 	@echo 'make chaos-spark SEED=0 KILLS=100    kill Spark drivers, sources, workers and executors of a shared group (under 25 minutes)'
+	@echo 'make chaos SEED=0 MINUTES=10    kill, stop and cut off what a cluster is made of, and see that nothing acknowledged is lost'
 	@echo 'make ship      build what executors of a cluster need, for --archives'
 	@echo 'make bench-decoder   rows per second of the record batch decoders (2 minutes)'
 	@echo 'make bench-datapath  reading Kafka with Spark, kcoord beside spark-sql-kafka (30 minutes; SCALE=0.1 to try, KEEP=1 to put the results into benchmarks/)'
@@ -111,6 +112,11 @@ WORDS =
 
 compat: setup
 	@.venv/bin/python -m tests.compat $(WORDS)
+
+MINUTES = 10
+
+chaos: setup
+	@.venv/bin/python -m tests.chaos_cluster --seed $(SEED) --minutes $(MINUTES)
 
 KILLS = 100
 

@@ -164,7 +164,7 @@ class ClusterLoad:
         self.moved = self.asked_back = self.refusals = 0
         self._source = source
         self._waiting: list[tuple[float, int, FollowingMember, int | None]] = []
-        """Times at which a member goes to a node (None: to another), a heap; `plan` says which entry counts."""
+        """The times at which members go to a node (None: to another), a heap; a member's `plan` says which counts."""
         self._plans = 0
         self.gone: set[int] = set()
         """Nodes whose host is gone: nobody can connect to them."""

@@ -1,0 +1,237 @@
+"""Three real nodes and a real ZooKeeper with a proxy before each port, and what ZooKeeper says of them meanwhile."""
+
+import json
+import shutil
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+
+from coordinator.local.errors import LocalServiceError
+from coordinator.local.node import LocalClusterNode
+from coordinator.local.process.ports import free_ports
+from coordinator.local.zookeeper import LocalZooKeeper
+from tests.chaos_cluster.clients import answers
+from tests.chaos_cluster.frame_proxy import FrameProxies
+
+NODES = (1, 2, 3)
+SHARDS = 8
+PATH = "/kcoord"
+ZOOKEEPER_MS = 2_000
+"""Sessions of nodes with ZooKeeper."""
+MEMBERS_OF, ZOOKEEPER_OF = 10, 20
+"""Added to a node's number: whose proxy stands before its port for members, and before ZooKeeper for it alone."""
+LOOK_S = 0.05
+LIMIT_S = 90.0
+
+
+class ChaosError(Exception):
+    """Something that had to happen did not."""
+
+
+@dataclass
+class Seen:
+    """The shards as ZooKeeper has them, and how often they have changed since it was begun to look."""
+
+    entries: dict[int, dict[str, Any]] = field(default_factory=dict)
+    controller: int | None = None
+    leader_changes: int = 0
+    shrinks: int = 0
+    expands: int = 0
+
+    def take(self, entries: dict[int, dict[str, Any]], controller: int | None) -> None:
+        """Take note of what is there now."""
+        for shard, entry in entries.items():
+            before = self.entries.get(shard)
+            if before is not None:
+                self.leader_changes += entry["leader"] not in (before["leader"], None)
+                self.shrinks += len(entry["isr"]) < len(before["isr"])
+                self.expands += len(entry["isr"]) > len(before["isr"])
+        self.entries, self.controller = entries, controller
+
+    @property
+    def is_whole(self) -> bool:
+        """Say whether every shard is led and has all replicas in sync."""
+        return len(self.entries) == SHARDS and all(
+            entry["leader"] is not None and len(entry["isr"]) == len(NODES) for entry in self.entries.values()
+        )
+
+    def leader(self) -> int | None:
+        """Return the node that leads most shards."""
+        led = Counter(entry["leader"] for entry in self.entries.values() if entry["leader"] is not None)
+        return led.most_common(1)[0][0] if led else None
+
+
+class Watch(threading.Thread):
+    """Looks at ZooKeeper without a pause, as far as it answers."""
+
+    def __init__(self, hosts: str) -> None:
+        super().__init__(daemon=True, name="watch")
+        self.seen = Seen()
+        self._client = KazooClient(hosts=hosts, timeout=10.0)
+        self._is_over = threading.Event()
+
+    def run(self) -> None:
+        """Look until it is over."""
+        self._client.start(timeout=LIMIT_S)
+        while not self._is_over.wait(LOOK_S):
+            with suppress(KazooException, KazooTimeoutError):
+                self._look()
+        self._client.stop()
+        self._client.close()
+
+    def stop(self) -> None:
+        """End."""
+        self._is_over.set()
+
+    def _look(self) -> None:
+        entries: dict[int, dict[str, Any]] = {}
+        for name in self._client.get_children(f"{PATH}/shards"):
+            shards = json.loads(self._client.get(f"{PATH}/shards/{name}")[0])["shards"]
+            entries |= {int(shard): entry for shard, entry in shards.items()}
+        active = None
+        with suppress(KazooException):
+            active = json.loads(self._client.get(f"{PATH}/controller/active")[0])["node_id"]
+        self.seen.take(entries, active)
+
+
+class ChaosCluster:
+    """The processes, and what can be done to them; a node that is dead refuses connections also at its proxies."""
+
+    def __init__(self, folder: Path, kafka_bootstrap: str, zookeeper: LocalZooKeeper, proxies: FrameProxies) -> None:
+        self.zookeeper = zookeeper
+        self.proxies = proxies
+        self.watch = Watch(zookeeper.address)
+        self.paused: set[int] = set()
+        self._direct: dict[int, str] = {}
+        self._members: dict[int, str] = {}
+        self._nodes: dict[int, LocalClusterNode] = {}
+        for number in NODES:
+            members, peers = free_ports(2)
+            self._direct[number] = f"127.0.0.1:{members}"
+            self._members[number] = f"127.0.0.1:{proxies.stand_before(members, 0, MEMBERS_OF + number)}"
+            settings: dict[str, object] = {
+                "cluster.shards": SHARDS,
+                "zookeeper.path": PATH,
+                "zookeeper.session_timeout_ms": ZOOKEEPER_MS,
+                "zookeeper.hosts": f"127.0.0.1:{proxies.stand_before(zookeeper.port, 0, ZOOKEEPER_OF + number)}",
+                "node.advertised": self._members[number],
+                "peers.listen": f"127.0.0.1:{peers}",
+                "peers.advertised": f"127.0.0.1:{proxies.stand_before(peers, 0, number)}",
+                "cluster.balance_delay_ms": 5_000,
+                "group.snapshot_interval_records": 2_000,
+            }
+            self._nodes[number] = LocalClusterNode(
+                number, kafka_bootstrap, "", folder / f"node-{number}", port=members, settings=settings
+            )
+
+    @property
+    def addresses(self) -> str:
+        """Return where members connect, with commas between."""
+        return ",".join(self._members.values())
+
+    def direct(self, number: int) -> str:
+        """Return where a node listens for members itself, past its proxy."""
+        return self._direct[number]
+
+    def start(self) -> None:
+        """Start all nodes, and return when all shards are whole."""
+        for node in self._nodes.values():
+            node.begin()
+        self.watch.start()
+        self.await_whole()
+
+    def kill_all(self) -> None:
+        """End everything."""
+        self.watch.stop()
+        for node in self._nodes.values():
+            node.kill()
+
+    # ---- what can be done to a node ---------------------------------------------------------------------------------
+
+    def kill(self, number: int) -> None:
+        """End a node with SIGKILL."""
+        self._close_doors(number)
+        self._nodes[number].kill()
+        self.paused.discard(number)
+
+    def stop(self, number: int) -> None:
+        """Have a node end cleanly."""
+        self.resume(number)
+        self._nodes[number].stop()
+        self._close_doors(number)
+
+    def begin(self, number: int) -> None:
+        """Start a node that does not run."""
+        self.proxies.come_back(number)
+        self.proxies.come_back(MEMBERS_OF + number)
+        self._nodes[number].begin()
+
+    def is_running(self, number: int) -> bool:
+        """Say whether a node's process lives."""
+        return self._nodes[number].is_running
+
+    def pause(self, number: int) -> None:
+        """Have a node stand still."""
+        self._nodes[number].pause()
+        self.paused.add(number)
+
+    def resume(self, number: int) -> None:
+        """Have a node go on that stands still."""
+        if number in self.paused:
+            self._nodes[number].resume()
+            self.paused.discard(number)
+
+    def replace_disk(self, number: int) -> None:
+        """Remove all that a node that does not run has kept."""
+        shutil.rmtree(self._nodes[number].data_dir / "data")
+
+    def await_answers(self, number: int) -> None:
+        """Return when a node answers members."""
+        self.wait(lambda: self._check_alive(number) and answers(self._direct[number]), f"node {number} to answer")
+
+    def await_whole(self) -> None:
+        """Return when all nodes serve and every shard is led and has all replicas in sync."""
+        for number in NODES:
+            self.await_answers(number)
+        self.wait(lambda: self.watch.seen.is_whole, f"every shard whole; they are {self.watch.seen.entries}")
+
+    def wait(self, is_met: Callable[[], bool], what: str) -> None:
+        """Return when something is so; raises ChaosError."""
+        end_s = time.monotonic() + LIMIT_S
+        while not is_met():
+            if time.monotonic() > end_s:
+                raise ChaosError(f"waited {LIMIT_S:g} s in vain for {what}")
+            time.sleep(LOOK_S)
+
+    def said(self, number: int) -> str:
+        """Return the end of what a node has said."""
+        return self._nodes[number].log_tail(15)
+
+    def bugs(self) -> list[str]:
+        """Return what nodes have said of bugs of their own."""
+        found: list[str] = []
+        for number, node in self._nodes.items():
+            if node.log_path.exists():
+                lines = node.log_path.read_text(errors="replace").splitlines()
+                found += [f"node {number}: {line[:500]}" for line in lines if '"level":"critical"' in line]
+        return found
+
+    def _check_alive(self, number: int) -> bool:
+        if not self._nodes[number].is_running:
+            raise ChaosError(f"node {number} has ended by itself. It said: {self.said(number)}")
+        return True
+
+    def _close_doors(self, number: int) -> None:
+        self.proxies.leave(number)
+        self.proxies.leave(MEMBERS_OF + number)
+        with suppress(LocalServiceError):
+            self.resume(number)
