@@ -33,6 +33,7 @@ from tests.sim.bounds import WakeWatch, check_account, check_things
 from tests.sim.checker import Checker
 from tests.sim.kafka import BROKERS, CLUSTER, Kafka
 from tests.sim.leading import Leading
+from tests.sim.left_between import nothing_is_forgotten
 from tests.sim.log.state import ViolationError
 from tests.sim.mix import Mix
 from tests.sim.probes import ProbeWatch
@@ -276,6 +277,7 @@ class Coordinator:
             self.checker.coverage[f"while {kind}"] += 1
         effects = self.node.step(event, self.now_ms())
         check_things(self.node.things_done, self.mix.limits)
+        nothing_is_forgotten(self.node, GROUP)
         self._room.stepped(map(self.node.hard_state, range(self.mix.shards)))
         self._perform(effects)
 

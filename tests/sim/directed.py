@@ -88,3 +88,33 @@ def topics_that_come_back(dice: Random) -> Mix:
         fault_every_ms=300,
         weights=faults,
     )
+
+
+def much_in_short_turns(dice: Random) -> Mix:
+    """Draw a group of many partitions, all of whose work is cut into the shortest turns, with others between them.
+
+    Its queries are slow and hold, they lose their connections and die, and some do not come back.
+    """
+    mix = draw_mix(dice)
+    faults = {"connection-reset": 6.0, "process-killed": 1.0, "member-joined": 2.0, "member-left": 2.0}
+    faults |= {"partitions-paused": 2.0, "claims-released": 2.0}
+    return replace(
+        _of_queries(mix),
+        topics={"t1": 10},
+        passing_topics=(),
+        subscriptions=("topics",),
+        applications=3,
+        most_applications=4,
+        handover="hold",
+        claim_timeout_ms=1_500,
+        session_timeout_ms=6_000,
+        rebalance_timeout_ms=1_500,
+        slow_batch=0.5,
+        crash_at_step=0.01,
+        append_every_ms=60,
+        fault_every_ms=300,
+        weights=faults,
+        limits=replace(mix.limits, slice_partitions=1, push_max_partitions=2),
+        turn_partitions=1,
+        between_turns_ms=3,
+    )

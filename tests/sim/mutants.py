@@ -518,9 +518,11 @@ ALL: Mapping[str, Mutant] = {**MUTANTS, **OWN}
 RARE = frozenset(
     {
         "added-topic-by-policy",
+        "asked-before-told",
         "commit-counted-as-new",
         "epochs-within-reach",
         "first-member-back-gets-latest",
+        "found-long-ago",
         "given-back-while-the-taker-reads",
         "gone-back-unnoticed",
         "grants-outlive-what-was-lost",
@@ -533,6 +535,7 @@ RARE = frozenset(
         "probe-timed-when-asked",
         "readable-end-taken-for-the-end",
         "report-believed",
+        "told-what-is-lost",
         "topics-of-grants-alone",
         "unread-batch-committed",
     }

@@ -1,6 +1,7 @@
 """Mistakes about turns: what is left of a long piece of work between two of them, and what others do meanwhile."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
+from random import Random
 from typing import Any
 
 from coordinator.core.groups.bounds.claim_watch import ClaimWatch
@@ -8,12 +9,12 @@ from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.membership.listed_claims import Look
 from coordinator.core.groups.partitions.partition_set import NOTHING
 from coordinator.core.groups.partitions.partition_table import TopicPartition
-from coordinator.core.groups.reconciliation import tellings
 from coordinator.core.groups.reconciliation.late_stops import LateStops
 from coordinator.core.groups.reconciliation.reconciler import Reconciler
 from coordinator.core.groups.reconciliation.stopping.stops import Stops
 from coordinator.core.groups.reconciliation.tellings import Tellings
-from coordinator.protocol.messages import StartFetcher
+from tests.sim.directed import much_in_short_turns
+from tests.sim.mix import Mix, draw_mix
 
 Patches = list[tuple[Any, str, Any]]
 
@@ -70,15 +71,6 @@ def asked_before_told() -> Patches:
     return [(Stops, "push", push)]
 
 
-def nothing_is_to_follow() -> Patches:
-    genuine = tellings.start_fetchers
-
-    def start_fetchers(*arguments: Any, to_follow: int, **named: Any) -> Iterator[StartFetcher]:
-        return genuine(*arguments, to_follow=0, **named)
-
-    return [(tellings, "start_fetchers", start_fetchers)]
-
-
 def told_what_is_lost() -> Patches:
     genuine = Tellings.go_on
 
@@ -105,13 +97,36 @@ def in_use_and_let_go_of() -> Patches:
     return [(Reconciler, "window_ended", window_ended)]
 
 
-MISTAKES: Mapping[str, tuple[str, Callable[[], Patches]]] = {
-    "late-ones-of-one-turn": ("what is late is taken as far as one turn goes", late_ones_of_one_turn),
-    "given-up-of-one-turn": ("what was waited for is given up as far as one turn goes", given_up_of_one_turn),
-    "found-long-ago": ("claims are told as they were when they were looked at, turns ago", found_long_ago),
-    "told-as-far-as-one-turn": ("who comes back is told what it has as far as one turn goes", told_as_far_as_one_turn),
-    "asked-before-told": ("who comes back is asked for what it has not been told yet", asked_before_told),
-    "nothing-is-to-follow": ("who comes back gives up what it is told a turn later", nothing_is_to_follow),
-    "told-what-is-lost": ("who comes back is told what another got between two turns", told_what_is_lost),
-    "in-use-and-let-go-of": ("what is in use is let go of in turns", in_use_and_let_go_of),
+MISTAKES: Mapping[str, tuple[str, Callable[[], Patches], Callable[[Random], Mix]]] = {
+    "late-ones-of-one-turn": (
+        "what is late is taken as far as one turn goes",
+        late_ones_of_one_turn,
+        much_in_short_turns,
+    ),
+    "given-up-of-one-turn": (
+        "what was waited for is given up as far as one turn goes",
+        given_up_of_one_turn,
+        much_in_short_turns,
+    ),
+    "found-long-ago": (
+        "claims are told as they were when they were looked at, turns ago",
+        found_long_ago,
+        much_in_short_turns,
+    ),
+    "told-as-far-as-one-turn": (
+        "who comes back is told what it has as far as one turn goes",
+        told_as_far_as_one_turn,
+        much_in_short_turns,
+    ),
+    "asked-before-told": (
+        "who comes back is asked for what it has not been told yet",
+        asked_before_told,
+        much_in_short_turns,
+    ),
+    "told-what-is-lost": (
+        "who comes back is told what another got between two turns",
+        told_what_is_lost,
+        much_in_short_turns,
+    ),
+    "in-use-and-let-go-of": ("what is in use is let go of in turns", in_use_and_let_go_of, draw_mix),
 }
