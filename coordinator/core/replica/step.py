@@ -4,8 +4,9 @@ A command with a greater leader epoch ends everything of the epoch before, in th
 An equal one is a repetition. Whatever is said of another epoch changes nothing.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import assert_never
+from typing import Final, assert_never
 
 from coordinator.core.replica import doubt, follower, isr_changes, leader
 from coordinator.core.replica.effects import (
@@ -55,10 +56,15 @@ from coordinator.core.replica.replica import (
     Follower,
     FollowerPhase,
     Leader,
+    LeaderPhase,
     Offline,
     Opening,
     Replica,
+    Settings,
 )
+
+ALWAYS: Final = 0
+"""The time from which on something is due that is looked at with every tick."""
 
 
 def step(replica: Replica, event: Event) -> tuple[Replica, list[Effect]]:
@@ -278,3 +284,48 @@ def _following(replica: Replica, role: Follower, event: Event, effects: list[Eff
 
 _ASKING = (FollowerPhase.MATCHING, FollowerPhase.REFUSING)
 _REGISTERING = (*_ASKING, FollowerPhase.FOLLOWING)
+
+
+# ---- when time matters ----------------------------------------------------------------------------------------------
+
+
+def due_ms(replica: Replica) -> int | None:
+    """Return from when on time alone may change something here, None if it never does while nothing else happens.
+
+    Before it a `Ticked` changes nothing, as long as no send of the shard waits; `stalls_ms` is about one that does.
+    """
+    match replica.role:
+        case Leader():
+            return min(_times_of_a_leader(replica, replica.role), default=None)
+        case Doubting(command):
+            return command.now_ms + replica.settings.doubt_ms
+        case Follower(ask_again_ms=again_ms):
+            return again_ms
+        case Declined(asked_ms=asked_ms):
+            return asked_ms + replica.settings.step_down_ms
+        case _:
+            return None
+
+
+def stalls_ms(settings: Settings, waiting_since_ms: int) -> int:
+    """Return from when on a leader is to know that what it has decided since then has not left."""
+    return waiting_since_ms + min(settings.stall_ms or settings.step_down_ms, settings.step_down_ms)
+
+
+def _times_of_a_leader(replica: Replica, role: Leader) -> Iterator[int]:
+    settings, members = replica.settings, role.isr.members
+    if role.phase is LeaderPhase.STALLED or replica.node not in members:
+        yield ALWAYS
+    if replica.log.durable_end < replica.log.end:
+        yield role.own_goal.since_ms + settings.step_down_ms
+    for fetch in role.fetches:
+        if fetch.refused_ms is not None:
+            yield fetch.refused_ms + settings.lag_ms
+        if role.isr.pending is not None or fetch.node not in members:
+            continue
+        if fetch.is_draining or fetch.has_lost:
+            yield ALWAYS
+        if fetch.closed_since_ms is not None:
+            yield fetch.closed_since_ms + settings.closed_grace_ms
+        if fetch.durable_end < replica.log.end:
+            yield fetch.goal.since_ms + settings.lag_ms
