@@ -68,7 +68,8 @@ def status(coordinator: Coordinator, output: Output = OutputFormat.TABLE, timeou
         write_rows(output, ("TROUBLE",), rows)
     if troubles:
         raise typer.Exit(ExitCode.REFUSED_BY_STATE)
-    notes.print(f"All is well: {_count(len(cluster.nodes), 'node')}, {_count(len(cluster.shards), 'shard')}.")
+    there = [node for node in cluster.nodes if node.described.status != NodeStatus.GONE]
+    notes.print(f"All is well: {_count(len(there), 'node')}, {_count(len(cluster.shards), 'shard')}.")
 
 
 @nodes.command("list")
