@@ -5,7 +5,7 @@ MAKEFLAGS += --no-print-directory
 	bench-cluster bench-group bench-advance bench-start bench-hold bench-group-kafka bench-decoder bench-datapath bench-memory compare-kafka-source compat fuzz-decoder fuzz-node clean
 
 help:
-	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes)'
+	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes; NODES=3 for a cluster)'
 	@echo 'make test      all checks and tests'
 	@echo 'make lint | types | imports | tidy | pytest    one of them'
 	@echo 'make sim SEED=0 RUNS=500 JOBS=2    run the real coordinator and members through simulated failures'
@@ -57,7 +57,7 @@ pytest: setup
 	@scripts/check.sh pytest pytest
 
 demo: setup
-	@.venv/bin/kcoord demo
+	@.venv/bin/kcoord demo --nodes $(NODES)
 
 SEED = 0
 RUNS = 500

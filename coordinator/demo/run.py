@@ -1,4 +1,4 @@
-"""Sets the stage for one demo and plays it: a broker, a coordinator, a topic, then the story.
+"""Sets the stage for one demo and plays it: a broker, a coordinator of one node or several, a topic, then the story.
 
 All of it lives in one directory and ends with this call, whatever happens in between.
 """
@@ -6,25 +6,26 @@ All of it lives in one directory and ends with this call, whatever happens in be
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Final
 
-from coordinator.client.request import RequestError, ask
+from coordinator.client.request import RequestError, ask, ask_until_answered
 from coordinator.demo.applications import ApplicationSettings
 from coordinator.demo.errors import DemoError
+from coordinator.demo.nodes import CoordinatorNodes
 from coordinator.demo.screen.view import View
 from coordinator.demo.settings import GROUP, PARTITIONS, TOPIC, DemoSettings
 from coordinator.demo.story import Ending, Stage, Story
 from coordinator.demo.watch import GroupWatch
+from coordinator.local.cluster import LocalCluster
 from coordinator.local.errors import LocalServiceError
 from coordinator.local.java.jars import ReportProgress
 from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.node import LocalCoordinator
 from coordinator.protocol.messages import Request, Response
-from coordinator.protocol.text.addresses import Address, parse_addresses
+from coordinator.protocol.text.addresses import parse_addresses
 
-_ASK_TIMEOUT_S: Final = 10.0
+_ASK_TIMEOUT_S: Final = 20.0
 
 
 def run_demo(settings: DemoSettings, directory: Path, view: View, report: ReportProgress | None = None) -> Ending:
@@ -50,26 +51,44 @@ def _play(
 
     say("Kafka starts")
     kafka = stack.enter_context(LocalKafka(directory / "kafka", port=settings.kafka_port, report=report))
-    say(f"Kafka is ready on {kafka.bootstrap_servers}; the coordinator starts")
-    coordinator = stack.enter_context(
-        LocalCoordinator(kafka.bootstrap_servers, directory / "coordinator", port=settings.coordinator_port)
+    what = (
+        "the coordinator starts" if settings.nodes == 1 else f"ZooKeeper and {settings.nodes} coordinator nodes start"
     )
+    say(f"Kafka is ready on {kafka.bootstrap_servers}; {what}")
+    nodes = _start_nodes(settings, kafka.bootstrap_servers, directory, report, stack)
     kafka.create_topic(TOPIC, PARTITIONS)
-    say(f"the coordinator is ready on {coordinator.address}; topic {TOPIC} has {PARTITIONS} partitions")
+    say(f"the coordinator is ready on {nodes.addresses}; topic {TOPIC} has {PARTITIONS} partitions")
     stage = Stage(
         kafka=kafka,
         kafka_address=kafka.bootstrap_servers,
-        coordinator=coordinator,
-        applications=ApplicationSettings(directory, coordinator.address, GROUP, TOPIC),
-        watch=GroupWatch(_asking(coordinator), GROUP),
+        coordinator=nodes,
+        applications=ApplicationSettings(directory, nodes.addresses, GROUP, TOPIC),
+        watch=GroupWatch(_asking(settings, nodes.addresses), GROUP),
     )
     story = stack.enter_context(Story(settings, stage, view, started_s))
     return story.play()
 
 
-def _asking(coordinator: LocalCoordinator) -> Callable[[Request], Response]:
-    return partial(_ask, parse_addresses(coordinator.address))
+def _start_nodes(
+    settings: DemoSettings, kafka: str, directory: Path, report: ReportProgress | None, stack: ExitStack
+) -> CoordinatorNodes:
+    port = settings.coordinator_port
+    if settings.nodes == 1:
+        alone = stack.enter_context(LocalCoordinator(kafka, directory / "coordinator", port=port))
+        return CoordinatorNodes({alone.address: alone})
+    cluster = stack.enter_context(
+        LocalCluster(
+            kafka,
+            directory / "coordinator",
+            nodes=settings.nodes,
+            ports=range(port, port + settings.nodes) if port else (),
+            report=report,
+        )
+    )
+    return CoordinatorNodes({node.address: node for node in cluster.nodes})
 
 
-def _ask(addresses: tuple[Address, ...], request: Request) -> Response:
-    return ask(addresses, request, _ASK_TIMEOUT_S)
+def _asking(settings: DemoSettings, addresses: str) -> Callable[[Request], Response]:
+    """Return how to ask: where a node may be killed, another one is asked until there is an answer."""
+    how = ask if settings.nodes == 1 else ask_until_answered
+    return lambda request: how(parse_addresses(addresses), request, _ASK_TIMEOUT_S)

@@ -20,12 +20,14 @@ STEP_TIMEOUT_S: Final = 90.0
 
 @dataclass(frozen=True, slots=True)
 class DemoSettings:
-    """The number of flights, the seconds in which they are produced, and the ports to listen on (0: any free one)."""
+    """The number of flights, the seconds in which they are produced, and what to start on which ports (0: any)."""
 
     flights: int = FLIGHTS
     seconds: float = 60.0
     kafka_port: int = 0
     coordinator_port: int = 0
+    nodes: int = 1
+    """Coordinator nodes: 1 is standalone; of more, those after the first listen on the ports after its own."""
 
     @property
     def free(self) -> int:

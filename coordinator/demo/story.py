@@ -18,6 +18,7 @@ from coordinator.demo.data.flights import FIRST_LINE, find_archive, read_flights
 from coordinator.demo.data.producer import FlightProducer, Pace
 from coordinator.demo.data.sink import read_delivered
 from coordinator.demo.errors import DemoError
+from coordinator.demo.nodes import CoordinatorNodes
 from coordinator.demo.outcome import Outcome
 from coordinator.demo.screen.dashboard import Dashboard, Picture
 from coordinator.demo.screen.timeline import Handover, describe_event, find_handover, granted_to, name_partitions
@@ -42,7 +43,7 @@ T = TypeVar("T")
 
 
 class Service(Protocol):
-    """The calls that the story needs of the broker and of the coordinator."""
+    """The calls that the story needs of the broker."""
 
     @property
     def is_running(self) -> bool:
@@ -60,7 +61,7 @@ class Stage:
 
     kafka: Service
     kafka_address: str
-    coordinator: Service
+    coordinator: CoordinatorNodes
     applications: ApplicationSettings
     watch: GroupWatch
 
@@ -80,6 +81,16 @@ class Kill:
     """Wall-clock time of SIGKILL."""
     at_s: float
     """The same on the clock that waits are measured with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failover:
+    """The death of the node that coordinated the group."""
+
+    killed: str
+    successor: str
+    took_ms: int
+    """From SIGKILL until a micro-batch was committed at the successor, as the demo saw it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +114,7 @@ class Story:
         self._started_ms = time.time_ns() // 1_000_000 - round((time.monotonic() - started_s) * 1000)
         self._dashboard = Dashboard(settings.flights)
         self._act = ""
+        self._acts = 0
         self._running: list[SparkApplication] = []
         self._producer = FlightProducer(
             stage.kafka_address,
@@ -130,6 +142,7 @@ class Story:
         second, moved = self._second_joins()
         kill = self._second_is_killed(second)
         handover, seen_ms = self._first_takes_over(kill)
+        failover = self._leader_is_killed() if self._stage.coordinator.count > 1 else None
         last = self._first_reads_the_rest(first)
         verdict = self._compare(first, second, kill)
         handover_ms = handover.last_grant_ms - kill.at_ms
@@ -141,13 +154,15 @@ class Story:
             moved=len(moved),
             taken_over=len(handover.partitions),
             handover_ms=handover_ms,
+            nodes=self._stage.coordinator.count,
+            failover_ms=None if failover is None else failover.took_ms,
         )
-        return Ending(outcome, _sentences(verdict, handover, handover_ms, seen_ms), last)
+        return Ending(outcome, _sentences(verdict, handover, handover_ms, seen_ms, failover), last)
 
     # ---- the acts ---------------------------------------------------------------------------------------------------
 
     def _first_reads_alone(self) -> SparkApplication:
-        self._begin("1/5  the first application joins and reads alone")
+        self._begin("the first application joins and reads alone")
         first = self._launch(FIRST)
         self._until(
             lambda group: self._member(group, FIRST, _ALL),
@@ -165,7 +180,7 @@ class Story:
         return first
 
     def _second_joins(self) -> tuple[SparkApplication, frozenset[int]]:
-        self._begin("2/5  the second application joins the same group: partitions move")
+        self._begin("the second application joins the same group: partitions move")
         second = self._launch(SECOND)
         member_id, owned = self._until(
             lambda group: self._settled(group, SECOND), JOIN_TIMEOUT_S, "the second application owns its share"
@@ -174,7 +189,7 @@ class Story:
         return second, granted_to(self._stage.watch.events, member_id) & owned
 
     def _second_is_killed(self, second: SparkApplication) -> Kill:
-        self._begin("3/5  both read; the second is killed with SIGKILL while it reads")
+        self._begin("both read; the second is killed with SIGKILL while it reads")
         shared_until_s = time.monotonic() + self._settings.shared_s
         begun = self._until(self._started_claims, STEP_TIMEOUT_S, "the second application reads")
         self._until(
@@ -192,7 +207,7 @@ class Story:
         return kill
 
     def _first_takes_over(self, kill: Kill) -> tuple[Handover, int]:
-        self._begin("4/5  its partitions return to the first")
+        self._begin("its partitions return to the first")
 
         def returned() -> int | None:
             group = self._stage.watch.describe()
@@ -210,8 +225,30 @@ class Story:
         )
         return handover, seen_ms
 
+    def _leader_is_killed(self) -> Failover:
+        self._begin("the node that coordinates the group is killed with SIGKILL; another one goes on")
+        watch, nodes = self._stage.watch, self._stage.coordinator
+        self._producer.release()
+        killed = watch.coordinated_by()
+        nodes.kill(killed)
+        at_s = time.monotonic()
+        self._say(f"SIGKILL to the coordinator node at {killed}", style="bold red")
+        watch.begin_anew()
+        begun = self._until(_committed, STEP_TIMEOUT_S, "another node describes the group")
+        self._until(
+            lambda group: _has_moved(group, begun) or self._all_committed(group),
+            STEP_TIMEOUT_S,
+            "a micro-batch is committed at another node",
+        )
+        took_ms = round((time.monotonic() - at_s) * 1000)
+        successor = watch.coordinated_by()
+        self._say(
+            f"the node at {successor} coordinates the group; a micro-batch is committed there", style="bold green"
+        )
+        return Failover(killed, successor, took_ms)
+
     def _first_reads_the_rest(self, first: SparkApplication) -> Picture:
-        self._begin("5/5  the first reads the rest")
+        self._begin("the first reads the rest")
         self._producer.release()
         self._until(
             lambda _group: self._producer.is_done or None,
@@ -331,14 +368,21 @@ class Story:
         return application
 
     def _begin(self, act: str) -> None:
-        self._act = act
-        self._say(act, style="bold")
+        self._acts += 1
+        self._act = f"{self._acts}/{5 if self._stage.coordinator.count == 1 else 6}  {act}"
+        self._say(self._act, style="bold")
 
     def _say(self, text: str, *, style: str = "") -> None:
         self._view.say(self._elapsed_s(), text, style=style)
 
     def _elapsed_s(self) -> float:
         return time.monotonic() - self._started_s
+
+
+def _committed(group: DescribeGroupResponse | None) -> dict[int, int] | None:
+    """Return the committed offset of each partition that has one."""
+    found = {p.partition: p.committed for p in group.partitions if p.committed is not None} if group else {}
+    return found or None
 
 
 def _has_moved(group: DescribeGroupResponse | None, begun: dict[int, int]) -> bool:
@@ -348,13 +392,24 @@ def _has_moved(group: DescribeGroupResponse | None, begun: dict[int, int]) -> bo
     )
 
 
-def _sentences(verdict: Verdict, handover: Handover, handover_ms: int, seen_ms: int) -> tuple[str, ...]:
+def _sentences(
+    verdict: Verdict, handover: Handover, handover_ms: int, seen_ms: int, failover: Failover | None
+) -> tuple[str, ...]:
     idle = handover.partitions - handover.claimed
     waited = f"{name_partitions(sorted(handover.claimed))} had a running claim and waited out the grace"
     at_once = f"{name_partitions(sorted(idle))} had none and went at once"
     how = "; ".join([*([waited] if handover.claimed else []), *([at_once] if idle else [])])
+    moved = () if failover is None else (_failover_sentence(failover),)
     return (
         f"{verdict.rows:,} rows in the two sinks are {verdict.flights:,} flights, none missing.",
         explain_repeats(verdict, "the second application", "the first"),
         f"Hand-over after SIGKILL: {handover_ms} ms by the group's timeline, {seen_ms} ms as this demo saw it ({how}).",
+        *moved,
+    )
+
+
+def _failover_sentence(failover: Failover) -> str:
+    return (
+        f"The group's node at {failover.killed} was killed; the one at {failover.successor} goes on, and a micro-batch "
+        f"was committed there {failover.took_ms} ms after SIGKILL, as this demo saw it."
     )

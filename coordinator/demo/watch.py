@@ -12,12 +12,15 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeGroup,
     DescribeGroupResponse,
+    FindCoordinator,
+    FindCoordinatorResponse,
     ListGroupEvents,
     ListGroupEventsResponse,
     Request,
     Response,
 )
 from coordinator.protocol.parts import ClaimState, GroupEvent, PartitionDescription
+from coordinator.protocol.text.addresses import format_address
 
 Ask = Callable[[Request], Response]
 
@@ -29,6 +32,12 @@ class GroupWatch:
     ask: Ask
     group_id: str
     events: list[GroupEvent] = field(default_factory=list)
+    _told_to: int = 0
+    """The last event that the group's present node has told; each node counts its own."""
+
+    def begin_anew(self) -> None:
+        """Take it that another node coordinates the group: what that tells has not been told."""
+        self._told_to = 0
 
     def describe(self) -> DescribeGroupResponse | None:
         """Return the group now, None when there is none yet."""
@@ -41,10 +50,16 @@ class GroupWatch:
             raise DemoError(f"the coordinator did not describe the group: {response.error.name}, {response.message}")
         return response
 
+    def coordinated_by(self) -> str:
+        """Return HOST:PORT of the node that coordinates the group."""
+        response = self.ask(FindCoordinator(self.group_id))
+        if not isinstance(response, FindCoordinatorResponse) or response.coordinator is None:
+            raise DemoError(f"nobody said which node coordinates the group: {response}")
+        return format_address((response.coordinator.host, response.coordinator.port))
+
     def new_events(self) -> list[GroupEvent]:
         """Return the events since the last call and remember them."""
-        after = self.events[-1].sequence if self.events else 0
-        response = self.ask(ListGroupEvents(self.group_id, after))
+        response = self.ask(ListGroupEvents(self.group_id, self._told_to))
         if not isinstance(response, ListGroupEventsResponse):
             raise DemoError(f"the coordinator did not tell the group's events: {response}")
         if response.error is ErrorCode.GROUP_ID_NOT_FOUND:
@@ -52,6 +67,8 @@ class GroupWatch:
         if response.error is not ErrorCode.NONE:
             raise DemoError(f"the coordinator did not tell the group's events: {response.error.name}")
         self.events.extend(response.events)
+        if response.events:
+            self._told_to = response.events[-1].sequence
         return list(response.events)
 
 

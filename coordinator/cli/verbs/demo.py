@@ -44,6 +44,14 @@ def demo(
     flights: Annotated[int, typer.Option(help="How many flights.", min=1000, max=_ALL_FLIGHTS)] = _ALL_FLIGHTS,
     kafka_port: _Port = 0,
     coordinator_port: _Port = 0,
+    nodes: Annotated[
+        int,
+        typer.Option(
+            help="Coordinator nodes: 1 is standalone; of 3 and more, the one that leads the group is killed as well.",
+            min=1,
+            max=9,
+        ),
+    ] = 1,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the data and the logs, and say where.")] = False,
 ) -> None:
     """Run the main job on 336,776 real flights: Kafka, the coordinator and two Spark applications, one of them killed.
@@ -54,7 +62,9 @@ def demo(
     from coordinator.demo.outcome import failure_line, final_line
     from coordinator.demo.settings import DemoSettings
 
-    settings = DemoSettings(flights, over, kafka_port, coordinator_port)
+    if nodes == 2:
+        raise typer.BadParameter("a cluster of 2 stops when one of them does: take 1, or 3", param_hint="--nodes")
+    settings = DemoSettings(flights, over, kafka_port, coordinator_port, nodes)
     console = Console(highlight=False)
     ending: Ending | None = None
     failure = "it was stopped before its end"
