@@ -92,6 +92,29 @@ class LeadershipGiven:
 
 
 @dataclass(frozen=True, slots=True)
+class StandbyFed:
+    """Committed records of a shard that is followed here, for its standby to replay at once; they are few.
+
+    They are a part of a snapshot that ends at `offset`, or follow what was fed before, from `offset` on. With
+    `is_complete` the standby has all records below the end of these. `leader_epoch` is that of the last one.
+    """
+
+    shard: int
+    leader_epoch: int
+    offset: int
+    records: Sequence[bytes]
+    is_snapshot: bool = False
+    is_complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StandbyDropped:
+    """A shard's standby counts for nothing any more: its log is another one, or not here."""
+
+    shard: int
+
+
+@dataclass(frozen=True, slots=True)
 class LeadershipGoesOn:
     """This node leads a shard that it leads in the next epoch as well: what is done and waits stays as it is.
 
@@ -254,6 +277,8 @@ Event: TypeAlias = (
     | LeadershipGiven
     | LeadershipTaken
     | LeadershipGoesOn
+    | StandbyFed
+    | StandbyDropped
     | GateMoved
     | ShardStalled
     | ShardServes

@@ -32,6 +32,8 @@ from coordinator.core.events import (
     ShardStalled,
     ShardUnreadable,
     SnapshotWritten,
+    StandbyDropped,
+    StandbyFed,
     Ticked,
     TopicsRead,
 )
@@ -53,6 +55,7 @@ from coordinator.core.requests.finding import Neighbours
 from coordinator.core.requests.routing import Router
 from coordinator.core.shards.gates import Gates
 from coordinator.core.shards.shard_rack import NotServedError, ShardRack
+from coordinator.core.shards.standbys import Standbys
 from coordinator.protocol.parts import NodeAddress
 
 _OFTEN: Final = frozenset({RequestArrived, ConnectionOpened, ConnectionClosed, BecameDurable, GateMoved})
@@ -217,6 +220,11 @@ class Node:
                         self._committed(event.shard, event.high_watermark)
                 case LeadershipGiven():
                     self._rack.lead(event.shard, event.leader_epoch, event.log_end)
+                case StandbyFed():
+                    self._rack.feed(event)
+                    self._grow_snapshot()
+                case StandbyDropped():
+                    self._rack.drop_standby(event.shard)
                 case LeadershipGoesOn():
                     self._rack.go_on(event)
                 case ShardStalled():
@@ -254,6 +262,16 @@ class Node:
     def hard_state(self, shard: int) -> ShardState:
         """Return the hard state of a shard, to look at: whatever checks a node compares it with what it ought to be."""
         return self._shards[shard].desk.journal.state
+
+    @property
+    def standbys(self) -> Standbys:
+        """The state of shards that are followed here, as far as it was fed."""
+        return self._rack.standbys
+
+    @property
+    def slice_bytes(self) -> int:
+        """The bytes of records that a step replays at most."""
+        return self._limits.slice_bytes
 
     def know(self, neighbours: Neighbours, now_ms: int) -> list[Effect]:
         """Send members from now on to the nodes that are known to lead; returns answers that were held for the news."""
@@ -371,8 +389,11 @@ class Node:
 
     def _hand_out_snapshot(self) -> None:
         """Have the piece of a snapshot that is held written, once what it stands for is committed."""
-        if self._snapshots.held is not None:
-            piece = self._snapshots.take_held(self._gates.high_watermark(self._snapshots.held.shard))
+        held = self._snapshots.held
+        if held is not None:
+            is_led = self._rack.is_led(held.shard)
+            committed = self._gates.high_watermark(held.shard) if is_led else held.end_offset
+            piece = self._snapshots.take_held(committed)
             if piece is not None:
                 self._direct.append(piece)
 

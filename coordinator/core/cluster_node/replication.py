@@ -27,6 +27,8 @@ from coordinator.core.cluster_node.events import (
 )
 from coordinator.core.cluster_node.installs import Failed, Installs
 from coordinator.core.cluster_node.settings import ClusterSettings
+from coordinator.core.cluster_node.standby.feeds import OWN_STANDBY
+from coordinator.core.cluster_node.standby.keeping import StandbyKeeping
 from coordinator.core.cluster_node.streams import Streams
 from coordinator.core.cluster_node.tail import Tails
 from coordinator.core.log.entry import Batch
@@ -80,6 +82,7 @@ class Replication:
         self._streams = Streams(settings.window_bytes, settings.peer_window_bytes)
         self._confirmations = Confirmations(settings.confirm_linger_ms)
         self._installs = Installs()
+        self._standbys = StandbyKeeping(coordinator, replicas, settings.tails_bytes, self.coordinate)
         coordinator.gates.next_round = self._confirmations.next_round
 
     def at(self, now_ms: int) -> None:
@@ -189,6 +192,7 @@ class Replication:
                 case wanted.AnswerFetch():
                     self._say(effect.follower, words.answer_of(effect))
                 case wanted.AskFetch():
+                    self._standbys.note(effect)
                     self._say(effect.leader, words.fetch_of(effect))
                 case wanted.EndFetch():
                     self._confirmations.withdraw(effect.leader, effect.shard)
@@ -199,8 +203,12 @@ class Replication:
                     self._install(effect)
                 case wanted.DropReplica():
                     self._installs.ended(effect.shard)
+                    self._standbys.drop(effect.shard)
                     self.out.append(effect)
-                case wanted.OpenReplica() | wanted.AppendBatches() | wanted.TruncateLog() | wanted.Remember():
+                case wanted.AppendBatches() | wanted.TruncateLog():
+                    self._standbys.note(effect)
+                    self.out.append(effect)
+                case wanted.OpenReplica() | wanted.Remember():
                     self.out.append(effect)
                 case wanted.ChangeIsr() | wanted.ReadIsr() | wanted.StepDown() | wanted.HaltNode():
                     self.out.append(effect)
@@ -208,8 +216,10 @@ class Replication:
                     self._lead(effect)
                 case wanted.GoesOnInDoubt(shard, leader_epoch, why):
                     self.out.append(_goes_on_in_doubt(shard, leader_epoch, why))
-                case wanted.LoadShard() | wanted.CommittedTo():
-                    pass  # the coordinator asks for its load itself; committed records are replayed by nobody yet
+                case wanted.CommittedTo():
+                    self._standbys.note(effect)
+                case wanted.LoadShard():
+                    pass  # the coordinator asks for its load itself
                 case _:
                     assert_never(effect)
 
@@ -219,6 +229,7 @@ class Replication:
         match effect:
             case wanted.BeginEpoch(_, leader_epoch, base_offset, goes_on):
                 self.led |= {shard}
+                self._standbys.lead(shard)
                 self._streams.end_shard(shard)  # fetches begin anew in each epoch
                 if goes_on:
                     self.coordinate(events.LeadershipGoesOn(shard, leader_epoch, base_offset))
@@ -267,6 +278,8 @@ class Replication:
                 self.coordinate(events.SnapshotWritten(shard, event.end_offset, event.is_whole))
                 if event.is_whole:
                     self.step(shard, said.LogStartMoved(now_ms, shard, event.log_number, event.end_offset))
+            case LogRead() | SnapshotRead() if event.follower == OWN_STANDBY:
+                self.out.append(self._standbys.was_read(event, now_ms))
             case LogRead():
                 if event.batches is None:
                     self._streams.skip(event, self.replicas[shard].log.start)
@@ -280,6 +293,7 @@ class Replication:
     # ---- snapshots --------------------------------------------------------------------------------------------------
 
     def _install(self, effect: wanted.InstallSnapshot) -> None:
+        self._standbys.drop(effect.shard)
         if effect.leader in self._contacts:
             self._installs.begin(effect)
         else:
@@ -403,6 +417,7 @@ class Replication:
                 waiting_since_ms = self.coordinator.gates.waiting_since(shard, self._now_ms)
             if shard in self._appended or self._is_due(shard, waiting_since_ms):
                 self.step(shard, said.Ticked(self._now_ms, waiting_since_ms))
+        self.out += self._standbys.go_on(self._now_ms)
         self._confirmations.owe_all()
         self._tell_high_watermarks()
 

@@ -1,9 +1,10 @@
 """The shards of one node: which it leads and in which epoch, which is at work, and what a bug of ours costs.
 
 To begin to lead a shard its log is read and replayed slice by slice, a record of the epoch goes first, and what needs
-not survive begins as after a start: time in which nobody led is not counted. To resign drops all of it in one step.
-Nothing that waited is ever said: whoever was owed it is closed, since a refusal would say that nothing was decided. The
-shard's members are closed too; whoever asks later is told that this node is not the coordinator.
+not survive begins as after a start: time in which nobody led is not counted. Records that a standby has replayed are
+passed over. To resign drops all of it in one step; hard state that is committed to its end becomes a standby's. Nothing
+that waited is ever said: whoever was owed it is closed, since a refusal would say that nothing was decided. The shard's
+members are closed too; whoever asks later is told that this node is not the coordinator.
 
 A bug costs the request that meets it, and its shard a load. The shard's state may be half changed, so it is thrown away
 with all that the step had decided there, of which nothing was handed out, and read again from the log. The connection
@@ -23,8 +24,10 @@ from coordinator.core.events import (
     RequestArrived,
     ShardRecovered,
     ShardUnreadable,
+    StandbyFed,
 )
 from coordinator.core.groups.desk import Clock
+from coordinator.core.groups.hard.journal import Journal
 from coordinator.core.groups.hard.life_records import LeaderBegan
 from coordinator.core.groups.hard.records import encode_record
 from coordinator.core.groups.shard import Shard
@@ -35,6 +38,7 @@ from coordinator.core.request_shape import shape_of, where_of
 from coordinator.core.shards.gates import Gates
 from coordinator.core.shards.loads import Loads
 from coordinator.core.shards.snapshots import Snapshots
+from coordinator.core.shards.standbys import Standbys
 from coordinator.protocol.errors import ErrorCode
 
 
@@ -71,7 +75,10 @@ class ShardRack:
         self._gates = gates
         self.shards = [make_one() for make_one in make]
         """Each with its state while it is in service, else empty."""
-        self.snapshots = Snapshots(limits, self.shards)
+        self.remains = Remains()
+        """The state of shards that are not in service any more."""
+        self.standbys = Standbys(make, self.remains)
+        self.snapshots = Snapshots(limits, self.shards, self.standbys.shards)
         self.loads = Loads(len(make))
         self._away = self.loads.waiting
         self.leader_epochs = [0] * len(make)
@@ -84,8 +91,6 @@ class ShardRack:
         """The shards that did something in this step."""
         self.direct: list[Effect] = []
         """Effects of the step that wait for no record."""
-        self.remains = Remains()
-        """The state of shards that are not in service any more."""
         self.has_loaded = False
         """Some shard is served since this step."""
         self.stalled: set[int] = set()
@@ -155,6 +160,7 @@ class ShardRack:
         if leader_epoch <= self.leader_epochs[index]:
             return
         self.resign(index, f"this node leads it anew, in epoch {leader_epoch}")
+        self._give_up_snapshot(index)
         # What is known to be committed is what waits for nothing: the epoch's own record comes after all of it.
         self._begin_epoch(index, leader_epoch, 0)
         self._load(index, log_end)
@@ -186,6 +192,34 @@ class ShardRack:
         journal, began = self.shards[index].desk.journal, self._append_began(index, log_end)
         self.contained(index, event, journal.go_on, event.leader_epoch, log_end, began)
 
+    # ---- standbys ---------------------------------------------------------------------------------------------------
+
+    def feed(self, event: StandbyFed) -> None:
+        """Have a standby replay records; a bug costs that standby, and the log is followed all the same."""
+        index = event.shard
+        try:
+            self.standbys.feed(event)
+        except Exception as error:  # noqa: BLE001 - records that cannot be replayed cost a shard its standby
+            why = f"the standby of shard {index} met a bug at {where_of(error)}; it is followed without one"
+            self.direct.append(BugMet(why, error))
+            self.drop_standby(index)
+            return
+        self.snapshots.look_at(index)
+
+    def drop_standby(self, index: int) -> None:
+        """Forget a standby, and the snapshot that is made of it."""
+        if index in self.standbys.shards:
+            self.snapshots.forget(index)
+            self.standbys.drop(index)
+
+    def _give_up_snapshot(self, index: int) -> None:
+        """Make no snapshot of a standby that is to be led: what goes on is the load."""
+        if index in self.standbys.shards:
+            self.snapshots.forget(index)
+            self.standbys.shards[index].desk.journal.abandon_snapshot()
+
+    # ---- epochs -----------------------------------------------------------------------------------------------------
+
     def _begin_epoch(self, index: int, leader_epoch: int, high_watermark: int) -> None:
         self.leader_epochs[index] = leader_epoch
         self._gates.begin(index, leader_epoch, high_watermark)
@@ -194,8 +228,15 @@ class ShardRack:
         """Lead a shard no longer, in this very step; one that is not led stays as it is."""
         if not self.is_led(index):
             return
-        dropped = (*self.shards[index].desk.sends, *self._gates.drop(index))
+        desk = self.shards[index].desk
+        journal, committed = desk.journal, self._gates.high_watermark(index)
+        is_kept = index not in self._away and journal.log_end_offset <= committed
+        dropped = (*desk.sends, *self._gates.drop(index))
+        if is_kept:
+            desk.journal = Journal(index)  # what is thrown away is the rest
         self._throw_away(index)
+        if is_kept:
+            self.standbys.keep(index, journal)
         self.loads.give_up(index)
         why_closed = f"shard {index} is led by this node no longer: {why}"
         self.direct += [CloseConnection(connection_id, why_closed) for connection_id in self._owed(index, dropped)]
@@ -304,13 +345,13 @@ class ShardRack:
         """Begin to replay what was read."""
         index = event.shard
         if self._is_awaited(event):
-            fresh = self._make[index]()
+            fresh, pieces = self.standbys.take(index, event.pieces)
             journal = fresh.desk.journal
             journal.leader_epoch = event.last_epoch
             self._lives += 1
             # A life of the log's own: what a member was told of the one before ends where it did.
             begin = self._begin(index, fresh, f"{self.incarnation}.{self._lives}")
-            self.loads.go_on_with(index, fresh, chain(journal.loading(event.pieces), begin))
+            self.loads.go_on_with(index, fresh, chain(journal.loading(pieces), begin))
 
     def load_slice(self, most_bytes: int) -> None:
         """Replay about so many bytes more of a shard that is being loaded, and serve it once it is whole and has begun.

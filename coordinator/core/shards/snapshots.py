@@ -7,7 +7,7 @@ weighs. So a start takes little longer than reading the state, and snapshots wri
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from coordinator.core.effects import WriteSnapshot
 from coordinator.core.groups.hard.journal import Journal
@@ -16,11 +16,15 @@ from coordinator.core.limits import Limits
 
 
 class Snapshots:
-    """The snapshots of all shards of a node, each of the shard that is in its place in the list just then."""
+    """The snapshots of all shards of a node, each of the shard that is in its place in the list just then.
 
-    def __init__(self, limits: Limits, shards: Sequence[Shard]) -> None:
+    Of a shard that has a standby they are the standby's.
+    """
+
+    def __init__(self, limits: Limits, shards: Sequence[Shard], standbys: Mapping[int, Shard]) -> None:
         self._limits = limits
         self._shards = shards
+        self._standbys = standbys
         self.due: deque[int] = deque()
         """The shards whose snapshots are due; the first one's grows."""
         self._is_due = [False] * len(shards)
@@ -34,7 +38,7 @@ class Snapshots:
         """Take note of what was written to a shard's log; True when its snapshot is due since then."""
         if self._is_due[shard]:
             return False
-        journal, limits = self._shards[shard].desk.journal, self._limits  # one call less, for each batch
+        journal, limits = self._journal(shard), self._limits
         enough = max(limits.snapshot_interval_bytes, journal.snapshot_weight // 2)
         if journal.tail_weight >= enough or journal.tail_records >= limits.snapshot_interval_records:
             self._is_due[shard] = True
@@ -95,4 +99,4 @@ class Snapshots:
         self._is_due[shard] = False
 
     def _journal(self, shard: int) -> Journal:
-        return self._shards[shard].desk.journal
+        return self._standbys.get(shard, self._shards[shard]).desk.journal

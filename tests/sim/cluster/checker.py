@@ -20,6 +20,7 @@ from coordinator.core.replica.replica import Absent, Doubting, Leader, Opening, 
 from coordinator.protocol.messages.message import WireMessage
 from coordinator.protocol.peer_messages import TellNode
 from tests.sim.cluster.disk import Log, Record
+from tests.sim.cluster.standbys import StandbyCheck
 from tests.sim.log.state import ViolationError
 from tests.sim.schedule import Schedule
 from tests.sim.zookeeper_servers import Change
@@ -61,6 +62,7 @@ class ClusterChecker:
         """By node, life and shard that is served."""
         self._before_old_command: list[Replica] | None = None
         """The replicas of a node before it has heard a command that is void."""
+        self._standbys = StandbyCheck(self)
         self._decided: dict[tuple[int, int], tuple[int, int]] = {}
         """By connection and request: the shard, and the end of its log when it was decided."""
 
@@ -154,6 +156,7 @@ class ClusterChecker:
 
     def stepped(self, process: "ClusterProcess") -> None:
         """Hold a node to the invariants after a step, before its effects are performed."""
+        self._standbys.stepped(process)
         replication = process.node.replication
         if replication is None:
             return
@@ -196,6 +199,7 @@ class ClusterChecker:
 
     def performed(self, process: "ClusterProcess") -> None:
         """Hold what the replicas of a node know of their logs to the logs."""
+        self._standbys.performed(process)
         replication = process.node.replication
         for shard in replication.replicas.shards if replication is not None else ():
             if shard in process.disk.open and shard not in process.refused and replication is not None:
@@ -284,6 +288,9 @@ class ClusterChecker:
         is_committed = effect.end_offset <= len(self.committed[effect.shard])
         self._require(is_committed, "SnapshotIsCommitted", f"{process.name}: {effect.shard} at {effect.end_offset}")
         self.coverage["snapshots"] += effect.is_last
+        replication = process.node.replication
+        if replication is not None and not isinstance(replication.replicas[effect.shard].role, Leader):
+            self.coverage["standby snapshots"] += effect.is_last
 
     def process_ended(self, process: "ClusterProcess") -> None:
         """Forget what a life knew."""

@@ -20,6 +20,7 @@ from tests.model import mistakes
 from tests.sim.cluster import mutants_leading as leads
 from tests.sim.cluster import mutants_members as members
 from tests.sim.cluster import mutants_office as office
+from tests.sim.cluster import mutants_standby as standby
 from tests.sim.cluster.directed import CopiedNodeWorld, InSyncWorld, PutBackWorld
 from tests.sim.cluster.run import ClusterOutcome, run_cluster_seed
 from tests.sim.cluster.world import ClusterWorld
@@ -123,6 +124,11 @@ MUTANTS: Final[Mapping[str, ClusterMutant]] = {
     "snapshot-above-high-watermark": ClusterMutant("a snapshot holds what may be cut", _snapshot_above_high_watermark),
     **{name: ClusterMutant(*mistake) for name, mistake in members.MISTAKES.items()},
     "anybody-is-heard": ClusterMutant("who is not in sync has a say", _anybody_is_heard, CopiedNodeWorld),
+    "standby-applies-uncommitted": ClusterMutant("a standby replays what may be cut", standby.applies_uncommitted),
+    "standby-keeps-what-is-cut": ClusterMutant("what was cut is fed all the same", standby.keeps_what_is_cut),
+    "snapshot-past-its-state": ClusterMutant(
+        "a snapshot stands for a record it lacks", standby.snapshot_past_its_state
+    ),
     "appended-is-not-told": ClusterMutant("a replica hears late what was appended", _appended_is_not_told),
 }
 

@@ -90,7 +90,10 @@ class Journal:
                 )
             state = self.state
             for offset, data in enumerate(records[self.log_end_offset - base_offset :], self.log_end_offset):
-                replay(state, decode_record(data), offset)
+                record = decode_record(data)
+                if self._growing is not None:
+                    self._growing.before_change(record.group_id)
+                replay(state, record, offset)
                 self.log_end_offset = offset + 1
         except UnreadableRecordError as error:
             raise self._unreadable(f"offset {self.log_end_offset}", error) from error

@@ -13,6 +13,7 @@ from coordinator.core.events import (
     RequestArrived,
     ShardServes,
     ShardStalled,
+    StandbyDropped,
     Ticked,
 )
 from coordinator.core.groups.hard.life_records import LeaderBegan, LogOpened
@@ -48,6 +49,12 @@ T0 = ("t", 0)
 
 def resign(world: NodeWorld, group_id: str = "g") -> None:
     world.happen(LeadershipTaken(world.node.shard_of(group_id), "node 2 leads it"))
+
+
+def forget(world: NodeWorld, group_id: str = "g") -> None:
+    """Resign, and have no standby, so that all of the log is loaded."""
+    resign(world, group_id)
+    world.happen(StandbyDropped(world.node.shard_of(group_id)))
 
 
 def lead(world: NodeWorld, group_id: str = "g", leader_epoch: int = 5) -> None:
@@ -305,7 +312,7 @@ def test_shard_with_very_many_members_begins_in_slices_and_all_have_their_time_f
     for number in range(200):
         world.join(f"m{number}", is_settled=False, session_timeout_ms=10_000)
     world.settle()
-    resign(world)
+    forget(world)
     world.happen(LeadershipGiven(world.node.shard_of("g"), 2))
     tool, steps = world.connect(), 0
     while isinstance(tool.ask(FetchOffsets("g"), Response), ErrorResponse):
@@ -328,7 +335,7 @@ def test_shards_are_replayed_one_after_the_other_in_slices() -> None:
         for offset in range(150, 500):
             member.commit(T0, offset)
     for group_id in groups:
-        resign(world, group_id)
+        forget(world, group_id)
     before = len(world.effects)
     for group_id in groups:
         world.happen(LeadershipGiven(world.node.shard_of(group_id), 2))
