@@ -15,7 +15,7 @@ from coordinator.core.groups.shard import Shard
 from coordinator.core.groups.soft.remains import Remains
 
 Piece: TypeAlias = tuple[bool, int, Sequence[bytes]]
-"""What was read of a log: whether it is of the snapshot, with the end of that, or else the first record's offset."""
+"""Records that were read: whether of the snapshot, with the end of that, or else with the first record's offset."""
 
 
 class Standbys:

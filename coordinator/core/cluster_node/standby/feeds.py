@@ -41,7 +41,7 @@ class _Read(NamedTuple):
 
 @dataclass(slots=True)
 class Feed:
-    """What the standby of one shard has been fed, and what it will be; it has all below `end`, None before it has any.
+    """The records that a standby is fed; it has all below `end`, None before it has any.
 
     A read of its own has the `number` of the feed, so that an answer for a former one is told apart.
     """
@@ -61,7 +61,7 @@ class Feed:
     snapshot_end: int | None = None
     position: int = 0
     begins_anew: bool = True
-    """What the standby has counts for nothing."""
+    """The standby is to be dropped: it has nothing that counts."""
     is_over: bool = False
     """A bug has cost the standby; there is none in this epoch."""
 
