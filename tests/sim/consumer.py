@@ -1,11 +1,14 @@
 """A plain consumer: the product's own machine, over the real member machine, polling records that have no content.
 
 What polls before returned has been worked on when the next one begins, or before a commit that is asked for; what the
-latest poll returned may still be worked on when the process dies. Now and then its user seeks, pauses, or has a poll
-end by an exception after it took its rows.
+latest poll returned may still be worked on when the process dies. Now and then its user pauses, has a poll end by an
+exception after it took its rows, or gives up an iteration in the middle. Some listeners raise whenever they hear what
+is revoked.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,7 +16,9 @@ import pyarrow as pa
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import LostPosition, PartitionResult
 from coordinator.protocol.vocabulary import IsolationLevel
-from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed, Piece
+from spark_kcoord.consumer.core import telling
+from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed, Piece, Told
+from spark_kcoord.consumer.iteration import Iteration
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, UnknownTopicError
 from spark_kcoord.fetch.decoding.columns import arrow_schema
 from spark_kcoord.fetch.tailing.fetched import Chunk, Fetched, OutOfRange, Wanted
@@ -33,6 +38,14 @@ if TYPE_CHECKING:
 SCHEMA = arrow_schema(("topic", "partition", "offset"))
 ODD = 0.02
 """The chance that the user of a consumer does something else than to poll."""
+ITERATES = 0.2
+"""The chance that records are taken one at a time, and not all of them."""
+LISTENERS_RAISE = 0.2
+"""The share of listeners that raise whenever they hear what is revoked."""
+
+
+class ListenerError(Exception):
+    """The error of a listener that is wrong."""
 
 
 class Consumer(MemberProcess):
@@ -45,6 +58,9 @@ class Consumer(MemberProcess):
         self._max_records = world.dice.choice((40, 1_000))
         self._returned: list[tuple[OwnedLog, int, int]] = []
         self._is_reporting = False
+        # Of its own, so that what users do leaves the dice of everything else as they are.
+        self._habits = Random(f"{world.seed}-{name}")
+        self._listener_raises = self._habits.random() < LISTENERS_RAISE
         self._kafka = _Kafka(world, name, settings.isolation_level)
 
     # ---- its loop ---------------------------------------------------------------------------------------------------
@@ -72,8 +88,14 @@ class Consumer(MemberProcess):
             if asked:
                 self.call(events.CommitCall(asked), lambda results: self._on_committed(asked, results), self._fail)
                 return
-        self._poll()
+        try:
+            self._poll()
+        except ListenerError:
+            self._let_go()
         self._poll_later()
+
+    def _does(self, chance: float) -> bool:
+        return not self.world.is_healing and self._habits.random() < chance
 
     def _on_committed(self, asked: Sequence[Any], results: Sequence[PartitionResult]) -> None:
         self.machine.note_committed(asked, results)
@@ -89,37 +111,56 @@ class Consumer(MemberProcess):
         self._attend()
         self._be_odd()
         pieces = self.machine.take(self._max_records)
+        given = [(piece, piece.rows.column("offset")[0].as_py(), piece.next_offset) for piece in pieces]
+        if pieces and self._does(ITERATES):
+            pieces, given = self._iterate(pieces)
         self.machine.mark_returned(pieces)
         if pieces and not self.world.is_healing and self.world.dice.random() < ODD:
             self.machine.take_back()
             return
-        for piece in pieces:
-            self._returned.append(self._log_of(piece))
+        self._returned += [(self._log_of(piece), start, end) for piece, start, end in given]
 
-    def _log_of(self, piece: Piece) -> tuple[OwnedLog, int, int]:
+    def _iterate(self, pieces: Sequence[Piece]) -> tuple[Sequence[Piece], list[tuple[Piece, int, int]]]:
+        """Leave an iteration in the middle: return what it says was returned, and what its user was given."""
+        offsets = [piece.rows.column("offset").to_pylist() for piece in pieces]
+        records = [_Record(at) for of_piece in offsets for at in of_piece]
+        iteration = Iteration(pieces, records, self.machine.changes, ())
+        iteration.at = self._habits.randrange(len(records))
+        left, given = iteration.at + 1, []
+        for piece, of_piece in zip(pieces, offsets, strict=True):
+            if left > 0:
+                is_whole = left >= len(of_piece)
+                given.append((piece, of_piece[0], piece.next_offset if is_whole else of_piece[left - 1] + 1))
+            left -= len(of_piece)
+        return iteration.given(), given
+
+    def _log_of(self, piece: Piece) -> OwnedLog:
         held = self.machine.held(piece.key)
         assert held is not None
-        log = (held.grant.topic_id or "", piece.key[1], self.member_id, held.grant.owner_epoch or 0)
-        return log, piece.rows.column("offset")[0].as_py(), piece.next_offset
+        return held.grant.topic_id or "", piece.key[1], self.member_id, held.grant.owner_epoch or 0
 
     def _attend(self) -> None:
         self.machine.adopt(self.assignment)
         self._tell_all()
+        self._let_go()
+        self._report()
+        self.machine.receive(self._kafka.fetch(self.machine))
+
+    def _let_go(self) -> None:
         finals = self.machine.releases()
         if finals:
             self.step(events.ReleaseAsked(finals))
             self.machine.let_go(finals)
-        self._report()
-        self.machine.receive(self._kafka.fetch(self.machine))
 
     def _tell_all(self) -> None:
-        while (owed := self.machine.next_owed()) is not None:
-            self.machine.begin_telling(owed)
-            self._on_told(owed)
-            self.machine.end_telling(owed)
+        for _ in telling.tell_all(self.machine, self._on_told):
+            raise AssertionError("a listener here waits for nothing")
 
-    def _on_told(self, owed: Owed) -> None:
+    def _on_told(self, owed: Owed) -> Iterator[None]:
         self.world.schedule.tell(self.name, ("is told", owed.news.value, owed.partitions))
+        if self._listener_raises and owed.news is Told.REVOKED and self.is_running:
+            raise ListenerError
+        yield from ()
 
     def _be_odd(self) -> None:
         """Pause or resume something, as a program may at any time."""
@@ -183,6 +224,13 @@ class Consumer(MemberProcess):
             self.call(events.LeaveCall(finals), lambda _: self.end(), lambda _: self.end())
             return
         self.step(events.CloseAsked())
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A record of which only the place is known."""
+
+    offset: int
 
 
 class _Kafka:

@@ -36,7 +36,9 @@ from coordinator.core.groups.soft.sessions import Connection, Registration
 from coordinator.core.shards.gates import Gates
 from coordinator.protocol.messages import StartFetcher
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, PartitionResult
+from spark_kcoord.consumer.core import telling
 from spark_kcoord.consumer.core.machine import ConsumerMachine
+from spark_kcoord.consumer.iteration import Iteration
 from tests.sim import (
     mutants_bounds,
     mutants_bugs,
@@ -284,6 +286,24 @@ def _exception_loses_rows() -> Patches:
     return [(ConsumerMachine, "take_back", lambda _: None)]
 
 
+def _iteration_commits_the_batch() -> Patches:
+    return [(Iteration, "given", lambda self: list(self._pieces))]
+
+
+def _listener_error_strands() -> Patches:
+    def strand(machine: ConsumerMachine, tell: Callable[[Any], Any]) -> Iterator[Any]:
+        while (owed := machine.next_owed()) is not None:
+            machine.begin_telling(owed)
+            try:
+                yield from tell(owed)
+            except BaseException:
+                machine._owed.pop(0)
+                raise
+            machine.end_telling(owed)
+
+    return [(telling, "tell_all", strand)]
+
+
 def _rows_of_an_old_epoch() -> Patches:
     adopt = ConsumerMachine.adopt
 
@@ -472,6 +492,10 @@ MUTANTS: Mapping[str, Mutant] = {
 OWN: Mapping[str, Mutant] = {
     "buffered-counts-as-returned": Mutant("what is fetched counts as returned", _buffered_counts_as_returned),
     "exception-loses-rows": Mutant("rows that a broken poll took are not returned again", _exception_loses_rows),
+    "iteration-commits-the-batch": Mutant(
+        "an iteration that is left in the middle has returned all", _iteration_commits_the_batch
+    ),
+    "listener-error-strands": Mutant("what a listener that raises was to give back is kept", _listener_error_strands),
     "rows-of-an-old-epoch": Mutant("rows of a former grant are returned under the next", _rows_of_an_old_epoch),
     "paused-partition-granted": Mutant("what is paused is granted all the same", _paused_partition_granted),
     "drained-member-granted": Mutant("a drained member gets partitions", _drained_member_granted),

@@ -19,6 +19,7 @@ from spark_kcoord.consumer.conduct.growth import Growth
 from spark_kcoord.consumer.conduct.kafka import Fetcher, Lookup, MakeFetcher, make_fetcher
 from spark_kcoord.consumer.conduct.troubles import Troubles
 from spark_kcoord.consumer.conduct.wishes import Answer, Do, Flow, Tell, Wait
+from spark_kcoord.consumer.core import telling
 from spark_kcoord.consumer.core.held import NO_START, Grant, Held
 from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed, Piece
 from spark_kcoord.consumer.errors import (
@@ -222,22 +223,15 @@ class Flows:
 
     def tell_owed(self) -> Flow[None]:
         """Tell the listener all that it is owed; what it raises is raised when all is done that follows."""
-        error: BaseException | None = None
-        while (owed := self.machine.next_owed()) is not None:
-            self.machine.begin_telling(owed)
-            try:
-                yield from self._tell(owed)
-            except GeneratorExit:
-                self.machine.end_telling(owed)
-                raise
-            except BaseException as raised:  # noqa: BLE001 - told below, when everything has changed hands
-                error = error or raised
-            self.machine.end_telling(owed)
-        if error is not None:
+        try:
+            yield from telling.tell_all(self.machine, self._tell)
+        except GeneratorExit:
+            raise
+        except BaseException:
             # What is asked back is let go all the same.
             if self._is_member and not self.is_closing:
                 self._let_go()
-            raise error
+            raise
 
     def _tell(self, owed: Owed) -> Flow[None]:
         if self.listener is not None and owed.partitions:
