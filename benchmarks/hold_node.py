@@ -6,6 +6,7 @@ once, and Kafka answers at once.
 
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from coordinator.core.effects import Append, Effect, LoadShard, ResolveOffsets, Respond, SendPush, WakeAt
@@ -33,6 +34,21 @@ from coordinator.protocol.parts import NodeAddress
 
 WALL_MS: Final = 1_700_000_000_000
 SHARDS: Final = 8
+
+
+CASES: Final[dict[str, Callable[["Held"], None]]] = {}
+"""The things that are asked of a node one after another, in this order, by what is said of each."""
+
+
+def case(says: str) -> Callable[[Callable[["Held"], None]], Callable[["Held"], None]]:
+    """Have a function be the next case."""
+
+    def note(act: Callable[["Held"], None]) -> Callable[["Held"], None]:
+        assert says not in CASES, f"there are two cases named {says}"
+        CASES[says] = act
+        return act
+
+    return note
 
 
 class Held:
