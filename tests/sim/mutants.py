@@ -542,11 +542,9 @@ ALL: Mapping[str, Mutant] = {**MUTANTS, **OWN}
 RARE = frozenset(
     {
         "added-topic-by-policy",
-        "asked-before-told",
         "commit-counted-as-new",
         "epochs-within-reach",
         "first-member-back-gets-latest",
-        "found-long-ago",
         "given-back-while-the-taker-reads",
         "gone-back-unnoticed",
         "grants-outlive-what-was-lost",
@@ -559,7 +557,6 @@ RARE = frozenset(
         "probe-timed-when-asked",
         "readable-end-taken-for-the-end",
         "report-believed",
-        "told-what-is-lost",
         "topics-of-grants-alone",
         "unread-batch-committed",
     }

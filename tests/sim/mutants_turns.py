@@ -1,17 +1,15 @@
 """Mistakes about turns: what is left of a long piece of work between two of them, and what others do meanwhile."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
 from coordinator.core.groups.bounds.claim_watch import ClaimWatch
 from coordinator.core.groups.hard.state import GroupState
-from coordinator.core.groups.membership.listed_claims import Look
 from coordinator.core.groups.partitions.partition_set import NOTHING
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.groups.reconciliation.late_stops import LateStops
 from coordinator.core.groups.reconciliation.reconciler import Reconciler
-from coordinator.core.groups.reconciliation.stopping.stops import Stops
 from coordinator.core.groups.reconciliation.tellings import Tellings
 from tests.sim.directed import much_in_short_turns
 from tests.sim.mix import Mix, draw_mix
@@ -44,42 +42,12 @@ def given_up_of_one_turn() -> Patches:
     return [(ClaimWatch, "timeout_is_due", timeout_is_due)]
 
 
-def found_long_ago() -> Patches:
-    return [(Look, "is_current", lambda self, group: True)]
-
-
 def told_as_far_as_one_turn() -> Patches:
     genuine = Tellings.go_on
 
     def go_on(self: Tellings, group: GroupState, member_id: str) -> list[TopicPartition]:
         told = genuine(self, group, member_id)
         self._desk.soft_of(group.group_id).sessions[member_id].untold = NOTHING
-        return told
-
-    return [(Tellings, "go_on", go_on)]
-
-
-def asked_before_told() -> Patches:
-    genuine = Stops.push
-
-    def push(self: Stops, group_id: str, member_id: str, partitions: Collection[TopicPartition]) -> None:
-        session = self._desk.soft_of(group_id).sessions[member_id]
-        untold, session.untold = session.untold, NOTHING
-        genuine(self, group_id, member_id, partitions)
-        session.untold = untold
-
-    return [(Stops, "push", push)]
-
-
-def told_what_is_lost() -> Patches:
-    genuine = Tellings.go_on
-
-    def go_on(self: Tellings, group: GroupState, member_id: str) -> list[TopicPartition]:
-        untold = self._desk.soft_of(group.group_id).sessions[member_id].untold
-        had, granted = set(untold), set(group.grants)
-        told = genuine(self, group, member_id)
-        gone = sorted(had.difference(untold) & granted.difference(group.owned_by(member_id)))
-        self._push(group, self._desk.soft_of(group.group_id), member_id, gone, complete=False) if gone else None
         return told
 
     return [(Tellings, "go_on", go_on)]
@@ -108,24 +76,9 @@ MISTAKES: Mapping[str, tuple[str, Callable[[], Patches], Callable[[Random], Mix]
         given_up_of_one_turn,
         much_in_short_turns,
     ),
-    "found-long-ago": (
-        "claims are told as they were when they were looked at, turns ago",
-        found_long_ago,
-        much_in_short_turns,
-    ),
     "told-as-far-as-one-turn": (
         "who comes back is told what it has as far as one turn goes",
         told_as_far_as_one_turn,
-        much_in_short_turns,
-    ),
-    "asked-before-told": (
-        "who comes back is asked for what it has not been told yet",
-        asked_before_told,
-        much_in_short_turns,
-    ),
-    "told-what-is-lost": (
-        "who comes back is told what another got between two turns",
-        told_what_is_lost,
         much_in_short_turns,
     ),
     "in-use-and-let-go-of": ("what is in use is let go of in turns", in_use_and_let_go_of, draw_mix),
