@@ -39,9 +39,9 @@ from coordinator.core.peers.events import PeerSaid
 from coordinator.core.replica import effects as wanted
 from coordinator.core.replica import events as said
 from coordinator.core.replica import leader as leading
-from coordinator.core.replica.replica import NOT_MATCHED, Follower, Leader, Replica
+from coordinator.core.replica.replica import NOT_MATCHED, Follower, Leader
 from coordinator.core.replica.replicas import Commands, Replicas
-from coordinator.core.replica.step import due_ms, stalls_ms
+from coordinator.core.replica.step import Ticks
 from coordinator.protocol import peer_messages as wire
 
 Upward: TypeAlias = wanted.ChangeIsr | wanted.ReadIsr | wanted.StepDown | wanted.HaltNode | wanted.Resign | NodeAnswered
@@ -77,7 +77,7 @@ class Replication:
         self._stalled: set[int] = set()
         self._told: dict[tuple[int, int], int] = {}
         """By follower and shard: the high watermark that it was told last."""
-        self._due: dict[int, tuple[Replica, int | None]] = {}
+        self._ticks = Ticks()
         """By shard: its replica as it was looked at last, and when a tick may change it."""
         self._streams = Streams(settings.window_bytes, settings.peer_window_bytes)
         self._confirmations = Confirmations(settings.confirm_linger_ms)
@@ -411,25 +411,14 @@ class Replication:
     def tick(self, wall_ms: int) -> None:
         """Let time pass for the coordinator and for every replica that it may matter to."""
         self.coordinate(events.Ticked(wall_ms))
+        gates, now_ms = self.coordinator.gates, self._now_ms
         for shard in self.replicas.shards:
-            waiting_since_ms = None
-            if shard in self.led:
-                waiting_since_ms = self.coordinator.gates.waiting_since(shard, self._now_ms)
-            if shard in self._appended or self._is_due(shard, waiting_since_ms):
-                self.step(shard, said.Ticked(self._now_ms, waiting_since_ms))
+            since_ms = gates.waiting_since(shard, now_ms) if shard in self.led else None
+            if shard in self._appended or self._ticks.matters(shard, self.replicas[shard], since_ms, now_ms):
+                self.step(shard, said.Ticked(now_ms, since_ms))
         self.out += self._standbys.go_on(self._now_ms)
         self._confirmations.owe_all()
         self._tell_high_watermarks()
-
-    def _is_due(self, shard: int, waiting_since_ms: int | None) -> bool:
-        replica = self.replicas[shard]
-        seen = self._due.get(shard)
-        if seen is None or seen[0] is not replica:
-            seen = self._due[shard] = replica, due_ms(replica)
-        due = seen[1]
-        if due is not None and due <= self._now_ms:
-            return True
-        return waiting_since_ms is not None and stalls_ms(replica.settings, waiting_since_ms) <= self._now_ms
 
     def _tell_high_watermarks(self) -> None:
         """Tell followers what is committed, in case no records come that would."""

@@ -329,3 +329,20 @@ def _times_of_a_leader(replica: Replica, role: Leader) -> Iterator[int]:
             yield fetch.closed_since_ms + settings.closed_grace_ms
         if fetch.durable_end < replica.log.end:
             yield fetch.goal.since_ms + settings.lag_ms
+
+
+class Ticks:
+    """The time at which each replica is next changed by time alone, looked up once for each value of it."""
+
+    def __init__(self) -> None:
+        self._due: dict[int, tuple[Replica, int | None]] = {}
+
+    def matters(self, shard: int, replica: Replica, waiting_since_ms: int | None, now_ms: int) -> bool:
+        """Return True when a tick at this time, in ms, changes the replica; `waiting_since_ms` is the oldest send's."""
+        seen = self._due.get(shard)
+        if seen is None or seen[0] is not replica:
+            seen = self._due[shard] = replica, due_ms(replica)
+        due = seen[1]
+        if due is not None and due <= now_ms:
+            return True
+        return waiting_since_ms is not None and stalls_ms(replica.settings, waiting_since_ms) <= now_ms
