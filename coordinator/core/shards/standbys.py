@@ -88,5 +88,9 @@ class Standbys:
         self._whole.discard(index)
         standby = self.shards.pop(index)
         standby.desk.journal.abandon_snapshot()
-        rest = [piece for piece, its_end in zip(pieces, covers, strict=True) if not piece[0] and its_end > end]
+        rest = [
+            (False, max(offset, end), records[max(0, end - offset) :])
+            for (is_snapshot, offset, records), its_end in zip(pieces, covers, strict=True)
+            if not is_snapshot and its_end > end
+        ]
         return standby, rest

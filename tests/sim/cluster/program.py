@@ -25,6 +25,8 @@ HAS_TO_HAPPEN: Final = (
     "cuts",
     "installs",
     "snapshots",
+    "standby snapshots",
+    "standby takeovers",
     "read from disk",
     "notice step-down",
     *FAULTS,
