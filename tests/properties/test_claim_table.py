@@ -75,7 +75,8 @@ def check(changes: list[tuple[str, tuple[str, list[int]]]]) -> None:
             assert sorted(found) == offered
             running = [n for n in its_numbers if (topic, n) in model and model[topic, n].is_running]
             assert table.running(topic, its_numbers) == running
-            assert list(table.running_of(each, topic, its_numbers)) == running
+            idle = [number for number in its_numbers if number not in running]
+            assert list(table.idle_of(each, topic, its_numbers)) == idle
             assert table.any_running(topic, its_numbers) is bool(running)
         for (topic, number), claim in model.items():
             assert table.get((topic, number)) == claim

@@ -39,7 +39,8 @@ def held_for(group: GroupState, owner: str) -> PartitionSet:
     held = PartitionSet()
     if group.handover == Handover.HOLD and owner not in group.members:
         for topic, numbers in group.owned_by(owner).columns():
-            held.add_all(topic, group.claims.running_of(owner, topic, numbers))
+            held.add_all(topic, numbers)
+            held.discard_all(topic, group.claims.idle_of(owner, topic, numbers))
     return held
 
 

@@ -14,7 +14,12 @@ from coordinator.core.groups.hard.records import GroupEmptied, MemberFacts
 from coordinator.core.groups.hard.tables.claim_table import ClaimTable
 from coordinator.core.groups.hard.tables.committed_table import CommittedTable
 from coordinator.core.groups.partitions.partition_set import NOTHING, PartitionSet
-from coordinator.core.groups.partitions.partition_table import PartitionTable, TopicPartition, is_same_topic
+from coordinator.core.groups.partitions.partition_table import (
+    PartitionTable,
+    TopicPartition,
+    is_same_topic,
+    numbers_by_topic,
+)
 from coordinator.protocol.parts import ResetPolicy
 from coordinator.protocol.vocabulary import Handover
 
@@ -143,7 +148,12 @@ class GroupState:
         target, paused = self.members[member_id].target, self.controls.paused
         if self.controls.group_pause:
             return NOTHING
-        return PartitionSet(partition for partition in target if partition not in paused) if paused else target
+        if not paused:
+            return target
+        due = target.copy()
+        for topic, numbers in numbers_by_topic(paused).items():
+            due.discard_all(topic, sorted(numbers))
+        return due
 
     def owned_by(self, member_id: str) -> PartitionSet:
         """Return what a member has now, to read, including what it has to let go of."""

@@ -4,11 +4,15 @@ A member that is gone leaves the group in one record: what it had is released, b
 waited for. A process that waited for its place registers then. Who comes is `registration`'s business.
 """
 
+from itertools import filterfalse
+
 from coordinator.core.groups.bounds.claim_watch import ClaimWatch
 from coordinator.core.groups.bounds.expiry import Expiry
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.records import MemberRemoved
+from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.membership.registration import Membership
+from coordinator.core.groups.partitions.partition_set import PartitionSet
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.groups.reconciliation.reconciler import Reconciler
 from coordinator.core.groups.soft.sessions import Connection, MemberSession
@@ -130,7 +134,7 @@ class Departures:
             desk.timers.cancel(Timer(timer_kind, group_id, member_id))
         since_ms = desk.now_ms if dead_since_ms is None else dead_since_ms
         self._reconciler.note_lost(group_id, had, since_ms, why)
-        released = had - group.owned_by(member_id) if member_id in group.owned else had
+        released = _released(group, had) if member_id in group.owned else had
         desk.note(group_id, kind, why, member_id=member_id, partitions=released)
         self._claim_watch.note_abandoned(group, member_id)
         self._expiry.note_used(group)
@@ -148,3 +152,11 @@ class Departures:
         resets = group.controls.resets
         wanted += [partition for partition in had if partition in resets] if resets else []
         self._reconciler.reconcile(group_id, wanted, ())
+
+
+def _released(group: GroupState, had: PartitionSet) -> PartitionSet:
+    """Return what is nobody's of that which a member had that has just gone."""
+    released = PartitionSet()
+    for topic, numbers in had.columns():
+        released.add_all(topic, list(filterfalse(group.grants.rows(topic).__contains__, numbers)))
+    return released

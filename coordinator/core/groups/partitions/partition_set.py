@@ -9,6 +9,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import filterfalse
 
 from coordinator.core.groups.partitions.partition_table import TopicPartition, numbers_by_topic
 
@@ -90,7 +91,7 @@ class PartitionSet(AbstractSet[TopicPartition]):
             known = self._topics[topic] = array("i")
         elif len(numbers) * _FEW > len(known):
             gone = set(numbers)
-            known = self._topics[topic] = array("i", [number for number in known if number not in gone])
+            known = self._topics[topic] = array("i", filterfalse(gone.__contains__, known))
         else:
             left, begin = array("i"), 0
             for number in sorted(numbers):

@@ -73,17 +73,16 @@ def release_all(group: GroupState, member_id: str, *, keeps_running_claims: bool
     """End the grants of a member that is gone, but for running claims that are kept: those it lets go of no more."""
     stopping = group.stopping.pop(member_id, ())
     kept = PartitionSet()
-    for topic, ended in group.owned.pop(member_id, NOTHING).columns():
+    for topic, owned in group.owned.pop(member_id, NOTHING).columns():
         grants = group.grants.rows_to_fill(topic)
-        running = group.claims.running_of(member_id, topic, ended) if keeps_running_claims else ()
-        if running:
-            kept.add_all(topic, running)
+        ended = group.claims.idle_of(member_id, topic, owned) if keeps_running_claims else owned
+        if len(ended) < len(owned):
+            kept.add_all(topic, owned)
+            kept.discard_all(topic, ended)
             if stopping:
-                have_stop_why(grants, {one[1] for one in stopping if one[0] == topic}.intersection(running), None)
-            if len(running) == len(ended):
+                have_stop_why(grants, {one[1] for one in stopping if one[0] == topic}.difference(ended), None)
+            if not ended:
                 continue
-            are_kept = frozenset(running)
-            ended = [number for number in ended if number not in are_kept]
             group.claims.close_all(topic, ended)
         else:
             group.claims.close_of(member_id, topic, ended)

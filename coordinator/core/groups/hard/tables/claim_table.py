@@ -8,7 +8,7 @@ these a place of their own. What was claimed at once is one owner's, as long as 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import filterfalse, groupby
 from typing import Final
 
 import msgspec
@@ -120,16 +120,19 @@ class ClaimTable:
         if not rows:
             return []
         if len(rows) >= _MANY and all(place.is_running for place in self._places_of(topic)):
-            return [number for number in numbers if number in rows]
+            return list(filter(rows.__contains__, numbers))
         return [number for number in numbers if number in rows and rows[number].claims.is_running]
 
-    def running_of(self, owner: str, topic: str, owned: Sequence[int]) -> Sequence[int]:
-        """Return those of a topic's partitions whose claims run; `owned` are all that an owner has of the topic."""
-        if self._are_all_of(owner, topic, len(owned)):
+    def idle_of(self, owner: str, topic: str, owned: Sequence[int]) -> Sequence[int]:
+        """Return the partitions of a topic on which no claim runs; `owned` are all that an owner has of it."""
+        rows = self._shared.rows(topic)
+        if len(rows) >= _MANY:
             run = {place.is_running for place in self._places_of(topic)}
-            if len(run) == 1:
-                return owned if run.pop() else ()
-        return self.running(topic, owned)
+            if run == {True}:
+                return () if self._are_all_of(owner, topic, len(owned)) else list(filterfalse(rows.__contains__, owned))
+            if run == {False}:
+                return owned
+        return [number for number in owned if number not in rows or not rows[number].claims.is_running]
 
     def _are_all_of(self, owner: str, topic: str, count: int) -> bool:
         """True when a topic's claims are very many, are as many as that, and are all of one owner.
