@@ -9,7 +9,7 @@ Nothing here changes state.
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import filterfalse, repeat
 from typing import Final, NamedTuple
 
 from coordinator.core.groups.hard.state import GroupState
@@ -197,9 +197,9 @@ def _dropped(group: GroupState, member_id: str, listed: dict[str, set[int]]) -> 
         its, claimed = listed.get(topic, ()), group.claims.rows(topic)
         if not claimed or len(its) == len(numbers):
             continue
-        some = [number for number in numbers if number in claimed and number not in its]
+        some = tuple(filterfalse(its.__contains__, filter(claimed.__contains__, numbers)))
         if some:
-            dropped.append(TopicNumbers(topic, tuple(some)))
+            dropped.append(TopicNumbers(topic, some))
     return tuple(dropped)
 
 
