@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from coordinator.core.security.principal import ANONYMOUS, Principal
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import Request
 from coordinator.protocol.text.addresses import Address
@@ -17,10 +18,14 @@ from coordinator.protocol.text.addresses import Address
 
 @dataclass(frozen=True, slots=True)
 class ConnectionOpened:
-    """A peer's hello has been accepted; `host` is its address as the operating system sees it."""
+    """A peer's hello has been accepted, and it has logged in where that is asked for.
+
+    `host` is its address as the operating system sees it, `principal` the one that it acts for as long as it lasts.
+    """
 
     connection_id: int
     host: str
+    principal: Principal = ANONYMOUS
 
 
 @dataclass(frozen=True, slots=True)

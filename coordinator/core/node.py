@@ -194,7 +194,9 @@ class Node:
                         self._rack.remains.drop()
                     self._grow_snapshot()
                 case ConnectionOpened():
-                    self._connections[event.connection_id] = Connection(event.connection_id, event.host)
+                    self._connections[event.connection_id] = Connection(
+                        event.connection_id, event.host, event.principal
+                    )
                 case ConnectionClosed():
                     self._close(event)
                 case TopicsRead():

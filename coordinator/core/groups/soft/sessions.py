@@ -11,6 +11,7 @@ import msgspec
 from coordinator.core.groups.partitions.partition_set import NOTHING, PartitionSet
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.groups.soft.shown import Shown
+from coordinator.core.security.principal import ANONYMOUS, Principal
 from coordinator.protocol.messages import RegisterConsumer
 
 
@@ -20,6 +21,7 @@ class Connection:
 
     connection_id: int
     host: str
+    principal: Principal = ANONYMOUS
     group_id: str | None = None
     member_id: str | None = None
     is_registering: bool = False
