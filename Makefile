@@ -29,6 +29,7 @@ help:
 	@echo 'make bench-memory    what a worker needs for records of 1 MB, and for 10,000 partitions in one task (3 minutes)'
 	@echo 'make fuzz-decoder    mutated batches against the decoder built with sanitizers (2 minutes; needs gcc)'
 	@echo 'make fuzz-node FRAMES=300000   wild requests of every verb to a real node with a real Kafka (5 minutes)'
+	@echo 'make acl-matrix      every verb by every kind of principal on every kind of resource, against a table (a second)'
 	@echo 'make compare-kafka-python   the same programs by KafkaConsumer and by kcoord, which must be equal (3 minutes)'
 	@echo 'make smoke-consumer  the README'"'"'s consumer in a fresh environment without PySpark (2 minutes)'
 	@echo 'make setup     only install what the others need'
@@ -133,6 +134,10 @@ FRAMES = 300000
 
 fuzz-node: setup
 	@.venv/bin/python -m tests.fuzz_node --frames $(FRAMES) --seed $(SEED)
+
+.PHONY: acl-matrix
+acl-matrix: setup
+	@.venv/bin/python -m tests.acl_matrix
 
 .PHONY: smoke-consumer compare-kafka-python
 compare-kafka-python: setup

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from coordinator.core.security.acl import Acl
 from coordinator.core.security.principal import ANONYMOUS, Principal
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import Request
@@ -271,6 +272,13 @@ class KafkaFailed:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class RulesChanged:
+    """The rules of who may do what are others from now on, on a node that asks for rights."""
+
+    acl: Acl
+
+
 Event: TypeAlias = (
     ConnectionOpened
     | ConnectionClosed
@@ -294,4 +302,5 @@ Event: TypeAlias = (
     | OffsetsResolved
     | EndOffsetsRead
     | KafkaFailed
+    | RulesChanged
 )

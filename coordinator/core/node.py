@@ -27,6 +27,7 @@ from coordinator.core.events import (
     LeadershipTaken,
     OffsetsResolved,
     RequestArrived,
+    RulesChanged,
     ShardRecovered,
     ShardServes,
     ShardStalled,
@@ -52,7 +53,9 @@ from coordinator.core.log.storage import LogSink, RecoveredShard
 from coordinator.core.meter import Meter
 from coordinator.core.request_shape import where_of
 from coordinator.core.requests.finding import Neighbours
+from coordinator.core.requests.guarding import GuardedRouter
 from coordinator.core.requests.routing import Router
+from coordinator.core.security.authorizer import Authorizer
 from coordinator.core.shards.gates import Gates
 from coordinator.core.shards.shard_rack import NotServedError, ShardRack
 from coordinator.core.shards.standbys import Standbys
@@ -79,6 +82,7 @@ class Node:
         self_address: NodeAddress,
         kafka_bootstrap: tuple[str, ...],
         assignors: Mapping[str, Assignor] = ASSIGNORS,
+        authorizer: Authorizer | None = None,
     ) -> None:
         assert shards > 0, "a node has at least one shard"
         self._limits = limits
@@ -101,7 +105,8 @@ class Node:
             self._gates,
             limits,
         )
-        self._router = Router(
+        self._authorizer = authorizer
+        self._router = (Router if authorizer is None else partial(GuardedRouter, authorizer))(
             limits, self_address, self._catalog, self._meter, self._connections, self._gates, self._rack, self._clock
         )
         self._finder = self._router.finder
@@ -213,6 +218,9 @@ class Node:
                     self._catalog.read_ends(event)
                 case KafkaFailed():
                     self._catalog.failure = event.why
+                case RulesChanged():
+                    if self._authorizer is not None:
+                        self._authorizer.change(event.acl)
                 case SnapshotWritten():
                     self._snapshots.piece_written(event.shard, event.end_offset, is_whole=event.is_whole)
                     self._grow_snapshot()
@@ -264,6 +272,10 @@ class Node:
     def hard_state(self, shard: int) -> ShardState:
         """Return the hard state of a shard, to look at: whatever checks a node compares it with what it ought to be."""
         return self._shards[shard].desk.journal.state
+
+    def may(self, event: RequestArrived) -> bool:
+        """Return whether a request may be made that is answered for the node and not by it."""
+        return self._router.may(event)
 
     @property
     def standbys(self) -> Standbys:

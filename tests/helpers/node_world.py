@@ -40,6 +40,8 @@ from coordinator.core.groups.hard.state import GroupState, ShardState
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
+from coordinator.core.security.authorizer import Authorizer
+from coordinator.core.security.principal import ANONYMOUS, Principal
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeGroup,
@@ -86,7 +88,9 @@ class NodeWorld:
         limits: Limits | None = None,
         shards: int = 2,
         is_durable_at_once: bool = True,
+        authorizer: Authorizer | None = None,
     ) -> None:
+        self.authorizer = authorizer
         self.limits = limits or Limits()
         self.shards = shards
         self.is_durable_at_once = is_durable_at_once
@@ -122,7 +126,9 @@ class NodeWorld:
     # ---- the node's life ----
 
     def _new_node(self) -> Node:
-        node = Node(self.limits, self.shards, NodeAddress(1, "127.0.0.1", 9191), ("broker:9092",))
+        node = Node(
+            self.limits, self.shards, NodeAddress(1, "127.0.0.1", 9191), ("broker:9092",), authorizer=self.authorizer
+        )
         for shard in range(self.shards):
             end, snapshot = self.snapshots.get(shard, (0, None))
             tail = self.written[shard][end : self.synced[shard]]
@@ -313,11 +319,11 @@ class NodeWorld:
         self._ids += 1
         return f"fresh-{self._ids}"
 
-    def connect(self, host: str = "10.0.0.1") -> Member:
+    def connect(self, host: str = "10.0.0.1", principal: Principal = ANONYMOUS) -> Member:
         self._ids += 1
         member = Member(self, self._ids)
         self.members[self._ids] = member
-        self.happen(ConnectionOpened(self._ids, host))
+        self.happen(ConnectionOpened(self._ids, host, principal))
         return member
 
     def joining(
@@ -349,9 +355,10 @@ class NodeWorld:
         log: LogPosition | None = None,
         is_rejoining: bool = False,
         age_ms: int = 0,
+        principal: Principal = ANONYMOUS,
     ) -> Member:
         """Connect a member that has its registration ready and has not sent it."""
-        member = self.connect()
+        member = self.connect(principal=principal)
         member.registration = RegisterConsumer(
             group_id=group_id,
             member_id=member_id,

@@ -76,8 +76,9 @@ from coordinator.core.peers.events import ContactBegan, ContactEnded, PeerRefuse
 from coordinator.core.peers.words import PeerError
 from coordinator.core.replica import effects as wanted
 from coordinator.core.replica import events as said
-from coordinator.core.replica.replica import Leader, Settings
+from coordinator.core.replica.replica import Leader
 from coordinator.core.replica.replicas import Replicas
+from coordinator.core.security.authorizer import Authorizer
 from coordinator.protocol import peer_messages as wire
 from coordinator.protocol.messages import DescribeCluster, DrainNode, ElectLeaders, ReassignShards
 from coordinator.protocol.parts import NodeAddress
@@ -103,8 +104,10 @@ class ClusterNode:
         on_disk: Iterable[int],
         incarnation: str,
         assignors: Mapping[str, Assignor] = ASSIGNORS,
+        authorizer: Authorizer | None = None,
     ) -> None:
         self._identity = identity
+        self._authorizer = authorizer
         self._assignors = assignors
         self._settings = settings
         self._limits = limits
@@ -205,11 +208,15 @@ class ClusterNode:
                 self._do(self._rooms.tick(now_ms))
                 if replication is not None:
                     replication.tick(event.wall_ms)
+            case events.RulesChanged(acl) if self._authorizer is not None:
+                self._authorizer.change(acl)
             case _ if replication is None:
                 pass  # a contact or a report of what a node that is not registered has not asked for
-            case events.RequestArrived(request=DescribeCluster()):
+            case events.RequestArrived(request=DescribeCluster()) if replication.coordinator.may(event):
                 self._describe(event, replication)
-            case events.RequestArrived(request=ReassignShards() | ElectLeaders() | DrainNode() as request):
+            case events.RequestArrived(request=ReassignShards() | ElectLeaders() | DrainNode() as request) if (
+                replication.coordinator.may(event)
+            ):
                 self._do_as_told(event, request)
             case TurnEnded():
                 replication.end_turn()
@@ -286,20 +293,14 @@ class ClusterNode:
     def _first_life(self, node_epoch: int) -> Replication:
         cluster, settings = self.cluster, self._settings
         assert cluster is not None, "a node registers in a cluster"
-        coordinator = Node(self._limits, cluster.shards, self._address, self._kafka_bootstrap, self._assignors)
+        coordinator = Node(
+            self._limits, cluster.shards, self._address, self._kafka_bootstrap, self._assignors, self._authorizer
+        )
         coordinator.join(self._now_ms, self._now_ms + self._wall_offset_ms, self._incarnation, settings.find_hold_ms)
         replicas = Replicas(
             self._identity.node_id,
             node_epoch,
-            Settings(
-                min_insync_replicas=cluster.min_insync_replicas,
-                lag_ms=settings.lag_ms,
-                closed_grace_ms=settings.closed_grace_ms,
-                fetch_retry_ms=settings.fetch_retry_ms,
-                stall_ms=settings.stall_ms,
-                step_down_ms=settings.step_down_ms,
-                doubt_ms=settings.doubt_ms,
-            ),
+            settings.of_replicas(cluster.min_insync_replicas),
             self._identity.controller_epoch,
             self._on_disk,
         )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from coordinator.core.cluster.office.settings import ControllerSettings
+from coordinator.core.replica.replica import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +39,15 @@ class ClusterSettings:
     """The longest that a question for a coordinator waits for one that is known and heard."""
 
     controller: ControllerSettings = field(default_factory=ControllerSettings)
+
+    def of_replicas(self, min_insync_replicas: int) -> Settings:
+        """Return the settings of this node's replicas, in a cluster that wants so many in sync."""
+        return Settings(
+            min_insync_replicas=min_insync_replicas,
+            lag_ms=self.lag_ms,
+            closed_grace_ms=self.closed_grace_ms,
+            fetch_retry_ms=self.fetch_retry_ms,
+            stall_ms=self.stall_ms,
+            step_down_ms=self.step_down_ms,
+            doubt_ms=self.doubt_ms,
+        )

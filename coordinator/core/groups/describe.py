@@ -3,7 +3,7 @@
 Both are told in pages of bounded size (decision 0024), so that a large group holds nobody up.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from coordinator.core.groups.assignment.streams import stream_of
@@ -26,9 +26,10 @@ from coordinator.protocol.parts import (
 )
 
 
-def summaries(desk: Desk, after: str, most: int) -> list[GroupSummary]:
-    """Return a line for each of the first groups of a shard behind one, by id: at most so many."""
+def summaries(desk: Desk, after: str, most: int, is_shown: Callable[[str], bool] | None = None) -> list[GroupSummary]:
+    """Return a line for each of the first groups of a shard behind one, by id, of those that are shown: so many."""
     groups = desk.journal.state.groups
+    names = groups.keys() if is_shown is None else list(filter(is_shown, groups))
     return [
         GroupSummary(
             group_id,
@@ -37,7 +38,7 @@ def summaries(desk: Desk, after: str, most: int) -> list[GroupSummary]:
             len(groups[group_id].members),
             bytes_of(groups[group_id]),
         )
-        for group_id in next_names(groups, after, most)
+        for group_id in next_names(names, after, most)
     ]
 
 

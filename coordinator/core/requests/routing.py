@@ -5,6 +5,7 @@ answered in one step as the step is for, and the rest waits, in order, for steps
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import TypeAlias
 
 from coordinator.core.effects import CloseConnection, Effect, Respond
@@ -153,6 +154,11 @@ class Router:
         """Refuse a request for a shard that is not in service here: nothing of it was decided."""
         self._respond_now(event, ErrorResponse(error=error.code, message=str(error)))
 
+    def may(self, event: RequestArrived) -> bool:
+        """Return whether the principal of a connection may make a request that is answered elsewhere: here it may."""
+        del event
+        return True
+
     def answer_held(self) -> None:
         """Answer those questions for a coordinator that were held and are not to be held any longer."""
         for event, found in self.finder.release(self._connections, self._clock.now_ms):
@@ -212,6 +218,7 @@ class Router:
         if not request.of_served:
             self._rack.require_all()
         self._rack.working = None  # it is of no shard, and a bug in it is no shard's
+        is_shown = self._shown_to(self._connections[event.connection_id])
         shards, most = self._rack.shards, self._limits.page_items
         begin, after = (request.after.shard, request.after.group_id) if request.after is not None else (0, "")
         lines: list[GroupSummary] = []
@@ -219,7 +226,7 @@ class Router:
         served = tuple(index for index in range(len(shards)) if self._rack.is_served(index))
         for index in (index for index in served if index >= begin):
             left = most - len(lines)
-            found = summaries(shards[index].desk, after if index == begin else "", left + 1)
+            found = summaries(shards[index].desk, after if index == begin else "", left + 1, is_shown)
             lines += found[:left]
             if len(found) > left:
                 up_to = ListedUpTo(index, found[left - 1].group_id if left else "")
@@ -234,6 +241,11 @@ class Router:
             self._gates.park_for_all(Respond(event.connection_id, event.correlation_id, response), waits)
         else:
             self._respond_now(event, response)
+
+    def _shown_to(self, connection: Connection) -> Callable[[str], bool] | None:
+        """Return which groups are listed for the principal of a connection, None for all of them."""
+        del connection
+        return None
 
     def _read(self, event: RequestArrived, request: FetchOffsets | DescribeGroup | ListGroupEvents) -> None:
         desk = self._rack.at_work(request.group_id).desk

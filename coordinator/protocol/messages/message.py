@@ -20,10 +20,13 @@ ANY_REQUEST_REFUSED_WITH: Final[Codes] = frozenset(
         ErrorCode.FRAME_TOO_LARGE,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.NOT_COORDINATOR,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
-"""Codes of ErrorResponse that belong to no request in particular: an unknown number, an answer over its limit, and what
-it asks about is being loaded here, or is not led here."""
+"""Codes of ErrorResponse that belong to no request in particular: an unknown number, an answer over its limit, what it
+asks about is being loaded here, or is not led here, and whoever asks may not."""
 
 
 def codes(*errors: ErrorCode) -> Codes:

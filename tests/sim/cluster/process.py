@@ -27,6 +27,7 @@ from coordinator.core.peers.control_words import PEERS_ADDRESS
 from coordinator.core.peers.effects import ConnectPeers, EndContact, SayToPeer
 from coordinator.core.replica import effects as r
 from coordinator.core.replica.epochs import log_opened
+from coordinator.core.security.authorizer import Authorizer
 from coordinator.protocol.parts import NodeAddress
 from coordinator.protocol.peer_messages import NodeAnswered, TellNode
 from tests.helpers.planted_bugs import PlantedBugError
@@ -76,6 +77,7 @@ class ClusterProcess:
         """The logs that this node has lost with its disk, or of it."""
         self.is_loss_unnoticed = False
         """Neither this node nor ZooKeeper can tell that it has lost them."""
+        self.authorizer: Authorizer | None = None
         self.node: ClusterNode
         self.zookeeper: SimulatedZooKeeper
         self.manners: Manners
@@ -147,6 +149,7 @@ class ClusterProcess:
             ("k1:9092",),
             sorted(ends),
             f"{self.name}-{self.life}",
+            authorizer=self.authorizer,
         )
         schedule.tell(self.name, f"starts, with logs {ends}")
         self.node.start(self.now_ms(), self.schedule.now_ms)

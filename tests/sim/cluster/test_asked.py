@@ -6,16 +6,22 @@ from random import Random
 import pytest
 
 from coordinator.core import effects as e
-from coordinator.core.events import ConnectionOpened, RequestArrived
+from coordinator.core.events import ConnectionOpened, RequestArrived, RulesChanged
+from coordinator.core.security.acl import Acl
+from coordinator.core.security.acl_file import parse_rules
+from coordinator.core.security.authorizer import Authorizer
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeCluster,
     DescribeClusterResponse,
+    DrainNode,
+    ElectLeaders,
     ErrorResponse,
     FindCoordinator,
     FindCoordinatorResponse,
     ListGroups,
     ListGroupsResponse,
+    ReassignShards,
     Request,
     Response,
 )
@@ -36,6 +42,29 @@ def mix(**changes: object) -> ClusterMix:
 
 def replace_struct(cluster: object, **changes: object) -> object:
     return type(cluster)(**{name: getattr(cluster, name) for name in cluster.__struct_fields__} | changes)  # type: ignore[attr-defined]
+
+
+def test_cluster_verbs_are_refused_to_a_principal_that_may_not_and_nothing_is_done() -> None:
+    world = ClusterWorld(1, mix(), Random(1))
+    on_groups = "allow User:* all group literal *\nallow User:* all topic literal *\n"
+    authorizer = Authorizer(Acl(parse_rules(on_groups)))
+    for process in world.processes:
+        process.authorizer = authorizer
+    world.run()
+    tool = Tool(world)
+    for request in (
+        DescribeCluster(),
+        DrainNode(1, is_drained=True, who="ann", is_dry_run=False),
+        ReassignShards((), "ann"),
+        ElectLeaders((), "ann"),
+    ):
+        refused = tool.ask(1, request)
+        assert isinstance(refused, ErrorResponse)
+        assert refused.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    world.processes[0].step(RulesChanged(Acl(parse_rules("allow User:ANONYMOUS describe cluster"))))
+    described = tool.ask(1, DescribeCluster())
+    assert isinstance(described, DescribeClusterResponse)
+    assert {node.status for node in described.nodes} == {NodeStatus.READY}
 
 
 @pytest.fixture

@@ -1,0 +1,43 @@
+"""The router of a node that asks for rights: each request is allowed or refused before anything is done about it.
+
+A refusal is given before it is looked whether there is such a group, and whether it is led here, so that it tells
+nothing of that. Where nobody asks for rights the plain router stands, and nothing is asked.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from coordinator.core.events import RequestArrived
+from coordinator.core.groups.soft.sessions import Connection
+from coordinator.core.requests.routing import Router
+from coordinator.core.security.acl import Operation, ResourceKind
+from coordinator.core.security.authorizer import Authorizer
+
+
+class GuardedRouter(Router):
+    """A router that asks an authorizer first; what else it takes is what a router takes."""
+
+    def __init__(self, authorizer: Authorizer, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.authorizer = authorizer
+
+    def handle(self, event: RequestArrived) -> None:
+        """Answer a request that its principal may make, or have it wait; raises NotServedError."""
+        connection = self._connections.get(event.connection_id)
+        if connection is None or connection.is_closing:
+            return
+        refused = self.authorizer.why_refused(connection.principal, event.request, connection.group_id)
+        if refused is None:
+            super().handle(event)
+        else:
+            self._respond_now(event, refused)
+
+    def may(self, event: RequestArrived) -> bool:
+        """Return whether the principal of a connection may make a request that is answered elsewhere."""
+        connection = self._connections.get(event.connection_id)
+        if connection is None:
+            return False
+        return self.authorizer.why_refused(connection.principal, event.request, connection.group_id) is None
+
+    def _shown_to(self, connection: Connection) -> Callable[[str], bool] | None:
+        return self.authorizer.matcher(connection.principal, Operation.DESCRIBE, ResourceKind.GROUP).allows

@@ -1,0 +1,153 @@
+"""The right that each request asks for: Kafka's map of groups, and the cluster's verbs.
+
+A request that has no row here is refused by nobody's mistake: a test holds that each has one. Nothing here knows who
+asks, nor what the rules are.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from coordinator.core.security.acl import CLUSTER_NAME, Operation, ResourceKind
+from coordinator.protocol.messages import (
+    Advance,
+    BeginClaims,
+    CommitOffsets,
+    ConfirmClaims,
+    DescribeCluster,
+    DescribeGroup,
+    DrainNode,
+    ElectLeaders,
+    FetcherStarted,
+    FetcherStopped,
+    FetchOffsets,
+    FindCoordinator,
+    FinishClaims,
+    LeaveGroup,
+    ListClaims,
+    ListGroupEvents,
+    ListGroups,
+    Ping,
+    ReassignShards,
+    RegisterConsumer,
+    ReportOutOfRange,
+    Request,
+)
+from coordinator.protocol.messages.operators import (
+    CancelResets,
+    ChangeDrain,
+    ChangePause,
+    DeleteGroup,
+    DeleteOffsets,
+    DescribeControls,
+    ReleaseClaims,
+    ResetOffsets,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OnGroup:
+    """A right on the group that the request names."""
+
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class OnOwnGroup:
+    """A right on the group of the member that the connection is; on one that is no member's nothing is asked."""
+
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class OnCluster:
+    """A right on the cluster."""
+
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """No right: the answer has only what may be described."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfAnybody:
+    """No right: it says nothing of anybody, and changes nothing but the connection itself."""
+
+
+Right = OnGroup | OnOwnGroup | OnCluster | Filtered | OfAnybody
+
+_READ, _DESCRIBE, _ALTER, _DELETE = Operation.READ, Operation.DESCRIBE, Operation.ALTER, Operation.DELETE
+
+RIGHT_OF: Final[Mapping[type[Request], Right]] = {
+    FindCoordinator: OnGroup(_DESCRIBE),
+    RegisterConsumer: OnGroup(_READ),
+    ListClaims: OfAnybody(),
+    Ping: OnOwnGroup(_READ),
+    FetcherStarted: OnOwnGroup(_READ),
+    FetcherStopped: OnOwnGroup(_READ),
+    Advance: OnOwnGroup(_READ),
+    ConfirmClaims: OnOwnGroup(_READ),
+    ReportOutOfRange: OnOwnGroup(_READ),
+    LeaveGroup: OnOwnGroup(_READ),
+    CommitOffsets: OnGroup(_READ),
+    FinishClaims: OnGroup(_READ),
+    BeginClaims: OnGroup(_READ),
+    FetchOffsets: OnGroup(_DESCRIBE),
+    DescribeGroup: OnGroup(_DESCRIBE),
+    ListGroupEvents: OnGroup(_DESCRIBE),
+    DescribeControls: OnGroup(_DESCRIBE),
+    ListGroups: Filtered(),
+    ChangePause: OnGroup(_ALTER),
+    ChangeDrain: OnGroup(_ALTER),
+    ResetOffsets: OnGroup(_ALTER),
+    CancelResets: OnGroup(_ALTER),
+    ReleaseClaims: OnGroup(_ALTER),
+    DeleteOffsets: OnGroup(_DELETE),
+    DeleteGroup: OnGroup(_DELETE),
+    DescribeCluster: OnCluster(_DESCRIBE),
+    ReassignShards: OnCluster(_ALTER),
+    ElectLeaders: OnCluster(_ALTER),
+    DrainNode: OnCluster(_ALTER),
+}
+"""The right for each request of members and operators."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A right on one resource."""
+
+    operation: Operation
+    kind: ResourceKind
+    name: str
+
+
+def rights_for(request: Request, own_group_id: str | None) -> tuple[Asked, ...]:
+    """Return all that a request asks for; `own_group_id` is the group of the member whose connection it came on.
+
+    Whoever subscribes must be allowed to describe the topics that it names, and whoever commits to read them; what a
+    pattern matches is filtered.
+    """
+    right = RIGHT_OF[type(request)]
+    match right:
+        case OnGroup(operation):
+            first = Asked(operation, ResourceKind.GROUP, str(getattr(request, "group_id")))  # noqa: B009 - of a union
+        case OnOwnGroup(operation):
+            if own_group_id is None:
+                return ()
+            first = Asked(operation, ResourceKind.GROUP, own_group_id)
+        case OnCluster(operation):
+            first = Asked(operation, ResourceKind.CLUSTER, CLUSTER_NAME)
+        case Filtered() | OfAnybody():
+            return ()
+        case _:
+            assert_never(right)
+    if isinstance(request, RegisterConsumer):
+        said = request.subscription
+        topics = {*said.topics, *(topic for topic, _ in said.partitions)}
+        return (first, *(Asked(_DESCRIBE, ResourceKind.TOPIC, topic) for topic in sorted(topics)))
+    if isinstance(request, CommitOffsets):
+        topics = {offsets.topic for offsets in request.offsets}
+        return (first, *(Asked(_READ, ResourceKind.TOPIC, topic) for topic in sorted(topics)))
+    return (first,)
