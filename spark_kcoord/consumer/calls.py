@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from spark_kcoord.consumer.conduct.flows import Flows
-from spark_kcoord.consumer.conduct.wishes import Do, Flow
+from spark_kcoord.consumer.conduct.wishes import Ask, Flow
 from spark_kcoord.consumer.core.machine import Owed, Told
 from spark_kcoord.consumer.errors import OffsetUnknownError
 from spark_kcoord.consumer.settings import Settings
@@ -192,7 +192,7 @@ class Calls:
 
     def _ask(self, work: Any) -> Flow[Any]:
         self._flows.must_be_open()
-        found = yield Do(work)
+        found = yield Ask(work)
         return found
 
     # ---- offsets ----------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spark_kcoord.consumer.conduct.wishes import Answer, Call, Do, Flow, Tell, Wait
+from spark_kcoord.consumer.conduct.wishes import Answer, Ask, Call, Do, Flow, Tell, Wait
 from spark_kcoord.consumer.core.machine import Owed, Told
 from spark_kcoord.consumer.errors import InterruptedPollError
 from spark_kcoord.consumer.shells.async_bell import AsyncBell
@@ -26,6 +26,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.is_interrupted = False
+        self.lookups_left = 0
 
     def check_interrupt(self) -> None:
         if self.is_interrupted:
@@ -33,7 +34,7 @@ class Interrupts:
             raise InterruptedPollError("it was ended")
 
     def leave_lookup(self) -> None:
-        pass
+        self.lookups_left += 1
 
 
 class Blocking(Shell):
@@ -100,12 +101,12 @@ def test_a_wish_is_answered_with_what_it_gives(make: Make) -> None:
     answer.set_result(3)
 
     def flow() -> Flow[list[Any]]:
-        found = [(yield Do(lambda: 1)), (yield Call(lambda: 2)), (yield Answer(answer, LONG_S))]
+        found = [(yield Do(lambda: 1)), (yield Ask(lambda: 2)), (yield Call(lambda: 2)), (yield Answer(answer, LONG_S))]
         found.append((yield Tell(Owed(Told.LOST, (("t", 0),)))))
         return found
 
     heard: list[Owed] = []
-    assert make(heard.append).drive(flow()) == [1, 2, 3, None]
+    assert make(heard.append).drive(flow()) == [1, 2, 2, 3, None]
     assert heard == [Owed(Told.LOST, (("t", 0),))]
 
 
@@ -118,14 +119,14 @@ def test_what_a_wish_raises_is_raised_in_the_flow_which_may_go_on(make: Make) ->
 
     def flow() -> Flow[int]:
         caught = 0
-        for wish in (Do(fail), Call(fail), Tell(Owed(Told.REVOKED, ())), Answer(answer, LONG_S)):
+        for wish in (Do(fail), Ask(fail), Call(fail), Tell(Owed(Told.REVOKED, ())), Answer(answer, LONG_S)):
             try:
                 yield wish
             except KeyError:
                 caught += 1
         return caught
 
-    assert make(fail).drive(flow()) == 4
+    assert make(fail).drive(flow()) == 5
 
 
 def test_an_error_that_a_flow_does_not_take_ends_it(make: Make) -> None:
@@ -229,3 +230,25 @@ def test_methods_of_listeners_and_callbacks_may_be_coroutines_on_a_loop() -> Non
 
     assert OnLoop(told).drive(one(Tell(Owed(Told.LOST, ())))) == "lost"
     assert OnLoop(told).drive(one(Call(lambda: told(Owed(Told.REVOKED, ()))))) == "revoked"
+
+
+def test_an_interrupt_ends_the_wait_for_a_question_that_nobody_answers(make: Make) -> None:
+    shell, is_over = make(), threading.Event()
+
+    def interrupt() -> None:
+        shell._flows.is_interrupted = True
+        shell.ring()
+
+    after(interrupt)
+    try:
+        with pytest.raises(InterruptedPollError):
+            shell.drive(one(Ask(lambda: is_over.wait(LONG_S))))
+        assert shell._flows.lookups_left == 1, "whoever asks next must not share what the question still uses"
+    finally:
+        is_over.set()
+
+
+def test_a_question_that_is_answered_leaves_the_look_up_in_use(make: Make) -> None:
+    shell = make()
+    assert shell.drive(one(Ask(lambda: "it"))) == "it"
+    assert shell._flows.lookups_left == 0

@@ -26,7 +26,7 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.parts import PartitionResult
 from spark_kcoord.consumer.conduct.group import Group
-from spark_kcoord.consumer.conduct.wishes import Answer, Call, Do, Flow
+from spark_kcoord.consumer.conduct.wishes import Answer, Ask, Call, Flow
 from spark_kcoord.consumer.core.commits import AsyncCommits, Callback, Committing
 from spark_kcoord.consumer.core.machine import ConsumerMachine
 from spark_kcoord.consumer.errors import (
@@ -73,7 +73,7 @@ class Committer:
         if not asked:
             return
         if not self._is_member():
-            results = yield Do(lambda: self._commit_by_hand(asked, timeout_s))
+            results = yield Ask(lambda: self._commit_by_hand(asked, timeout_s))
             self._must_be_accepted(asked, results)
             return
         behind = self._async.next_to_send(beside=True)
@@ -210,7 +210,7 @@ class Committer:
         """Return the group's offsets of partitions, or of all; one without is absent."""
         if not self._settings.is_member:
             raise SubscriptionNotValidError("Offsets are a group's: this consumer has no 'group_id'.")
-        found: Mapping[Key, Any] = yield Do(lambda: self._fetch_committed(keys, timeout_s))
+        found: Mapping[Key, Any] = yield Ask(lambda: self._fetch_committed(keys, timeout_s))
         return found
 
     def _fetch_committed(self, keys: Sequence[Key] | None, timeout_s: float) -> dict[Key, Any]:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from spark_kcoord.consumer.core.machine import Owed
 
-__all__ = ["Answer", "Call", "Do", "Flow", "Tell", "Wait", "Wish"]
+__all__ = ["Answer", "Ask", "Call", "Do", "Flow", "Tell", "Wait", "Wish"]
 
 T = TypeVar("T")
 
@@ -48,11 +48,21 @@ class Do:
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask Kafka or a coordinator something, beside the thread or the loop that waits; the outcome is as with Do.
+
+    An interrupt, or whatever else ends the wait, leaves the question alone: it ends with its own time.
+    """
+
+    work: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """Run a callback that the program gave."""
 
     work: Callable[[], Any]
 
 
-Wish: TypeAlias = Tell | Wait | Answer | Do | Call
+Wish: TypeAlias = Tell | Wait | Answer | Do | Ask | Call
 Flow: TypeAlias = Generator[Wish, Any, T]

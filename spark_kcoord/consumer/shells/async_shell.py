@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from spark_kcoord.consumer.calls import Calls
 from spark_kcoord.consumer.conduct.flows import Flows
-from spark_kcoord.consumer.conduct.wishes import Answer, Call, Do, Flow, Tell, Wait, Wish
+from spark_kcoord.consumer.conduct.wishes import Answer, Ask, Call, Do, Flow, Tell, Wait, Wish
 from spark_kcoord.consumer.shells.async_bell import AsyncBell
 
 __all__ = ["AsyncShell"]
@@ -57,28 +59,38 @@ class AsyncShell:
             case Wait(seconds):
                 return await self._bell.wait(seconds)
             case Answer(future, seconds):
-                deadline = time.monotonic() + seconds
-                # Not awaited itself: a task that is cancelled must not cancel what the member answers.
-                while not future.done():
-                    left_s = deadline - time.monotonic()
-                    if left_s <= 0:
-                        raise TimeoutError
-                    self._flows.check_interrupt()
-                    await self._bell.wait(min(left_s, 1.0))
-                return future.result()
+                return await self._answer(future, seconds)
+            case Ask(work):
+                return await self._ask(work)
             case Do(work):
-                return await self._beside(work)
+                return await asyncio.wrap_future(self._beside(work))
 
-    async def _beside(self, work: Any) -> Any:
+    async def _answer(self, future: Future[Any], seconds: float) -> Any:
+        deadline = time.monotonic() + seconds
+        # Not awaited itself: a task that is cancelled must not cancel what the member answers.
+        while not future.done():
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError
+            self._flows.check_interrupt()
+            await self._bell.wait(min(left_s, 1.0))
+        return future.result()
+
+    async def _ask(self, work: Callable[[], Any]) -> Any:
+        future = self._beside(work)
+        future.add_done_callback(lambda _: self._bell.ring())
+        try:
+            return await self._answer(future, math.inf)
+        finally:
+            if not future.done():
+                # The work goes on until its time is over; whoever asks next does not wait for it.
+                self._let_workers_go()
+                self._flows.leave_lookup()
+
+    def _beside(self, work: Callable[[], Any]) -> Future[Any]:
         if self._workers is None:
             self._workers = ThreadPoolExecutor(1, thread_name_prefix="kcoord-calls")
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._workers, work)
-        except asyncio.CancelledError:
-            # The work goes on until its time is over; whoever asks next does not wait for it.
-            self._let_workers_go()
-            self._flows.leave_lookup()
-            raise
+        return self._workers.submit(work)
 
     def _let_workers_go(self) -> None:
         workers, self._workers = self._workers, None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from spark_kcoord.consumer.calls import Calls
 from spark_kcoord.consumer.conduct.flows import Flows
-from spark_kcoord.consumer.conduct.wishes import Answer, Call, Do, Flow, Tell, Wait, Wish
+from spark_kcoord.consumer.conduct.wishes import Answer, Ask, Call, Do, Flow, Tell, Wait, Wish
 from spark_kcoord.consumer.shells.bell import Bell
 
 __all__ = ["Shell"]
@@ -46,13 +50,38 @@ class Shell:
             case Wait(seconds):
                 return self._bell.wait(seconds)
             case Answer(future, seconds):
-                deadline = time.monotonic() + seconds
-                while not future.done():
-                    left_s = deadline - time.monotonic()
-                    if left_s <= 0:
-                        raise TimeoutError
-                    self._flows.check_interrupt()
-                    self._bell.wait(min(left_s, 1.0))
-                return future.result()
+                return self._answer(future, seconds)
+            case Ask(work):
+                return self._ask(work)
             case Do(work) | Call(work):
                 return work()
+
+    def _answer(self, future: Future[Any], seconds: float) -> Any:
+        deadline = time.monotonic() + seconds
+        while not future.done():
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError
+            self._flows.check_interrupt()
+            self._bell.wait(min(left_s, 1.0))
+        return future.result()
+
+    def _ask(self, work: Callable[[], Any]) -> Any:
+        """Ask on a thread of its own: nothing else can be interrupted in the middle of a name that is resolved."""
+        future: Future[Any] = Future()
+        future.add_done_callback(lambda _: self._bell.ring())
+        threading.Thread(target=_settle, args=(future, work), name="kcoord-calls", daemon=True).start()
+        try:
+            return self._answer(future, math.inf)
+        finally:
+            if not future.done():
+                self._flows.leave_lookup()
+
+
+def _settle(future: Future[Any], work: Callable[[], Any]) -> None:
+    try:
+        result = work()
+    except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+        future.set_exception(error)
+    else:
+        future.set_result(result)
