@@ -16,7 +16,11 @@ from typing import Any
 
 ROOT = Path(__file__).parent
 MODULE = "spark_kcoord.fetch.decoding._native"
-SOURCES = ("spark_kcoord/fetch/decoding/_native.pyx", "spark_kcoord/fetch/decoding/_crc32c.h")
+SOURCES = (
+    "spark_kcoord/fetch/decoding/_native.pyx",
+    "spark_kcoord/fetch/decoding/_crc32c.h",
+    "spark_kcoord/fetch/records/_records.pxi",
+)
 SETTING = "KCOORD_NATIVE"
 GCC_FLAGS = ("-O3", "-g0", "-Wall", "-Wextra", "-Wno-unused-function", "-Wno-missing-field-initializers")
 CHECKED_FLAGS = (

@@ -4,7 +4,8 @@
 
 The decoder is compiled anew into a temporary directory and a child process runs it under AddressSanitizer, each
 record set in memory of exactly its size, so that reading one byte too far ends the run with the place in the source.
-Every case must be refused with a KcoordError or give valid Arrow data, the same as the NumPy decoder's.
+Every case must be refused with a KcoordError or give valid Arrow data, the same as the NumPy decoder's; and the records
+of its rows, of all and of some of them, must be those of plain Python.
 """
 
 import argparse
@@ -100,9 +101,11 @@ def fuzz(seconds: float, seed: int, directory: str) -> int:
     """Run cases until the time is over."""
     import numpy as np
 
+    from spark_kcoord.consumer.values import ConsumerRecord
     from spark_kcoord.errors import KcoordError
     from spark_kcoord.fetch.decoding import decode_numpy
     from spark_kcoord.fetch.decoding.decode import COLUMNS, AbortedTransaction
+    from spark_kcoord.fetch.records import plain
 
     checked = load_checked(directory)
 
@@ -114,8 +117,12 @@ def fuzz(seconds: float, seed: int, directory: str) -> int:
         decoded.rows.validate(full=True)
         return decoded.next_offset, decoded.rows
 
+    def records(module: Any, rows: Any) -> Any:
+        return module.records(rows, "t", 0, epochs, ConsumerRecord)
+
     chance = random.Random(seed)
     record_sets = seeds()
+    epochs: tuple[tuple[int, int], ...] = ()
     cases = refused = 0
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -130,6 +137,13 @@ def fuzz(seconds: float, seed: int, directory: str) -> int:
         if found != outcome(decode_numpy, data, **more):
             print(f"{TARGET}: FAILED the decoders disagree seed={seed} case={cases} data={data.hex()} {more}")
             return 1
+        if found is not None:
+            epochs = chance.choice(((), ((500, 4),), ((6, 1), (45, 2), (60, 7))))
+            some = found[1].slice(chance.randint(0, found[1].num_rows), chance.randint(0, 9))
+            for rows in (found[1], some):
+                if records(checked, rows) != records(plain, rows):
+                    print(f"{TARGET}: FAILED the records differ seed={seed} case={cases} data={data.hex()} {more}")
+                    return 1
         cases += 1
         refused += found is None
     print(f"{TARGET}: OK cases={cases} refused={refused} seed={seed} seconds={seconds:g}")

@@ -1,4 +1,7 @@
 from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
 
 from spark_kcoord.fetch.decoding.record_set import AbortedTransaction, DecodedBatch, RecordSetEnd
 
@@ -15,5 +18,8 @@ def decode(
     max_bytes: int = ...,
 ) -> DecodedBatch: ...
 def end_of(data: bytes | memoryview, where: str) -> RecordSetEnd | None: ...
+def records(
+    rows: pa.RecordBatch, topic: str, partition: int, epochs: Sequence[tuple[int, int]], kind: type[Any]
+) -> list[Any]: ...
 def checksum(data: bytes | memoryview, *, by_table: bool = False) -> int: ...
 def checksum_by_instruction() -> bool: ...

@@ -645,3 +645,6 @@ def checksum(const uint8_t[::1] data, *, bint by_table=False):
 def checksum_by_instruction():
     """Return whether the processor's own CRC-32C instruction is used."""
     return kcoord_crc32c_is_by_instruction()
+
+
+include "../records/_records.pxi"

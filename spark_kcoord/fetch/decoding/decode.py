@@ -18,7 +18,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
 
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.decoding.columns import COLUMNS, arrow_schema
@@ -72,6 +74,15 @@ class Decoder(Protocol):
 
     def end_of(self, record_set: bytes | memoryview, where: str) -> RecordSetEnd | None:
         """Return where the whole batches end, or None; raises OldFormatError at a message of format 0 or 1."""
+
+    def records(
+        self, rows: pa.RecordBatch, topic: str, partition: int, epochs: Sequence[tuple[int, int]], kind: type[Any]
+    ) -> list[Any]:
+        """Return rows, which have all columns, as records of thirteen fields: tuples of a class of named ones.
+
+        `epochs` are pairs of the offset before which a leader epoch counts, and the epoch, in order; with one pair it
+        is that of all rows.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,9 @@ from spark_kcoord.fetch.decoding import record_set as sets
 from spark_kcoord.fetch.decoding.codecs import Decompressor
 from spark_kcoord.fetch.decoding.columns import arrow_schema, header_keys, partition_column, topic_column
 from spark_kcoord.fetch.decoding.record_set import AbortedTransaction, Batch, DecodedBatch, RecordSetEnd
+from spark_kcoord.fetch.records.plain import records
 
-__all__ = ["decode", "end_of"]
+__all__ = ["decode", "end_of", "records"]
 
 _Integers = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]

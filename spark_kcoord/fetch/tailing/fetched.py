@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
 from spark_kcoord.errors import KcoordError
+from spark_kcoord.fetch.records.plain import NO_EPOCH, epoch_at
 from spark_kcoord.fetch.topic_range import TopicPartition
 
 __all__ = [
@@ -29,7 +30,6 @@ __all__ = [
 AT_BEGINNING: Final = -2
 AT_END: Final = -1
 """Positions that Kafka is to be asked for; the numbers are those of its ListOffsets."""
-NO_EPOCH: Final = -1
 
 
 class Rows(Protocol):
@@ -79,7 +79,7 @@ class Chunk:
 
     def epoch_at(self, offset: int) -> int:
         """Return the epoch of the leader that wrote an offset of the chunk, NO_EPOCH where that is not known."""
-        return next((epoch for until, epoch in self.epochs if offset < until), NO_EPOCH)
+        return epoch_at(self.epochs, offset)
 
 
 @dataclass(frozen=True, slots=True)
