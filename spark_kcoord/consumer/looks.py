@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from spark_kcoord.consumer.calls import Calls
 from spark_kcoord.consumer.conduct.flows import Flows
+from spark_kcoord.consumer.metrics import metrics_of
 from spark_kcoord.consumer.settings import Settings
 from spark_kcoord.consumer.values import OffsetAndMetadata, TopicPartition
 
@@ -64,6 +65,15 @@ class Looks:
     def stream_of(self, partition: TopicPartition) -> int | None:
         """Return which of this consumer's `streams` reads a partition, None with one stream."""
         return self._look(lambda: self._calls.stream_of(partition))
+
+    def metrics(self, raw: bool = False) -> dict[str, dict[str, float]]:  # noqa: FBT001 - kafka-python's
+        """Return what this consumer has done so far, numbers by name by group; docs/CONSUMER.md says which.
+
+        Raises ValueError for `raw`, by which kafka-python gives objects of its own.
+        """
+        if raw:
+            raise ValueError("raw metrics are objects of kafka-python's; metrics() gives the numbers")
+        return self._look(lambda: metrics_of(self._flows))
 
     def commit_async(
         self,

@@ -245,11 +245,11 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "enable_incremental_fetch_sessions": "partitions without news cost no bytes worth saving",
     "allow_auto_create_topics": "reading never creates a topic",
     "exclude_internal_topics": "patterns never match Kafka's internal topics",
-    "metric_reporters": "see metrics()",
-    "metrics_enabled": "see metrics()",
-    "metrics_num_samples": "see metrics()",
-    "metrics_sample_window_ms": "see metrics()",
-    "metric_group_prefix": "see metrics()",
+    "metric_reporters": "ask metrics() when they are wanted",
+    "metrics_enabled": "counting costs nothing",
+    "metrics_num_samples": "metrics() has totals and no samples",
+    "metrics_sample_window_ms": "metrics() has totals and no samples",
+    "metric_group_prefix": "the groups of metrics() are named as by default",
 }
 """Settings of kafka-python that may be given and change nothing, and why."""
 

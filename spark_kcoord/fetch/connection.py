@@ -91,6 +91,8 @@ class KafkaClient:
         self._receive_path = path_wished()
         self._topics: dict[str, TopicMetadata] = {}
         self._last_failure: kafka_errors.KafkaError | None = None
+        self.requests = 0
+        """The requests that were sent, but for those by which the library connects."""
 
     @property
     def cluster_id(self) -> str | None:
@@ -148,6 +150,7 @@ class KafkaClient:
         Raises kafka-python's errors; a connection that failed is not used again before its backoff is over.
         """
         connection = await self._connect(node_id)
+        self.requests += 1
         response = connection.send_request(request, request_timeout_ms=self.settings.request_timeout_ms)
         read_in_place(connection, request)
         return await response
@@ -178,6 +181,7 @@ class KafkaClient:
             include_topic_authorized_operations=False,
             min_version=_METADATA_MIN_VERSION,
         )
+        self.requests += 1
         response = await connection.send_request(request, request_timeout_ms=self.settings.request_timeout_ms)
         self._manager.cluster.update_metadata(response)
         now = time.monotonic()

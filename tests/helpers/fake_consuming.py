@@ -18,6 +18,7 @@ from spark_kcoord.consumer.conduct.wishes import Wait
 from spark_kcoord.consumer.consumer import Consumer
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.decoding.columns import arrow_schema
+from spark_kcoord.fetch.tailing.counts import FetchCounts
 from spark_kcoord.fetch.tailing.fetched import Chunk, Fetched, Resolved, Wanted
 from spark_kcoord.member.core.effects import Joined
 from spark_kcoord.member.core.events import AnyCall, CommitCall, JoinCall, LeaveCall, ReportCall
@@ -165,6 +166,9 @@ class FakeFetcher:
         self.held_bytes += sum(one.size for one in news if isinstance(one, Chunk))
         self.untaken += news
         return list(self.untaken)
+
+    def counts(self) -> FetchCounts:
+        return FetchCounts(requests=3, fetches=2, fetched_bytes=99, latency_total_ms=50.0, latency_max_ms=40.0)
 
     def free(self, freed_bytes: int, parked_bytes: int) -> None:
         self.held_bytes -= freed_bytes

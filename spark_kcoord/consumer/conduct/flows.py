@@ -33,6 +33,7 @@ from spark_kcoord.consumer.settings import Settings
 from spark_kcoord.consumer.subscription import NOTHING, Subscription
 from spark_kcoord.consumer.values import ConsumerRebalanceListener
 from spark_kcoord.errors import KcoordError
+from spark_kcoord.fetch.tailing.counts import FetchCounts
 from spark_kcoord.fetch.tailing.fetched import AT_BEGINNING, AT_END
 from spark_kcoord.options.kafka_settings import KafkaSettings
 
@@ -386,6 +387,10 @@ class Flows:
         self.group.leave(finals, LEAVE_MS)
 
     # ---- positions --------------------------------------------------------------------------------------------------
+
+    def fetch_counts(self) -> FetchCounts:
+        """Return how much was asked of Kafka and came of it."""
+        return FetchCounts() if self._fetcher is None else self._fetcher.counts()
 
     def held(self, key: Key) -> Held:
         """Return a partition that is read; raises PartitionNotAssignedError for another."""

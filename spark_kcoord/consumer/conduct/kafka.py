@@ -15,6 +15,7 @@ from spark_kcoord.consumer.errors import TopicUnknownError, translated
 from spark_kcoord.errors import KcoordError, UnknownTopicError
 from spark_kcoord.fetch.decoding.columns import COLUMNS
 from spark_kcoord.fetch.offsets import KafkaLookup
+from spark_kcoord.fetch.tailing.counts import FetchCounts
 from spark_kcoord.fetch.tailing.fetched import Fetched, Wanted
 from spark_kcoord.fetch.tailing.tailer import Tailer
 from spark_kcoord.options.kafka_settings import KafkaSettings
@@ -36,6 +37,9 @@ class Fetcher(Protocol):
 
     def free(self, freed_bytes: int, parked_bytes: int) -> None:
         """Say how many bytes are not held any more, and how many are held for later."""
+
+    def counts(self) -> FetchCounts:
+        """Return how much it has done."""
 
     def close(self) -> None:
         """End it and close its connections."""

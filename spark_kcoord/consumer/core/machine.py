@@ -81,6 +81,8 @@ class ConsumerMachine:
         self._returned: tuple[Piece, ...] = ()
         self._wanted: Mapping[TopicPartition, Wanted] = {}
         self.freed_bytes = 0
+        self.returned_records = 0
+        """The records that earlier calls returned."""
         """The bytes of chunks that are not held any more since this was set to 0."""
         self.changes = 0
         """Grows whenever rows that were taken and not returned may not be returned any more."""
@@ -348,6 +350,9 @@ class ConsumerMachine:
             held = self._held.get(piece.key)
             if held is None or piece.chunk not in held.buffer:
                 continue
+            if held.position is not None and held.position < piece.next_offset:
+                before, after = _rows_before(piece.chunk, held.position), _rows_before(piece.chunk, piece.next_offset)
+                self.returned_records += after - before
             held.last_epoch = piece.chunk.epoch_at(piece.next_offset - 1)
             held.position = piece.next_offset
             self._order.move_to_end(piece.key)
@@ -473,6 +478,8 @@ def _rows_before(chunk: Chunk, position: int) -> int:
     """Return how many rows of a chunk come before a position."""
     if position <= chunk.start:
         return 0
+    if position >= chunk.next_offset:
+        return int(chunk.rows.num_rows)
     offsets, low, high = chunk.rows.column("offset"), 0, chunk.rows.num_rows
     while low < high:
         middle = (low + high) // 2

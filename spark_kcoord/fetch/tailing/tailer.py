@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from spark_kcoord.fetch.decoding.decode import AbortedTransaction, end_of
 from spark_kcoord.fetch.offsets import list_offsets
 from spark_kcoord.fetch.requests import NO_REPLICA, PartAnswer, PartWanted, fetch_request, read_response
 from spark_kcoord.fetch.tailing.chunks import chunks_of
+from spark_kcoord.fetch.tailing.counts import FetchCounts
 from spark_kcoord.fetch.tailing.fetched import Chunk, Fetched, OutOfRange, Resolved, Trouble, Wanted
 from spark_kcoord.fetch.tailing.parts import Part, Parts
 from spark_kcoord.fetch.topic_range import TopicPartition
@@ -69,6 +70,7 @@ class _Request:
     wanted: list[PartWanted]
     most_bytes: int
     response: Any
+    asked_at: float
 
 
 class Tailer:
@@ -102,6 +104,7 @@ class Tailer:
         self._client: KafkaClient | None = None
         self._thread: threading.Thread | None = None
         # The fetcher's own:
+        self._counts = FetchCounts()
         self._parts = Parts()
         self._requests: dict[int, _Request] = {}
         self._raw: deque[_Raw] = deque()
@@ -147,6 +150,10 @@ class Tailer:
             is_to_wake = was_full and self._room() > 0
         if is_to_wake:
             self._wake()
+
+    def counts(self) -> FetchCounts:
+        """Return how much it has done, as it stands now."""
+        return replace(self._counts, requests=0 if self._client is None else self._client.requests)
 
     def close(self) -> None:
         """End the fetcher and close its connections; does not wait for long."""
@@ -290,7 +297,7 @@ class Tailer:
             for part in parts:
                 part.is_out = True
             response = client.start_soon(partial(client.send, broker, request))
-            self._requests[broker] = _Request(parts, wanted_parts, most_bytes, response)
+            self._requests[broker] = _Request(parts, wanted_parts, most_bytes, response, now)
             room -= most_bytes
 
     def _place(self, client: KafkaClient, part: Part, now: float) -> tuple[int, int] | None:
@@ -325,6 +332,7 @@ class Tailer:
                 self._fail(part, error, now)
             return
         response = request.response.value
+        self._counts.note_fetch((now - request.asked_at) * 1000)
         if response.throttle_time_ms:
             self._ready_brokers[broker] = now + response.throttle_time_ms / 1000
         answers = read_response(self._settings, request.wanted, response, most_bytes=request.most_bytes)
@@ -355,6 +363,7 @@ class Tailer:
             return
         if records_end is None or records_end.next_offset <= part.position:
             return  # a batch that is cut off: it comes whole when the partition is the first of its request
+        self._counts.fetched_bytes += len(answer.records)
         self._raw.append(
             _Raw(
                 part,
