@@ -53,6 +53,8 @@ class Held:
     done: int | None = None
     noted: int | None = None
     committed: int | None = None
+    is_sought: bool = False
+    """True from when it is to go on at an offset until Kafka has answered for that."""
     last_epoch: int = NO_EPOCH
     end: int | None = None
     high_watermark: int | None = None
@@ -90,6 +92,21 @@ class Held:
         return self.position is None and self.start == NO_START
 
     @property
+    def is_there(self) -> bool:
+        """True if Kafka is known to have the position: auto commit goes no further.
+
+        A group's offset that Kafka does not have would lose its records for everybody.
+        """
+        if not self.is_sought:
+            return True
+        return self.position is not None and self.high_watermark is not None and self.position <= self.high_watermark
+
+    @property
+    def is_not_there(self) -> bool:
+        """True if it was sought where Kafka has nothing, as far as that is known: `commit()` leaves it out."""
+        return not self.is_there and (self.high_watermark is not None or isinstance(self.stopped_by, OutOfRange))
+
+    @property
     def may_be_returned(self) -> bool:
         """True if buffered rows of it may be given to the program."""
         return self.is_told and not self.is_paused
@@ -100,6 +117,7 @@ class Held:
         freed = self.drop()
         self.start, self.last_epoch = position, NO_EPOCH
         self.position = self.done = position if position >= 0 else None
+        self.is_sought = position >= 0
         return freed
 
     def drop(self) -> int:

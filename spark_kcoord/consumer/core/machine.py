@@ -216,7 +216,7 @@ class ConsumerMachine:
         """Return how a partition is given back: with what is done of it, under auto commit and where that is news."""
         if held.grant.owner_epoch is None:
             return None
-        is_news = self._auto_commit and held.done is not None and held.done > (held.committed or 0)
+        is_news = self._auto_commit and held.is_there and (held.done or 0) > (held.committed or 0)
         epoch = held.last_epoch if is_news and held.done == held.position and held.last_epoch >= 0 else None
         return FinalOffset(*held.key, held.grant.owner_epoch, held.done if is_news else None, epoch)
 
@@ -270,6 +270,7 @@ class ConsumerMachine:
     def _take_chunk(self, held: Held, chunk: Chunk) -> None:
         if chunk.start != held.fetch_at or held.position is None:
             return
+        held.is_sought = False
         held.end = held.end if chunk.end is None else chunk.end
         held.high_watermark = held.high_watermark if chunk.high_watermark is None else chunk.high_watermark
         if chunk.next_offset > chunk.start:
@@ -290,7 +291,7 @@ class ConsumerMachine:
         for held in self._held.values():
             self.freed_bytes += held.skip_gaps()
             held.done = held.position
-            if held.done is not None and held.done != held.noted:
+            if held.done is not None and held.is_there and held.done != held.noted:
                 to_note.append(held.to_commit(held.done))
         return tuple(to_note) if self._auto_commit else ()
 
@@ -449,7 +450,9 @@ class ConsumerMachine:
         return tuple(
             held.to_commit(held.position)
             for held in self
-            if held.position is not None and (held.committed is None or held.position > held.committed)
+            if held.position is not None
+            and not held.is_not_there
+            and (held.committed is None or held.position > held.committed)
         )
 
     def commit_no_more(self) -> None:

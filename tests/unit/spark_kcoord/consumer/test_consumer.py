@@ -760,6 +760,28 @@ def test_a_seek_goes_on_there_and_counts_all_before_as_done() -> None:
     assert rig.member.noted == [(OffsetToCommit("t", 0, 8, 7),)]
 
 
+def test_a_position_that_was_sought_is_not_done_before_kafka_is_known_to_have_it() -> None:
+    rig = Rig(max_poll_records=2)
+    rig.poll()
+    rig.seek(P0, 1_000_000)
+    for _ in range(2):
+        assert rig.offsets() == []
+    assert rig.member.noted == []
+    rig.member.give(owned(0, is_stopping=True))
+    rig.poll()
+    assert [final.offset for finals in rig.member.released for final in finals] == [None]
+
+
+def test_a_position_behind_the_end_that_was_known_is_done_once_kafka_answers_for_it() -> None:
+    rig = Rig(max_poll_records=2)
+    rig.poll()
+    rig.kafka.ends["t", 0] = 21
+    rig.seek(P0, 20)
+    assert rig.offsets() == [(0, 20)]
+    rig.poll()
+    assert rig.member.noted[-1] == (offset(0, 21),)
+
+
 def test_a_paused_partition_keeps_what_was_fetched_and_goes_on_when_it_is_resumed() -> None:
     rig = Rig(max_poll_records=2)
     rig.poll()
