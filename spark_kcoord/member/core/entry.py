@@ -149,10 +149,14 @@ class Entry:
         self.fail(list(self._waiting), error)
 
     def resubscribe(self, settings: MemberSettings) -> Setback | None:
-        """Ask for what these settings say: at once where it is in, or else at the next registration."""
+        """Ask for what these settings say: at once where it is in, or else at the next registration.
+
+        What does not fit into one request is listed on a connection that is nobody's yet, so it needs another one.
+        """
         self._settings = settings
         if self._link.state is State.JOINED:
-            return self._register()
+            fits = not self._introduce().before
+            return self._register() if fits else TryAgain("it has too much to show", is_elsewhere_better=False)
         if self._link.state is State.REGISTERING:
             return TryAgain("the subscription has changed", is_elsewhere_better=False)
         return None
@@ -220,8 +224,8 @@ class Entry:
         self._leader_epoch, self._doubted_since_ms = leader_epoch, None
         return False
 
-    def _register(self) -> Setback | None:
-        self.introduction = introduce(
+    def _introduce(self) -> Registration:
+        return introduce(
             self._settings,
             self._holdings,
             self.hints,
@@ -232,6 +236,9 @@ class Entry:
             is_rejoining=self.joined is not None,
             age_ms=0 if self._began_ms is None else self._link.now_ms - self._began_ms,
         )
+
+    def _register(self) -> Setback | None:
+        self.introduction = self._introduce()
         try:
             for listed in self.introduction.before:
                 self._link.send(listed)

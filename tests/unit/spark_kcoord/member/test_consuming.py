@@ -41,6 +41,7 @@ from spark_kcoord.member.core.events import (
 )
 from spark_kcoord.member.core.session.states import State
 from tests.helpers.member_pair import MemberPair, claim, registered, settings, start_fetcher, stop_fetcher
+from tests.sim.listed import portions_of
 
 DONE = OffsetToCommit("t", 0, 7, 10)
 FINE = PartitionResult("t", 0, committed=7)
@@ -431,3 +432,13 @@ def test_another_subscription_is_registered_and_what_belongs_to_both_is_held_mea
     assert (owned(pair), len(pair.connects)) == ([0, 1], 1)
     pair.push(start_fetcher(0, 2))
     assert owned(pair) == [0, 2]
+
+
+def test_another_subscription_of_a_member_that_shows_much_is_registered_on_another_connection() -> None:
+    pair = consuming()
+    with portions_of(1):
+        pair.step(Resubscribed(settings(lets_go_itself=False, topics=("t", "u"))))
+        assert (pair.count(ListClaims), pair.count(RegisterConsumer)) == (0, 0)
+        assert owned(pair) == [0, 1]
+        pair.pass_ms(1_000)
+        assert len(pair.connects) == 2
