@@ -1,13 +1,14 @@
 """A plain consumer: the product's own machine, over the real member machine, polling records that have no content.
 
 What polls before returned has been worked on when the next one begins, or before a commit that is asked for; what the
-latest poll returned may still be worked on when the process dies. Now and then its user pauses, has a poll end by an
-exception after it took its rows, or gives up an iteration in the middle. Some listeners raise whenever they hear what
-is revoked.
+latest poll returned may still be worked on when the process dies. Now and then its user pauses, seeks, subscribes to
+something else, interrupts a poll, has one end by an exception after it took its rows, gives up an iteration in the
+middle, commits without waiting, or forgets to poll. Some listeners raise whenever they hear what is revoked, some when
+they hear what is assigned.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +18,26 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import LostPosition, PartitionResult
 from coordinator.protocol.vocabulary import IsolationLevel
 from spark_kcoord.consumer.core import telling
+from spark_kcoord.consumer.core.held import Held
 from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed, Piece, Told
 from spark_kcoord.consumer.iteration import Iteration
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, UnknownTopicError
 from spark_kcoord.fetch.decoding.columns import arrow_schema
-from spark_kcoord.fetch.tailing.fetched import Chunk, Fetched, OutOfRange, Wanted
+from spark_kcoord.fetch.tailing.fetched import (
+    AT_BEGINNING,
+    AT_END,
+    Chunk,
+    Fetched,
+    OutOfRange,
+    Resolved,
+    Wanted,
+)
 from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.member.core import events
 from spark_kcoord.member.core.machine import Member
 from spark_kcoord.member.settings import MemberSettings
+from tests.sim.consumer_commits import Commits
+from tests.sim.consumer_rules import ConsumerRules
 from tests.sim.facts import OwnedLog
 from tests.sim.log.state import ViolationError
 from tests.sim.member_process import MemberProcess
@@ -41,7 +53,22 @@ ODD = 0.02
 ITERATES = 0.2
 """The chance that records are taken one at a time, and not all of them."""
 LISTENERS_RAISE = 0.2
-"""The share of listeners that raise whenever they hear what is revoked."""
+"""The share of listeners that raise whenever they hear what is revoked; as many do when they hear what is assigned."""
+SEEKS = 0.03
+"""The chance that before a poll its user seeks."""
+FAR = 1_000_000
+"""So far behind its end no log comes."""
+CHANGES = 0.01
+"""The chance that its user subscribes to something else, or to all again."""
+DOES_NOT_WAIT = 0.5
+"""The chance that a commit that is asked for is not waited for."""
+CAN_BE_FORGOTTEN = 0.4
+"""The share of consumers that leave when they are not polled for a while."""
+FORGETS = 0.01
+LONGEST_POLLS_MS = (2_000, 5_000)
+
+
+RAISES_AT = (Told.REVOKED, Told.ASSIGNED)
 
 
 class ListenerError(Exception):
@@ -53,14 +80,19 @@ class Consumer(MemberProcess):
 
     def __init__(self, world: "World", host: str, name: str, settings: MemberSettings) -> None:
         super().__init__(world, host, name)
-        self.settings = settings
         self.machine = ConsumerMachine(auto_commit=settings.auto_commit, starts_over=True)
         self._max_records = world.dice.choice((40, 1_000))
         self._returned: list[tuple[OwnedLog, int, int]] = []
         self._is_reporting = False
         # Of its own, so that what users do leaves the dice of everything else as they are.
         self._habits = Random(f"{world.seed}-{name}")
-        self._listener_raises = self._habits.random() < LISTENERS_RAISE
+        self._listener_raises = {news for news in RAISES_AT if self._habits.random() < LISTENERS_RAISE}
+        if self._habits.random() < CAN_BE_FORGOTTEN:
+            settings = replace(settings, max_poll_interval_ms=self._habits.choice(LONGEST_POLLS_MS))
+        self.settings = self._subscribed = settings
+        self.pauses = self.polls = 0
+        self._rules = ConsumerRules(self)
+        self._commits = Commits(self, self._fail)
         self._kafka = _Kafka(world, name, settings.isolation_level)
 
     # ---- its loop ---------------------------------------------------------------------------------------------------
@@ -84,32 +116,47 @@ class Consumer(MemberProcess):
         if not self.settings.auto_commit and self._returned:
             self._work_on_what_was_returned()
             self.machine.settle()
-            asked = self.machine.returned()
-            if asked:
-                self.call(events.CommitCall(asked), lambda results: self._on_committed(asked, results), self._fail)
+            if self._does(DOES_NOT_WAIT):
+                self._commits.send_off()
+            else:
+                self._commits.wait_for(self._poll_later)
                 return
+        interval_ms = self.settings.max_poll_interval_ms
+        if interval_ms is not None and self.has_joined and self._does(FORGETS):
+            self._rules.forget(interval_ms)
+            self._remember_later(self.now_ms() + 4 * interval_ms + 2 * self.settings.session_timeout_ms)
+            return
         try:
             self._poll()
         except ListenerError:
             self._let_go()
         self._poll_later()
 
+    def _remember_later(self, at_ms: int) -> None:
+        """Poll again at a time, or when all is to end well."""
+        if self.world.is_healing or self.now_ms() >= at_ms:
+            self._go_round()
+        else:
+            self.later(500, self._remember_later, at_ms)
+
     def _does(self, chance: float) -> bool:
         return not self.world.is_healing and self._habits.random() < chance
-
-    def _on_committed(self, asked: Sequence[Any], results: Sequence[PartitionResult]) -> None:
-        self.machine.note_committed(asked, results)
-        self._poll_later()
 
     def _poll(self) -> None:
         """Poll as the product's flow does: what was returned is done, then what changed, then rows."""
         self._work_on_what_was_returned()
+        self.polls += 1
+        self.step(events.Polled())
         noted = self.machine.begin_call()
         if noted:
             self.step(events.PositionsNoted(noted))
             self.machine.noted(noted)
+        self._commits.run_callbacks()
         self._attend()
         self._be_odd()
+        if self._does(ODD):
+            # Interrupted before there was anything to return.
+            return
         pieces = self.machine.take(self._max_records)
         given = [(piece, piece.rows.column("offset")[0].as_py(), piece.next_offset) for piece in pieces]
         if pieces and self._does(ITERATES):
@@ -141,10 +188,16 @@ class Consumer(MemberProcess):
 
     def _attend(self) -> None:
         self.machine.adopt(self.assignment)
+        self._rules.attend(self.machine)
         self._tell_all()
         self._let_go()
         self._report()
-        self.machine.receive(self._kafka.fetch(self.machine))
+        fetched = self._kafka.fetch(self.machine)
+        for one in fetched:
+            held = self.machine.held(one.key)
+            if isinstance(one, Resolved) and held is not None:
+                self._note_seek(held, one.position)
+        self.machine.receive(fetched)
 
     def _let_go(self) -> None:
         finals = self.machine.releases()
@@ -158,13 +211,18 @@ class Consumer(MemberProcess):
 
     def _on_told(self, owed: Owed) -> Iterator[None]:
         self.world.schedule.tell(self.name, ("is told", owed.news.value, owed.partitions))
-        if self._listener_raises and owed.news is Told.REVOKED and self.is_running:
+        self._rules.told(owed.news, owed.partitions, self.machine)
+        if owed.news in self._listener_raises and self.is_running:
             raise ListenerError
         yield from ()
 
     def _be_odd(self) -> None:
-        """Pause or resume something, as a program may at any time."""
+        """Seek, subscribe to something else, pause or resume something, as a program may at any time."""
         world = self.world
+        if self._does(SEEKS):
+            self._seek()
+        if self._subscribed != self.settings if world.is_healing else self._does(CHANGES):
+            self._subscribe()
         keys = self.machine.keys
         if not keys or (not world.is_healing and world.dice.random() >= ODD):
             return
@@ -174,6 +232,38 @@ class Consumer(MemberProcess):
             self.machine.pause([world.dice.choice(keys)])
         else:
             self.machine.resume(keys)
+
+    def _seek(self) -> None:
+        """Seek in a partition: into its log, to an end of it, or where nothing is."""
+        held = self.machine.held(self._habits.choice(self.machine.keys)) if self.machine.keys else None
+        topic = self.world.kafka.topics.get(held.key[0]) if held is not None else None
+        if held is None or topic is None or topic.topic_id != held.grant.topic_id:
+            return
+        end = topic.ends[held.key[1]]
+        far = end + FAR if held.high_watermark is not None else end
+        position = self._habits.choice((AT_BEGINNING, AT_END, end, far, self._habits.randint(0, end)))
+        self.world.schedule.tell(self.name, ("seeks", held.key, position))
+        self.world.checker.coverage["consumer sought"] += 1
+        if 0 <= position <= end:
+            self._note_seek(held, position)
+        self._commits.sought.add(held.key)
+        self.machine.seek(held.key, position)
+
+    def _note_seek(self, held: Held, position: int) -> None:
+        log = (held.grant.topic_id or "", held.key[1], self.member_id, held.grant.owner_epoch or 0)
+        self.world.checker.facts.seek(log, position)
+
+    def _subscribe(self) -> None:
+        """Subscribe to a part of the topics, or to all of them again."""
+        names = [name for name in self.settings.topics if name not in self.settings.exclusions]
+        subscribed = self.settings
+        if self._subscribed == self.settings and len(names) > 1:
+            subscribed = replace(self.settings, topics=(self._habits.choice(names),))
+        if subscribed != self._subscribed and self.member is not None:
+            self._subscribed = subscribed
+            self.world.checker.coverage["consumer subscribed anew"] += 1
+            self.world.schedule.tell(self.name, ("subscribes to", subscribed.topics))
+            self.step(events.Resubscribed(subscribed))
 
     def _work_on_what_was_returned(self) -> None:
         returned, self._returned = self._returned, []
@@ -203,6 +293,10 @@ class Consumer(MemberProcess):
             self.world.process_gave_up(self, error)
 
     # ---- ends -------------------------------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        self.pauses += 1
+        super().pause()
 
     def kill(self) -> None:
         self.is_paused = False
@@ -257,10 +351,14 @@ class _Kafka:
         if ends is None or not self._is_same_topic(key, wanted):
             return
         begin, end, high_watermark = ends
+        if wanted.position < 0:
+            yield Resolved(key, wanted.token, begin if wanted.position == AT_BEGINNING else end)
+            return
         if not begin <= wanted.position <= high_watermark:
             yield OutOfRange(key, wanted.token, wanted.position)
             return
         if end <= wanted.position:
+            yield Chunk(key, wanted.token, wanted.position, wanted.position, None, 0, (), end, high_watermark)
             return
         topic_range = TopicRange(key[0], wanted.topic_id, key[1], wanted.position, end)
         stable = self._kafka.stable_end(*key)
@@ -270,7 +368,9 @@ class _Kafka:
             )
         try:
             for start, until in self._world.brokers.read_at_once(self._name, topic_range):
-                yield Chunk(key, wanted.token, start, until, _rows(key, start, until), until - start, (), end)
+                yield Chunk(
+                    key, wanted.token, start, until, _rows(key, start, until), until - start, (), end, high_watermark
+                )
         except (NothingCameError, KafkaAwayError):
             return
         except DataLossError:

@@ -45,6 +45,12 @@ class WorldFacts:
         self._processed[log] = (begin, max(end, until_offset))
         self._count(log[0], log[1], from_offset, until_offset)
 
+    def seek(self, log: OwnedLog, offset: int) -> None:
+        """Note that a consumer's user sought an offset that Kafka has: all before it counts as done."""
+        _, end = self._processed.get(log, (0, 0))
+        self._processed[log] = (0, max(end, offset))
+        self.reach(log[0], log[1], offset)
+
     def _count(self, topic_id: str, partition: int, from_offset: int, until_offset: int) -> None:
         highest = self._highest_delivered.get((topic_id, partition), 0)
         self.delivered += until_offset - from_offset
@@ -82,6 +88,9 @@ class WorldFacts:
 
     def may_come_twice(self, owner: Owner, partition: TopicPartition) -> bool:
         return (owner.topic_id, partition[1], owner.member_id, owner.owner_epoch) in self._ambiguous
+
+    def is_ambiguous(self, log: OwnedLog) -> bool:
+        return log in self._ambiguous
 
     def was_reached(self, topic_id: str, partition: int, offset: int) -> bool:
         return offset <= self._reached.get((topic_id, partition), -1)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.core import effects, events
+from spark_kcoord.member.core.effects import NoticeKind
 from spark_kcoord.member.core.held.holdings import Assignment
 from spark_kcoord.member.core.machine import Member
 from spark_kcoord.member.core.session.states import State
@@ -25,6 +26,10 @@ class MemberProcess(Process):
         self.member: Member | None = None
         self.has_been_told = False
         """It was let into its group once, and knows since how far the log had come."""
+        self.connects = 0
+        """The connections that it has asked for."""
+        self.sessions_lost = 0
+        """How often it heard nothing for a whole session time-out."""
         self._calls = 0
         self._answers: dict[int, tuple[Then, OrElse]] = {}
         self._wake_ms: int | None = None
@@ -72,6 +77,7 @@ class MemberProcess(Process):
                 case effects.Send(connection_id, data):
                     network.send(self, connection_id, data)
                 case effects.Connect(connection_id):
+                    self.connects += 1
                     network.connect(self, connection_id)
                 case effects.Disconnect(connection_id):
                     network.disconnect(self, connection_id)
@@ -82,6 +88,7 @@ class MemberProcess(Process):
                 case effects.Completed() | effects.Failed():
                     answers.append(effect)
                 case effects.Notice():
+                    self.sessions_lost += effect.kind is NoticeKind.SESSION_LOST
                     self.world.schedule.tell(self.name, effect)
                 case _:
                     assert_never(effect)

@@ -43,6 +43,7 @@ from tests.sim import (
     mutants_bounds,
     mutants_bugs,
     mutants_come_back,
+    mutants_consumer,
     mutants_gone_back,
     mutants_isolation,
     mutants_late,
@@ -534,6 +535,7 @@ OWN: Mapping[str, Mutant] = {
     **{name: Mutant(*mistake) for name, mistake in mutants_gone_back.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_come_back.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_turns.MISTAKES.items()},
+    **{name: Mutant(*mistake) for name, mistake in mutants_consumer.MISTAKES.items()},
 }
 """Mistakes beside the fifteen that were known from the start: in what operators do, and in what is decided at once."""
 

@@ -55,6 +55,7 @@ EXPECTED_ENDS = (
     "SECOND_MEMBER_OF_APPLICATION",
     "could not be asked",
     "is closed",
+    "it was not polled for",
     "does not exist; create it",
     "Kafka has no topic",
     "PARTITION_OWNED",

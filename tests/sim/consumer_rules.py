@@ -1,0 +1,79 @@
+"""Rules about what a consumer's program notices: of a reconnect nothing, and of a member that it forgot its end.
+
+A partition that was told lost does not come again under the same owner epoch, but after a session time-out without an
+answer, when its member could not know better, and after a second loss of the connection while it was told again what it
+has.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from coordinator.core.groups.partitions.partition_table import TopicPartition
+from spark_kcoord.consumer.core.machine import ConsumerMachine, Told
+from spark_kcoord.member.core.session.states import State
+from tests.sim.log.state import ViolationError
+
+if TYPE_CHECKING:
+    from tests.sim.consumer import Consumer
+
+ENDED = (State.CLOSED, State.FAILED)
+SLACK_MS = 1_000
+
+
+class ConsumerRules:
+    """The rules of one consumer's process."""
+
+    def __init__(self, consumer: "Consumer") -> None:
+        self._consumer = consumer
+        self._lost: dict[TopicPartition, int] = {}
+        self._losses = 0
+        self._connects_when_whole = 0
+
+    # ---- nobody hears of a reconnect --------------------------------------------------------------------------------
+
+    def attend(self, machine: ConsumerMachine) -> None:
+        """Note what listeners are about to be told; called when the machine has adopted an assignment."""
+        consumer = self._consumer
+        owed = machine.next_owed()
+        is_excused = consumer.sessions_lost > self._losses or consumer.connects > self._connects_when_whole + 1
+        if owed is not None and owed.news is Told.LOST and not is_excused:
+            for key in owed.partitions:
+                held = machine.held(key)
+                if held is not None and held.grant.owner_epoch is not None:
+                    self._lost[key] = held.grant.owner_epoch
+        if consumer.is_settled:
+            self._losses, self._connects_when_whole = consumer.sessions_lost, consumer.connects
+
+    def told(self, news: Told, partitions: Iterable[TopicPartition], machine: ConsumerMachine) -> None:
+        """Take that a listener is told: raises ViolationError for a partition that was never gone."""
+        if news is not Told.ASSIGNED:
+            return
+        for key in partitions:
+            held, epoch = machine.held(key), self._lost.pop(key, None)
+            if held is not None and epoch is not None and held.grant.owner_epoch == epoch:
+                log = (held.grant.topic_id or "", key[1], self._consumer.member_id, epoch)
+                if not self._consumer.world.checker.facts.is_ambiguous(log):
+                    raise ViolationError(
+                        "lost-and-not-gone",
+                        f"{self._consumer.name} was told that {key} is lost, and it has {held.grant}",
+                    )
+
+    # ---- a forgotten member leaves ----------------------------------------------------------------------------------
+
+    def forget(self, interval_ms: int) -> None:
+        """Look whether the member is gone when its user has asked for nothing for so long and a session time-out."""
+        consumer = self._consumer
+        member, pauses, polls = consumer.member, consumer.pauses, consumer.polls
+
+        def look() -> None:
+            if not consumer.is_alive or consumer.is_paused or consumer.pauses != pauses or consumer.polls != polls:
+                return
+            assert member is not None
+            consumer.world.checker.coverage["consumer was forgotten"] += 1
+            if member.state not in ENDED:
+                raise ViolationError(
+                    "forgotten-owner", f"{consumer.name} was not polled for {interval_ms} ms, and is {member.state}"
+                )
+
+        wait_ms = interval_ms + consumer.settings.session_timeout_ms + SLACK_MS
+        consumer.world.schedule.after(wait_ms, look)
