@@ -70,9 +70,8 @@ class Run:
     def calm(self) -> None:
         """Heal everything, and see that all is whole and goes on; raises ChaosError when it does not become whole."""
         cluster = self.cluster
-        cluster.proxies.heal()
+        cluster.heal()
         for number in NODES:
-            cluster.resume(number)
             if not cluster.is_running(number):
                 raise ChaosError(f"node {number} has ended by itself. It said: {cluster.said(number)}")
         cluster.await_whole()
@@ -135,7 +134,7 @@ def main() -> int:
         kafka.create_topic(TOPIC, PARTITIONS)
         zookeeper = stack.enter_context(LocalZooKeeper(folder / "zookeeper"))
         proxies = stack.enter_context(FrameProxies(arguments.seed))
-        cluster = ChaosCluster(folder, kafka.bootstrap_servers, zookeeper, proxies)
+        cluster = ChaosCluster(folder, kafka.bootstrap_servers, zookeeper, proxies, arguments.seed)
         stack.callback(cluster.kill_all)
         cluster.start()
         recorder = Recorder(GROUPS, PARTITIONS)

@@ -1,6 +1,10 @@
-"""Three real nodes and a real ZooKeeper with a proxy before each port, and what ZooKeeper says of them meanwhile."""
+"""Three real nodes, each on a machine of its own, and a real ZooKeeper with a proxy before each port.
+
+The shards are looked at in ZooKeeper without a pause, so that it is known who leads and how often that has changed.
+"""
 
 import json
+import random
 import shutil
 import threading
 import time
@@ -19,8 +23,11 @@ from coordinator.local.errors import LocalServiceError
 from coordinator.local.node import LocalClusterNode
 from coordinator.local.process.ports import free_ports
 from coordinator.local.zookeeper import LocalZooKeeper
+from coordinator.protocol.text.addresses import parse_addresses
 from tests.chaos_cluster.clients import answers
 from tests.chaos_cluster.frame_proxy import FrameProxies
+from tests.chaos_cluster.machines import Machine
+from tests.chaos_cluster.operators import Operators
 
 NODES = (1, 2, 3)
 SHARDS = 8
@@ -31,6 +38,7 @@ MEMBERS_OF, ZOOKEEPER_OF = 10, 20
 """Added to a node's number: whose proxy stands before its port for members, and before ZooKeeper for it alone."""
 LOOK_S = 0.05
 LIMIT_S = 90.0
+_IS_CRITICAL = '"level":"critical"'
 
 
 class ChaosError(Exception):
@@ -63,6 +71,15 @@ class Seen:
         return len(self.entries) == SHARDS and all(
             entry["leader"] is not None and len(entry["isr"]) == len(NODES) for entry in self.entries.values()
         )
+
+    @property
+    def lessened(self) -> list[int]:
+        """Return the shards that have not all replicas, or are about to lose one."""
+        return [
+            shard
+            for shard, entry in self.entries.items()
+            if len(set(entry["replicas"]) - set(entry.get("removing", ()))) < len(NODES)
+        ]
 
     def leader(self) -> int | None:
         """Return the node that leads most shards."""
@@ -106,11 +123,16 @@ class Watch(threading.Thread):
 class ChaosCluster:
     """The processes, and what can be done to them; a node that is dead refuses connections also at its proxies."""
 
-    def __init__(self, folder: Path, kafka_bootstrap: str, zookeeper: LocalZooKeeper, proxies: FrameProxies) -> None:
+    def __init__(
+        self, folder: Path, kafka_bootstrap: str, zookeeper: LocalZooKeeper, proxies: FrameProxies, seed: int
+    ) -> None:
         self.zookeeper = zookeeper
         self.proxies = proxies
         self.watch = Watch(zookeeper.address)
         self.paused: set[int] = set()
+        self._expected: set[str] = set()
+        """The last words of nodes that had to end."""
+        self.machines = {number: Machine(folder / f"machine-{number}") for number in NODES}
         self._direct: dict[int, str] = {}
         self._members: dict[int, str] = {}
         self._nodes: dict[int, LocalClusterNode] = {}
@@ -130,8 +152,16 @@ class ChaosCluster:
                 "group.snapshot_interval_records": 2_000,
             }
             self._nodes[number] = LocalClusterNode(
-                number, kafka_bootstrap, "", folder / f"node-{number}", port=members, settings=settings
+                number,
+                kafka_bootstrap,
+                "",
+                folder / f"node-{number}",
+                port=members,
+                settings=settings,
+                environment=self.machines[number].environment,
             )
+        direct = parse_addresses(",".join(self._direct.values()))
+        self.operators = Operators(direct, NODES, SHARDS, random.Random(seed))
 
     @property
     def addresses(self) -> str:
@@ -154,6 +184,13 @@ class ChaosCluster:
         self.watch.stop()
         for node in self._nodes.values():
             node.kill()
+
+    def heal(self) -> None:
+        """Have every link and every disk be well, and every node go on."""
+        self.proxies.heal()
+        for number in NODES:
+            self.machines[number].mend_disk()
+            self.resume(number)
 
     # ---- what can be done to a node ---------------------------------------------------------------------------------
 
@@ -198,11 +235,30 @@ class ChaosCluster:
         """Return when a node answers members."""
         self.wait(lambda: self._check_alive(number) and answers(self._direct[number]), f"node {number} to answer")
 
+    def await_ended(self, number: int, limit_s: float) -> bool:
+        """Wait for a node to end by itself; say whether it has."""
+        end_s = time.monotonic() + limit_s
+        while self._nodes[number].is_running and time.monotonic() < end_s:
+            time.sleep(LOOK_S)
+        return not self._nodes[number].is_running
+
+    def has_ended_with(self, number: int, advice: str) -> bool:
+        """Say whether a node's last words have an advice in them; then they are no bug of its own."""
+        said = self._nodes[number].log_tail(15).splitlines()
+        words = [line for line in said if _IS_CRITICAL in line or line.startswith("error: ")]
+        self._expected |= {line for line in words if advice and advice in line}
+        return bool(words) and self._expected.issuperset(words)
+
     def await_whole(self) -> None:
-        """Return when all nodes serve and every shard is led and has all replicas in sync."""
+        """Return when all nodes serve, operators have put all back, and every shard is led and has all in sync."""
         for number in NODES:
             self.await_answers(number)
-        self.wait(lambda: self.watch.seen.is_whole, f"every shard whole; they are {self.watch.seen.entries}")
+
+        def is_whole() -> bool:
+            is_back = self.operators.put_back(self.watch.seen.lessened)
+            return is_back and self.watch.seen.is_whole
+
+        self.wait(is_whole, f"every shard whole; they are {self.watch.seen.entries}")
 
     def wait(self, is_met: Callable[[], bool], what: str) -> None:
         """Return when something is so; raises ChaosError."""
@@ -222,7 +278,8 @@ class ChaosCluster:
         for number, node in self._nodes.items():
             if node.log_path.exists():
                 lines = node.log_path.read_text(errors="replace").splitlines()
-                found += [f"node {number}: {line[:500]}" for line in lines if '"level":"critical"' in line]
+                words = [line for line in lines if _IS_CRITICAL in line and line not in self._expected]
+                found += [f"node {number}: {line[:500]}" for line in words]
         return found
 
     def _check_alive(self, number: int) -> bool:

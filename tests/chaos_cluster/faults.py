@@ -10,11 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.chaos_cluster.clients import Committer
-from tests.chaos_cluster.cluster import MEMBERS_OF, NODES, ZOOKEEPER_MS, ZOOKEEPER_OF, ChaosCluster
-from tests.chaos_cluster.frame_proxy import ANYBODY, Rules
+from tests.chaos_cluster.cluster import MEMBERS_OF, NODES, ZOOKEEPER_MS, ZOOKEEPER_OF, ChaosCluster, ChaosError
+from tests.chaos_cluster.frame_proxy import ANYBODY, Rules, is_zookeeper_write
+from tests.chaos_cluster.machines import Disk
 
 SESSION_S = ZOOKEEPER_MS / 1000
-COUNTED = ("kills", "pauses", "cuts", "zookeeper", "disks")
+COUNTED = ("kills", "pauses", "cuts", "zookeeper", "disks", "clocks", "operators")
+HOUR_S = 3_600
+DISK_S = 4.0
+"""The longest that a bad disk is left to a node; it may have nothing to write."""
 
 
 @dataclass
@@ -43,6 +47,13 @@ class Faults:
             self.pause_a_node: 6,
             self.restart_all: 1,
             self.replace_a_disk: 2,
+            self.spoil_a_disk: 4,
+            self.put_clocks_wrong: 2,
+            self.drain_a_node: 3,
+            self.reassign_shards: 4,
+            self.elect_leaders: 1,
+            self.lose_a_write_with_its_writer: 4,
+            self.lose_the_word_of_a_write: 3,
             self.pause_zookeeper: 2,
             self.restart_zookeeper: 1,
             self.cut_off_from_zookeeper: 4,
@@ -108,7 +119,7 @@ class Faults:
 
     def replace_a_disk(self) -> None:
         """Kill a node and give it an empty disk, when the others have everything; wait until it has, too."""
-        self._cluster.proxies.heal()
+        self._cluster.heal()
         self._cluster.await_whole()
         number = self._dice.choice(NODES)
         self._cluster.kill(number)
@@ -117,6 +128,27 @@ class Faults:
         self._count("kills")
         self._count("disks")
         self._cluster.await_whole()
+
+    def spoil_a_disk(self) -> None:
+        """Have the disk of a node be full, fail or be slow; a node that ends has to say why, and starts again."""
+        number, how = self._dice.choice((self._leader(), self._dice.choice(NODES))), self._dice.choice(list(Disk))
+        machine = self._cluster.machines[number]
+        machine.spoil_disk(how)
+        self._count("disks")
+        has_ended = self._cluster.await_ended(number, DISK_S)
+        machine.mend_disk()
+        if not has_ended:
+            return
+        if not self._cluster.has_ended_with(number, how.advice):
+            raise ChaosError(f"node {number} on a {how.value} disk ended otherwise: {self._cluster.said(number)}")
+        self._cluster.kill(number)
+        self._cluster.begin(number)
+
+    def put_clocks_wrong(self) -> None:
+        """Have the wall clock of each node jump: right, an hour ahead or an hour behind."""
+        for machine in self._cluster.machines.values():
+            machine.set_clock(self._dice.choice((0, HOUR_S, -HOUR_S)))
+        self._count("clocks")
 
     # ---- ZooKeeper --------------------------------------------------------------------------------------------------
 
@@ -144,6 +176,56 @@ class Faults:
         self._wait(SESSION_S * self._dice.choice((0.4, 2.0)))
         self._cluster.proxies.cut(ANYBODY, ZOOKEEPER_OF + number)
         self._cluster.proxies.heal()
+
+    def lose_a_write_with_its_writer(self) -> None:
+        """Kill a node between what it writes to ZooKeeper and the word that this is written, with nobody told of it."""
+        writer, other = self._await_a_write()
+        self._cluster.kill(writer)
+        self._count("kills")
+        self._heal()
+        self._wait(self._dice.choice((0.0, 1.0)))
+        self._cluster.begin(writer)
+        self._cluster.begin(other)
+
+    def lose_the_word_of_a_write(self) -> None:
+        """Cut the connection between a write and the word that it is done, or let that come late."""
+        writer, other = self._await_a_write()
+        self._wait(SESSION_S * self._dice.choice((0.0, 0.4, 2.0)))
+        if self._dice.random() < 0.5:
+            self._cluster.proxies.cut(ANYBODY, ZOOKEEPER_OF + writer)
+        self._count("cuts")
+        self._heal()
+        self._cluster.begin(other)
+
+    def _await_a_write(self) -> tuple[int, int]:
+        """Kill a node, for which others write, and wait until one has written; return who wrote, and who was killed."""
+        writer = self._dice.choice((self._controller(), self._leader()))
+        other = self._dice.choice([number for number in NODES if number != writer])
+        link = ANYBODY, ZOOKEEPER_OF + writer
+        self._cluster.proxies.change(*link, said=Rules(is_last=is_zookeeper_write))
+        self._cluster.kill(other)
+        self._count("kills")
+        end_s = time.monotonic() + SESSION_S
+        while not self._cluster.proxies.has_come_to_its_last(*link) and time.monotonic() < end_s:
+            self._wait(0.002)
+        return writer, other
+
+    # ---- operators --------------------------------------------------------------------------------------------------
+
+    def drain_a_node(self) -> None:
+        """Drain a node, or take that back."""
+        self._cluster.operators.drain()
+        self._count("operators")
+
+    def reassign_shards(self) -> None:
+        """Take replicas of shards away from nodes or give them back, and change who is to lead."""
+        self._cluster.operators.reassign()
+        self._count("operators")
+
+    def elect_leaders(self) -> None:
+        """Have all shards be led by their first replicas."""
+        self._cluster.operators.elect()
+        self._count("operators")
 
     # ---- links ------------------------------------------------------------------------------------------------------
 

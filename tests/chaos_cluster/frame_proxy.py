@@ -3,8 +3,9 @@
 It stands in front of a port of loopback. Whoever connects is told apart by its first frame: a node says its number in
 its hello (`KCRP`), anybody else is nobody. A link is the pair of who connects and who listens, and has rules for each
 direction. What is held goes on when the link is healed. What is dropped was acknowledged by TCP all the same, so the
-connection is of no use any more and is reset then; so is one that was to be cut behind the next frame. ZooKeeper's
-frames have the same four bytes of length, so its port can stand behind a proxy, too.
+connection is of no use any more and is reset then; so is one that was to be cut behind the next frame. A frame can be
+the last whose sender hears anything: a write that arrives and is never heard of. ZooKeeper's frames have the same four
+bytes of length, so its port can stand behind a proxy, too.
 
 One thread runs all proxies; every method may be called from any thread.
 """
@@ -14,7 +15,7 @@ import random
 import socket
 import struct
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -28,6 +29,10 @@ ANYBODY: Final = 0
 """The number of who is no node: a member, or a node that speaks with ZooKeeper."""
 _LENGTH: Final = struct.Struct(">I")
 _WITH_RESET: Final = struct.pack("ii", 1, 0)
+_ZOOKEEPER_REQUEST: Final = struct.Struct(">iii")
+"""Length, number of the request, kind."""
+_ZOOKEEPER_WRITES: Final = frozenset({1, 2, 5, 14, 15})
+"""The kinds create, delete, setData, multi and create2."""
 
 
 @dataclass
@@ -40,6 +45,8 @@ class Rules:
     """The next frame is passed on, and then the connection is cut."""
     delay_s: float = 0.0
     """The longest that a frame waits, drawn for each."""
+    is_last: Callable[[bytes], bool] | None = None
+    """A frame for which this is true is passed on, and from then on nothing comes back: that is held."""
 
 
 @dataclass
@@ -133,6 +140,11 @@ class FrameProxies:
 
         self._soon(healed)
 
+    def has_come_to_its_last(self, caller: int, listener: int) -> bool:
+        """Say whether the last frame of a link was passed on."""
+        link = self._links.get((caller, listener))
+        return link is not None and link.said.is_last is not None and link.heard.is_held
+
     def connections(self, caller: int, listener: int) -> int:
         """Return how many connections a link has now."""
         return sum(passage.ends == (caller, listener) for passage in list(self._connections))
@@ -204,7 +216,13 @@ class FrameProxies:
         passage = _Passage((caller, number), writer, out_writer)
         self._connections.add(passage)
         link = lambda: self._link(caller, number)  # noqa: E731 - it may be another one after a heal
-        said = asyncio.create_task(self._pump(passage, reader, out_writer, lambda: link().said, first))
+
+        def look(frame: bytes) -> None:
+            rule = link().said.is_last
+            if rule is not None and rule(frame):
+                link().heard = Rules(is_held=True)
+
+        said = asyncio.create_task(self._pump(passage, reader, out_writer, lambda: link().said, first, look))
         heard = asyncio.create_task(self._pump(passage, out_reader, writer, lambda: link().heard, b""))
         try:
             await asyncio.wait([said, heard], return_when=asyncio.FIRST_COMPLETED)
@@ -216,7 +234,13 @@ class FrameProxies:
             passage.reset()
 
     async def _pump(
-        self, passage: "_Passage", source: asyncio.StreamReader, sink: asyncio.StreamWriter, rules: Any, first: bytes
+        self,
+        passage: "_Passage",
+        source: asyncio.StreamReader,
+        sink: asyncio.StreamWriter,
+        rules: Callable[[], Rules],
+        first: bytes,
+        look: Callable[[bytes], None] = lambda _: None,
     ) -> None:
         frame = first
         try:
@@ -230,6 +254,7 @@ class FrameProxies:
                 if rules().is_dropped:
                     passage.has_dropped = True
                 else:
+                    look(frame)
                     sink.write(frame)
                     await sink.drain()
                     if rules().is_cut:
@@ -272,6 +297,14 @@ def caller_in(first: bytes) -> int:
     (hello,) = PeerSession().receive(first)
     assert isinstance(hello, PeerHello)
     return hello.node_id
+
+
+def is_zookeeper_write(frame: bytes) -> bool:
+    """Say whether a frame asks ZooKeeper for a change, alone or among others."""
+    if len(frame) < _ZOOKEEPER_REQUEST.size:
+        return False
+    _, number, kind = _ZOOKEEPER_REQUEST.unpack_from(frame)
+    return number > 0 and kind in _ZOOKEEPER_WRITES  # a greeting has 0 there
 
 
 async def _frame(reader: asyncio.StreamReader) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.protocol.peer_messages import PeerHello
 from coordinator.protocol.peer_messages.session import PeerSession
-from tests.chaos_cluster.frame_proxy import ANYBODY, FrameProxies, Rules, caller_in
+from tests.chaos_cluster.frame_proxy import ANYBODY, FrameProxies, Rules, caller_in, is_zookeeper_write
 from tests.helpers.waiting import wait_until
 
 PATIENCE_S = 30.0
@@ -135,6 +135,35 @@ def test_a_request_is_passed_on_and_its_answer_cut(echo: Echo, proxies: FramePro
         client.sendall(framed(b"two"))
         assert read_frame(client) is None
     wait_until(lambda: echo.heard == [b"one", b"two"], timeout_s=PATIENCE_S, what="the server has heard")
+
+
+def test_a_frame_is_the_last_whose_answer_does_not_come_until_the_link_is_healed(
+    echo: Echo, proxies: FrameProxies
+) -> None:
+    with connected(proxies.stand_before(echo.port, 0, 3)) as client:
+        proxies.change(ANYBODY, 3, said=Rules(is_last=lambda frame: frame.endswith(b"write")))
+        client.sendall(framed(b"read"))
+        assert read_frame(client) == b"read"
+        assert not proxies.has_come_to_its_last(ANYBODY, 3)
+        client.sendall(framed(b"write"))
+        wait_until(lambda: echo.heard == [b"read", b"write"], timeout_s=PATIENCE_S, what="the server hears")
+        assert proxies.has_come_to_its_last(ANYBODY, 3)
+        client.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            client.recv(1)
+        client.settimeout(PATIENCE_S)
+        proxies.heal()
+        assert read_frame(client) == b"write"
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "is_write"),
+    [(7, 5, True), (7, 14, True), (7, 4, False), (0, 5, False), (-2, 11, False)],
+    ids=["setData", "multi", "getData", "a greeting", "a ping"],
+)
+def test_writes_to_zookeeper_are_known(number: int, kind: int, is_write: bool) -> None:
+    assert is_zookeeper_write(framed(struct.pack(">ii", number, kind) + b"path")) is is_write
+    assert not is_zookeeper_write(framed(b""))
 
 
 def test_connections_of_a_link_are_cut(echo: Echo, proxies: FrameProxies) -> None:

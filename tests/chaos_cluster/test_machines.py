@@ -1,0 +1,82 @@
+"""The machine of a node is as ill as it is said to be while the node runs, and well again behind that."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.chaos_cluster.machines import Disk, Machine
+
+ASKED = """
+import errno, os, sys, time
+started_s = time.monotonic()
+descriptor = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+for line in sys.stdin:
+    try:
+        match line.strip():
+            case "ahead":
+                end_s = time.monotonic() + float(sys.argv[2])
+                wanted = int(next(sys.stdin))
+                while abs(time.time_ns() / 1e9 - time.time() - wanted) > 1 and time.monotonic() < end_s:
+                    pass
+                said = round(time.time_ns() / 1e9 - time.time())
+            case "write":
+                said = os.pwrite(descriptor, b"abcd", 0)
+            case "write 1":
+                said = os.pwrite(descriptor, b"a", 0)
+            case "sync":
+                began_s = time.monotonic()
+                os.fdatasync(descriptor)
+                said = "slow" if time.monotonic() - began_s >= 0.8 else "done"
+    except OSError as error:
+        said = errno.errorcode[error.errno]
+    print(said, flush=True)
+"""
+PATIENCE_S = 30
+
+Ask = Callable[[str], str]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path / "machine")
+
+
+@pytest.fixture
+def ask(machine: Machine, tmp_path: Path) -> Iterator[Ask]:
+    """Return how a process on the machine is asked to do something."""
+    command = [sys.executable, "-c", ASKED, str(tmp_path / "file"), str(PATIENCE_S)]
+    environment = os.environ | machine.environment
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+
+        def asked(what: str) -> str:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(f"{what}\n")
+            process.stdin.flush()
+            return process.stdout.readline().strip()
+
+        yield asked
+
+
+def test_a_disk_is_full_fails_and_is_well_again(machine: Machine, ask: Ask) -> None:
+    assert [ask("write"), ask("sync")] == ["4", "done"]
+    machine.spoil_disk(Disk.FULL)
+    assert [ask("write"), ask("write 1"), ask("sync")] == ["2", "ENOSPC", "done"]
+    machine.spoil_disk(Disk.FAILING)
+    assert [ask("write"), ask("sync")] == ["4", "EIO"]
+    machine.spoil_disk(Disk.SLOW)
+    assert [ask("write"), ask("sync")] == ["4", "slow"]
+    machine.mend_disk()
+    assert [ask("write"), ask("write 1")] == ["4", "1"]
+
+
+def test_a_clock_jumps_forth_and_back(machine: Machine, ask: Ask) -> None:
+    for ahead_s in (0, 3600, -3600):
+        machine.set_clock(ahead_s)
+        assert ask(f"ahead\n{ahead_s}") == str(ahead_s)
