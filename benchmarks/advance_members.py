@@ -7,7 +7,7 @@ planned then. An answer that is not all that was asked for is an exception.
 import time
 from collections.abc import Callable, Iterable, Sequence
 from operator import add
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.group_load import Group, Load
 from benchmarks.group_members import KcoordMember, RefusedError, Tally
@@ -42,7 +42,7 @@ class SparkMember(KcoordMember):
 
     __slots__ = ("_finished", "_running", "_steps", "advances_ms")
 
-    def __init__(self, sockets: Sockets, tally: Tally) -> None:
+    def __init__(self, sockets: Sockets[Any], tally: Tally) -> None:
         super().__init__(sockets, tally)
         self.advances_ms: list[float] = []
         """The time of each Advance from when it was due."""
@@ -115,10 +115,10 @@ class Queries:
 
     def __init__(self, port: int, source: str) -> None:
         self.members: list[SparkMember] = []
-        self._load = Load(port, source)
+        self._load: Load[SparkMember] = Load(port, source)
 
     @property
-    def sockets(self) -> Sockets:
+    def sockets(self) -> Sockets[SparkMember]:
         """The connections."""
         return self._load.sockets
 
@@ -128,11 +128,11 @@ class Queries:
 
     def join(self, group_ids: Iterable[str], a_group: int, partitions: int) -> None:
         """Have so many members join each of these groups, and share its partitions."""
-        groups = [Group(group_id, "t", partitions) for group_id in group_ids]
+        groups: list[Group[SparkMember]] = [Group(group_id, "t", partitions) for group_id in group_ids]
         for group in groups:
             self._load.open(group, a_group, SparkMember)
         self._load.join(*groups)
-        joined = [member for group in groups for member in group.members if isinstance(member, SparkMember)]
+        joined = [member for group in groups for member in group.members]
         for member in joined:
             member.prepare()
         self.members += joined

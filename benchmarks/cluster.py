@@ -38,7 +38,7 @@ import structlog
 from kazoo.client import KazooClient
 
 from benchmarks.cluster_changes import leader_changes_ms, rpc_us, zookeeper_queue_us
-from benchmarks.cluster_members import ClusterLoad, FollowingMember
+from benchmarks.cluster_members import PING_INTERVAL_S, ClusterLoad, FollowingMember
 from benchmarks.cluster_nodes import BenchNode, BenchNodes
 from benchmarks.group_core import core_used_s, cpu_s
 from benchmarks.group_load import Group, committing
@@ -111,7 +111,7 @@ class Bench:
         self._load = load
         self._zookeeper = zookeeper
         self._figures = figures
-        self.group = Group(GROUP, "wide", 0)
+        self.group: Group[FollowingMember] = Group(GROUP, "wide", 0)
 
     def form(self, members: int, partitions: int) -> None:
         """Have the group join."""
@@ -135,7 +135,9 @@ class Bench:
             self._figures.add("commit_p99_ms", measured.percentile_ms(99))
         for number in range(rounds):
             name = f"pings, paced, {number + 1}"
-            measured = self._round(name, lambda: self._load.ping_paced(self.group.members, seconds), seconds)
+            measured = self._round(
+                name, lambda: self._load.ping_paced(self.group.members, PING_INTERVAL_S * 1000, seconds), seconds
+            )
             self._figures.add("ping_p99_ms", measured.percentile_ms(99))
 
     def _round(self, name: str, measure: Callable[[], Round], seconds: float) -> Round:
@@ -222,9 +224,7 @@ class Bench:
         members, stable = self.group.members, self.group
 
         def is_so() -> bool:
-            return stable.tally.is_stable(stable.partitions) and all(
-                isinstance(member, FollowingMember) and member.node != victim.number for member in members
-            )
+            return stable.tally.is_stable(stable.partitions) and all(member.node != victim.number for member in members)
 
         return is_so
 
@@ -233,15 +233,13 @@ class Bench:
         return (time.perf_counter() - started_s) * 1000
 
     def _leader(self) -> BenchNode:
-        member = self.group.members[0]
-        assert isinstance(member, FollowingMember)
-        return self._nodes[member.node]
+        return self._nodes[self.group.members[0].node]
 
     def _until_all_in_sync(self) -> None:
         """Return when every shard has all its replicas in sync, so that the next death meets a whole cluster."""
         watch = IsrWatch(self._zookeeper.address, self._load.shard)
         with closing(watch):
-            self._load.wait_until(lambda: watch.is_whole(NODES), "all in sync", _LIMIT_S)
+            self._load.wait_until(lambda: watch.is_whole(NODES), "all in sync")
 
     def _say(self, text: str) -> None:
         reports = self._nodes.report()
@@ -313,7 +311,7 @@ def standalone_commits(arguments: argparse.Namespace, directory: Path, figures: 
     topics = {"wide": arguments.partitions}
     node = BenchNode(1, directory, topics, {"node.mode": "standalone"})
     with BenchNodes([node]) as nodes, closing(ClusterLoad(nodes.ports, "127.0.3.1")) as load:
-        group = Group(GROUP, "wide", arguments.partitions)
+        group: Group[FollowingMember] = Group(GROUP, "wide", arguments.partitions)
         took_ms = load.join(group, arguments.members)
         print(f"  {arguments.members} members stable after {took_ms:.0f} ms", flush=True)
         owners = committing(group)

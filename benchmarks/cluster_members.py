@@ -9,15 +9,13 @@ import heapq
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from benchmarks.group_load import Group
+from benchmarks.group_load import Group, Rounds
 from benchmarks.group_members import PING, KcoordMember, RefusedError, Tally
-from benchmarks.group_rounds import Round, pace, saturate
-from benchmarks.group_sockets import Sockets
 from coordinator.client.refusals import PASSING
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
@@ -40,10 +38,10 @@ MOST_PAUSE_S: Final = 1.0
 PING_TIMEOUT_S: Final = 2.0
 """A fifth of a session of 10 s: a leader that owes an answer for so long is left."""
 PING_INTERVAL_S: Final = 10 / 3
+"""As often as sessions of 10 s need."""
 ENTER_TIMEOUT_S: Final = 3.0
 """The longest that a hello and the word who leads may take; then a member goes elsewhere."""
 _TURN_S: Final = 0.01
-_LIMIT_S: Final = 60.0
 
 
 class FollowingMember(KcoordMember):
@@ -150,11 +148,11 @@ class FollowingMember(KcoordMember):
         super()._start(partitions, is_complete=is_complete)
 
 
-class ClusterLoad:
+class ClusterLoad(Rounds[FollowingMember]):
     """The members of this process on the nodes of a cluster, `ports` by node id."""
 
     def __init__(self, ports: Mapping[int, int], source: str) -> None:
-        self.sockets = Sockets()
+        super().__init__()
         self.ports = dict(ports)
         self.is_formed = False
         """True once members have what they have for good: from then on nothing may be moved."""
@@ -175,13 +173,9 @@ class ClusterLoad:
         self._dice = random.Random(0)
         self._formed_epoch = 0
 
-    def close(self) -> None:
-        """Close all connections."""
-        self.sockets.close_all()
-
     # ---- going to nodes ---------------------------------------------------------------------------------------------
 
-    def join(self, group: Group, members: int) -> float:
+    def join(self, group: Group[FollowingMember], members: int) -> float:
         """Have so many members join at once, when all are connected; return the milliseconds to a stable group."""
         first = FollowingMember(self, group.tally)
         self._go(first, next(iter(self.ports)))
@@ -199,7 +193,6 @@ class ClusterLoad:
         self.turn_for(0.5)
         started_s = time.perf_counter()
         for number, each in enumerate(group.members[1:]):
-            assert isinstance(each, FollowingMember)
             each.register()
             if number % 50 == 0:
                 self.turn(0)
@@ -213,10 +206,9 @@ class ClusterLoad:
         self.moved = self.asked_back = self.refusals = 0
         return took_ms
 
-    def lose(self, members: Sequence[KcoordMember]) -> None:
+    def lose(self, members: Sequence[FollowingMember]) -> None:
         """Have connections end, as those to a host that is gone do."""
         for member in list(members):
-            assert isinstance(member, FollowingMember)
             self.sockets.close(member)
             self.was_lost(member)
 
@@ -292,11 +284,10 @@ class ClusterLoad:
 
     def turn(self, timeout_s: float = _TURN_S) -> list[FollowingMember]:
         """Take what comes, and have who is due go on; return the members whose timed request was answered."""
-        answered = self.sockets.turn(timeout_s)
+        answered = super().turn(timeout_s)
         now_s = time.perf_counter()
-        for peer in answered:
-            assert isinstance(peer, FollowingMember)
-            self._pinged.pop(peer, None)
+        for member in answered:
+            self._pinged.pop(member, None)
         while self._waiting and self._waiting[0][0] <= now_s:
             _, plan, member, node = heapq.heappop(self._waiting)
             if plan != member.plan:
@@ -315,7 +306,7 @@ class ClusterLoad:
             if now_s - since_s < ENTER_TIMEOUT_S:
                 break
             self.lose([member])
-        return answered  # type: ignore[return-value]
+        return answered
 
     def _leave(self, member: FollowingMember) -> None:
         self._entering.pop(member, None)
@@ -323,11 +314,11 @@ class ClusterLoad:
             self.sockets.close(member)
             member.forget()
 
-    def begin_pinging(self, members: Sequence[KcoordMember]) -> None:
+    def begin_pinging(self, members: Sequence[FollowingMember]) -> None:
         """Have each member ping as sessions of 10 s need, and leave a node that owes the answer for too long."""
         now_s = time.perf_counter()
         step_s = PING_INTERVAL_S / len(members)
-        self._pings = deque((now_s + number * step_s, member) for number, member in enumerate(members))  # type: ignore[misc]
+        self._pings = deque((now_s + number * step_s, member) for number, member in enumerate(members))
 
     def stop_pinging(self) -> None:
         """Ping no more."""
@@ -348,23 +339,9 @@ class ClusterLoad:
                 return
             self.lose([member])
 
-    def turn_for(self, seconds: float) -> None:
-        """Take what comes for a while."""
-        end_s = time.perf_counter() + seconds
-        while time.perf_counter() < end_s:
-            self.turn()
-
-    def wait_until(self, is_met: Callable[[], bool], what: str, limit_s: float = _LIMIT_S) -> None:
-        """Take what comes until a condition holds; raises TimeoutError."""
-        end_s = time.perf_counter() + limit_s
-        while not is_met():
-            if time.perf_counter() > end_s:
-                raise TimeoutError(f"waited {limit_s:g} s in vain for {what}")
-            self.turn()
-
     # ---- what is measured of members that are in --------------------------------------------------------------------
 
-    def back_again(self, group: Group, started_s: float) -> float:
+    def back_again(self, group: Group[FollowingMember], started_s: float) -> float:
         """Return the milliseconds from `started_s` until every member is in and was told all that it has."""
         self.wait_until(lambda: group.tally.is_stable(group.partitions), "all members back")
         return (time.perf_counter() - started_s) * 1000
@@ -376,15 +353,3 @@ class ClusterLoad:
     def rebalances(self) -> int:
         """Return how often the group has changed since it was formed, as members were told when they registered."""
         return max(self.group_epochs) - self._formed_epoch
-
-    def commit_saturated(self, members: Sequence[KcoordMember], in_flight: int, seconds: float) -> Round:
-        """Keep so many commits of ten partitions in flight; the members have prepared them."""
-        return saturate(self.sockets, members, KcoordMember.commit, in_flight, seconds)
-
-    def commit_paced(self, members: Sequence[KcoordMember], per_s: float, seconds: float) -> Round:
-        """Commit ten partitions so many times a second; the members have prepared that."""
-        return pace(self.sockets, members, KcoordMember.commit, per_s, seconds)
-
-    def ping_paced(self, members: Sequence[KcoordMember], seconds: float) -> Round:
-        """Let each member ping as sessions of 10 s need, spread evenly."""
-        return pace(self.sockets, members, KcoordMember.ping, len(members) / PING_INTERVAL_S, seconds)

@@ -4,105 +4,61 @@ Each node is `cluster_server.py` over a directory of its own. Addresses stay the
 started and nothing of what is measured.
 """
 
-import json
 import signal
-import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
+from benchmarks.probed_node import ProbedNode
 from coordinator.local.process.ports import LOOPBACK, free_ports
-from coordinator.service import READY_LINE
-
-MOST_SAID: Final = 3_000
 
 
-class BenchNode:
+class BenchNode(ProbedNode):
     """One node as a process."""
 
     def __init__(self, number: int, directory: Path, topics: Mapping[str, int], settings: Mapping[str, object]) -> None:
         self.number = number
         self.port, peers = free_ports(2)
-        self.peak_kib = 0
         self.loop_max_ms = 0.0
         self.loop_max_by = "nothing"
-        self._directory = directory / f"node-{number}"
-        self._directory.mkdir(parents=True, exist_ok=True)
+        own = directory / f"node-{number}"
+        own.mkdir(parents=True, exist_ok=True)
         said = {
             "node.id": number,
             "node.rack": f"rack-{number}",
-            "node.data_dir": self._directory / "data",
+            "node.data_dir": own / "data",
             "node.listen": f"{LOOPBACK}:{self.port}",
             "peers.listen": f"{LOOPBACK}:{peers}",
             **settings,
         }
-        self._command = [sys.executable, "-m", "benchmarks.cluster_server"]
-        self._command += [part for name, count in topics.items() for part in ("--topic", f"{name}={count}")]
-        self._command += [part for key, value in said.items() for part in ("--set", f"{key}={value}")]
-        self._process: subprocess.Popen[str] | None = None
+        command = [sys.executable, "-m", "benchmarks.cluster_server"]
+        command += [part for name, count in topics.items() for part in ("--topic", f"{name}={count}")]
+        command += [part for key, value in said.items() for part in ("--set", f"{key}={value}")]
+        super().__init__(f"node {number}", command, own / "node.log")
 
     @property
     def pid(self) -> int:
         """Return the process id of the node that runs."""
-        assert self._process is not None, "it was begun"
-        return self._process.pid
-
-    def begin(self) -> None:
-        """Start the process; `await_ready` says when members may connect."""
-        with (self._directory / "node.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
-            )
-
-    def await_ready(self) -> None:
-        """Return when members may connect; raises RuntimeError with what the node said if it ends before."""
-        if not self._line().startswith(READY_LINE):
-            self.kill()
-            raise RuntimeError(f"node {self.number} did not start; it said: {self.said()}")
-
-    def kill(self) -> None:
-        """End the process as a crash would."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
+        return self.process.pid
 
     def pause(self) -> None:
         """Have the process stand still: its ports take connections, and nothing answers."""
-        assert self._process is not None, "it was begun"
-        self._process.send_signal(signal.SIGSTOP)
+        self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Have it go on."""
-        assert self._process is not None, "it was begun"
-        self._process.send_signal(signal.SIGCONT)
-
-    def said(self) -> str:
-        """Return the end of what the node has said."""
-        return (self._directory / "node.log").read_text()[-MOST_SAID:].strip() or "nothing"
+        self.process.send_signal(signal.SIGCONT)
 
     def report(self) -> dict[str, Any]:
-        """Return what the node's probe saw since the last report."""
-        assert self._process is not None, "it was begun"
-        assert self._process.stdin is not None
-        self._process.stdin.write("report\n")
-        self._process.stdin.flush()
-        line = self._line()
-        if not line:
-            raise RuntimeError(f"node {self.number} has ended; it said: {self.said()}")
-        figures: dict[str, Any] = json.loads(line)
+        """Return what the node's probe saw since the last report, and keep what held its loop longest."""
+        figures = super().report()
         if figures["held_ms"] > self.loop_max_ms:
             self.loop_max_ms = figures["held_ms"]
             self.loop_max_by = f"node {self.number}: {figures['held_by']}, {figures['held_cpu_ms']:.0f} ms on a core"
         return figures
-
-    def _line(self) -> str:
-        assert self._process is not None, "it was begun"
-        assert self._process.stdout is not None
-        return self._process.stdout.readline()
 
 
 class BenchNodes:

@@ -32,7 +32,7 @@ def watched_cluster_node(probe: Probe) -> type[ClusterNode]:
 
     class WatchedNode(ClusterNode):
         def step(self, event: Event, now_ms: int) -> list[Effect]:
-            probe.event = event  # type: ignore[assignment] # only its name is taken
+            probe.event = event
             return super().step(event, now_ms)
 
     return WatchedNode

@@ -16,12 +16,10 @@ figures are medians. The last line is OK when every bar is kept.
 """
 
 import argparse
-import json
 import os
 import platform
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 from contextlib import closing
@@ -34,8 +32,8 @@ from benchmarks.group_core import LOAD_CORE, SERVER_CORE, CoreWatch
 from benchmarks.group_load import Group, Load, committing
 from benchmarks.group_members import KcoordMember, RefusedError
 from benchmarks.group_rounds import Round
+from benchmarks.probed_node import ProbedNode
 from coordinator.core.limits import Limits
-from coordinator.service import READY_LINE
 
 PING_INTERVAL_MS = 10_000 / 3
 IN_FLIGHT = 64
@@ -48,24 +46,16 @@ CLAIM_GRACE_MS = Limits().closed_connection_grace_ms
 STABLE_MS, HANDOVER_MS, PING_P99_MS, COMMITS_PER_S, LOOP_MS = 2000.0, 100.0, 10.0, 15_000.0, 50.0
 
 
-class Coordinator:
-    """The coordinator's process; a context manager."""
+class Coordinator(ProbedNode):
+    """The coordinator's process; a context manager, which serves from its beginning."""
 
     def __init__(self, directory: Path, topics: dict[str, int], *, is_watched: bool = True) -> None:
-        self._log = (directory / "node.log").open("ab")
         command = [sys.executable, "-m", "benchmarks.group_server", "--data", str(directory / "data")]
         command += ["--core", str(SERVER_CORE), *([] if is_watched else ["--unwatched"])]
         command += [part for name, count in topics.items() for part in ("--topic", f"{name}={count}")]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True
-        )
-        line = self._line()
-        if not line.startswith(READY_LINE):
-            self._process.kill()
-            self._process.wait()
-            said = Path(self._log.name).read_text().strip() or "nothing"
-            raise RuntimeError(f"the coordinator did not start; it said: {said}")
-        self.port = int(line.rpartition(":")[2])
+        super().__init__("the coordinator", command, directory / "node.log")
+        self.begin()
+        self.port = self.await_ready()
 
     def __enter__(self) -> Self:
         """Return itself; it serves."""
@@ -75,26 +65,9 @@ class Coordinator:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """End the process; after an error, show what it said last."""
-        self._process.kill()
-        self._process.communicate()
-        self._log.close()
+        self.kill()
         if error is not None:
-            print(Path(self._log.name).read_text()[-2000:])
-
-    def report(self) -> dict[str, Any]:
-        """Return what the probe saw since the last report."""
-        assert self._process.stdin is not None
-        self._process.stdin.write("report\n")
-        self._process.stdin.flush()
-        line = self._line()
-        if not line:
-            raise RuntimeError("the coordinator has ended")
-        figures: dict[str, Any] = json.loads(line)
-        return figures
-
-    def _line(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline()
+            print(self.said())
 
 
 @dataclass(slots=True)
@@ -126,10 +99,12 @@ class Figures:
                 self.loop_max_ms, self.loop_max_by = held_ms, f"{held_by}, during {phase}"
 
 
-def join_and_die(node: Coordinator, load: Load, group: Group, members: int, figures: Figures) -> None:
+def join_and_die(
+    node: Coordinator, load: Load[KcoordMember], group: Group[KcoordMember], members: int, figures: Figures
+) -> None:
     """Measure the joins of one group and the death of some of its members."""
     idle = node.report()
-    load.connect(group, members)
+    load.connect(group, members, KcoordMember)
     figures.say("connect", f"{members} connections said hello", node.report())
     figures.stable_ms.append(load.join(group))
     load.turn_for(1.0)
@@ -155,12 +130,12 @@ def join_and_die(node: Coordinator, load: Load, group: Group, members: int, figu
     )
 
 
-def join_others(node: Coordinator, load: Load, missing: int, figures: Figures) -> list[KcoordMember]:
+def join_others(node: Coordinator, load: Load[KcoordMember], missing: int, figures: Figures) -> list[KcoordMember]:
     """Let so many members join further groups."""
-    groups: list[Group] = []
+    groups: list[Group[KcoordMember]] = []
     while missing > 0:
         groups.append(Group(f"g{len(groups)}", "narrow", GROUP_MEMBERS))
-        load.connect(groups[-1], min(missing, GROUP_MEMBERS))
+        load.connect(groups[-1], min(missing, GROUP_MEMBERS), KcoordMember)
         missing -= GROUP_MEMBERS
     figures.say("connect", f"{sum(len(group.members) for group in groups)} connections said hello", node.report())
     members = [member for group in groups for member in group.members]
@@ -171,7 +146,7 @@ def join_others(node: Coordinator, load: Load, missing: int, figures: Figures) -
 
 def ping_and_commit(
     node: Coordinator,
-    load: Load,
+    load: Load[KcoordMember],
     members: list[KcoordMember],
     owners: list[KcoordMember],
     rounds: int,
@@ -255,9 +230,9 @@ def measure(arguments: argparse.Namespace, figures: Figures) -> int:
         with (
             tempfile.TemporaryDirectory(prefix="kcoord-group-") as name,
             Coordinator(Path(name), topics) as node,
-            closing(Load(node.port, f"127.0.1.{number + 1}")) as load,
+            closing(Load[KcoordMember](node.port, f"127.0.1.{number + 1}")) as load,
         ):
-            group = Group("g", "wide", arguments.partitions)
+            group: Group[KcoordMember] = Group("g", "wide", arguments.partitions)
             join_and_die(node, load, group, arguments.members, figures)
             if number == arguments.rounds - 1 and not arguments.joins_only:
                 pinging = max(arguments.ping_members, len(group.members))

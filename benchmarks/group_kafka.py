@@ -27,7 +27,7 @@ from benchmarks.group_core import LOAD_CORE, SERVER_CORE, CoreWatch, cpu_s, pids
 from benchmarks.group_kafka_members import KafkaGroup, KafkaLoad, KafkaRefusedError, configure
 from benchmarks.group_kafka_wire import GROUP_RESOURCE, TOPIC_RESOURCE
 from benchmarks.group_load import Group, Load, committing
-from benchmarks.group_members import RefusedError
+from benchmarks.group_members import KcoordMember, RefusedError
 from benchmarks.group_rounds import Round
 from coordinator.local.errors import LocalServiceError
 from coordinator.local.kafka.broker import LocalKafka
@@ -80,7 +80,7 @@ class Comparison:
 
     def __init__(self, kafka: LocalKafka, node: LocalCoordinator, members: int, partitions: int) -> None:
         self.theirs = KafkaLoad(kafka.port, "127.0.2.1")
-        self.ours = Load(node.port, "127.0.2.2")
+        self.ours: Load[KcoordMember] = Load(node.port, "127.0.2.2")
         self._kafka_port = kafka.port
         self._kafka_pids = pids_of(kafka.process_group_id)
         self._kcoord_pids = pids_of(node.process_group_id)
@@ -114,7 +114,7 @@ class Comparison:
         self.ours.ping_saturated(ours.members, IN_FLIGHT, 1.0)
         self.ours.commit_saturated(committing(ours), IN_FLIGHT, 1.0)
 
-    def join_and_die(self, rounds: int) -> tuple[KafkaGroup, Group]:
+    def join_and_die(self, rounds: int) -> tuple[KafkaGroup, Group[KcoordMember]]:
         """Measure joins and deaths; return a group of each side."""
         defaults, groups = [], []
         for number in range(rounds):
@@ -146,7 +146,7 @@ class Comparison:
         self.stable_lowered.kcoord, self.death_lowered.kcoord = self.stable.kcoord, self.death.kcoord
         return defaults[0], groups[0]
 
-    def rates(self, theirs: KafkaGroup, ours: Group, rounds: int, seconds: float) -> None:
+    def rates(self, theirs: KafkaGroup, ours: Group[KcoordMember], rounds: int, seconds: float) -> None:
         """Measure heartbeats and commits."""
         self.theirs.prepare(theirs)
         owners = committing(ours)
@@ -196,9 +196,9 @@ class Comparison:
             flush=True,
         )
 
-    def _kcoord_group(self, group_id: str) -> Group:
-        group = Group(group_id, TOPIC, self._partitions)
-        self.ours.connect(group, self._members)
+    def _kcoord_group(self, group_id: str) -> Group[KcoordMember]:
+        group: Group[KcoordMember] = Group(group_id, TOPIC, self._partitions)
+        self.ours.connect(group, self._members, KcoordMember)
         return group
 
     def _kafka_group(self, group_id: str, *, is_lowered: bool) -> KafkaGroup:

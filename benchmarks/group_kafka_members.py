@@ -8,12 +8,12 @@ import socket
 import struct
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from benchmarks import group_kafka_wire as wire
-from benchmarks.group_rounds import Round, saturate
-from benchmarks.group_sockets import Peer, Sockets
+from benchmarks.group_rounds import Round, TurningLoad, saturate
+from benchmarks.group_sockets import Peer
 
 REBALANCE_TIMEOUT_MS: Final = 60_000
 COMMIT_PARTITIONS: Final = 10
@@ -21,7 +21,7 @@ _HEARTBEAT, _TIMED_HEARTBEAT, _TIMED_COMMIT = 1, 2, 3
 _FIRST_OFFSET: Final = 0x0123456789AB
 _OFFSET: Final = struct.Struct(">q")
 _NOT_READY: Final = frozenset({14, 15, 16})
-_RETRY_S: Final = 0.1
+RETRY_S: Final = 0.1
 _TURN_S: Final = 0.005
 _LIMIT_S: Final = 120.0
 _QUIET_S: Final = 0.2
@@ -149,13 +149,14 @@ class KafkaMember(Peer):
         self.is_waiting = False
         answer = wire.read_heartbeat(body)
         if answer.error in _NOT_READY:
-            self.due_s = time.perf_counter() + _RETRY_S
+            self.was_put_off(answer.error)
             return False
         if answer.error:
             raise KafkaRefusedError(f"{answer.message} (error {answer.error})")
         self.epoch = answer.epoch
         self.interval_s = answer.interval_ms / 1000
         self.due_s = time.perf_counter() + self.interval_s
+        self.was_served()
         if answer.assignment is not None:
             self._take(answer.assignment)
         elif self._has_news:
@@ -177,6 +178,14 @@ class KafkaMember(Peer):
         self.group.unsettled += is_unsettled - self._is_unsettled
         self._is_unsettled = is_unsettled
 
+    def was_put_off(self, error: int) -> None:
+        """Ask again in a moment, since the broker does not serve its group now."""
+        del error
+        self.due_s = time.perf_counter() + RETRY_S
+
+    def was_served(self) -> None:
+        """Take note that the broker serves its group."""
+
     def leave_tally(self) -> None:
         """Take what it has out of its group, because it dies."""
         self.group.members.remove(self)
@@ -184,30 +193,33 @@ class KafkaMember(Peer):
         self.group.unsettled -= self._is_unsettled
 
 
-class KafkaLoad:
+class KafkaLoad(TurningLoad[KafkaMember]):
     """The members of this process on one broker."""
 
     def __init__(self, port: int, source: str) -> None:
+        super().__init__(_LIMIT_S)
         self._port = port
         self._source = source
-        self.sockets = Sockets()
         self._members: list[KafkaMember] = []
         self._looked_s = 0.0
 
-    def close(self) -> None:
-        """Close all connections."""
-        self.sockets.close_all()
-
     def connect(self, group: KafkaGroup, members: int) -> None:
         """Open connections and make sure that the broker coordinates the group."""
-        end_s = time.perf_counter() + _LIMIT_S
-        while wire.read_find_coordinator(ask(self._port, wire.find_coordinator(1, group.group_id))):
-            if time.perf_counter() > end_s:
-                raise TimeoutError(f"waited {_LIMIT_S:g} s in vain for a coordinator of {group.group_id}")
-            time.sleep(_RETRY_S)
+        self.find_coordinator(group.group_id)
         for _ in range(members):
             member = KafkaMember(group)
             self.sockets.open(member, "127.0.0.1", self._port, self._source)
+
+    def find_coordinator(self, group_id: str) -> int:
+        """Return the broker that coordinates a group, when there is one; asking makes Kafka create what it needs."""
+        end_s = time.perf_counter() + _LIMIT_S
+        while True:
+            error, broker = wire.read_find_coordinator(ask(self._port, wire.find_coordinator(1, group_id)))
+            if not error:
+                return broker
+            if time.perf_counter() > end_s:
+                raise TimeoutError(f"waited {_LIMIT_S:g} s in vain for a coordinator of {group_id}")
+            time.sleep(RETRY_S)
 
     def join(self, group: KafkaGroup) -> float:
         """Let every member join at once; return the milliseconds from the first heartbeat to a stable group."""
@@ -270,28 +282,16 @@ class KafkaLoad:
         """Keep so many commits of ten partitions in flight."""
         return saturate(self.sockets, members, KafkaMember.timed_commit, in_flight, seconds)
 
-    def turn_for(self, seconds: float) -> None:
-        """Take what comes for a while, heartbeating."""
-        end_s = time.perf_counter() + seconds
-        while time.perf_counter() < end_s:
-            self._turn()
-
-    def wait_until(self, is_met: Callable[[], bool], what: str) -> None:
-        """Take what comes until a condition holds, heartbeating."""
-        end_s = time.perf_counter() + _LIMIT_S
-        while not is_met():
-            if time.perf_counter() > end_s:
-                raise TimeoutError(f"waited {_LIMIT_S:g} s in vain for {what}")
-            self._turn()
-
-    def _turn(self) -> None:
-        self.sockets.turn(_TURN_S)
+    def turn(self, timeout_s: float = _TURN_S) -> list[KafkaMember]:
+        """Take what comes, and heartbeat; return the members whose timed request was answered."""
+        answered = super().turn(timeout_s)
         now_s = time.perf_counter()
         if now_s - self._looked_s >= _TURN_S:
             self._looked_s = now_s
             for member in self._members:
                 if not member.is_waiting and member.due_s <= now_s:
                     self.sockets.send(member, member.heartbeat())
+        return answered
 
 
 def ask(port: int, request: bytes) -> bytes:

@@ -136,13 +136,15 @@ def heartbeat_error(body: bytes) -> int:
     return int(error)
 
 
-def read_find_coordinator(body: bytes) -> int:
-    """Return the error of the answer about a coordinator."""
+def read_find_coordinator(body: bytes) -> tuple[int, int]:
+    """Return the error of the answer about a coordinator, and the id of the broker that is named."""
     reader = Reader(body)
     reader.skip(4)
     reader.tags()
     reader.skip(4)
-    return reader.number(">h")
+    error = reader.number(">h")
+    reader.text()
+    return error, reader.number(">i")
 
 
 def read_alter_configs(body: bytes) -> list[tuple[int, str]]:

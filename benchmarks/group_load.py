@@ -5,45 +5,60 @@ waits for a condition, with a limit on the time. It knows nothing of how the coo
 """
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final, Generic, TypeVar
 
 from benchmarks.group_members import COMMIT_PARTITIONS, KcoordMember, Tally
-from benchmarks.group_rounds import Round, pace, saturate
-from benchmarks.group_sockets import Sockets
+from benchmarks.group_rounds import Round, TurningLoad, pace, saturate
 
-_TURN_S: Final = 0.02
-_LIMIT_S: Final = 60.0
 _QUIET_S: Final = 0.2
 
+M = TypeVar("M", bound=KcoordMember)
 
-class Group:
+
+class Group(Generic[M]):
     """The live members of one group and what they have together."""
 
     def __init__(self, group_id: str, topic: str, partitions: int) -> None:
         self.tally = Tally(group_id, topic)
         self.partitions = partitions
-        self.members: list[KcoordMember] = []
+        self.members: list[M] = []
 
 
-class Load:
+class Rounds(TurningLoad[M]):
+    """Pings and commits of members that are in, measured."""
+
+    def ping_paced(self, members: Sequence[M], interval_ms: float, seconds: float) -> Round:
+        """Let each member ping once in so many milliseconds, spread evenly."""
+        return pace(self.sockets, members, KcoordMember.ping, len(members) * 1000 / interval_ms, seconds)
+
+    def ping_saturated(self, members: Sequence[M], in_flight: int, seconds: float) -> Round:
+        """Keep so many pings in flight."""
+        return saturate(self.sockets, members, KcoordMember.ping, in_flight, seconds)
+
+    def commit_saturated(self, members: Sequence[M], in_flight: int, seconds: float) -> Round:
+        """Keep so many commits of ten partitions in flight; the members have prepared them."""
+        return saturate(self.sockets, members, KcoordMember.commit, in_flight, seconds)
+
+    def commit_paced(self, members: Sequence[M], per_s: float, seconds: float) -> Round:
+        """Commit ten partitions so many times a second; the members have prepared that."""
+        return pace(self.sockets, members, KcoordMember.commit, per_s, seconds)
+
+
+class Load(Rounds[M]):
     """The members of this process on one coordinator."""
 
     def __init__(self, port: int, source: str) -> None:
+        super().__init__()
         self._port = port
         self._source = source
-        self.sockets = Sockets()
 
-    def close(self) -> None:
-        """Close all connections."""
-        self.sockets.close_all()
-
-    def connect(self, group: Group, members: int) -> None:
+    def connect(self, group: Group[M], members: int, kind: type[M]) -> None:
         """Open connections that have said hello, but register nobody."""
-        self.open(group, members, KcoordMember)
+        self.open(group, members, kind)
         self.turn_for(_QUIET_S)
 
-    def open(self, group: Group, members: int, kind: type[KcoordMember]) -> None:
+    def open(self, group: Group[M], members: int, kind: type[M]) -> None:
         """Open connections that have said hello, without waiting for the answers."""
         for number in range(members):
             member = kind(self.sockets, group.tally)
@@ -53,7 +68,7 @@ class Load:
             if number % 100 == 0:
                 self.sockets.turn(0)
 
-    def join(self, *groups: Group) -> float:
+    def join(self, *groups: Group[M]) -> float:
         """Register every member at once; return the milliseconds from the first to stable groups."""
         frames = [(member, member.registration()) for group in groups for member in group.members]
         started_s = time.perf_counter()
@@ -68,7 +83,7 @@ class Load:
             check_shares(group)
         return took_ms
 
-    def die(self, group: Group, *, has_claims: bool) -> float:
+    def die(self, group: Group[M], *, has_claims: bool) -> float:
         """Let one member die; return the milliseconds until others have started all that was its."""
         victim = group.members.pop()
         if has_claims:
@@ -83,38 +98,8 @@ class Load:
         )
         return (time.perf_counter() - started_s) * 1000
 
-    def ping_paced(self, members: Sequence[KcoordMember], interval_ms: float, seconds: float) -> Round:
-        """Let each member ping once in so many milliseconds, spread evenly."""
-        return pace(self.sockets, members, KcoordMember.ping, len(members) * 1000 / interval_ms, seconds)
 
-    def ping_saturated(self, members: Sequence[KcoordMember], in_flight: int, seconds: float) -> Round:
-        """Keep so many pings in flight."""
-        return saturate(self.sockets, members, KcoordMember.ping, in_flight, seconds)
-
-    def commit_saturated(self, members: Sequence[KcoordMember], in_flight: int, seconds: float) -> Round:
-        """Keep so many commits of ten partitions in flight; the members have prepared them."""
-        return saturate(self.sockets, members, KcoordMember.commit, in_flight, seconds)
-
-    def commit_paced(self, members: Sequence[KcoordMember], per_s: float, seconds: float) -> Round:
-        """Commit ten partitions so many times a second; the members have prepared that."""
-        return pace(self.sockets, members, KcoordMember.commit, per_s, seconds)
-
-    def turn_for(self, seconds: float) -> None:
-        """Take what comes for a while."""
-        end_s = time.perf_counter() + seconds
-        while time.perf_counter() < end_s:
-            self.sockets.turn(_TURN_S)
-
-    def wait_until(self, is_met: Callable[[], bool], what: str) -> None:
-        """Take what comes until a condition holds."""
-        end_s = time.perf_counter() + _LIMIT_S
-        while not is_met():
-            if time.perf_counter() > end_s:
-                raise TimeoutError(f"waited {_LIMIT_S:g} s in vain for {what}")
-            self.sockets.turn(_TURN_S)
-
-
-def check_shares(group: Group) -> None:
+def check_shares(group: Group[Any]) -> None:
     """Raise unless the group is stable, every partition has one owner and shares differ by one at most."""
     owners = [number for member in group.members for number in member.owned]
     shares = [len(member.owned) for member in group.members]
@@ -126,7 +111,7 @@ def check_shares(group: Group) -> None:
         )
 
 
-def committing(group: Group) -> list[KcoordMember]:
+def committing(group: Group[M]) -> list[M]:
     """Return the members that own enough for a commit, with their commits prepared."""
     owners = [member for member in group.members if len(member.owned) >= COMMIT_PARTITIONS]
     for member in owners:

@@ -8,7 +8,7 @@ import os
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -99,7 +99,7 @@ class KcoordMember(Peer):
 
     __slots__ = ("_commit_pieces", "_is_complete", "_is_greeted", "_next_id", "_offset", "_sockets", "owned", "tally")
 
-    def __init__(self, sockets: Sockets, tally: Tally) -> None:
+    def __init__(self, sockets: Sockets[Any], tally: Tally) -> None:
         super().__init__()
         self.tally = tally
         self.owned: dict[int, StartPartition] = {}

@@ -1,20 +1,22 @@
 """Rounds of load over open connections: saturated (so many requests in flight) or paced (at fixed times).
 
 A paced request counts from the time at which it was due, so a server that stands still is charged for everything that
-should have been asked meanwhile. Knows no protocol: what is asked is given as a function from a peer to bytes.
+should have been asked meanwhile. Between rounds a load takes what comes for a while, or until something is so. Knows no
+protocol: what is asked is given as a function from a peer to bytes.
 """
 
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from benchmarks.group_sockets import Peer, Sockets
 
 _SPIN_S = 0.002
 _DRAIN_S = 30.0
 _TURN_S = 0.05
+_LIMIT_S = 60.0
 
 P = TypeVar("P", bound=Peer)
 
@@ -51,7 +53,7 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
 
 
 def saturate(
-    sockets: Sockets, peers: Sequence[P], request: Callable[[P], bytes], in_flight: int, seconds: float
+    sockets: Sockets[P], peers: Sequence[P], request: Callable[[P], bytes], in_flight: int, seconds: float
 ) -> Round:
     """Keep so many requests in flight, at most one a peer, the peers taking turns."""
     rest = deque(peers)
@@ -70,7 +72,7 @@ def saturate(
         for answered in sockets.turn(_TURN_S):
             at_s = now_s()
             latencies.append((at_s - answered.sent_s) * 1000)
-            rest.append(answered)  # type: ignore[arg-type]
+            rest.append(answered)
             if at_s < end_s:
                 peer = rest.popleft()
                 peer.sent_s = at_s
@@ -84,7 +86,7 @@ def saturate(
     return Round(tuple(sorted(latencies[:counted])), ended_s - started_s, used_at_end_s - used_s)
 
 
-def pace(sockets: Sockets, peers: Sequence[P], request: Callable[[P], bytes], per_s: float, seconds: float) -> Round:
+def pace(sockets: Sockets[P], peers: Sequence[P], request: Callable[[P], bytes], per_s: float, seconds: float) -> Round:
     """Ask at fixed times, the peers taking turns; while all wait, what is due waits too."""
     rest = deque(peers)
     latencies: list[float] = []
@@ -104,8 +106,38 @@ def pace(sockets: Sockets, peers: Sequence[P], request: Callable[[P], bytes], pe
         wait_s = due_s - now_s() if number < total else _TURN_S
         for answered in sockets.turn(wait_s if wait_s > _SPIN_S else 0):
             latencies.append((now_s() - answered.sent_s) * 1000)
-            rest.append(answered)  # type: ignore[arg-type]
+            rest.append(answered)
             running -= 1
         if at_s > started_s + seconds + _DRAIN_S:
             raise RuntimeError(f"{running} requests were not answered {_DRAIN_S:g} s after the end of their round")
     return Round(tuple(sorted(latencies)), now_s() - started_s, time.process_time() - used_s)
+
+
+class TurningLoad(Generic[P]):
+    """The connections of this process to one side, with what is done between rounds."""
+
+    def __init__(self, limit_s: float = _LIMIT_S) -> None:
+        self.sockets: Sockets[P] = Sockets()
+        self._limit_s = limit_s
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.sockets.close_all()
+
+    def turn(self, timeout_s: float = _TURN_S) -> list[P]:
+        """Take what comes; return the peers whose timed request was answered."""
+        return self.sockets.turn(timeout_s)
+
+    def turn_for(self, seconds: float) -> None:
+        """Take what comes for a while."""
+        end_s = time.perf_counter() + seconds
+        while time.perf_counter() < end_s:
+            self.turn()
+
+    def wait_until(self, is_met: Callable[[], bool], what: str) -> None:
+        """Take what comes until a condition holds; raises TimeoutError."""
+        end_s = time.perf_counter() + self._limit_s
+        while not is_met():
+            if time.perf_counter() > end_s:
+                raise TimeoutError(f"waited {self._limit_s:g} s in vain for {what}")
+            self.turn()

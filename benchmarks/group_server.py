@@ -78,7 +78,8 @@ class Probe:
         self._gc_started_s = 0.0
         self._is_inside = False
         self._cpu_read_s = 0.0
-        self.event: Event | None = None
+        self.event: object = None
+        """The event that the node took last."""
         self.reset()
 
     def reset(self) -> None:
@@ -194,7 +195,7 @@ class Probe:
         os._exit(0)
 
 
-def name_of(event: Event) -> str:
+def name_of(event: object) -> str:
     """Return the name of a request or of what else happened."""
     return type(event.request if isinstance(event, RequestArrived) else event).__name__
 

@@ -8,7 +8,7 @@ import contextlib
 import select
 import socket
 import struct
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 _LENGTH: Final = struct.Struct(">I")
 _READ_BYTES: Final = 256 * 1024
@@ -39,14 +39,17 @@ class Peer:
         raise RuntimeError("the server closed a connection")
 
 
-class Sockets:
-    """The connections of this process."""
+P = TypeVar("P", bound=Peer)
+
+
+class Sockets(Generic[P]):
+    """The connections of this process, whose peers are of one kind."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
-        self._peers: dict[int, Peer] = {}
+        self._peers: dict[int, P] = {}
 
-    def open(self, peer: Peer, host: str, port: int, source: str) -> None:
+    def open(self, peer: P, host: str, port: int, source: str) -> None:
         """Connect a peer from a source address of loopback, each of which has its own range of ports."""
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -58,7 +61,7 @@ class Sockets:
         self._peers[sock.fileno()] = peer
         self._epoll.register(sock.fileno(), select.EPOLLIN)
 
-    def begin(self, peer: Peer, host: str, port: int, source: str) -> None:
+    def begin(self, peer: P, host: str, port: int, source: str) -> None:
         """Begin to connect a peer; what is sent meanwhile goes out when it is, and one that is refused is lost.
 
         The connection ends with a reset, so that its port can be used again at once.
@@ -103,9 +106,9 @@ class Sockets:
             self.close(peer)
         self._epoll.close()
 
-    def turn(self, timeout_s: float) -> list[Peer]:
+    def turn(self, timeout_s: float) -> list[P]:
         """Wait for news, hand frames to their peers, and return those whose timed request was answered."""
-        answered: list[Peer] = []
+        answered: list[P] = []
         for fd, mask in self._epoll.poll(timeout_s, _EVENTS_A_TURN):
             peer = self._peers.get(fd)
             if peer is None:
@@ -116,13 +119,13 @@ class Sockets:
                 self._read(peer, answered)
         return answered
 
-    def _flush(self, peer: Peer) -> None:
+    def _flush(self, peer: P) -> None:
         with contextlib.suppress(BlockingIOError, ConnectionError):
             peer.unsent = peer.unsent[peer.sock.send(peer.unsent) :]
         if not peer.unsent:
             self._epoll.modify(peer.sock.fileno(), select.EPOLLIN)
 
-    def _read(self, peer: Peer, answered: list[Peer]) -> None:
+    def _read(self, peer: P, answered: list[P]) -> None:
         try:
             data = peer.sock.recv(_READ_BYTES)
         except BlockingIOError:
