@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.verbs import cluster, demo, dev, dev_topics, doctor, groups, serve
+from coordinator.cli.verbs import acl, cluster, demo, dev, dev_topics, doctor, groups, serve
 from coordinator.cli.verbs.shards import looking, moving
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.add_typer(cluster.clusters, name="cluster")
 app.add_typer(cluster.nodes, name="node")
 app.add_typer(looking.app, name="shard")
 moving.add_verbs(looking.app, cluster.nodes)
+app.add_typer(acl.app, name="acl")
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
 

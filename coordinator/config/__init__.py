@@ -3,6 +3,7 @@
 Knows nothing of what the settings do.
 """
 
+from coordinator.config.authorization import AuthorizationSettings
 from coordinator.config.cluster import ClusterSection, PeersSettings, ReplicaSettings, ZooKeeperSection
 from coordinator.config.load import load_settings
 from coordinator.config.render import config_file, default_file
@@ -22,6 +23,7 @@ from coordinator.config.sections import (
 
 __all__ = [
     "ENVIRONMENT_PREFIX",
+    "AuthorizationSettings",
     "ClusterSection",
     "ConfigError",
     "DiskSettings",

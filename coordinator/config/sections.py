@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from coordinator.config.authorization import AuthorizationSettings
 from coordinator.config.cluster import (
     ClusterSection,
     PeersSettings,
@@ -407,6 +408,7 @@ class Settings(BaseSettings):
     zookeeper: ZooKeeperSection = Field(default_factory=ZooKeeperSection)
     peers: PeersSettings = Field(default_factory=PeersSettings)
     replica: ReplicaSettings = Field(default_factory=ReplicaSettings)
+    authorization: AuthorizationSettings = Field(default_factory=AuthorizationSettings)
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:

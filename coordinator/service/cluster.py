@@ -25,6 +25,7 @@ from coordinator.core.log.meta import ClusterDirectory
 from coordinator.core.log.storage import OpenedLog
 from coordinator.core.peers.control_words import PEERS_ADDRESS
 from coordinator.core.peers.hello import Acquaintance
+from coordinator.core.security.authorizer import Authorizer
 from coordinator.protocol.parts import NodeAddress
 from coordinator.protocol.text.addresses import Address, format_address
 from coordinator.runtime.assignors import AssignorError, load_assignors
@@ -40,6 +41,7 @@ from coordinator.runtime.peers.port import Peers
 from coordinator.runtime.process.collector import Rounds
 from coordinator.runtime.process.logs import Journal
 from coordinator.runtime.process.signals import Signals
+from coordinator.runtime.security.rules import rules_of, rules_watched
 from coordinator.runtime.server.port import ListenError, Server
 from coordinator.runtime.zookeeper.port import ZooKeeper
 from coordinator.runtime.zookeeper.session import ZooKeeperSettings
@@ -87,6 +89,7 @@ async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopp
         max_pending_bytes=settings.disk.max_pending_bytes,
     )
     server = Server(settings.server, driver, driver.clock, log, open_logs=most_open_files(_MOST_SHARDS))
+    rules = rules_of(settings.authorization, log)
     disk = _open_disk(settings, driver)
     known = Acquaintance(cluster_id_of(disk), own.id, metadata.version("kcoord"))
     peers = Peers(known, driver.peer_event, log, limits_of(settings.peers))
@@ -118,6 +121,7 @@ async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopp
             opened,
             uuid.uuid4().hex,
             assignors,
+            None if rules is None else Authorizer(rules.value),
         )
         kafka = KafkaPort(settings.kafka, driver.post, log)
         zookeeper = ZooKeeper(
@@ -131,7 +135,8 @@ async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopp
         driver.connect(node, disk=disk, kafka=kafka, sender=server)
         told = signals.told(loop, lambda: _state_of(node, ports))
         Rounds(loop).begin()
-        return await _run(settings, driver, node, ports, told, log)
+        async with rules_watched(rules, settings.authorization, driver.post):
+            return await _run(settings, driver, node, ports, told, log)
     except (StorageError, AssignorError, ListenError) as error:
         raise StartError(str(error)) from error
     finally:

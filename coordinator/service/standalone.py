@@ -17,6 +17,7 @@ from coordinator.core.groups.hard.records import UnreadableRecordError
 from coordinator.core.log.entry import StorageError
 from coordinator.core.log.storage import LogSink, RecoveredShard
 from coordinator.core.node import Node
+from coordinator.core.security.authorizer import Authorizer
 from coordinator.protocol.parts import NodeAddress
 from coordinator.runtime import clock_watch
 from coordinator.runtime.assignors import AssignorError, load_assignors
@@ -30,6 +31,7 @@ from coordinator.runtime.loading import LoadEnded, Progress
 from coordinator.runtime.process.collector import Rounds
 from coordinator.runtime.process.logs import Journal
 from coordinator.runtime.process.signals import Signals
+from coordinator.runtime.security.rules import rules_of, rules_watched
 from coordinator.runtime.server.port import Server
 from coordinator.service.lifecycle import (
     StartError,
@@ -57,6 +59,8 @@ async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopp
     )
     open_logs = most_open_files(settings.node.shards)
     server = Server(settings.server, driver, driver.clock, log, open_logs=open_logs)
+    rules = rules_of(settings.authorization, log)
+    authorizer = None if rules is None else Authorizer(rules.value)
     disk = _open_disk(settings, driver)
     try:
         say_disk(disk, log)
@@ -65,7 +69,14 @@ async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopp
         own = settings.node
         address = NodeAddress(own.id, *await bind("node", own.listen, own.advertised, "members", server.bind))
         assignors = load_assignors(log)
-        node = Node(settings.limits, settings.node.shards, address, settings.kafka.bootstrap_servers, assignors)
+        node = Node(
+            settings.limits,
+            settings.node.shards,
+            address,
+            settings.kafka.bootstrap_servers,
+            assignors,
+            authorizer,
+        )
         if not _load(node, disk, settings.node.shards, log, signals):
             return await _stop_starting(disk, signals, log)
         why_far = why_far_from_log(node.written_at_ms, driver.clock.wall_ms())
@@ -74,7 +85,8 @@ async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopp
         kafka = KafkaPort(settings.kafka, driver.post, log)
         driver.connect(node, disk=disk, kafka=kafka, sender=server)
         told = signals.told(loop, lambda: _state_of(node, settings.node.shards, server, disk))
-        return await _run(driver, server, disk, kafka, told, log)
+        async with rules_watched(rules, settings.authorization, driver.post):
+            return await _run(driver, server, disk, kafka, told, log)
     except (StorageError, AssignorError) as error:
         raise StartError(str(error)) from error
     finally:

@@ -52,10 +52,10 @@ def serve(
     """Run a coordinator node until SIGTERM or Ctrl-C; it prints its address when members can connect."""
     from coordinator.runtime.process.signals import standing_by
 
-    with standing_by(), _errors_as_lines():
+    with standing_by(), errors_as_lines():
         from coordinator.config import config_file, load_settings
 
-        flags = _flags(standalone=standalone, kafka=kafka, data=data, listen=listen, settings=settings)
+        flags = flags_of(standalone=standalone, kafka=kafka, data=data, listen=listen, settings=settings)
         loaded = load_settings(config, flags)
         if print_config:
             sys.stdout.write(config_file(loaded))
@@ -83,8 +83,8 @@ def check_config(
     if defaults:
         sys.stdout.write(default_file())
         return
-    with _errors_as_lines():
-        load_settings(config, _flags(settings=settings))
+    with errors_as_lines():
+        load_settings(config, flags_of(settings=settings))
     sys.stdout.write(f"{config or 'settings'}: OK\n")
 
 
@@ -106,7 +106,7 @@ def add_verbs(app: typer.Typer) -> None:
     app.command()(version)
 
 
-def _flags(
+def flags_of(
     *,
     standalone: bool = False,
     kafka: str | None = None,
@@ -136,7 +136,7 @@ def _flags(
 
 
 @contextmanager
-def _errors_as_lines() -> Iterator[None]:
+def errors_as_lines() -> Iterator[None]:
     """Show a ConfigError as its lines on standard error and exit with code 2."""
     from coordinator.config import ConfigError
 

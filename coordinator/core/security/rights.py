@@ -114,6 +114,14 @@ RIGHT_OF: Final[Mapping[type[Request], Right]] = {
 """The right for each request of members and operators."""
 
 
+def operation_of(verb: str) -> Operation | None:
+    """Return the operation of that name, or the one that a message of that name asks for; None for neither."""
+    if verb in set(Operation) - {Operation.ALL}:
+        return Operation(verb)
+    right = next((right for kind, right in RIGHT_OF.items() if kind.__name__ == verb), None)
+    return right.operation if isinstance(right, OnGroup | OnOwnGroup | OnCluster) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A right on one resource."""

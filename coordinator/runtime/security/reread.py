@@ -1,0 +1,107 @@
+"""A value that is made of files and made anew when one of them has changed, while the node runs.
+
+The first time a mistake in a file is an error; afterwards the value that was there stays, and the mistake is said.
+Knows nothing of what the files hold.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from structlog.typing import FilteringBoundLogger
+
+from coordinator.config import ConfigError
+
+T = TypeVar("T")
+
+Look = tuple[int, int, int] | None
+
+
+class FileError(Exception):
+    """A file that cannot be used; the text names it, and the line where that is known, and shows no secret."""
+
+
+class Reread(Generic[T]):
+    """The value of some files; `value` is the one that counts now.
+
+    Raises ConfigError when it is made and a file cannot be used.
+    """
+
+    def __init__(self, name: str, paths: Sequence[Path], load: Callable[[], T], log: FilteringBoundLogger) -> None:
+        self._name = name
+        self._paths = tuple(paths)
+        self._load = load
+        self._log = log
+        self._seen = self._look()
+        try:
+            self.value = load()
+        except FileError as error:
+            raise ConfigError([str(error)]) from error
+
+    def look(self, *, in_any_case: bool = False) -> bool:
+        """Make the value anew if a file has changed, or `in_any_case`; say whether that was done and succeeded."""
+        seen = self._look()
+        if seen == self._seen and not in_any_case:
+            return False
+        self._seen = seen
+        try:
+            self.value = self._load()
+        except FileError as error:
+            # The world's fault, no traceback.
+            self._log.error("file-refused", why=f"{error}; what was read before counts on", name=self._name)
+            return False
+        self._log.info("file-read", why=f"{self._name} was read anew", files=[str(path) for path in self._paths])
+        return True
+
+    def _look(self) -> tuple[Look, ...]:
+        return tuple(_look_at(path) for path in self._paths)
+
+
+def _look_at(path: Path) -> Look:
+    """Return what changes when a file does, also behind the links that mounted secrets are made of."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+class Watch:
+    """Looks at values in turn, every `look_ms` and when it is told to, without keeping the event loop."""
+
+    def __init__(self, rereads: Iterable[Reread[object]], look_ms: int) -> None:
+        self._rereads = tuple(rereads)
+        self._look_s = look_ms / 1000
+        self._told = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_any(self) -> bool:
+        """Say whether there is anything to look at."""
+        return bool(self._rereads)
+
+    def start(self) -> None:
+        """Look from now on; on the event loop."""
+        if self._rereads:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def look_now(self) -> None:
+        """Read everything anew, whether or not it has changed; on the event loop."""
+        self._told.set()
+
+    async def stop(self) -> None:
+        """Look no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._told.wait(), self._look_s)
+            is_told = self._told.is_set()
+            self._told.clear()
+            for reread in self._rereads:
+                await asyncio.to_thread(reread.look, in_any_case=is_told)
