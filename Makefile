@@ -31,6 +31,7 @@ help:
 	@echo 'make fuzz-node FRAMES=300000   wild requests of every verb to a real node with a real Kafka (5 minutes)'
 	@echo 'make acl-matrix      every verb by every kind of principal on every kind of resource, against a table (a second)'
 	@echo 'make compare-kafka-python   the same programs by KafkaConsumer and by kcoord, which must be equal (3 minutes)'
+	@echo 'make bench-consumer  the plain consumer beside kafka-python, confluent-kafka and aiokafka (20 minutes; SCALE=0.02 to try)'
 	@echo 'make smoke-consumer  the README'"'"'s consumer in a fresh environment without PySpark (2 minutes)'
 	@echo 'make setup     only install what the others need'
 	@echo 'make clean     remove everything that was made here (the jars in the user cache stay)'
@@ -152,6 +153,10 @@ KEEP =
 
 bench-datapath: setup
 	@.venv/bin/python -m benchmarks.datapath --scale $(SCALE) --reps $(REPS) $(if $(KEEP),--keep)
+
+.PHONY: bench-consumer
+bench-consumer: setup
+	@.venv/bin/python -m benchmarks.consumer --scale $(SCALE) --rounds $(REPS)
 
 bench-memory: setup
 	@.venv/bin/python -m benchmarks.reader_memory
