@@ -22,6 +22,7 @@ help:
 	@echo 'make bench-start     a start with 10,000 groups whose members own 100 partitions each (half a minute)'
 	@echo 'make bench-group-kafka   the same on the group coordinator of a real Kafka and on kcoord (3 minutes)'
 	@echo 'make chaos-spark SEED=0 KILLS=100    kill Spark drivers, sources, workers and executors of a shared group (under 25 minutes)'
+	@echo 'make chaos-consumer SEED=0 KILLS=100   kill, stop and interrupt consumers and Spark queries of one group (under 20 minutes)'
 	@echo 'make chaos SEED=0 MINUTES=10    kill, stop and cut off what a cluster is made of, and see that nothing acknowledged is lost'
 	@echo 'make ship      build what executors of a cluster need, for --archives'
 	@echo 'make bench-decoder   rows per second of the record batch decoders (2 minutes)'
@@ -124,6 +125,10 @@ KILLS = 100
 
 chaos-spark: setup
 	@.venv/bin/python -m tests.chaos --seed $(SEED) --kills $(KILLS)
+
+.PHONY: chaos-consumer
+chaos-consumer: setup
+	@.venv/bin/python -m tests.chaos_consumer --seed $(SEED) --kills $(KILLS)
 
 ship: setup
 	@.venv/bin/python -m spark_kcoord.deploy.ship dist/kcoord-executors.tar.gz

@@ -9,9 +9,7 @@ line is for scripts; the exit code is 1 when a record is missing, came twice und
 """
 
 import argparse
-import os
 import random
-import signal
 import sys
 import tempfile
 import time
@@ -145,7 +143,7 @@ class Phase:
         if way == "driver":
             application.kill()
         elif pids:
-            _kill(self._chance.choice(pids))
+            victims.kill(self._chance.choice(pids))
         after = self.running(name)
         is_in_batch = is_reading and any(after.get(partition) == claim for partition, claim in before.items())
         counts.kills += 1
@@ -211,13 +209,6 @@ def _pids(way: str, application: Application) -> list[int]:
         "worker": victims.workers,
     }
     return found[way](pid)
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
 
 
 def main() -> int:

@@ -1,6 +1,9 @@
 """Finds the processes of a Spark application by what they are: its driver, its source's process, its Python workers."""
 
+import os
+import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +50,12 @@ def workers(pid: int) -> list[int]:
 def executors(pid: int) -> list[int]:
     """Return the Java processes of a Spark driver's executors; a local driver has none."""
     return [process.pid for process in descendants(pid) if EXECUTOR in process.command]
+
+
+def kill(pid: int) -> None:
+    """Kill a process, if it is still there."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def _all() -> Iterator[Process]:
