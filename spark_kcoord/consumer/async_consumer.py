@@ -8,11 +8,12 @@ program has. A call that is cancelled has returned nothing: its records come wit
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -30,7 +31,6 @@ from spark_kcoord.consumer.shells.async_shell import AsyncShell
 from spark_kcoord.consumer.shells.guard import Guard
 from spark_kcoord.consumer.subscription import NOTHING, must_be_partitions
 from spark_kcoord.consumer.values import (
-    ConsumerRebalanceListener,
     ConsumerRecord,
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -92,6 +92,7 @@ class AsyncConsumer(Looks, AsyncShell):
         if not self._guard.is_at_home or self._flows.is_closed:
             return
         self._must_not_be_told()
+        self._must_be_of_this_loop(may_move=True)
         self._topics = ()
         # Whoever waits for records is told that there will be none.
         self._flows.is_closing = True
@@ -121,24 +122,10 @@ class AsyncConsumer(Looks, AsyncShell):
 
     # ---- subscribing ------------------------------------------------------------------------------------------------
 
-    def subscribe(
-        self,
-        topics: str | Iterable[str] = (),
-        pattern: str | None = None,
-        listener: ConsumerRebalanceListener | None = None,
-        *,
-        exclude: Iterable[str] = (),
-        partitions: Iterable[TopicPartition] = (),
-        add: bool = False,
-    ) -> None:
-        """Read topics, all that match a pattern (RE2), or partitions that are then this consumer's alone.
-
-        It replaces what was subscribed to, or with `add` adds; partitions that stay go on. Raises
-        SubscriptionNotValidError.
-        """
+    def _change(self, work: Callable[[], None]) -> None:
         self._must_not_be_told()
         self._topics = ()
-        self._look(lambda: self._calls.subscribe(topics, pattern, listener, exclude, partitions, add=add))
+        self._look(work)
 
     async def assign(
         self, partitions: Iterable[TopicPartition] | Mapping[TopicPartition, int], *, add: bool = False
@@ -148,7 +135,8 @@ class AsyncConsumer(Looks, AsyncShell):
         The others start where the group is, if there is a group, or by `auto_offset_reset`; where that is none, a poll
         raises StartNotKnownError until somebody seeks.
         """
-        await self._hand_over(lambda: self._calls.assign(partitions, add=add))
+        async with self._handing_over():
+            await self._drive(self._calls.assign(partitions, add=add))
 
     async def unsubscribe(self) -> None:
         """Give everything back and leave the group; the listener is told."""
@@ -161,7 +149,10 @@ class AsyncConsumer(Looks, AsyncShell):
 
     async def wait_for_assignment(self, timeout_ms: float | None = None) -> set[TopicPartition]:
         """Wait until partitions are assigned and return them; the listener is told."""
-        await self._hand_over(lambda: self._flows.wait_for_assignment(self._calls.timeout_s(timeout_ms)))
+        timeout_s = self._calls.timeout_s(timeout_ms)
+        with suppress(_NoTurnError):
+            async with self._handing_over(timeout_s) as left_s:
+                await self._drive(self._flows.wait_for_assignment(left_s))
         return self.assignment()
 
     # ---- reading ----------------------------------------------------------------------------------------------------
@@ -203,13 +194,15 @@ class AsyncConsumer(Looks, AsyncShell):
             if record is not None:
                 return record
             has_begun = False
-            async with self._handing_over():
+            async with self._handing_over(self._settings["consumer_timeout_ms"] / 1000) as left_s:
                 mark, has_begun = reading.mark(), True
                 self._bell.has_news = False
                 if self._flows.is_closed:
                     return None
-                iteration = await self._drive(reading.next_record(partitions))
+                iteration = await self._drive(reading.next_record(partitions, left_s))
                 return None if iteration is None else reading.give(iteration)
+        except _NoTurnError:
+            return None
         except BaseException:
             if has_begun:
                 reading.fail(mark)
@@ -224,7 +217,10 @@ class AsyncConsumer(Looks, AsyncShell):
         that, its records are returned by the next.
         """
         keys = must_be_partitions(partitions)
-        return await self._take(lambda: self._reading.records(check_timeout(timeout_ms, 0), max_records, keys))
+        timeout_s = check_timeout(timeout_ms, 0)
+        with suppress(_NoTurnError):
+            return await self._take(timeout_s, lambda left_s: self._reading.records(left_s, max_records, keys))
+        return {}
 
     async def getmany_arrow(
         self,
@@ -239,14 +235,18 @@ class AsyncConsumer(Looks, AsyncShell):
         """
         keys = must_be_partitions(partitions)
         timeout_s = check_timeout(timeout_ms, 0)
-        return await self._take(lambda: self._reading.batches(timeout_s, max_records, max_bytes, keys))
+        with suppress(_NoTurnError):
+            return await self._take(
+                timeout_s, lambda left_s: self._reading.batches(left_s, max_records, max_bytes, keys)
+            )
+        return []
 
-    async def _take(self, flow: Callable[[], Flow[T]]) -> T:
+    async def _take(self, timeout_s: float, flow: Callable[[float], Flow[T]]) -> T:
         """Return what a flow takes; if anything goes wrong on the way it counts as not returned."""
-        async with self._handing_over():
+        async with self._handing_over(timeout_s) as left_s:
             mark = self._reading.mark()
             try:
-                return await self._drive(flow())
+                return await self._drive(flow(left_s))
             except BaseException:
                 self._reading.fail(mark)
                 raise
@@ -329,16 +329,23 @@ class AsyncConsumer(Looks, AsyncShell):
     # ---- waiting ----------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        self._guard.must_be_at_home()
-        loop = asyncio.get_running_loop()
-        if self._bell.loop is None:
-            self._bell.bind(loop)
-        elif self._bell.loop is not loop:
-            raise WrongThreadError("This consumer belongs to another event loop: make one there.")
+        self._must_be_of_this_loop()
         topics, self._topics = self._topics, ()
         if topics:
             self._calls.subscribe(topics, None, None, (), (), add=False)
         self._reading.begin()
+
+    def _must_be_of_this_loop(self, *, may_move: bool = False) -> None:
+        """Belong to the running loop, or raise; one whose loop is closed may move to another to be stopped."""
+        self._guard.must_be_at_home()
+        loop, mine = asyncio.get_running_loop(), self._bell.loop
+        if mine is None:
+            self._bell.bind(loop)
+        elif mine is not loop and may_move and mine.is_closed():
+            self._bell.bind(loop)
+            self._turn, self._at_turn = asyncio.Lock(), None
+        elif mine is not loop:
+            raise WrongThreadError("This consumer belongs to another event loop: make one there.")
 
     def _look(self, work: Callable[[], T]) -> T:
         loop = self._bell.loop
@@ -356,21 +363,27 @@ class AsyncConsumer(Looks, AsyncShell):
         self._begin()
         return await self._drive(flow)
 
-    async def _hand_over(self, flow: Callable[[], Flow[T]]) -> T:
-        async with self._handing_over():
-            return await self._drive(flow())
-
     @asynccontextmanager
-    async def _handing_over(self) -> AsyncIterator[None]:
-        """Be the one task in which records and partitions are handed over; others wait for their turn."""
+    async def _handing_over(self, timeout_s: float = math.inf) -> AsyncIterator[float]:
+        """Be the one task in which records and partitions are handed over; others wait for their turn.
+
+        Yields how much of the time is left; raises _NoTurnError when it was over before.
+        """
         self._must_not_be_told()
-        async with self._turn:
+        began = time.monotonic() if self._turn.locked() else None
+        try:
+            async with asyncio.timeout(None if timeout_s == math.inf else timeout_s):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise _NoTurnError from None
+        try:
             self._at_turn = asyncio.current_task()
-            try:
-                self._begin()
-                yield
-            finally:
-                self._at_turn = None
+            self._begin()
+            waited_s = 0.0 if began is None else time.monotonic() - began
+            yield max(0.0, min(timeout_s - waited_s, 1e9))
+        finally:
+            self._at_turn = None
+            self._turn.release()
 
     def _must_not_be_told(self) -> None:
         if self._at_turn is not None and self._at_turn is _current_task():
@@ -388,6 +401,10 @@ class AsyncConsumer(Looks, AsyncShell):
             return
         self._flows.abandon()
         warnings.warn(f"{self!r} was not stopped", ResourceWarning, source=self, stacklevel=2)
+
+
+class _NoTurnError(Exception):
+    """Other tasks had records handed over for as long as this one could wait."""
 
 
 def _current_task() -> asyncio.Task[Any] | None:

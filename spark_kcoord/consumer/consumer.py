@@ -27,7 +27,6 @@ from spark_kcoord.consumer.shells.guard import Guard
 from spark_kcoord.consumer.shells.shell import Shell
 from spark_kcoord.consumer.subscription import NOTHING, must_be_partitions
 from spark_kcoord.consumer.values import (
-    ConsumerRebalanceListener,
     ConsumerRecord,
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -71,24 +70,10 @@ class Consumer(Looks, Shell):
 
     # ---- subscribing ------------------------------------------------------------------------------------------------
 
-    def subscribe(
-        self,
-        topics: str | Iterable[str] = (),
-        pattern: str | None = None,
-        listener: ConsumerRebalanceListener | None = None,
-        *,
-        exclude: Iterable[str] = (),
-        partitions: Iterable[TopicPartition] = (),
-        add: bool = False,
-    ) -> None:
-        """Read topics, all that match a pattern (RE2), or partitions that are then this consumer's alone.
-
-        It replaces what was subscribed to, or with `add` adds; partitions that stay go on. Raises
-        SubscriptionNotValidError.
-        """
+    def _change(self, work: Callable[[], None]) -> None:
         with self._guard.entered(hands_over=True):
             self._reading.begin()
-            self._calls.subscribe(topics, pattern, listener, exclude, partitions, add=add)
+            work()
 
     def assign(self, partitions: Iterable[TopicPartition] | Mapping[TopicPartition, int], *, add: bool = False) -> None:
         """Read exactly these partitions, without membership; a mapping says where each starts.

@@ -2,29 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from spark_kcoord.consumer.calls import Calls
 from spark_kcoord.consumer.conduct.flows import Flows
 from spark_kcoord.consumer.metrics import metrics_of
 from spark_kcoord.consumer.settings import Settings
-from spark_kcoord.consumer.values import OffsetAndMetadata, TopicPartition
+from spark_kcoord.consumer.values import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 
 __all__ = ["Looks", "together"]
 
 T = TypeVar("T")
 
 
-class Looks:
-    """Calls that wait for nothing; each goes through `_look`, which a consumer has."""
+class Looks(ABC):
+    """Calls that wait for nothing; each goes through `_look` or `_change`, which a consumer has."""
 
     _settings: Settings
     _flows: Flows
     _calls: Calls
 
+    @abstractmethod
     def _look(self, work: Callable[[], T]) -> T:
-        raise NotImplementedError
+        """Return what a call returns that hands nothing over; a listener may make it."""
+
+    @abstractmethod
+    def _change(self, work: Callable[[], None]) -> None:
+        """Make a call after which partitions change hands; a listener may not make it."""
+
+    def subscribe(
+        self,
+        topics: str | Iterable[str] = (),
+        pattern: str | None = None,
+        listener: ConsumerRebalanceListener | None = None,
+        *,
+        exclude: Iterable[str] = (),
+        partitions: Iterable[TopicPartition] = (),
+        add: bool = False,
+    ) -> None:
+        """Read topics, all that match a pattern (RE2), or partitions that are then this consumer's alone.
+
+        It replaces what was subscribed to, or with `add` adds; partitions that stay go on. Raises
+        SubscriptionNotValidError.
+        """
+        self._change(lambda: self._calls.subscribe(topics, pattern, listener, exclude, partitions, add=add))
 
     def subscription(self) -> set[str] | None:
         """Return the topics that are subscribed to, None without a subscription."""

@@ -42,8 +42,10 @@ class Blocking(Shell):
 
     def __init__(self, told: Callable[[Owed], Any]) -> None:
         self._bell = Bell()
-        self._flows = Interrupts()  # type: ignore[assignment]
-        self._calls = SimpleNamespace(tell=told)  # type: ignore[assignment]
+        flows: Any = Interrupts()
+        self._flows = flows
+        calls: Any = SimpleNamespace(tell=told)
+        self._calls = calls
 
     def drive(self, flow: Flow[Any]) -> Any:
         return self._drive(flow)
@@ -57,8 +59,10 @@ class OnLoop(AsyncShell):
 
     def __init__(self, told: Callable[[Owed], Any]) -> None:
         self._bell = AsyncBell()
-        self._flows = Interrupts()  # type: ignore[assignment]
-        self._calls = SimpleNamespace(tell=told)  # type: ignore[assignment]
+        flows: Any = Interrupts()
+        self._flows = flows
+        calls: Any = SimpleNamespace(tell=told)
+        self._calls = calls
 
     def drive(self, flow: Flow[Any]) -> Any:
         async def main() -> Any:

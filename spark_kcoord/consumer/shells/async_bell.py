@@ -24,7 +24,8 @@ class AsyncBell:
         return self._loop
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Belong to a loop from now on."""
+        """Belong to a loop from now on; whoever waits in another one waits no more."""
+        self._waiting, self._is_rung = set(), False
         self._loop = loop
 
     def ring(self) -> None:

@@ -188,6 +188,56 @@ async def test_tasks_that_hand_over_wait_for_each_other_and_each_record_comes_on
 
 
 @on_loop
+async def test_a_call_waits_for_its_turn_no_longer_than_for_records() -> None:
+    async with AsyncRig({("t", 0): 2}) as rig:
+        rig.is_still = True
+        await rig.getmany()
+        long = asyncio.create_task(rig.getmany(timeout_ms=60_000_000))
+        await turns()
+        assert (await rig.getmany(timeout_ms=10), await rig.getmany_arrow()) == ({}, [])
+        assert await rig.wait_for_assignment(timeout_ms=0) == {P0}
+        rig.kafka.ends["t", 0] = 4
+        rig._bell.ring()
+        assert [record.offset for record in (await long)[P0]] == [2, 3]
+
+
+@on_loop
+async def test_getone_waits_for_its_turn_no_longer_than_for_a_record() -> None:
+    async with AsyncRig({("t", 0): 0}, consumer_timeout_ms=10) as rig:
+        rig.is_still = True
+        long = asyncio.create_task(rig.getmany(timeout_ms=60_000_000))
+        await turns()
+        with pytest.raises(errors.RecordTimeoutError):
+            await rig.getone()
+        rig.kafka.ends["t", 0] = 1
+        rig._bell.ring()
+        assert [record.offset for record in (await long)[P0]] == [0]
+
+
+def test_a_stop_in_another_loop_is_refused_and_the_consumer_goes_on_in_its_own() -> None:
+    rig = AsyncRig({("t", 0): 2})
+    mine = asyncio.new_event_loop()
+    try:
+        mine.run_until_complete(rig.start())
+        with pytest.raises(errors.WrongThreadError):
+            asyncio.run(rig.stop())
+        assert mine.run_until_complete(rig.offsets()) == [(0, 0), (0, 1)]
+        mine.run_until_complete(rig.stop())
+    finally:
+        mine.close()
+
+
+def test_a_consumer_whose_loop_is_closed_can_be_stopped_in_another() -> None:
+    rig = AsyncRig({("t", 0): 2})
+    asyncio.run(rig.getmany())
+    with pytest.raises(errors.WrongThreadError):
+        asyncio.run(rig.getmany())
+    asyncio.run(rig.stop())
+    assert rig._flows.is_closed
+    assert rig.member.is_closed
+
+
+@on_loop
 async def test_a_listener_may_be_coroutines_and_commit_and_seek_in_them() -> None:
     heard: list[str] = []
 
