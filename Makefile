@@ -2,7 +2,7 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help setup test lint types imports pytest demo sim mutants properties model promises standing chaos chaos-spark ship \
-	bench-cluster bench-group bench-advance bench-start bench-hold bench-group-kafka bench-decoder bench-datapath bench-memory compare-kafka-source compat fuzz-decoder fuzz-node clean
+	bench-cluster bench-cluster-kafka bench-group bench-advance bench-start bench-hold bench-group-kafka bench-decoder bench-datapath bench-memory compare-kafka-source compat fuzz-decoder fuzz-node clean
 
 help:
 	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes; NODES=3 for a cluster)'
@@ -18,6 +18,7 @@ help:
 	@echo 'make compat    the same short suite on each Spark that kcoord runs on, classic and Connect (WORDS="4.2 connect" for some)'
 	@echo 'make bench-group     joins, deaths, pings and commits of a large group on one coordinator (2 minutes)'
 	@echo 'make bench-cluster   commits of three nodes, and what 5,000 members notice when one of them dies (4 minutes)'
+	@echo 'make bench-cluster-kafka   the coordinator of 500 members killed: three Kafka brokers and three nodes, in turns (4 minutes)'
 	@echo 'make bench-advance   micro-batches of 8, 100 and 1,000 partitions of 500 Spark members, and a start after them (4 minutes)'
 	@echo 'make bench-start     a start with 10,000 groups whose members own 100 partitions each (half a minute)'
 	@echo 'make bench-group-kafka   the same on the group coordinator of a real Kafka and on kcoord (3 minutes)'
@@ -95,6 +96,9 @@ bench-group: setup
 
 bench-cluster: setup
 	@.venv/bin/python -m benchmarks.cluster
+
+bench-cluster-kafka: setup
+	@.venv/bin/python -m benchmarks.cluster_kafka
 
 bench-advance: setup
 	@.venv/bin/python -m benchmarks.advance

@@ -45,8 +45,9 @@ class LocalKafka(LocalService):
     """One broker over one data directory; a context manager that starts and stops it.
 
     `port` 0 means any free one, kept over restarts. `config` overrides lines of server.properties. `secure_ports`
-    are ports by security protocol (SSL, SASL_SSL, ...) of further listeners. The broker writes to
-    `data_dir/broker.log`. `report` hears about the jars' download, should one be needed. Not thread safe.
+    are ports by security protocol (SSL, SASL_SSL, ...) of further listeners. `cluster_id` is what a new data directory
+    is formatted with, by default an id of its own. The broker writes to `data_dir/broker.log`. `report` hears about the
+    jars' download, should one be needed. Not thread safe.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class LocalKafka(LocalService):
         config: Mapping[str, str] | None = None,
         secure_ports: Mapping[str, int] | None = None,
         jvm_options: Sequence[str] = QUICK_START,
+        cluster_id: str = "",
         start_timeout_s: float = 90.0,
         report: ReportProgress | None = None,
     ) -> None:
@@ -71,6 +73,7 @@ class LocalKafka(LocalService):
         self._jvm_options = list(jvm_options)
         self._report = report
         self._cluster_id = ""
+        self._wished_cluster_id = cluster_id
         self._classes = ClassArchive(KAFKA_JARS, self.data_dir / "classes.jsa")
 
     @property
@@ -132,7 +135,7 @@ class LocalKafka(LocalService):
 
     def _format(self, java: Java, jars: Sequence[Path]) -> str:
         """Format a scratch directory and rename it into place; return the new cluster's id."""
-        cluster_id = _new_cluster_id()
+        cluster_id = self._wished_cluster_id or new_cluster_id()
         with tempfile.TemporaryDirectory(prefix=".format-", dir=self.data_dir) as scratch_name:
             scratch = Path(scratch_name)
             self._write_properties(scratch / "format.properties", scratch / "storage")
@@ -215,7 +218,7 @@ class LocalKafka(LocalService):
         return False
 
 
-def _new_cluster_id() -> str:
+def new_cluster_id() -> str:
     """Return 16 random bytes as Kafka writes them; a leading dash would look like an option."""
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
