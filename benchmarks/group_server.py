@@ -33,6 +33,7 @@ from coordinator.runtime.driver import Driver
 from coordinator.runtime.kafka.client import ClusterView, KafkaClient
 from coordinator.runtime.kafka.port import KafkaPort
 from coordinator.runtime.server import port
+from coordinator.runtime.server.connection import Connection
 from coordinator.service import standalone
 
 BROKER = 1
@@ -117,7 +118,7 @@ class Probe:
         Of `more` each is a class, its methods, and whether the processor's clock is read for each of their calls.
         """
         for owner, names, reads_cpu in (
-            (port._Connection, ("connection_made", "data_received", "connection_lost"), False),
+            (Connection, ("connection_made", "data_received", "connection_lost"), False),
             (port.Server, ("_flush_rest",), True),
             (Driver, ("_on_tick", "_on_wake", "_deliver", "_take_durable", "_take_durable_for_a_turn", "_write"), True),
             *more,

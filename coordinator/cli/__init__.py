@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from coordinator.cli.parts.asking import CommandConfig, take_command_config
 from coordinator.cli.verbs import acl, cluster, demo, dev, dev_topics, doctor, groups, serve
 from coordinator.cli.verbs.shards import looking, moving
 
@@ -38,12 +39,17 @@ def _say_version(*, is_asked: bool) -> None:
 
 @app.callback()
 def kcoord(
+    context: typer.Context,
+    command_config: CommandConfig = None,
+    *,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_say_version, is_eager=True, help="Print what `kcoord version` prints."),
     ] = False,
 ) -> None:
     """Consumer groups for Spark: the coordinator and its tools."""
+    del version  # its callback has said it
+    take_command_config(context, command_config)
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from coordinator.client.cluster_view import ClusterView, view
 from coordinator.client.every_node import find_nodes
 from coordinator.client.refusals import refusal_of
 from coordinator.client.request import RequestError, RequestTimeoutError, ask
+from coordinator.client.security import Coordinators, security_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import DrainNode, ElectLeaders, ReassignShards, Response
 from coordinator.protocol.text.addresses import Address
@@ -28,7 +29,11 @@ def ask_controller(
         cluster = view(find_nodes(coordinators, max(deadline_s - time.monotonic(), _PAUSE_S)))
         address, why = _controller_of(cluster)
         if address is not None:
-            response = ask([address], request, max(deadline_s - time.monotonic(), _PAUSE_S))
+            response = ask(
+                Coordinators([address], security_of(coordinators)),
+                request,
+                max(deadline_s - time.monotonic(), _PAUSE_S),
+            )
             refusal = refusal_of(response)
             if refusal is None or refusal[0] is not ErrorCode.NOT_CONTROLLER:
                 return response
@@ -51,7 +56,7 @@ def ask_node(coordinators: Sequence[Address], request: DrainNode, timeout_s: flo
             f"node {request.node_id} could not be asked: it {node.why_not_asked}; a node that does not run has nothing "
             "to hand on"
         )
-    return ask([node.address], request, timeout_s)
+    return ask(Coordinators([node.address], security_of(coordinators)), request, timeout_s)
 
 
 def _controller_of(cluster: ClusterView) -> tuple[Address | None, str]:

@@ -6,18 +6,22 @@ address. Which node is asked, and whether again, is not decided here.
 """
 
 import socket
+import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from coordinator.client.security import PLAINTEXT, ClientSecurity, SecurityError
+from coordinator.client.tls_reasons import why_tls_failed
 from coordinator.protocol.errors import RemoteProtocolError
 from coordinator.protocol.messages import Request, Response
 from coordinator.protocol.session import HelloReceived, ResponseReceived, Role, Session, SessionEvent
 from coordinator.protocol.text.addresses import Address
 
-CONNECT_ERRORS: Final = (OSError, UnicodeError, OverflowError)
-"""The exceptions of opening a connection: the system's errors, a name no resolver takes, a port out of range."""
+CONNECT_ERRORS: Final = (OSError, UnicodeError, OverflowError, SecurityError)
+"""The exceptions of opening a connection: the system's and those of TLS, a name no resolver takes, a port out of range,
+a file of TLS that cannot be used."""
 
 _READ_BYTES: Final = 256 * 1024
 
@@ -34,32 +38,40 @@ class NodeTimeoutError(NodeError):
     """The node gave no response in the time it had."""
 
 
-def open_socket(host: str, port: int, timeout_s: float) -> socket.socket:
-    """Open a connection without Nagle's delay; raises one of CONNECT_ERRORS."""
+def open_socket(host: str, port: int, timeout_s: float, security: ClientSecurity = PLAINTEXT) -> socket.socket:
+    """Open a connection without Nagle's delay, with the handshake of TLS done; raises one of CONNECT_ERRORS."""
+    context = security.tls_context() if security.is_tls else None
     sock = socket.create_connection((host, port), timeout=timeout_s)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return sock
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock if context is None else context.wrap_socket(sock, server_hostname=host)
+    except BaseException:
+        sock.close()
+        raise
 
 
 def why_failed(error: Exception) -> str:
     """Return the operating system's words for a network error."""
     if isinstance(error, TimeoutError):
         return "timed out"
+    if isinstance(error, ssl.SSLError):
+        return why_tls_failed(error)
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
 
 
 class Connection:
     """A connection that has exchanged hellos; a context manager that closes it.
 
-    Raises NodeError when the node cannot be reached or says no hello within `timeout_s`.
+    Whether it speaks TLS is said by `security`. Raises NodeError when the node cannot be reached or says no hello
+    within `timeout_s`.
     """
 
-    def __init__(self, address: Address, timeout_s: float) -> None:
+    def __init__(self, address: Address, timeout_s: float, security: ClientSecurity = PLAINTEXT) -> None:
         self._session = Session(Role.MEMBER)
         self._events: Iterator[SessionEvent] = iter(())
         self._begin(timeout_s)
         with self._failures():
-            self._socket = open_socket(*address, self._remaining_s())
+            self._socket = open_socket(*address, self._remaining_s(), security)
         try:
             with self._failures():
                 self._socket.sendall(self._session.send_hello())

@@ -15,6 +15,7 @@ from typing import Final
 from coordinator.client.connection import Connection, NodeError
 from coordinator.client.refusals import refusal_of, show_refusal
 from coordinator.client.request import TRY_TIMEOUT_S, RequestError, RequestTimeoutError, ask
+from coordinator.client.security import PLAINTEXT, ClientSecurity, security_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeCluster,
@@ -69,7 +70,9 @@ def find_nodes(coordinators: Sequence[Address], timeout_s: float) -> NodesFound:
     deadline_s = time.monotonic() + timeout_s
     while wanted:
         asked.update(wanted)
-        answers, failures = ask_each_node(wanted, DescribeCluster(), max(deadline_s - time.monotonic(), _PAUSE_S))
+        answers, failures = ask_each_node(
+            wanted, DescribeCluster(), max(deadline_s - time.monotonic(), _PAUSE_S), security_of(coordinators)
+        )
         why_not |= failures
         for address, answer in answers.items():
             if not isinstance(answer, DescribeClusterResponse):
@@ -115,7 +118,9 @@ def _list_everywhere(coordinators: Sequence[Address], deadline_s: float) -> Grou
     while True:
         found = find_nodes(coordinators, max(deadline_s - time.monotonic(), _PAUSE_S))
         left_s = max(deadline_s - time.monotonic(), _PAUSE_S)
-        answers, failures = ask_each_node(list(found.addresses.values()), ListGroups(of_served=True), left_s)
+        answers, failures = ask_each_node(
+            list(found.addresses.values()), ListGroups(of_served=True), left_s, security_of(coordinators)
+        )
         for answer in answers.values():
             if isinstance(answer, ListGroupsResponse):
                 listed.update(answer.shards)
@@ -129,14 +134,14 @@ def _list_everywhere(coordinators: Sequence[Address], deadline_s: float) -> Grou
 
 
 def ask_each_node(
-    addresses: Sequence[Address], request: Request, timeout_s: float
+    addresses: Sequence[Address], request: Request, timeout_s: float, security: ClientSecurity = PLAINTEXT
 ) -> tuple[dict[Address, Response], dict[Address, str]]:
     """Return what the node at each address answers, and why one does not; an answer in pages comes as one."""
     if not addresses:
         return {}, {}
     answers: dict[Address, Response] = {}
     failures: dict[Address, str] = {}
-    ask_one = partial(_ask_node, request=request, timeout_s=min(timeout_s, TRY_TIMEOUT_S))
+    ask_one = partial(_ask_node, request=request, timeout_s=min(timeout_s, TRY_TIMEOUT_S), security=security)
     for address, said in zip(addresses, _at_once(ask_one, addresses), strict=True):
         if isinstance(said, str):
             failures[address] = said
@@ -152,10 +157,10 @@ def _at_once(ask_one: Callable[[Address], Response | str], addresses: Sequence[A
         return list(pool.map(ask_one, addresses))
 
 
-def _ask_node(address: Address, request: Request, timeout_s: float) -> Response | str:
+def _ask_node(address: Address, request: Request, timeout_s: float, security: ClientSecurity) -> Response | str:
     deadline_s = time.monotonic() + timeout_s
     try:
-        with Connection(address, timeout_s) as connection:
+        with Connection(address, timeout_s, security) as connection:
             return ask_for_all(lambda page: connection.ask(page, max(deadline_s - time.monotonic(), _PAUSE_S)), request)
     except NodeError as error:
         return str(error)

@@ -20,6 +20,7 @@ from typing import Final
 from coordinator.client.connection import Connection, NodeError, NodeTimeoutError
 from coordinator.client.nodes import Nodes
 from coordinator.client.refusals import BETTER_ELSEWHERE, NOT_SERVING, PASSING, Refusal, refusal_of, show_refusal
+from coordinator.client.security import security_of
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError
 from coordinator.protocol.messages import (
     DescribeCluster,
@@ -117,6 +118,7 @@ class _Asking:
 
     def __init__(self, manner: _Manner, coordinators: Sequence[Address], request: Request, timeout_s: float) -> None:
         self._manner = manner
+        self._security = security_of(coordinators)
         self._nodes = Nodes(coordinators, random.random)
         self._request = request
         self._timeout_s = timeout_s
@@ -153,7 +155,7 @@ class _Asking:
 
     def _ask(self, node: Address) -> Response | None:
         """Return the response of one node; None for a refusal that may pass, after which another node may be next."""
-        with Connection(node, self._time_for_hello_s()) as connection:
+        with Connection(node, self._time_for_hello_s(), self._security) as connection:
             self._may_be_done = True
             response = ask_for_all(lambda page: connection.ask(page, self._time_for_response_s()), self._request)
             self._may_be_done = False

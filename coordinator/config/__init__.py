@@ -20,6 +20,7 @@ from coordinator.config.sections import (
     Settings,
     every_setting,
 )
+from coordinator.config.security import TlsSettings
 
 __all__ = [
     "ENVIRONMENT_PREFIX",
@@ -36,6 +37,7 @@ __all__ = [
     "ReplicaSettings",
     "ServerSettings",
     "Settings",
+    "TlsSettings",
     "ZooKeeperSection",
     "config_file",
     "default_file",

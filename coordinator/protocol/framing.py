@@ -33,6 +33,11 @@ _STRANGERS: Final = (
     (b"\x16\x03", "a TLS handshake"),
     (b"\x15\x03", "a TLS alert"),
 )
+_OF_TLS: Final = ("a TLS handshake", "a TLS alert")
+_ADVICE: Final = (
+    "one end speaks TLS and the other does not: look at tls.certificate of the node, at kcoord.security.protocol of "
+    "its clients, and at the port"
+)
 
 _KAFKA_FIRST_REQUESTS: Final = (b"\x00\x12", b"\x00\x03")
 """The first bytes of a Kafka client: the keys of ApiVersions, and of Metadata for very old ones."""
@@ -188,5 +193,6 @@ class FrameReader:
         if self._is_first:
             for prefix, name in _STRANGERS:
                 if self._buffer.startswith(prefix):
-                    return f"the first bytes are those of {name}, not of the kcoord protocol; check address and port"
+                    advice = _ADVICE if name in _OF_TLS else "check address and port"
+                    return f"the first bytes are those of {name}, not of the kcoord protocol; {advice}"
         return f"a frame of {length} bytes is over the limit of {self.limit_bytes} bytes"

@@ -42,6 +42,7 @@ from coordinator.runtime.process.collector import Rounds
 from coordinator.runtime.process.logs import Journal
 from coordinator.runtime.process.signals import Signals
 from coordinator.runtime.security.rules import rules_of, rules_watched
+from coordinator.runtime.security.tls import tls_of_members
 from coordinator.runtime.server.port import ListenError, Server
 from coordinator.runtime.zookeeper.port import ZooKeeper
 from coordinator.runtime.zookeeper.session import ZooKeeperSettings
@@ -49,6 +50,7 @@ from coordinator.service.lifecycle import (
     StartError,
     bind,
     drain,
+    files_watched,
     journal_loop_error,
     let_members_in,
     longest_gap_ms,
@@ -88,7 +90,8 @@ async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopp
         each_tick=journal.tell_left_out,
         max_pending_bytes=settings.disk.max_pending_bytes,
     )
-    server = Server(settings.server, driver, driver.clock, log, open_logs=most_open_files(_MOST_SHARDS))
+    tls = tls_of_members(settings.tls, log)
+    server = Server(settings.server, driver, driver.clock, log, open_logs=most_open_files(_MOST_SHARDS), tls=tls)
     rules = rules_of(settings.authorization, log)
     disk = _open_disk(settings, driver)
     known = Acquaintance(cluster_id_of(disk), own.id, metadata.version("kcoord"))
@@ -135,7 +138,7 @@ async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopp
         driver.connect(node, disk=disk, kafka=kafka, sender=server)
         told = signals.told(loop, lambda: _state_of(node, ports))
         Rounds(loop).begin()
-        async with rules_watched(rules, settings.authorization, driver.post):
+        async with rules_watched(rules, settings.authorization, driver.post), files_watched(settings, signals, tls):
             return await _run(settings, driver, node, ports, told, log)
     except (StorageError, AssignorError, ListenError) as error:
         raise StartError(str(error)) from error

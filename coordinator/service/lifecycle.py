@@ -5,9 +5,11 @@ on standard output says that members are served.
 """
 
 import asyncio
+import contextlib
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
@@ -17,6 +19,7 @@ from coordinator.protocol.text.addresses import Address, format_address, parse_a
 from coordinator.runtime.disk.log_disk import LogDisk
 from coordinator.runtime.driver import TICK_MS
 from coordinator.runtime.process.signals import Signals
+from coordinator.runtime.security.reread import Reread, Watch
 from coordinator.runtime.server.port import ListenError, Server
 
 READY_LINE = "kcoord: listening on "
@@ -59,6 +62,20 @@ async def let_members_in(server: Server, log: FilteringBoundLogger) -> None:
     log.info("listening", address=address)
     sys.stdout.write(f"{READY_LINE}{address}\n")
     sys.stdout.flush()
+
+
+@contextlib.asynccontextmanager
+async def files_watched(settings: Settings, signals: Signals, *files: Reread[Any] | None) -> AsyncIterator[None]:
+    """Within the block, read certificates and the like anew when they change, and when SIGHUP comes."""
+    watched = [each for each in files if each is not None]
+    watch = Watch(watched, settings.tls.look_ms)
+    watch.start()
+    signals.look_at_files(watch.look_now if watched else None)
+    try:
+        yield
+    finally:
+        signals.look_at_files(None)
+        await watch.stop()
 
 
 async def drain(disk: LogDisk, log: FilteringBoundLogger) -> None:

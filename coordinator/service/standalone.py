@@ -32,11 +32,13 @@ from coordinator.runtime.process.collector import Rounds
 from coordinator.runtime.process.logs import Journal
 from coordinator.runtime.process.signals import Signals
 from coordinator.runtime.security.rules import rules_of, rules_watched
+from coordinator.runtime.security.tls import tls_of_members
 from coordinator.runtime.server.port import Server
 from coordinator.service.lifecycle import (
     StartError,
     bind,
     drain,
+    files_watched,
     journal_loop_error,
     let_members_in,
     longest_gap_ms,
@@ -58,7 +60,8 @@ async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopp
         max_pending_bytes=settings.disk.max_pending_bytes,
     )
     open_logs = most_open_files(settings.node.shards)
-    server = Server(settings.server, driver, driver.clock, log, open_logs=open_logs)
+    tls = tls_of_members(settings.tls, log)
+    server = Server(settings.server, driver, driver.clock, log, open_logs=open_logs, tls=tls)
     rules = rules_of(settings.authorization, log)
     authorizer = None if rules is None else Authorizer(rules.value)
     disk = _open_disk(settings, driver)
@@ -85,7 +88,7 @@ async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopp
         kafka = KafkaPort(settings.kafka, driver.post, log)
         driver.connect(node, disk=disk, kafka=kafka, sender=server)
         told = signals.told(loop, lambda: _state_of(node, settings.node.shards, server, disk))
-        async with rules_watched(rules, settings.authorization, driver.post):
+        async with rules_watched(rules, settings.authorization, driver.post), files_watched(settings, signals, tls):
             return await _run(driver, server, disk, kafka, told, log)
     except (StorageError, AssignorError) as error:
         raise StartError(str(error)) from error

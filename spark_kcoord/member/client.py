@@ -18,6 +18,7 @@ from copy import copy
 from itertools import count
 from typing import Final, TypeVar, assert_never, overload
 
+from coordinator.client.security import security_of
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import (
@@ -174,7 +175,7 @@ class MemberClient:
         with self._changed:
             if self._thread is not None or self._is_closing:
                 return
-            self._transport = Transport()
+            self._transport = Transport(security_of(self._settings.coordinators))
             self._thread = threading.Thread(
                 target=self._run, args=(self._transport,), name=f"kcoord-member-{self._settings.group_id}", daemon=True
             )

@@ -1,4 +1,4 @@
-"""Plain sockets for one member: at most one connection at a time, and a wake-up from other threads.
+"""Sockets for one member, plain or with TLS: at most one connection at a time, and a wake-up from other threads.
 
 It performs what the machine wants done on the network and reports what happens there, as the machine's events. All
 methods but `wake` belong to the thread that calls `wait`. Names are resolved and connections opened on a short-lived
@@ -8,25 +8,31 @@ failure of the outside world comes out as ConnectionLost with the operating syst
 
 import selectors
 import socket
+import ssl
 import threading
 from collections import deque
 from contextlib import suppress
 from typing import Final, TypeAlias
 
 from coordinator.client.connection import CONNECT_ERRORS, open_socket, why_failed
+from coordinator.client.security import PLAINTEXT, ClientSecurity
 from spark_kcoord.member.core.events import BytesReceived, Connected, ConnectionLost
 
 RECEIVE_BYTES: Final = 256 * 1024
 MAX_UNSENT_BYTES: Final = 8 * 1024 * 1024
 OPEN_TIMEOUT_S: Final = 3.0
 
+_NOT_NOW: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+"""The exceptions of a socket that does not block, plain or of TLS, when nothing can be read or written now."""
+
 NetworkEvent: TypeAlias = Connected | BytesReceived | ConnectionLost
 
 
 class Transport:
-    """The network of one member."""
+    """The network of one member; `security` says whether it speaks TLS."""
 
-    def __init__(self) -> None:
+    def __init__(self, security: ClientSecurity = PLAINTEXT) -> None:
+        self._security = security
         self._selector = selectors.DefaultSelector()
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
@@ -61,7 +67,7 @@ class Transport:
     def _open(self, connection_id: int, host: str, port: int) -> None:
         outcome: socket.socket | str
         try:
-            outcome = open_socket(host, port, OPEN_TIMEOUT_S)
+            outcome = open_socket(host, port, OPEN_TIMEOUT_S, self._security)
         except CONNECT_ERRORS as error:
             outcome = why_failed(error)
         with self._lock:
@@ -142,7 +148,9 @@ class Transport:
     def _read(self, sock: socket.socket, events: list[NetworkEvent]) -> None:
         try:
             data = sock.recv(RECEIVE_BYTES)
-        except BlockingIOError:
+            while isinstance(sock, ssl.SSLSocket) and data and sock.pending():
+                data += sock.recv(sock.pending())  # decrypted already: the selector knows nothing of it
+        except _NOT_NOW:
             return
         except OSError as error:
             self._broken = why_failed(error)
@@ -157,7 +165,7 @@ class Transport:
             while self._unsent:
                 written = sock.send(self._unsent)
                 del self._unsent[:written]
-        except BlockingIOError:
+        except _NOT_NOW:
             pass
         except OSError as error:
             # `wait` reads once more, what the other side said before it closed, and then reports this.

@@ -1,13 +1,17 @@
 """The arguments that the verbs about groups share, and a request to the coordinator with its errors as text."""
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, TypeVar
+from pathlib import Path
+from typing import Annotated, Final, TypeVar
 
+import click
 import typer
 
 from coordinator.cli.parts.exits import ExitCode, must_not_be_refused, notes, tool_errors_as_text
 from coordinator.cli.parts.tables import OutputFormat
+from coordinator.client.command_config import read_command_config
 from coordinator.client.request import ask
+from coordinator.client.security import Coordinators, SecurityError, security_of_options
 from coordinator.protocol.ids import MAX_NAMED
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse, Request, Response
 from coordinator.protocol.text.addresses import parse_addresses
@@ -55,9 +59,38 @@ Timeout = Annotated[
     ),
 ]
 
+_CONTEXT_KEY: Final = "kcoord.command-config"
+
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        envvar="KCOORD_COMMAND_CONFIG",
+        metavar="FILE",
+        help="Lines NAME=VALUE that say how coordinators are spoken to, such as kcoord.security.protocol=SSL.",
+    ),
+]
+
 _Expected = TypeVar("_Expected", bound=Response)
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
+
+
+def take_command_config(context: typer.Context, path: Path | None) -> None:
+    """Keep the file that was named for the verb that follows."""
+    context.meta[_CONTEXT_KEY] = path
+
+
+def coordinators_of(text: str) -> Coordinators:
+    """Return the coordinators at these addresses, with TLS where that is said; ends the program with a usage error."""
+    context = click.get_current_context(silent=True)
+    path = None if context is None else context.meta.get(_CONTEXT_KEY)
+    try:
+        given = {} if path is None else read_command_config(path)
+        return Coordinators(parse_addresses(text), security_of_options(given))
+    except SecurityError as error:
+        notes.print(f"error: {error}")
+        raise typer.Exit(ExitCode.USAGE) from None
 
 
 def ask_for(
@@ -65,7 +98,7 @@ def ask_for(
 ) -> _Expected:
     """Return the response to a request; a refusal or a failure is shown and ends the program with its exit code."""
     with tool_errors_as_text():
-        response = ask(parse_addresses(coordinator), request, timeout_s)
+        response = ask(coordinators_of(coordinator), request, timeout_s)
     must_not_be_refused(response, group_id)
     if not isinstance(response, expected):
         notes.print(f"error: the coordinator answered with {type(response).__name__}; is it of another release?")

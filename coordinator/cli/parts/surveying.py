@@ -5,12 +5,13 @@ from typing import Final
 
 import typer
 
+from coordinator.cli.parts.asking import coordinators_of
 from coordinator.cli.parts.exits import ExitCode, must_not_be_refused, notes, tool_errors_as_text
 from coordinator.client.cluster_view import ClusterView, view
 from coordinator.client.every_node import GroupsListed, find_nodes
 from coordinator.client.every_node import list_groups as ask_for_groups
 from coordinator.protocol.parts import GroupSummary
-from coordinator.protocol.text.addresses import format_address, parse_addresses
+from coordinator.protocol.text.addresses import format_address
 
 _MOST_NAMED: Final = 20
 
@@ -18,7 +19,7 @@ _MOST_NAMED: Final = 20
 def survey(coordinator: str, timeout_s: float) -> ClusterView:
     """Ask every node about the cluster; where none answers that is shown, and ends the program."""
     with tool_errors_as_text():
-        return view(find_nodes(parse_addresses(coordinator), timeout_s))
+        return view(find_nodes(coordinators_of(coordinator), timeout_s))
 
 
 def note_silent_nodes(cluster: ClusterView) -> None:
@@ -35,7 +36,7 @@ def every_group(coordinator: str, timeout_s: float) -> tuple[Sequence[GroupSumma
     It says which node could not be asked, and of which shards groups are missing.
     """
     with tool_errors_as_text():
-        listed = ask_for_groups(parse_addresses(coordinator), timeout_s)
+        listed = ask_for_groups(coordinators_of(coordinator), timeout_s)
     if not isinstance(listed, GroupsListed):
         must_not_be_refused(listed)
         notes.print(f"error: the coordinator answered with {type(listed).__name__}; is it of another release?")

@@ -21,7 +21,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from coordinator.cli.parts.asking import parse_timeout
+from coordinator.cli.parts.asking import coordinators_of, parse_timeout
 from coordinator.cli.parts.doctor_check import Check, UnansweredError, said_by
 from coordinator.cli.parts.doctor_spark import MINIMUM_PYTHON, look_at_spark
 from coordinator.cli.parts.exits import ExitCode
@@ -31,7 +31,7 @@ from coordinator.client.request import RequestError, ask
 from coordinator.local.errors import LocalServiceError
 from coordinator.local.java.runtime import find_java
 from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse
-from coordinator.protocol.text.addresses import format_address, parse_addresses
+from coordinator.protocol.text.addresses import format_address
 
 COLUMNS: Final = ("CHECK", "STATUS", "VALUE", "WHY")
 ENOUGH_FILES: Final = 16_384
@@ -169,7 +169,7 @@ def coordinator_check(address: str | None, timeout_s: float) -> Reached:
     if address is None:
         return Reached(Check("coordinator", "skip", "not named", "name one with --coordinator or KCOORD_COORDINATOR"))
     try:
-        response = ask(parse_addresses(address), FindCoordinator(GROUP), timeout_s)
+        response = ask(coordinators_of(address), FindCoordinator(GROUP), timeout_s)
     except (RequestError, ValueError) as error:
         return Reached(Check("coordinator", "fail", address, str(error)))
     refusal = refusal_of(response)

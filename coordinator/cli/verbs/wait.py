@@ -6,14 +6,13 @@ from typing import Annotated, Final
 
 import typer
 
-from coordinator.cli.parts.asking import Coordinator, Group
+from coordinator.cli.parts.asking import Coordinator, Group, coordinators_of
 from coordinator.cli.parts.exits import ExitCode, must_not_be_refused, notes
 from coordinator.cli.verbs.lag import lag_of
 from coordinator.client.refusals import refusal_of
 from coordinator.client.request import RequestError, ask
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse
-from coordinator.protocol.text.addresses import parse_addresses
 from coordinator.protocol.text.durations import parse_duration_ms
 from coordinator.protocol.vocabulary import GroupStatus
 
@@ -94,7 +93,7 @@ def _why_behind(group: DescribeGroupResponse, lag_below: int) -> str | None:
 def _missing(coordinator: str, group: str, conditions: list[_Condition]) -> str | None:
     """Return why the conditions do not hold now, or None; a refusal that cannot pass ends the program."""
     try:
-        response = ask(parse_addresses(coordinator), DescribeGroup(group), LOOK_TIMEOUT_S)
+        response = ask(coordinators_of(coordinator), DescribeGroup(group), LOOK_TIMEOUT_S)
     except RequestError as error:
         return str(error)
     if isinstance(response, DescribeGroupResponse) and response.error is ErrorCode.GROUP_ID_NOT_FOUND:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 IGNORED = tuple(
     getattr(signal, name)
-    for name in ("SIGHUP", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO", "SIGPWR")
+    for name in ("SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO", "SIGPWR")
     if hasattr(signal, name)
 )
 """Signals that ask a node for nothing; each is said."""
@@ -44,6 +44,7 @@ class Signals:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._told: asyncio.Future[str] | None = None
         self._state: Callable[[], Mapping[str, object]] | None = None
+        self._look: Callable[[], None] | None = None
 
     @contextlib.contextmanager
     def handled(self) -> Iterator[None]:
@@ -51,6 +52,7 @@ class Signals:
         before = {
             **{number: signal.signal(number, self._stop) for number in STOPPING},
             **{number: signal.signal(number, self._ignore) for number in IGNORED},
+            signal.SIGHUP: signal.signal(signal.SIGHUP, self._look_at_files),
             signal.SIGUSR1: signal.signal(signal.SIGUSR1, self._tell_state),
             signal.SIGQUIT: signal.signal(signal.SIGQUIT, self._tell_stacks),
         }
@@ -69,6 +71,15 @@ class Signals:
         if self.asked is not None:
             self._resolve()
         return self._told
+
+    def look_at_files(self, look: Callable[[], None] | None) -> None:
+        """Have SIGHUP call this on the loop, which reads certificates and the like anew; None: there are none."""
+        self._look = look
+
+    def _look_at_files(self, number: int, frame: FrameType | None) -> None:
+        look = self._look
+        if look is None or not self._call_soon(look):
+            self._ignore(number, frame)
 
     def _stop(self, number: int, _frame: FrameType | None) -> None:
         if self.asked is not None:
@@ -135,7 +146,7 @@ def standing_by() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    others = (*IGNORED, signal.SIGUSR1, signal.SIGQUIT)
+    others = (*IGNORED, signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT)
     before: dict[signal.Signals, Any] = {
         **{number: signal.signal(number, _end_well) for number in STOPPING},
         **{number: signal.signal(number, signal.SIG_IGN) for number in others},

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
-from coordinator.cli.parts.asking import Coordinator, Output, Timeout
+from coordinator.cli.parts.asking import Coordinator, Output, Timeout, coordinators_of
 from coordinator.cli.parts.deciding import DryRun, Execute, Why, end, is_dry, who_asks
 from coordinator.cli.parts.exits import EXIT_OF_REFUSAL, ExitCode, must_not_be_refused, notes, tool_errors_as_text
 from coordinator.cli.parts.surveying import note_silent_nodes, survey
@@ -28,7 +28,6 @@ from coordinator.protocol.messages import (
     ReassignShardsResponse,
 )
 from coordinator.protocol.parts import ShardChange, ShardReplicas
-from coordinator.protocol.text.addresses import parse_addresses
 from coordinator.protocol.vocabulary import NodeStatus
 
 MOVE_COLUMNS: Final = (
@@ -110,7 +109,7 @@ def elect(
         return
     with tool_errors_as_text():
         request = ElectLeaders(tuple(wanted), who_asks(), why, dry)
-        response = ask_controller(parse_addresses(coordinator), request, timeout)
+        response = ask_controller(coordinators_of(coordinator), request, timeout)
     must_not_be_refused(response)
     assert isinstance(response, ElectLeadersResponse), "the client lets no other answer through"
     _end_with_changes(response.results, output, dry=dry)
@@ -246,7 +245,7 @@ def _reassign(
         return
     shards = tuple(ShardReplicas(shard, replicas) for shard, replicas in sorted(plan.items()))
     with tool_errors_as_text():
-        response = ask_controller(parse_addresses(coordinator), ReassignShards(shards, who_asks(), why, dry), timeout)
+        response = ask_controller(coordinators_of(coordinator), ReassignShards(shards, who_asks(), why, dry), timeout)
     must_not_be_refused(response)
     assert isinstance(response, ReassignShardsResponse), "the client lets no other answer through"
     _end_with_changes(response.results, output, dry=dry)
@@ -347,7 +346,7 @@ def _ask_to_drain(
 ) -> DrainNodeResponse:
     with tool_errors_as_text():
         request = DrainNode(node, is_drained, who_asks(), why, dry)
-        response = ask_node(parse_addresses(coordinator), request, timeout)
+        response = ask_node(coordinators_of(coordinator), request, timeout)
     must_not_be_refused(response)
     assert isinstance(response, DrainNodeResponse), "the client lets no other answer through"
     return response

@@ -1,0 +1,38 @@
+"""A file of lines `NAME=VALUE` that says how coordinators are spoken to, as Kafka's tools take one.
+
+A secret is never given on a command line, where every user of the machine reads it. A file with a secret in it that
+others may read is refused, and no error shows a value.
+"""
+
+import stat
+from pathlib import Path
+
+from coordinator.client.security import SECURITY_SETTINGS, SecurityError
+
+
+def read_command_config(path: Path) -> dict[str, str]:
+    """Return the settings of a file; raises SecurityError, which names the line and not its value."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise SecurityError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SecurityError(f"{path} is no text") from None
+    given: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        name, equals, value = line.partition("=")
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if not equals:
+            raise SecurityError(f"{path}, line {number}: is not NAME=VALUE")
+        if name.strip().lower() in given:
+            raise SecurityError(f"{path}, line {number}: {name.strip()} is given twice")
+        given[name.strip().lower()] = value.strip()
+    secrets = [setting.name for setting in SECURITY_SETTINGS if setting.is_secret and setting.name in given]
+    if secrets and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise SecurityError(
+            f"{path} holds {', '.join(secrets)} and may be read by others: `chmod 600 {path}`, or name a file with "
+            f"{secrets[0]}.file"
+        )
+    return given

@@ -1,0 +1,254 @@
+"""One end of a connection that speaks TLS: bytes of the network on one side, a protocol that knows no TLS on the other.
+
+The protocol is told of the connection at once, so that its deadlines and bounds count the handshake too; what it
+writes before the handshake is done waits for it. A peer that does not speak TLS is told so in TLS's own words, an
+alert, which the framing of our own clients knows; asyncio would close such a connection without a line. A handshake
+that fails is told to the protocol, with the reason. TLS itself is OpenSSL's.
+"""
+
+import asyncio
+import contextlib
+import ssl
+from typing import Any, Final, Protocol
+
+from coordinator.client.tls_reasons import why_tls_failed
+
+_READ_BYTES: Final = 256 * 1024
+_HANDSHAKE_RECORD: Final = 0x16
+_ALERT_NO_SUCH_VERSION: Final = b"\x15\x03\x01\x00\x02\x02\x46"
+"""The alert of TLS that tells a peer that it does not speak a version of it."""
+
+
+class Served(Protocol):
+    """A protocol of asyncio that is told how TLS went."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take note of a connection, on which TLS has not begun."""
+
+    def tls_done(self, subject: str) -> None:
+        """Take note that TLS is spoken, and of the subject of the peer's certificate, empty where it showed none."""
+
+    def tls_failed(self, why: str) -> None:
+        """Take note that the connection ends for a reason of TLS."""
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the peer said."""
+
+    def pause_writing(self) -> None:
+        """Take note that the peer does not keep up."""
+
+    def resume_writing(self) -> None:
+        """Take note that it has."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Take note that the connection is gone."""
+
+
+class TlsEnd(asyncio.Protocol):
+    """The end that was connected to; `served` is the protocol behind it."""
+
+    def __init__(self, context: ssl.SSLContext, served: Served) -> None:
+        self._served = served
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._transport: asyncio.Transport | None = None
+        self._waiting: list[bytes] = []
+        self._has_heard = False
+        self._is_done = False
+        self._is_over = False
+
+    # ---- asyncio ----------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Tell the protocol of it; the peer speaks first."""
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
+        self._transport = transport  # type: ignore[assignment]
+        self._served.connection_made(_TlsTransport(self, self._open_transport))
+
+    def data_received(self, data: bytes) -> None:
+        """Decrypt what came and hand it on, as one piece."""
+        if self._is_over:
+            return
+        if not self._has_heard:
+            self._has_heard = True
+            if data[0] != _HANDSHAKE_RECORD:
+                self._open_transport.write(_ALERT_NO_SUCH_VERSION)
+                self._fail("it does not speak TLS, and only TLS is spoken here; " + _ADVICE)
+                return
+        self._incoming.write(data)
+        try:
+            if not self._is_done and not self._shake_hands():
+                return
+            came = self._decrypted()
+        except ssl.SSLError as error:
+            self._flush()
+            self._fail(why_tls_failed(error))
+            return
+        if came:
+            self._served.data_received(came)
+        self._flush()
+
+    def pause_writing(self) -> None:
+        """Tell the protocol."""
+        self._served.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Tell the protocol."""
+        self._served.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the protocol."""
+        self._is_over = True
+        self._waiting.clear()
+        self._served.connection_lost(exc)
+
+    # ---- the protocol's side ----------------------------------------------------------------------------------------
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Return how many bytes wait for the handshake."""
+        return sum(map(len, self._waiting))
+
+    def write(self, data: bytes) -> None:
+        """Encrypt and write; before the handshake is done it waits."""
+        if self._is_over:
+            return
+        if not self._is_done:
+            self._waiting.append(data)
+            return
+        self._encrypt(data)
+        self._flush()
+
+    def close(self) -> None:
+        """Say in TLS that nothing more comes, and close once that has left."""
+        if self._is_done and not self._is_over:
+            with contextlib.suppress(ssl.SSLError):  # the peer's own last word is not waited for
+                self._tls.unwrap()
+            self._flush()
+        self._is_over = True
+        self._open_transport.close()
+
+    # ---- within -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _open_transport(self) -> asyncio.Transport:
+        assert self._transport is not None, "the connection was made"
+        return self._transport
+
+    def _shake_hands(self) -> bool:
+        """Go on with the handshake; return whether it is done."""
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._flush()
+            return False
+        self._is_done = True
+        self._flush()
+        self._served.tls_done(_subject_of(self._tls.getpeercert()))
+        for data in self._waiting:
+            self._encrypt(data)
+        self._waiting.clear()
+        self._flush()
+        return True
+
+    def _decrypted(self) -> bytes:
+        pieces: list[bytes] = []
+        while not self._is_over:
+            try:
+                piece = self._tls.read(_READ_BYTES)
+            except ssl.SSLWantReadError:
+                break
+            except ssl.SSLZeroReturnError:
+                piece = b""
+            if not piece:
+                self._open_transport.close()
+                break
+            pieces.append(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _encrypt(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            left = left[self._tls.write(left) :]
+
+    def _flush(self) -> None:
+        if self._outgoing.pending:
+            self._open_transport.write(self._outgoing.read())
+
+    def _fail(self, why: str) -> None:
+        self._is_over = True
+        self._served.tls_failed(why)
+        self._open_transport.close()
+
+
+_ADVICE: Final = "its kcoord.security.protocol has to be SSL or SASL_SSL"
+
+
+class _TlsTransport(asyncio.Transport):
+    """The transport as the protocol sees it, which it writes plain bytes to."""
+
+    def __init__(self, end: TlsEnd, below: asyncio.Transport) -> None:
+        super().__init__()
+        self._end = end
+        self._below = below
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return what the network's transport knows."""
+        return self._below.get_extra_info(name, default)
+
+    def is_closing(self) -> bool:
+        """Say whether it is closed or about to be."""
+        return self._below.is_closing()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Write plain bytes."""
+        self._end.write(bytes(data))
+
+    def close(self) -> None:
+        """Close after what was written."""
+        self._end.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._below.abort()
+
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes wait to be written."""
+        return self._below.get_write_buffer_size() + self._end.waiting_bytes
+
+    def pause_reading(self) -> None:
+        """Read nothing more for now."""
+        self._below.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        self._below.resume_reading()
+
+
+def _subject_of(certificate: Any) -> str:
+    """Return the subject as Kafka writes it, the most particular name first: `CN=alice,O=Example`."""
+    if not certificate:
+        return ""
+    names = [name for part in certificate.get("subject", ()) for name in part]
+    return ",".join(f"{_SHORT.get(kind, kind)}={_escaped(value)}" for kind, value in reversed(names))
+
+
+_SHORT: Final = {
+    "commonName": "CN",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "countryName": "C",
+    "domainComponent": "DC",
+    "userId": "UID",
+    "streetAddress": "STREET",
+}
+
+
+def _escaped(value: str) -> str:
+    """Return a value with a backslash before what would end it, as RFC 2253 has it."""
+    escaped = "".join("\\" + letter if letter in ',+"\\<>;' else letter for letter in value)
+    if escaped[:1] in (" ", "#"):
+        escaped = "\\" + escaped
+    return escaped[:-1] + "\\ " if escaped.endswith(" ") and len(escaped) > 1 else escaped

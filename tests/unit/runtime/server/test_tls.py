@@ -1,0 +1,243 @@
+"""TLS on the members' port: good ends speak, every bad one is refused at once, with a line here and a reason there."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from coordinator.client.connection import Connection, NodeError
+from coordinator.client.security import ClientSecurity
+from coordinator.config import ConfigError, ServerSettings, TlsSettings
+from coordinator.protocol.messages import ListGroups, ListGroupsResponse, Ping, PingResponse
+from coordinator.protocol.parts import GroupSummary
+from coordinator.runtime.security.reread import Reread
+from coordinator.runtime.security.tls import tls_of_members
+from coordinator.runtime.server.port import Server
+from tests.helpers.certificates import Authority, Pair, long_ago
+from tests.helpers.event_loops import run
+from tests.helpers.loopback import RememberedLog, until
+from tests.unit.runtime.server.test_server import HandClock, Listener
+
+pytestmark = pytest.mark.usefixtures("each_event_loop")
+
+PATIENCE_S = 20.0
+ANSWER = ListGroupsResponse(tuple(GroupSummary(f"group-{number:05}", "Stable", 3, 1) for number in range(5_000)))
+"""Some hundred thousand bytes: many records of TLS."""
+
+
+class Scene:
+    """A server with TLS, in whose loop the test plays; clients are blocking, on threads."""
+
+    def __init__(self, tls: TlsSettings) -> None:
+        self.log = RememberedLog()
+        self.listener = Listener()
+        self.clock = HandClock()
+        made = tls_of_members(tls, self.log.logger)
+        self.tls: Reread[ssl.SSLContext] | None = made
+        self.server = Server(
+            ServerSettings(max_connections=100), self.listener, self.clock, self.log.logger, tls=self.tls
+        )
+        self.address = ("", 0)
+        self.listener.on_request = lambda connection, correlation, request: self.server.send_response(
+            connection, correlation, PingResponse() if isinstance(request, Ping) else ANSWER
+        )
+
+    async def ask(self, security: ClientSecurity, host: str = "127.0.0.1") -> object:
+        """Ask as a client does; return the answer, or the text of the error."""
+
+        def ask() -> object:
+            try:
+                with Connection((host, self.address[1]), PATIENCE_S, security) as connection:
+                    return connection.ask(ListGroups(), PATIENCE_S)
+            except NodeError as error:
+                return str(error)
+
+        return await asyncio.to_thread(ask)
+
+    def refusals(self) -> list[str]:
+        """Return why connections were refused, as the node's log has it."""
+        return [line["why"] for line in self.log.of("stranger")]
+
+
+@contextlib.asynccontextmanager
+async def scene(tls: TlsSettings) -> AsyncIterator[Scene]:
+    made = Scene(tls)
+    made.address = await made.server.bind("127.0.0.1", 0)
+    await made.server.accept()
+    try:
+        yield made
+    finally:
+        await made.server.close("the test is over")
+
+
+def play(act: Callable[[Scene], Awaitable[None]], tls: TlsSettings) -> Scene:
+    async def whole() -> Scene:
+        async with scene(tls) as made:
+            await asyncio.wait_for(act(made), 60)
+        return made
+
+    return run(whole())
+
+
+def settings_of(pair: Pair, **more: object) -> TlsSettings:
+    return TlsSettings(certificate=str(pair.certificate), key=str(pair.key), **more)  # type: ignore[arg-type]
+
+
+def trusting(authority: Authority, pair: Pair | None = None, **more: object) -> ClientSecurity:
+    shown = {} if pair is None else {"certificate_location": str(pair.certificate), "key_location": str(pair.key)}
+    return ClientSecurity("SSL", ca_location=str(authority.trusted), **shown, **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+def test_a_client_that_trusts_the_node_is_answered_also_at_length(authority: Authority) -> None:
+    async def act(on: Scene) -> None:
+        assert await on.ask(trusting(authority)) == ANSWER
+        assert await on.ask(trusting(authority), "localhost") == ANSWER
+        await until(lambda: on.listener.closed_whys() == ["its process closed it or ended"] * 2)
+        assert on.server.connections == 0
+
+    assert play(act, settings_of(authority.pair())).log.lines == []
+
+
+def test_a_client_that_speaks_no_tls_is_told_so_and_the_node_says_it_too(authority: Authority) -> None:
+    async def act(on: Scene) -> None:
+        why = str(await on.ask(ClientSecurity()))
+        assert "a TLS alert" in why
+        assert "kcoord.security.protocol" in why
+        await until(lambda: len(on.refusals()) == 1)
+        assert "does not speak TLS" in on.refusals()[0]
+        assert on.server.connections == 0
+
+    play(act, settings_of(authority.pair()))
+
+
+def test_a_client_of_tls_at_a_plain_port_is_told_so_and_the_node_says_it_too(authority: Authority) -> None:
+    async def act(on: Scene) -> None:
+        assert "the other end does not speak TLS here" in str(await on.ask(trusting(authority)))
+        await until(lambda: len(on.refusals()) == 1)
+        assert "a TLS handshake" in on.refusals()[0]
+        assert "tls.certificate" in on.refusals()[0]
+
+    play(act, TlsSettings())
+
+
+def test_a_certificate_that_the_client_refuses_is_named_at_both_ends(authority: Authority, tmp_path: Path) -> None:
+    other = Authority(tmp_path, "another")
+    cases = [
+        (settings_of(authority.pair("old", ends=long_ago())), "expired"),
+        (settings_of(authority.pair("named", "somewhere.example")), "IP address mismatch"),
+        (settings_of(other.pair("strange")), "unable to get local issuer certificate"),
+    ]
+    for settings, expected in cases:
+
+        async def act(on: Scene, expected: str = expected) -> None:
+            assert expected in str(await on.ask(trusting(authority)))
+            await until(lambda: len(on.refusals()) == 1)
+            assert on.refusals()[0] != ""
+
+        play(act, settings)
+
+
+def test_the_host_name_is_looked_at_unless_that_is_turned_off(authority: Authority) -> None:
+    async def act(on: Scene) -> None:
+        assert await on.ask(trusting(authority, checks_host=False)) == ANSWER
+
+    play(act, settings_of(authority.pair("named", "somewhere.example")))
+
+
+def test_an_old_version_of_tls_is_refused_with_a_reason(authority: Authority) -> None:
+    async def act(on: Scene) -> None:
+        old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        old.load_verify_locations(authority.trusted)
+        with pytest.warns(DeprecationWarning, match="TLS"):
+            old.maximum_version = ssl.TLSVersion.TLSv1_1
+        with pytest.warns(DeprecationWarning, match="TLS"):
+            old.minimum_version = ssl.TLSVersion.TLSv1
+        old.set_ciphers("ALL:@SECLEVEL=0")
+        with pytest.raises(ssl.SSLError):
+            await asyncio.open_connection(*on.address, ssl=old, server_hostname="localhost")
+        await until(lambda: len(on.refusals()) == 1)
+        assert "version" in on.refusals()[0]
+
+    play(act, settings_of(authority.pair()))
+
+
+@pytest.mark.parametrize("asked_for", ["requested", "required"])
+def test_a_client_that_shows_a_certificate_is_known_by_its_subject(authority: Authority, asked_for: str) -> None:
+    async def act(on: Scene) -> None:
+        alice = authority.pair("alice", "alice.example", common_name="alice")
+        assert await on.ask(trusting(authority, alice)) == ANSWER
+
+    trusted = {"trusted_certificates": str(authority.trusted), "client_auth": asked_for}
+    play(act, settings_of(authority.pair(), **trusted))
+
+
+def test_a_client_whose_certificate_is_wanting_is_refused_where_one_is_required(
+    authority: Authority, tmp_path: Path
+) -> None:
+    strange = Authority(tmp_path, "another").pair("strange", "bob.example")
+    expired = authority.pair("old", "alice.example", ends=long_ago())
+
+    async def act(on: Scene) -> None:
+        assert "requires a certificate" in str(await on.ask(trusting(authority)))
+        assert "certificate" in str(await on.ask(trusting(authority, strange)))
+        assert "certificate" in str(await on.ask(trusting(authority, expired)))
+        await until(lambda: len(on.refusals()) == 3)
+        assert ["no certificate" in on.refusals()[0], "expired" in on.refusals()[2]] == [True, True]
+        assert on.listener.told == []
+
+    play(act, settings_of(authority.pair(), trusted_certificates=str(authority.trusted), client_auth="required"))
+
+
+def test_another_certificate_counts_for_the_next_connection_and_a_bad_pair_for_none(authority: Authority) -> None:
+    pair = authority.pair("node", "somewhere.example")
+
+    async def act(on: Scene) -> None:
+        assert on.tls is not None
+        assert "IP address mismatch" in str(await on.ask(trusting(authority)))
+        authority.pair("node")
+        assert on.tls.look(in_any_case=True)
+        assert await on.ask(trusting(authority)) == ANSWER
+        pair.key.write_text("no key")
+        assert not on.tls.look(in_any_case=True)
+        assert await on.ask(trusting(authority)) == ANSWER
+        (refused,) = on.log.of("file-refused")
+        assert str(pair.key) in refused["why"]
+        assert "counts on" in refused["why"]
+
+    play(act, settings_of(pair))
+
+
+def test_a_handshake_that_is_never_ended_is_cut_off_like_a_hello_that_does_not_come(authority: Authority) -> None:
+    async def act(on: Scene) -> None:
+        _, writer = await asyncio.open_connection(*on.address)
+        writer.write(b"\x16\x03\x01")
+        await until(lambda: on.server.connections == 1)
+        on.clock.now_ms += 10_000
+        on.server.check_deadlines(on.clock.now_ms)
+        await until(lambda: on.server.connections == 0)
+        writer.close()
+
+    assert "no hello came" in play(act, settings_of(authority.pair())).refusals()[0]
+
+
+def test_files_that_cannot_be_used_are_named_at_the_start(authority: Authority, tmp_path: Path) -> None:
+    good, other = authority.pair("one"), authority.pair("other")
+    empty = tmp_path / "empty.pem"
+    empty.write_text("")
+    for settings, expected in (
+        (settings_of(good).model_copy(update={"key": str(other.key)}), "the key is not that of the certificate"),
+        (settings_of(good).model_copy(update={"key": str(tmp_path / "none")}), "cannot be read: No such file"),
+        (settings_of(good).model_copy(update={"certificate": str(empty)}), str(empty)),
+        (settings_of(good, trusted_certificates=str(empty)), "tls.trusted_certificates"),
+    ):
+        with pytest.raises(ConfigError) as raised:
+            tls_of_members(settings, RememberedLog().logger)
+        assert expected in str(raised.value)
